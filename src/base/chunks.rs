@@ -1,0 +1,106 @@
+//! A vector in shared chunks: clones cost one pointer a chunk, writes copy the chunk they touch.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Index;
+
+/// Elements in a chunk.
+pub(crate) const CHUNK: usize = 256;
+
+/// A growable array whose clones share memory until one of them is written to.
+#[derive(Debug)]
+pub(crate) struct Chunked<T> {
+    chunks: Vec<Arc<Vec<T>>>,
+    len: usize,
+}
+
+impl<T> Default for Chunked<T> {
+    fn default() -> Self {
+        Chunked { chunks: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Clone for Chunked<T> {
+    fn clone(&self) -> Self {
+        Chunked { chunks: self.chunks.clone(), len: self.len }
+    }
+}
+
+impl<T: Clone> Chunked<T> {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.chunks.get(index / CHUNK)?.get(index % CHUNK)
+    }
+
+    /// The element for writing; copies its chunk if a clone shares it.
+    ///
+    /// The index must be in range.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut T {
+        &mut Arc::make_mut(&mut self.chunks[index / CHUNK])[index % CHUNK]
+    }
+
+    pub(crate) fn push(&mut self, value: T) {
+        if self.len.is_multiple_of(CHUNK) {
+            let capacity = if self.len == 0 { 4 } else { CHUNK };
+            self.chunks.push(Arc::new(Vec::with_capacity(capacity)));
+        }
+        let last = self.len / CHUNK;
+        Arc::make_mut(&mut self.chunks[last]).push(value);
+        self.len += 1;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
+        let last = self.len / CHUNK;
+        let value = Arc::make_mut(&mut self.chunks[last]).pop();
+        if self.len.is_multiple_of(CHUNK) {
+            self.chunks.truncate(last);
+        }
+        value
+    }
+
+    /// The elements of each chunk in turn.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[T]> {
+        self.chunks.iter().map(|chunk| chunk.as_slice())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+}
+
+impl<T> Index<usize> for Chunked<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.chunks[index / CHUNK][index % CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_are_independent() {
+        let mut a = Chunked::default();
+        for i in 0..1_000_usize {
+            a.push(i);
+        }
+        let mut b = a.clone();
+        *b.get_mut(300) = 7;
+        assert_eq!((a[300], b[300], a.len()), (300, 7, 1_000));
+        while b.pop().is_some() {}
+        assert_eq!((b.len(), a.iter().sum::<usize>()), (0, 499_500));
+    }
+}

@@ -1,0 +1,13 @@
+//! The bottom layer: quantities, time, identifiers, interning, bit sets. It knows nothing of
+//! scheduling.
+
+pub(crate) mod chunks;
+pub(crate) mod hash;
+pub(crate) mod intern;
+pub mod quantity;
+pub(crate) mod rowset;
+pub mod time;
+
+pub use quantity::{Quantity, QuantityError};
+pub use rowset::RowSet;
+pub use time::Time;

@@ -1,0 +1,132 @@
+//! A set of small dense numbers, as bits.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A set of node rows, one bit each.
+///
+/// Iteration is in ascending order of rows. All operations are O(1) but `new`, `clear`, `len`
+/// and iteration, which are O(capacity / 64).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowSet {
+    words: Vec<u64>,
+}
+
+impl RowSet {
+    /// An empty set with room for rows below `capacity`.
+    pub fn new(capacity: usize) -> RowSet {
+        RowSet { words: vec![0; capacity.div_ceil(64)] }
+    }
+
+    /// The set of all rows below `capacity`.
+    pub fn full(capacity: usize) -> RowSet {
+        let mut set = RowSet { words: vec![u64::MAX; capacity.div_ceil(64)] };
+        let spare = capacity % 64;
+        if spare != 0
+            && let Some(last) = set.words.last_mut()
+        {
+            *last = (1 << spare) - 1;
+        }
+        set
+    }
+
+    /// Adds a row, growing as needed. Returns whether it was absent.
+    pub fn insert(&mut self, row: usize) -> bool {
+        let word = row / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let bit = 1 << (row % 64);
+        let absent = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        absent
+    }
+
+    /// Takes a row out. Returns whether it was present.
+    pub fn remove(&mut self, row: usize) -> bool {
+        let bit = 1 << (row % 64);
+        match self.words.get_mut(row / 64) {
+            Some(word) if *word & bit != 0 => {
+                *word &= !bit;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a row is in the set.
+    #[inline]
+    pub fn contains(&self, row: usize) -> bool {
+        self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// How many rows are in the set.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// Takes every row out; keeps the memory.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Keeps only the rows that are in `other` too.
+    pub fn intersect(&mut self, other: &RowSet) {
+        for (i, word) in self.words.iter_mut().enumerate() {
+            *word &= other.words.get(i).copied().unwrap_or(0);
+        }
+    }
+
+    /// The rows, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().enumerate().flat_map(|(i, word)| {
+            let mut rest = *word;
+            core::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                Some(i * 64 + bit)
+            })
+        })
+    }
+}
+
+impl FromIterator<usize> for RowSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(rows: I) -> RowSet {
+        let mut set = RowSet::default();
+        for row in rows {
+            set.insert(row);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_set_ends_at_its_capacity() {
+        for capacity in [0, 1, 63, 64, 65, 130] {
+            let set = RowSet::full(capacity);
+            assert_eq!(set.len(), capacity);
+            assert!(!set.contains(capacity));
+            assert_eq!(set.iter().collect::<Vec<_>>(), (0..capacity).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn insert_and_remove_report_change() {
+        let mut set = RowSet::new(10);
+        assert!(set.insert(3) && !set.insert(3) && set.insert(700));
+        assert!(set.remove(3) && !set.remove(3) && !set.remove(9_999));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [700]);
+    }
+}

@@ -1,0 +1,9 @@
+//! An embeddable scheduling core for gangs.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod base;
+
+pub use base::{Quantity, QuantityError, RowSet, Time};
