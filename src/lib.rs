@@ -5,5 +5,6 @@
 extern crate alloc;
 
 pub mod base;
+pub mod model;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};

@@ -40,7 +40,9 @@ pub struct Quantity {
 #[non_exhaustive]
 pub enum QuantityError {
     /// The text does not follow the grammar.
-    #[error("{0:?} is not a quantity (expected digits and one of the suffixes n u m k M G T P E Ki Mi Gi Ti Pi Ei or an exponent)")]
+    #[error(
+        "{0:?} is not a quantity (expected digits and one of the suffixes n u m k M G T P E Ki Mi Gi Ti Pi Ei or an exponent)"
+    )]
     Malformed(String),
     /// The value is beyond ±(2⁶³−1) whole units.
     #[error("{0:?} is larger than any quantity can be")]
@@ -241,9 +243,8 @@ fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> Option<i128> {
 
 /// `whole.fraction × 2^bits` in nanos, rounded up; `None` where it is beyond all limits.
 fn binary_nanos(whole: &str, fraction: &str, bits: u32) -> Option<i128> {
-    let whole = parse_digits(whole.trim_start_matches('0'))?
-        .checked_mul(1 << bits)?
-        .checked_mul(NANOS)?;
+    let whole =
+        parse_digits(whole.trim_start_matches('0'))?.checked_mul(1 << bits)?.checked_mul(NANOS)?;
     let fraction = fraction.trim_end_matches('0');
     let (kept, dropped) = fraction.split_at(fraction.len().min(FRACTION_DIGITS));
     let mut numerator = parse_digits(kept)?;
@@ -374,9 +375,10 @@ mod tests {
 
     #[test]
     fn malformed_texts_are_refused() {
-        for text in
-            ["", " ", ".", "+", "-", "1 2", "1K", "1i", "1mi", "1e", "1e+", "1e1.5", "--1", "1Gib", "1é", "0x10", "١"]
-        {
+        for text in [
+            "", " ", ".", "+", "-", "1 2", "1K", "1i", "1mi", "1e", "1e+", "1e1.5", "--1", "1Gib",
+            "1é", "0x10", "١",
+        ] {
             assert!(
                 matches!(text.parse::<Quantity>(), Err(QuantityError::Malformed(_))),
                 "{text:?}"
@@ -389,7 +391,9 @@ mod tests {
         assert_eq!(nanos("8Ei"), LIMIT * NANOS);
         assert_eq!(nanos("-99999999999999999999999999999999999999999999Ki"), -LIMIT * NANOS);
         assert_eq!(nanos("9223372036854775807"), LIMIT * NANOS);
-        for text in ["9223372036854775808", "10E", "1e30", "1e999999999", "99999999999999999999999n9"] {
+        for text in
+            ["9223372036854775808", "10E", "1e30", "1e999999999", "99999999999999999999999n9"]
+        {
             assert!(text.parse::<Quantity>().is_err(), "{text}");
         }
     }
@@ -405,7 +409,9 @@ mod tests {
 
     #[test]
     fn text_is_canonical_and_parses_back() {
-        for (text, canonical) in [("0.5", "500m"), ("1000", "1k"), ("1024", "1024"), ("0", "0"), ("1e3m", "")] {
+        for (text, canonical) in
+            [("0.5", "500m"), ("1000", "1k"), ("1024", "1024"), ("0", "0"), ("1e3m", "")]
+        {
             match text.parse::<Quantity>() {
                 Ok(q) => {
                     assert_eq!(q.to_string(), canonical);

@@ -1,0 +1,98 @@
+//! Where a pod wants to be, by labels of nodes and by the company of other pods.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::selector::{LabelSelector, Requirement};
+
+/// A pod's wishes about the labels and names of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct NodeAffinity {
+    /// Must hold; `None` asks nothing, while a selector without terms matches no node.
+    pub required: Option<NodeSelector>,
+    /// Each adds its weight to the score of nodes it matches.
+    pub preferred: Vec<PreferredNodeTerm>,
+}
+
+/// Terms of which one must match.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct NodeSelector {
+    /// The terms; any one suffices.
+    pub terms: Vec<NodeSelectorTerm>,
+}
+
+/// Requirements that must all hold. A term without any matches nothing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct NodeSelectorTerm {
+    /// On the node's labels.
+    pub match_expressions: Vec<Requirement>,
+    /// On the node's fields; only `metadata.name` with `In` or `NotIn` and one value.
+    pub match_fields: Vec<Requirement>,
+}
+
+/// A node term with the weight it adds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PreferredNodeTerm {
+    /// 1 to 100; 0 is ignored.
+    pub weight: i32,
+    /// What must match.
+    pub preference: NodeSelectorTerm,
+}
+
+/// Company of pods, in a domain that nodes with equal values of a label form.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct PodAffinityTerm {
+    /// The pods meant; `None` matches none.
+    pub label_selector: Option<LabelSelector>,
+    /// The node label whose values are the domains.
+    pub topology_key: String,
+    /// Namespaces of the pods meant. Empty, with no namespace selector: the pod's own.
+    pub namespaces: Vec<String>,
+    /// Further namespaces, by their labels; `{}` means all.
+    pub namespace_selector: Option<LabelSelector>,
+}
+
+/// A [`PodAffinityTerm`] with the weight it adds to (or, as anti-affinity, takes from) a score.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct WeightedPodAffinityTerm {
+    /// 1 to 100.
+    pub weight: i32,
+    /// The company meant.
+    pub term: PodAffinityTerm,
+}
+
+impl NodeSelectorTerm {
+    /// A term on labels.
+    pub fn labels(requirements: impl IntoIterator<Item = Requirement>) -> NodeSelectorTerm {
+        NodeSelectorTerm {
+            match_expressions: requirements.into_iter().collect(),
+            match_fields: Vec::new(),
+        }
+    }
+
+    /// Whether the term has no requirement, and so matches nothing.
+    pub fn is_empty(&self) -> bool {
+        self.match_expressions.is_empty() && self.match_fields.is_empty()
+    }
+}
+
+impl PodAffinityTerm {
+    /// Company of the pods a selector means, in the pod's own namespace.
+    pub fn new(topology_key: impl Into<String>, selector: LabelSelector) -> PodAffinityTerm {
+        PodAffinityTerm {
+            label_selector: Some(selector),
+            topology_key: topology_key.into(),
+            ..PodAffinityTerm::default()
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What a pod of several containers asks for as a whole.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::error::Problem;
+use super::resources::{Amounts, CPU, DEFAULT_MEMORY, MEMORY, amount_of};
+use crate::base::Quantity;
+
+/// Quantities by resource name, before rounding.
+pub type Quantities = BTreeMap<String, Quantity>;
+
+/// A container's share in its pod's requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Container {
+    /// What it asks for, by resource.
+    pub requests: Quantities,
+    /// An init container that keeps running (`restartPolicy: Always`). Only read of init
+    /// containers.
+    pub sidecar: bool,
+}
+
+/// The parts of a pod that its requests are computed from.
+///
+/// [`PodResources::effective`] applies Kubernetes' rule: the larger of what the containers and
+/// sidecars ask for together and what any init container asks for beside the sidecars started
+/// before it; then requests of the pod as a whole; then overhead. Sums are exact, and each
+/// resource is rounded up once.
+///
+/// Source: `k8s.io/component-helpers/resource`, `PodRequests`.
+///
+/// ```
+/// use phalanx::model::{Container, PodResources};
+///
+/// let container = |cpu: &str| Container {
+///     requests: [("cpu".to_string(), cpu.parse().unwrap())].into(),
+///     sidecar: false,
+/// };
+/// let pod = PodResources {
+///     containers: vec![container("500m"), container("250m")],
+///     init_containers: vec![container("2")],
+///     ..PodResources::default()
+/// };
+/// assert_eq!(pod.effective().unwrap().requests.of("cpu"), 2_000);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PodResources {
+    /// Containers that run side by side.
+    pub containers: Vec<Container>,
+    /// Init containers, in order.
+    pub init_containers: Vec<Container>,
+    /// Requests of the pod as a whole. Honoured for `cpu`, `memory` and `hugepages-*`.
+    pub pod_level: Quantities,
+    /// What running the pod costs beside its containers.
+    pub overhead: Quantities,
+}
+
+/// A pod's requests, computed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EffectiveRequests {
+    /// What the pod takes of a node.
+    pub requests: Amounts,
+    /// CPU (thousandths) and memory (bytes) that scoring counts for the pod once it runs:
+    /// with defaults where containers ask for none.
+    pub existing: [i64; 2],
+    /// What scoring counts for the pod while it is being placed: requests of the pod as a whole
+    /// are ignored, and CPU and memory have the defaults.
+    pub incoming: Amounts,
+}
+
+impl PodResources {
+    /// The pod's requests as a whole. O(containers × resources).
+    ///
+    /// # Errors
+    /// A quantity is negative, or a sum does not fit 64 bits.
+    pub fn effective(&self) -> Result<EffectiveRequests, Problem> {
+        let exact = self.combine(&Quantities::new(), true)?;
+        let requests = amounts(&exact)?;
+        let missing: Quantities = defaults()
+            .into_iter()
+            .filter(|(name, _)| {
+                self.pod_level_names().next().is_none() || !exact.contains_key(name)
+            })
+            .collect();
+        let existing = amounts(&self.combine(&missing, true)?)?;
+        let incoming = amounts(&self.combine(&defaults(), false)?)?;
+        Ok(EffectiveRequests {
+            requests,
+            existing: [existing.of(CPU), existing.of(MEMORY)],
+            incoming,
+        })
+    }
+
+    fn pod_level_names(&self) -> impl Iterator<Item = &String> {
+        self.pod_level
+            .keys()
+            .filter(|name| matches!(name.as_str(), CPU | MEMORY) || name.starts_with("hugepages-"))
+    }
+
+    fn combine(&self, defaults: &Quantities, pod_level: bool) -> Result<Quantities, Problem> {
+        let with_defaults = |container: &Container| {
+            let mut requests = container.requests.clone();
+            for (name, quantity) in defaults {
+                requests.entry(name.clone()).or_insert(*quantity);
+            }
+            requests
+        };
+        let mut running = Quantities::new();
+        let mut sidecars = Quantities::new();
+        let mut peak = Quantities::new();
+        for container in &self.containers {
+            add(&mut running, &with_defaults(container))?;
+        }
+        for container in &self.init_containers {
+            let own = with_defaults(container);
+            let mut beside = own.clone();
+            add(&mut beside, &sidecars)?;
+            raise(&mut peak, &beside);
+            if container.sidecar {
+                add(&mut sidecars, &own)?;
+            }
+        }
+        add(&mut running, &sidecars)?;
+        raise(&mut running, &peak);
+        if pod_level {
+            for name in self.pod_level_names() {
+                running.insert(name.clone(), self.pod_level[name]);
+            }
+        }
+        add(&mut running, &self.overhead)?;
+        Ok(running)
+    }
+}
+
+fn defaults() -> Quantities {
+    [
+        (String::from(CPU), Quantity::from_milli(super::resources::DEFAULT_CPU)),
+        (String::from(MEMORY), Quantity::from(DEFAULT_MEMORY)),
+    ]
+    .into()
+}
+
+fn add(sum: &mut Quantities, more: &Quantities) -> Result<(), Problem> {
+    for (name, quantity) in more {
+        if quantity.is_negative() {
+            return Err(Problem::Negative);
+        }
+        let entry = sum.entry(name.clone()).or_default();
+        *entry = entry.checked_add(*quantity).ok_or(Problem::Overflow)?;
+    }
+    Ok(())
+}
+
+fn raise(peak: &mut Quantities, to: &Quantities) {
+    for (name, quantity) in to {
+        let entry = peak.entry(name.clone()).or_default();
+        *entry = (*entry).max(*quantity);
+    }
+}
+
+fn amounts(exact: &Quantities) -> Result<Amounts, Problem> {
+    let mut amounts = Amounts::new();
+    for (name, quantity) in exact {
+        amounts.set(name, amount_of(name, *quantity)?);
+    }
+    Ok(amounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn container(requests: &[(&str, &str)], sidecar: bool) -> Container {
+        Container {
+            requests: requests.iter().map(|(n, q)| ((*n).into(), q.parse().unwrap())).collect(),
+            sidecar,
+        }
+    }
+
+    #[test]
+    fn sums_are_exact_and_rounded_once() {
+        let pod = PodResources {
+            containers: vec![
+                container(&[("memory", "0.1Ki"), ("cpu", "500u")], false),
+                container(&[("memory", "0.1Ki"), ("cpu", "500u")], false),
+            ],
+            ..PodResources::default()
+        };
+        let effective = pod.effective().unwrap();
+        assert_eq!((effective.requests.of(MEMORY), effective.requests.of(CPU)), (205, 1));
+    }
+
+    #[test]
+    fn sidecars_run_beside_later_init_containers() {
+        let pod = PodResources {
+            containers: vec![container(&[("cpu", "1")], false)],
+            init_containers: vec![
+                container(&[("cpu", "3")], false),
+                container(&[("cpu", "1")], true),
+                container(&[("cpu", "3")], false),
+            ],
+            overhead: [("cpu".into(), "100m".parse().unwrap())].into(),
+            ..PodResources::default()
+        };
+        assert_eq!(pod.effective().unwrap().requests.of(CPU), 4_100);
+    }
+
+    #[test]
+    fn missing_requests_get_their_defaults_in_scores_only() {
+        let pod = PodResources {
+            containers: vec![container(&[], false), container(&[("cpu", "0")], false)],
+            ..PodResources::default()
+        };
+        let effective = pod.effective().unwrap();
+        assert_eq!(effective.requests.of(CPU), 0);
+        assert_eq!(effective.existing, [100, 2 * DEFAULT_MEMORY]);
+        assert_eq!(effective.incoming.of(CPU), 100);
+    }
+
+    #[test]
+    fn requests_of_the_whole_pod_replace_even_larger_sums_but_not_in_incoming_scores() {
+        let pod = PodResources {
+            containers: vec![container(&[("cpu", "4"), ("example.com/x", "2")], false)],
+            pod_level: [("cpu".into(), "1".parse().unwrap()), ("example.com/x".into(), 9.into())]
+                .into(),
+            ..PodResources::default()
+        };
+        let effective = pod.effective().unwrap();
+        assert_eq!(
+            (effective.requests.of(CPU), effective.requests.of("example.com/x")),
+            (1_000, 2)
+        );
+        assert_eq!(effective.existing, [1_000, DEFAULT_MEMORY]);
+        assert_eq!(effective.incoming.of(CPU), 4_000);
+    }
+}

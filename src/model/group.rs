@@ -1,0 +1,347 @@
+//! Groups of pods.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::Labels;
+use super::error::{ModelError, Problem};
+use super::pod::Pod;
+
+/// The deepest tree of groups accepted. Kubernetes allows 4 levels.
+pub const MAX_DEPTH: usize = 16;
+
+/// Pods that are placed together: a leaf holds pods, an inner group holds groups.
+///
+/// A group is a tree by construction, so it cannot contain itself.
+///
+/// ```
+/// use phalanx::model::{Pod, PodGroup};
+///
+/// let gang = PodGroup::gang("trainer", 4)
+///     .pods(4, Pod::new().request("nvidia.com/gpu", 1))
+///     .require("rack");
+/// assert_eq!(gang.pods[3].name, "trainer-3");
+/// assert!(gang.check().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct PodGroup {
+    /// The namespace.
+    pub namespace: String,
+    /// The name; unique among the groups of one tree.
+    pub name: String,
+    /// A number of the embedder's own, handed back untouched.
+    pub key: u64,
+    /// How many members must be placed for the group to count.
+    pub policy: GroupPolicy,
+    /// What is asked of the topology.
+    pub topology: TopologyRequest,
+    /// Members, in the order in which sequential strategies try them.
+    pub pods: Vec<Pod>,
+    /// Groups inside, in order.
+    pub groups: Vec<PodGroup>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// The queue it waits in; empty where there are no queues.
+    pub queue: String,
+    /// Whether members may be evicted one by one.
+    pub disruption: DisruptionMode,
+    /// How long members wait for the rest after a place was found for them.
+    pub schedule_timeout: Option<Duration>,
+    /// Whether what runs is kept when the rest times out or fails.
+    pub keep_running: bool,
+    /// Groups that start together with this one or not at all, as `namespace/name`.
+    pub gang_group: Vec<String>,
+    /// Whether this group of one pod leads its sibling, which is to sit with it.
+    pub leader: bool,
+    /// Whatever else the embedder's own plugins read.
+    pub attributes: Labels,
+}
+
+/// How many members of a group must be placed for it to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
+pub enum GroupPolicy {
+    /// Any one; members come and go as they please.
+    Basic {},
+    /// At least so many: of pods in a leaf, of groups in an inner group.
+    Gang {
+        /// The minimum; at least 1.
+        min_count: u32,
+    },
+}
+
+impl GroupPolicy {
+    /// The least number of members that counts.
+    pub fn minimum(self) -> u32 {
+        match self {
+            GroupPolicy::Basic {} => 1,
+            GroupPolicy::Gang { min_count } => min_count,
+        }
+    }
+}
+
+impl Default for GroupPolicy {
+    fn default() -> GroupPolicy {
+        GroupPolicy::Basic {}
+    }
+}
+
+/// Whether members of a group may be evicted one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub enum DisruptionMode {
+    /// One by one.
+    #[default]
+    Single,
+    /// All or none.
+    All,
+}
+
+/// What a group asks of the topology. The default asks nothing.
+///
+/// Levels are named by their node label key, such as `topology.kubernetes.io/zone`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct TopologyRequest {
+    /// All members within one domain of this level, or not at all.
+    pub require: Option<String>,
+    /// All members within one domain of this level if possible, else of the next level up.
+    pub prefer: Option<String>,
+    /// How far up a preference may fall back.
+    pub highest: Option<String>,
+    /// Slices, coarsest first: every so many members, in order, within one domain.
+    pub slices: Vec<Slice>,
+    /// Members evenly over the domains of this level.
+    pub spread: Option<String>,
+    /// Members evenly over the fewest domains.
+    pub balanced: bool,
+    /// Neighbours in the order of members are neighbours in the tree.
+    pub ranked: bool,
+}
+
+/// Every `size` members, in order, within one domain of a level.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Slice {
+    /// The level.
+    pub level: String,
+    /// How many members a slice has.
+    pub size: u32,
+}
+
+impl PodGroup {
+    /// A group of which at least `min_count` members count, in namespace `default`.
+    pub fn gang(name: impl Into<String>, min_count: u32) -> PodGroup {
+        PodGroup {
+            namespace: "default".into(),
+            name: name.into(),
+            policy: GroupPolicy::Gang { min_count },
+            ..PodGroup::default()
+        }
+    }
+
+    /// A group without a minimum, in namespace `default`.
+    pub fn basic(name: impl Into<String>) -> PodGroup {
+        PodGroup { namespace: "default".into(), name: name.into(), ..PodGroup::default() }
+    }
+
+    /// Sets the namespace. Pods added afterwards by [`PodGroup::pods`] are put in it.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> PodGroup {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Adds `count` pods like `template`, named `<group>-<index>`, in the group's namespace.
+    #[must_use]
+    pub fn pods(mut self, count: usize, template: Pod) -> PodGroup {
+        let mut template = template;
+        if template.namespace() != self.namespace {
+            template.shape_mut().namespace.clone_from(&self.namespace);
+        }
+        let first = self.pods.len();
+        self.pods.extend((first..first.saturating_add(count)).map(|index| {
+            let mut pod = template.clone();
+            pod.name = format!("{}-{index}", self.name);
+            pod
+        }));
+        self
+    }
+
+    /// Adds a pod as it is.
+    #[must_use]
+    pub fn pod(mut self, pod: Pod) -> PodGroup {
+        self.pods.push(pod);
+        self
+    }
+
+    /// Adds a group inside.
+    #[must_use]
+    pub fn group(mut self, group: PodGroup) -> PodGroup {
+        self.groups.push(group);
+        self
+    }
+
+    /// Asks for one domain of a level, or nothing.
+    #[must_use]
+    pub fn require(mut self, level: impl Into<String>) -> PodGroup {
+        self.topology.require = Some(level.into());
+        self
+    }
+
+    /// Asks for one domain of a level, else of the next level up.
+    #[must_use]
+    pub fn prefer(mut self, level: impl Into<String>) -> PodGroup {
+        self.topology.prefer = Some(level.into());
+        self
+    }
+
+    /// Asks that every `size` members, in order, are within one domain of a level. The coarsest
+    /// slices come first.
+    #[must_use]
+    pub fn slice(mut self, level: impl Into<String>, size: u32) -> PodGroup {
+        self.topology.slices.push(Slice { level: level.into(), size });
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> PodGroup {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets how long members wait for the rest.
+    #[must_use]
+    pub fn schedule_timeout(mut self, timeout: Duration) -> PodGroup {
+        self.schedule_timeout = Some(timeout);
+        self
+    }
+
+    /// All pods of the tree, in order: a group's own, then those of the groups inside.
+    pub fn all_pods(&self) -> Vec<&Pod> {
+        let mut pods = Vec::new();
+        self.visit(&mut |group| pods.extend(&group.pods));
+        pods
+    }
+
+    /// The full name: `namespace/name`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Calls `visit` for this group and all groups inside, parents first.
+    pub fn visit<'a>(&'a self, visit: &mut impl FnMut(&'a PodGroup)) {
+        visit(self);
+        for group in &self.groups {
+            group.visit(visit);
+        }
+    }
+
+    /// Whether the tree can be placed at all.
+    ///
+    /// A minimum above the number of members is no error: members may come later. It is answered
+    /// by not placing the group.
+    ///
+    /// # Errors
+    /// A name is empty or used twice, a group is empty or holds both pods and groups, a minimum
+    /// is 0, the tree is deeper than [`MAX_DEPTH`], or a pod is not sound. Group names are unique
+    /// in their tree; pod names in their namespace.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let mut groups = Vec::new();
+        let mut pods = Vec::new();
+        self.check_level(1, &mut groups, &mut pods)?;
+        for (kind, mut names) in [("group", groups), ("pod", pods)] {
+            names.sort_unstable();
+            if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+                let name = format!("{kind} {}/{}", twice[0].0, twice[0].1);
+                return Err(ModelError::new(self.object(), "members", Problem::Duplicate(name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&self) -> String {
+        format!("group {}/{}", self.namespace, self.name)
+    }
+
+    fn check_level<'a>(
+        &'a self,
+        depth: usize,
+        groups: &mut Vec<(&'a str, &'a str)>,
+        pods: &mut Vec<(&'a str, &'a str)>,
+    ) -> Result<(), ModelError> {
+        let fault = |field: &str, problem| Err(ModelError::new(self.object(), field, problem));
+        if self.name.is_empty() {
+            return fault("name", Problem::Required);
+        }
+        if depth > MAX_DEPTH {
+            let text = format!("is nested deeper than {MAX_DEPTH} levels");
+            return fault("groups", Problem::Invalid(text));
+        }
+        if self.policy == (GroupPolicy::Gang { min_count: 0 }) {
+            let problem = Problem::OutOfRange { value: 0, min: 1, max: i64::from(u32::MAX) };
+            return fault("policy.gang.minCount", problem);
+        }
+        match (self.pods.is_empty(), self.groups.is_empty()) {
+            (true, true) => return fault("pods", Problem::Required),
+            (false, false) => {
+                return fault(
+                    "pods",
+                    Problem::Invalid("stand beside groups; put them in one".into()),
+                );
+            }
+            _ => {}
+        }
+        if let Some(index) = self.topology.slices.iter().position(|slice| slice.size == 0) {
+            let problem = Problem::OutOfRange { value: 0, min: 1, max: i64::from(u32::MAX) };
+            return fault(&format!("topology.slices[{index}].size"), problem);
+        }
+        groups.push((&self.namespace, &self.name));
+        for pod in &self.pods {
+            pod.check()?;
+            if pod.name.is_empty() {
+                return fault("pods.name", Problem::Required);
+            }
+            pods.push((pod.namespace(), &pod.name));
+        }
+        self.groups.iter().try_for_each(|group| group.check_level(depth + 1, groups, pods))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsound_trees_are_refused_by_name() {
+        let pod = Pod::new();
+        let sound = PodGroup::gang("g", 1).pods(1, pod.clone());
+        assert!(sound.check().is_ok());
+        assert!(PodGroup::gang("g", 9).pods(1, pod.clone()).check().is_ok());
+        for (group, field) in [
+            (PodGroup::gang("g", 1), "pods"),
+            (PodGroup::gang("", 1).pods(1, pod.clone()), "name"),
+            (PodGroup::gang("g", 0).pods(1, pod.clone()), "policy.gang.minCount"),
+            (sound.clone().group(sound.clone()), "pods"),
+            (sound.clone().pod(pod.clone()), "pods.name"),
+            (sound.clone().pod(pod.clone().name("g-0")), "members"),
+            (PodGroup::gang("p", 1).group(sound.clone()).group(sound.clone()), "members"),
+            (sound.clone().slice("rack", 0), "topology.slices[0].size"),
+        ] {
+            assert_eq!(group.check().unwrap_err().field, field);
+        }
+        let deep = (0..MAX_DEPTH)
+            .fold(sound, |inner, depth| PodGroup::gang(format!("level-{depth}"), 1).group(inner));
+        assert_eq!(deep.check().unwrap_err().field, "groups");
+    }
+}

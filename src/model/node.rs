@@ -1,0 +1,181 @@
+//! Nodes.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Labels;
+use super::device::Device;
+use super::error::{Defect, ModelError, Problem};
+use super::resources::{Amounts, IntoQuantity, amount_of};
+use super::taint::Taint;
+
+/// A machine that runs pods.
+///
+/// ```
+/// use phalanx::model::Node;
+///
+/// let node = Node::new("n1")
+///     .capacity("cpu", "64")
+///     .capacity("nvidia.com/gpu", 8)
+///     .label("topology.kubernetes.io/zone", "a");
+/// assert_eq!(node.allocatable.of("cpu"), 64_000);
+/// assert!(node.check().is_ok());
+/// assert!(Node::new("n2").capacity("cpu", "sixty").check().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct Node {
+    /// The name; unique in a cluster.
+    pub name: String,
+    /// A number of the embedder's own, handed back untouched.
+    pub key: u64,
+    /// Where the node stands among equals: lower first, then by name.
+    pub tie_rank: i64,
+    /// Labels.
+    pub labels: Labels,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Whether new pods are kept away.
+    pub unschedulable: bool,
+    /// What the machine has.
+    pub capacity: Amounts,
+    /// What pods may use of it.
+    pub allocatable: Amounts,
+    /// Container images present.
+    pub images: Vec<Image>,
+    /// Devices with details of their own, in order of index.
+    pub devices: Vec<Device>,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    defect: Defect,
+}
+
+/// A container image that a node has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Image {
+    /// The names it is known by.
+    pub names: Vec<String>,
+    /// Its size in bytes.
+    pub size: i64,
+}
+
+impl Node {
+    /// A node without capacity.
+    pub fn new(name: impl Into<String>) -> Node {
+        Node { name: name.into(), ..Node::default() }
+    }
+
+    /// Sets what the machine has of a resource, and what pods may use of it unless
+    /// [`Node::allocatable`] says otherwise.
+    #[must_use]
+    pub fn capacity(mut self, resource: &str, quantity: impl IntoQuantity) -> Node {
+        if let Some(amount) = self.amount("capacity", resource, quantity) {
+            self.capacity.set(resource, amount);
+            if !self.allocatable.lists(resource) {
+                self.allocatable.set(resource, amount);
+            }
+        }
+        self
+    }
+
+    /// Sets what pods may use of a resource.
+    #[must_use]
+    pub fn allocatable(mut self, resource: &str, quantity: impl IntoQuantity) -> Node {
+        if let Some(amount) = self.amount("allocatable", resource, quantity) {
+            self.allocatable.set(resource, amount);
+        }
+        self
+    }
+
+    /// Sets a label.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Node {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds a taint.
+    #[must_use]
+    pub fn taint(mut self, taint: Taint) -> Node {
+        self.taints.push(taint);
+        self
+    }
+
+    /// Keeps new pods away.
+    #[must_use]
+    pub fn unschedulable(mut self) -> Node {
+        self.unschedulable = true;
+        self
+    }
+
+    /// Adds an image with one name.
+    #[must_use]
+    pub fn image(mut self, name: impl Into<String>, size: i64) -> Node {
+        self.images.push(Image { names: alloc::vec![name.into()], size });
+        self
+    }
+
+    /// Adds a device; its index is the number of devices before it.
+    #[must_use]
+    pub fn device(mut self, device: Device) -> Node {
+        self.devices.push(device);
+        self
+    }
+
+    /// Sets the place among equals.
+    #[must_use]
+    pub fn tie_rank(mut self, rank: i64) -> Node {
+        self.tie_rank = rank;
+        self
+    }
+
+    /// Sets the embedder's own number.
+    #[must_use]
+    pub fn key(mut self, key: u64) -> Node {
+        self.key = key;
+        self
+    }
+
+    /// Whether a cluster can take the node.
+    ///
+    /// # Errors
+    /// The name is empty, a quantity given to the builder was malformed, or an amount is
+    /// negative.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let object = || format!("node {}", self.name);
+        self.defect.check(object)?;
+        if self.name.is_empty() {
+            return Err(ModelError::new("node", "name", Problem::Required));
+        }
+        for (field, amounts) in [("capacity", &self.capacity), ("allocatable", &self.allocatable)] {
+            if let Some((resource, _)) = amounts.iter().find(|(_, amount)| *amount < 0) {
+                let field = format!("{field}.{resource}");
+                return Err(ModelError::new(object(), field, Problem::Negative));
+            }
+        }
+        for (index, device) in self.devices.iter().enumerate() {
+            let field = || format!("devices[{index}]");
+            if device.kind.is_empty() {
+                return Err(ModelError::new(object(), field() + ".kind", Problem::Required));
+            }
+            if device.capacity.iter().any(|(_, amount)| amount < 0) {
+                return Err(ModelError::new(object(), field() + ".capacity", Problem::Negative));
+            }
+        }
+        Ok(())
+    }
+
+    fn amount(&mut self, field: &str, resource: &str, quantity: impl IntoQuantity) -> Option<i64> {
+        let parsed = quantity.into_quantity().map_err(Problem::from);
+        match parsed.and_then(|quantity| amount_of(resource, quantity)) {
+            Ok(amount) => Some(amount),
+            Err(problem) => {
+                self.defect.note(format!("{field}.{resource}"), problem);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Pods.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::affinity::{NodeAffinity, PodAffinityTerm};
+use super::device::{DeviceAsk, DeviceRequest};
+use super::effective::PodResources;
+use super::error::{Defect, ModelError, Problem};
+use super::resources::{IntoQuantity, amount_of};
+use super::shape::{HostPort, PodShape};
+use super::spread::SpreadConstraint;
+use super::taint::Toleration;
+
+/// One pod: a name, a [`PodShape`], and what ordering and preemption read beside it.
+///
+/// Cloning shares the shape.
+///
+/// ```
+/// use phalanx::model::Pod;
+///
+/// let pod = Pod::new().name("trainer-0").request("cpu", "500m").request("nvidia.com/gpu", 1);
+/// assert_eq!(pod.shape().requests.of("cpu"), 500);
+/// assert!(pod.check().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct Pod {
+    /// The name; unique in its namespace. Empty until a group names it.
+    pub name: String,
+    /// The identity that survives the name being used again; may be empty.
+    pub uid: String,
+    /// A number of the embedder's own, handed back untouched.
+    pub key: u64,
+    /// Higher goes first.
+    pub priority: i32,
+    /// The node it is bound to.
+    pub node: Option<String>,
+    /// The name of its [`PodGroup`](super::PodGroup), in the same namespace.
+    pub group: Option<String>,
+    /// Whether it is being deleted: it still takes room.
+    pub deleting: bool,
+    /// Reasons for which it must not be placed yet.
+    pub scheduling_gates: Vec<String>,
+    /// The devices it holds on its node, one list a device request: indexes of the node's
+    /// devices. Empty for a pod that is not bound or asks for none.
+    pub device_indexes: Vec<Vec<u32>>,
+    shape: Arc<PodShape>,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    defect: Defect,
+}
+
+impl Pod {
+    /// A pod with one container that asks for nothing, in namespace `default`.
+    pub fn new() -> Pod {
+        Pod::default()
+    }
+
+    /// A pod of a shape.
+    pub fn of_shape(shape: Arc<PodShape>) -> Pod {
+        Pod { shape, ..Pod::default() }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &Arc<PodShape> {
+        &self.shape
+    }
+
+    /// The shape for writing; copied first if other pods share it.
+    pub fn shape_mut(&mut self) -> &mut PodShape {
+        Arc::make_mut(&mut self.shape)
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.shape.namespace
+    }
+
+    /// Sets the name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Pod {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the namespace.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Pod {
+        self.shape_mut().namespace = namespace.into();
+        self
+    }
+
+    /// Sets the identity that survives the name.
+    #[must_use]
+    pub fn uid(mut self, uid: impl Into<String>) -> Pod {
+        self.uid = uid.into();
+        self
+    }
+
+    /// Sets the embedder's own number.
+    #[must_use]
+    pub fn key(mut self, key: u64) -> Pod {
+        self.key = key;
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Pod {
+        self.priority = priority;
+        self
+    }
+
+    /// Binds the pod to a node.
+    #[must_use]
+    pub fn on(mut self, node: impl Into<String>) -> Pod {
+        self.node = Some(node.into());
+        self
+    }
+
+    /// Makes the pod a member of a group.
+    #[must_use]
+    pub fn in_group(mut self, group: impl Into<String>) -> Pod {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Asks for an amount of a resource.
+    #[must_use]
+    pub fn request(mut self, resource: &str, quantity: impl IntoQuantity) -> Pod {
+        let parsed = quantity.into_quantity().map_err(Problem::from);
+        match parsed.and_then(|quantity| amount_of(resource, quantity)) {
+            Ok(amount) => self.shape_mut().set_request(resource, amount),
+            Err(problem) => self.defect.note(format!("requests.{resource}"), problem),
+        }
+        self
+    }
+
+    /// Sets all requests at once from those of several containers.
+    #[must_use]
+    pub fn resources(mut self, resources: &PodResources) -> Pod {
+        match resources.effective() {
+            Ok(effective) => {
+                let shape = self.shape_mut();
+                shape.requests = effective.requests;
+                shape.existing_requests = effective.existing;
+                shape.incoming_requests = effective.incoming;
+                let containers = resources.containers.len() + resources.init_containers.len();
+                shape.containers = u32::try_from(containers).unwrap_or(u32::MAX);
+            }
+            Err(problem) => self.defect.note("resources", problem),
+        }
+        self
+    }
+
+    /// Sets a label.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Pod {
+        self.shape_mut().labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Asks for a node with a label.
+    #[must_use]
+    pub fn node_selector(mut self, key: impl Into<String>, value: impl Into<String>) -> Pod {
+        self.shape_mut().node_selector.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets the wishes about nodes.
+    #[must_use]
+    pub fn node_affinity(mut self, affinity: NodeAffinity) -> Pod {
+        self.shape_mut().node_affinity = Some(affinity);
+        self
+    }
+
+    /// Consents to taints.
+    #[must_use]
+    pub fn toleration(mut self, toleration: Toleration) -> Pod {
+        self.shape_mut().tolerations.push(toleration);
+        self
+    }
+
+    /// Asks to be spread over domains.
+    #[must_use]
+    pub fn spread(mut self, constraint: SpreadConstraint) -> Pod {
+        self.shape_mut().spread.push(constraint);
+        self
+    }
+
+    /// Asks for company in the domain.
+    #[must_use]
+    pub fn affinity(mut self, term: PodAffinityTerm) -> Pod {
+        self.shape_mut().pod_affinity.push(term);
+        self
+    }
+
+    /// Asks for no such company in the domain.
+    #[must_use]
+    pub fn anti_affinity(mut self, term: PodAffinityTerm) -> Pod {
+        self.shape_mut().pod_anti_affinity.push(term);
+        self
+    }
+
+    /// Takes a port of the node, on all of its addresses.
+    #[must_use]
+    pub fn host_port(mut self, protocol: impl Into<String>, port: u16) -> Pod {
+        let ip = String::from("0.0.0.0");
+        self.shape_mut().ports.push(HostPort { ip, protocol: protocol.into(), port });
+        self
+    }
+
+    /// Asks for devices.
+    #[must_use]
+    pub fn device(mut self, request: DeviceRequest) -> Pod {
+        self.shape_mut().devices.push(request);
+        self
+    }
+
+    /// Sets an attribute for the embedder's own plugins.
+    #[must_use]
+    pub fn attribute(mut self, key: impl Into<String>, value: impl Into<String>) -> Pod {
+        self.shape_mut().attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// Whether a cluster or a group can take the pod; the name is not looked at.
+    ///
+    /// # Errors
+    /// A quantity given to the builder was malformed, an amount is negative, or a device request
+    /// asks for no device.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let object = || format!("pod {}/{}", self.shape.namespace, self.name);
+        self.defect.check(object)?;
+        let shape = &*self.shape;
+        if let Some((resource, _)) = shape.requests.iter().find(|(_, amount)| *amount < 0) {
+            let field = format!("requests.{resource}");
+            return Err(ModelError::new(object(), field, Problem::Negative));
+        }
+        let scored = shape.incoming_requests.iter().map(|(_, amount)| amount);
+        if scored.chain(shape.existing_requests).any(|amount| amount < 0) {
+            return Err(ModelError::new(object(), "requests", Problem::Negative));
+        }
+        for (index, request) in shape.devices.iter().enumerate() {
+            let (DeviceAsk::Whole { count } | DeviceAsk::Shares { count, .. }) = request.ask;
+            if count == 0 {
+                let field = format!("devices[{index}].count");
+                return Err(ModelError::new(object(), field, Problem::Required));
+            }
+            if let DeviceAsk::Shares { each, .. } = &request.ask
+                && each.iter().any(|(_, amount)| amount < 0)
+            {
+                let field = format!("devices[{index}].each");
+                return Err(ModelError::new(object(), field, Problem::Negative));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Named amounts.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::error::Problem;
+use crate::base::{Quantity, QuantityError};
+
+/// The processor; amounts are thousandths of a core.
+pub const CPU: &str = "cpu";
+/// Memory; amounts are bytes.
+pub const MEMORY: &str = "memory";
+/// Local disk; amounts are bytes.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// How many pods a node may run. A node that does not list it has no limit.
+pub const PODS: &str = "pods";
+
+/// The CPU that scoring assumes for a container that asks for none (thousandths).
+pub const DEFAULT_CPU: i64 = 100;
+/// The memory that scoring assumes for a container that asks for none (bytes).
+pub const DEFAULT_MEMORY: i64 = 209_715_200;
+
+/// Amounts by resource name, in order of name.
+///
+/// Thousandths for `cpu`, whole units for everything else. A name that is absent counts as zero.
+///
+/// ```
+/// use phalanx::model::Amounts;
+///
+/// let mut amounts = Amounts::new();
+/// amounts.set("cpu", 1_500);
+/// assert_eq!((amounts.of("cpu"), amounts.of("memory")), (1_500, 0));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "alloc::collections::BTreeMap<Box<str>, i64>", into = "AmountsMap")
+)]
+pub struct Amounts(Vec<(Box<str>, i64)>);
+
+#[cfg(feature = "serde")]
+type AmountsMap = alloc::collections::BTreeMap<Box<str>, i64>;
+
+#[cfg(feature = "serde")]
+impl From<AmountsMap> for Amounts {
+    fn from(map: AmountsMap) -> Amounts {
+        Amounts(map.into_iter().collect())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Amounts> for AmountsMap {
+    fn from(amounts: Amounts) -> AmountsMap {
+        amounts.0.into_iter().collect()
+    }
+}
+
+impl Amounts {
+    /// No amounts.
+    pub const fn new() -> Amounts {
+        Amounts(Vec::new())
+    }
+
+    /// The amount of a resource; zero where it is absent. O(log n).
+    pub fn of(&self, name: &str) -> i64 {
+        self.find(name).map_or(0, |at| self.0[at].1)
+    }
+
+    /// Whether a resource is listed, be it with zero.
+    pub fn lists(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Sets the amount of a resource.
+    pub fn set(&mut self, name: &str, amount: i64) {
+        match self.0.binary_search_by(|(have, _)| (**have).cmp(name)) {
+            Ok(at) => self.0[at].1 = amount,
+            Err(at) => self.0.insert(at, (Box::from(name), amount)),
+        }
+    }
+
+    /// Name and amount of each resource, in order of name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().map(|(name, amount)| (&**name, *amount))
+    }
+
+    /// Whether nothing is listed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.0.binary_search_by(|(have, _)| (**have).cmp(name)).ok()
+    }
+}
+
+/// What can be given where a quantity is asked for: a [`Quantity`], an integer, or Kubernetes'
+/// quantity text.
+pub trait IntoQuantity {
+    /// The quantity, or why the text is none.
+    ///
+    /// # Errors
+    /// The text does not follow the grammar, or the value is out of range.
+    fn into_quantity(self) -> Result<Quantity, QuantityError>;
+}
+
+impl IntoQuantity for Quantity {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        Ok(self)
+    }
+}
+
+impl IntoQuantity for i64 {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        Ok(Quantity::from(self))
+    }
+}
+
+impl IntoQuantity for i32 {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        Ok(Quantity::from(self))
+    }
+}
+
+impl IntoQuantity for u32 {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        Ok(Quantity::from(self))
+    }
+}
+
+impl IntoQuantity for &str {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        self.parse()
+    }
+}
+
+impl IntoQuantity for &String {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        self.parse()
+    }
+}
+
+impl IntoQuantity for String {
+    fn into_quantity(self) -> Result<Quantity, QuantityError> {
+        self.parse()
+    }
+}
+
+/// The amount of a resource that a quantity stands for: thousandths of `cpu`, whole units of
+/// anything else, rounded up.
+///
+/// # Errors
+/// The quantity is negative, or does not fit 64 bits in those units.
+pub fn amount_of(resource: &str, quantity: Quantity) -> Result<i64, Problem> {
+    if quantity.is_negative() {
+        return Err(Problem::Negative);
+    }
+    if resource == CPU {
+        quantity.milli_ceil().ok_or(Problem::Overflow)
+    } else {
+        Ok(quantity.ceil())
+    }
+}
