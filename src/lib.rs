@@ -6,5 +6,7 @@ extern crate alloc;
 
 pub mod base;
 pub mod model;
+pub mod state;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};
+pub use state::{Cluster, StateError, Txn, Plan};

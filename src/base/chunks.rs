@@ -68,9 +68,9 @@ impl<T: Clone> Chunked<T> {
         value
     }
 
-    /// The elements of each chunk in turn.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = &[T]> {
-        self.chunks.iter().map(|chunk| chunk.as_slice())
+    /// The elements of one chunk.
+    pub(crate) fn chunk(&self, chunk: usize) -> Option<&[T]> {
+        self.chunks.get(chunk).map(|chunk| chunk.as_slice())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {

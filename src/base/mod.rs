@@ -3,6 +3,7 @@
 
 pub(crate) mod chunks;
 pub(crate) mod hash;
+pub(crate) mod index;
 pub(crate) mod intern;
 pub mod quantity;
 pub(crate) mod rowset;

@@ -1,0 +1,701 @@
+//! The cluster: nodes, what runs on them, and how they are labelled.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::columns::{Columns, NO_POD_LIMIT, NodeSpec};
+use super::error::StateError;
+use super::event::Deleted;
+use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
+use super::journal::{Change, Journal, Moment};
+use super::order::NodeOrder;
+use super::pods::{PodRecord, Pods};
+use super::shapes::{ShapeEntry, Shapes};
+use super::view::{NodeView, PodView};
+use crate::base::hash::hash_of;
+use crate::base::index::Index;
+use crate::base::intern::Interner;
+use crate::model::resources::PODS;
+use crate::model::{Labels, ModelError, Node, Pod, PodShape, Problem};
+
+/// Nodes, the pods bound to them, namespaces, and the levels of the topology.
+///
+/// One writer owns the cluster and feeds it with [`events`](super::Event); everybody else reads,
+/// or works on a clone. A clone costs one pointer for every 256 nodes, pods and shapes, and
+/// shares memory with its original until either is written to.
+///
+/// The order in which nodes, labels and pods are given changes no answer.
+///
+/// ```
+/// use phalanx::Cluster;
+/// use phalanx::model::{Node, Pod};
+///
+/// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
+/// cluster.add_node(Node::new("n1").capacity("cpu", 4).label("zone", "a").label("rack", "a1"))?;
+/// cluster.add_pod(Pod::new().name("p").request("cpu", "500m").on("n1"))?;
+///
+/// let node = cluster.node("n1").unwrap();
+/// let cpu = cluster.resource("cpu").unwrap();
+/// assert_eq!((node.free(cpu), node.label("rack")), (3_500, Some("a1")));
+/// # Ok::<(), phalanx::StateError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Cluster {
+    pub(crate) columns: Columns,
+    pub(crate) pods: Pods,
+    pub(crate) shapes: Shapes,
+    pub(crate) journal: Journal,
+    pub(crate) order: NodeOrder,
+    /// Grows whenever ranks are given anew.
+    pub(crate) rank_epoch: u64,
+    node_index: Index,
+    node_count: usize,
+    free_rows: Vec<u32>,
+    pub(crate) resources: Interner,
+    pub(crate) label_keys: Interner,
+    pub(crate) label_values: Interner,
+    pub(crate) groups: Interner,
+    pub(crate) levels: Vec<LabelKey>,
+    pub(crate) namespaces: Arc<BTreeMap<String, (Labels, u64)>>,
+    /// How many nodes have an image, by name.
+    pub(crate) image_nodes: Arc<BTreeMap<Box<str>, u32>>,
+    /// Pods whose node does not exist, by its name.
+    pub(crate) parked: Arc<BTreeMap<String, Vec<u32>>>,
+    pub(crate) deleted: Arc<BTreeMap<Deleted, u64>>,
+}
+
+/// Makes a [`Cluster`].
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct ClusterBuilder {
+    levels: Vec<String>,
+}
+
+impl ClusterBuilder {
+    /// Declares the levels of the topology by node label keys, coarsest first. The node itself is
+    /// always the last level and need not be named.
+    pub fn levels<S: Into<String>>(mut self, keys: impl IntoIterator<Item = S>) -> ClusterBuilder {
+        self.levels.extend(keys.into_iter().map(Into::into));
+        self
+    }
+
+    /// Makes the cluster, empty.
+    ///
+    /// # Errors
+    /// A level is declared twice.
+    pub fn build(self) -> Result<Cluster, StateError> {
+        let mut cluster = Cluster::new();
+        for key in self.levels {
+            let level = LabelKey(cluster.label_keys.intern(&key));
+            if cluster.levels.contains(&level) {
+                return Err(StateError::DuplicateLevel(key));
+            }
+            cluster.levels.push(level);
+        }
+        Ok(cluster)
+    }
+}
+
+impl Cluster {
+    /// A cluster without nodes, and without levels but the node.
+    pub fn new() -> Cluster {
+        Cluster::default()
+    }
+
+    /// A builder.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder::default()
+    }
+
+    /// Adds a node.
+    ///
+    /// # Errors
+    /// The node is unsound, or there is one of its name.
+    pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
+        node.check()?;
+        if self.row_of(&node.name).is_some() {
+            return Err(StateError::NodeExists(node.name));
+        }
+        let row = self.insert_node(&node, 0)?;
+        Ok(self.id_of(row))
+    }
+
+    /// Replaces a node; its pods stay.
+    ///
+    /// # Errors
+    /// The node is unsound, or there is none of its name.
+    pub fn update_node(&mut self, node: &Node) -> Result<(), StateError> {
+        node.check()?;
+        match self.row_of(&node.name) {
+            Some(row) => self.replace_node(row, node, 0),
+            None => Err(StateError::UnknownNode(node.name.clone())),
+        }
+    }
+
+    /// Removes a node. Its pods are kept aside until they are removed or it returns.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn remove_node(&mut self, name: &str) -> Result<(), StateError> {
+        let row = self.row_of(name).ok_or_else(|| StateError::UnknownNode(name.into()))?;
+        self.remove_row(row);
+        Ok(())
+    }
+
+    /// Adds a pod that is bound. Nothing is judged: what runs, runs. If its node does not exist
+    /// yet, the pod is kept aside until it does.
+    ///
+    /// # Errors
+    /// The pod is unsound or not bound, there is one of its name, or a sum overflows.
+    pub fn add_pod(&mut self, pod: Pod) -> Result<PodId, StateError> {
+        pod.check()?;
+        let full_name = || format!("{}/{}", pod.namespace(), pod.name);
+        let Some(node) = &pod.node else { return Err(StateError::NotBound(full_name())) };
+        if self.slot_of(pod.namespace(), &pod.name).is_some() {
+            return Err(StateError::PodExists(full_name()));
+        }
+        self.put_pod(&pod, node, 0, None).map(PodId)
+    }
+
+    /// Removes a pod.
+    ///
+    /// # Errors
+    /// There is no such pod.
+    pub fn remove_pod(&mut self, namespace: &str, name: &str) -> Result<(), StateError> {
+        let slot = self
+            .slot_of(namespace, name)
+            .ok_or_else(|| StateError::UnknownPod(format!("{namespace}/{name}")))?;
+        self.drop_pod(slot);
+        Ok(())
+    }
+
+    /// Sets the labels of a namespace.
+    pub fn set_namespace(&mut self, name: impl Into<String>, labels: Labels) {
+        Arc::make_mut(&mut self.namespaces).insert(name.into(), (labels, 0));
+        self.journal.record(Change::Namespaces);
+    }
+
+    /// The labels of a namespace; `None` if it is not known.
+    pub fn namespace(&self, name: &str) -> Option<&Labels> {
+        self.namespaces.get(name).map(|(labels, _)| labels)
+    }
+
+    /// The namespaces that are known, in order of name.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Labels)> {
+        self.namespaces.iter().map(|(name, (labels, _))| (name.as_str(), labels))
+    }
+
+    /// A node by name.
+    pub fn node(&self, name: &str) -> Option<NodeView<'_>> {
+        self.view(self.row_of(name)?)
+    }
+
+    /// A node by id; `None` if it is gone.
+    pub fn node_by_id(&self, id: NodeId) -> Option<NodeView<'_>> {
+        let row = id.row as Row;
+        let view = self.view(row)?;
+        (self.columns.use_count[row] == id.use_count).then_some(view)
+    }
+
+    /// A node by row; `None` for a row that is not in use.
+    #[inline]
+    pub fn view(&self, row: Row) -> Option<NodeView<'_>> {
+        let spec = self.columns.spec.get(row)?.as_deref()?;
+        Some(NodeView { cluster: self, spec, row })
+    }
+
+    /// All nodes, in the order of ties: by tie rank, then by name.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.order.iter().filter_map(|row| self.view(row as Row))
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.node_count
+    }
+
+    /// How many pods are bound.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Rows are below this number; some may not be in use.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// A bound pod by name.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
+        self.pod_view(self.slot_of(namespace, name)?)
+    }
+
+    /// All bound pods, those kept aside too, in no particular order.
+    pub fn pods(&self) -> impl Iterator<Item = PodView<'_>> {
+        self.pods.iter().filter_map(|(slot, _)| self.pod_view(slot))
+    }
+
+    /// The bound pods of a group, by its full name `namespace/name`, in no particular order.
+    pub fn group_pods(&self, group: &str) -> impl Iterator<Item = PodView<'_>> {
+        let members = self.groups.find(group).map_or(&[][..], |group| self.pods.members(group));
+        members.iter().filter_map(|&slot| self.pod_view(slot))
+    }
+
+    /// The shapes of bound pods, each with the number of pods that have it, in no particular
+    /// order.
+    pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
+        self.shapes.iter().map(|(id, entry, uses)| (id, &*entry.shape, uses))
+    }
+
+    /// A resource by name; `None` if nothing has mentioned it.
+    pub fn resource(&self, name: &str) -> Option<ResourceId> {
+        self.resources.find(name).map(ResourceId)
+    }
+
+    /// The name of a resource.
+    pub fn resource_name(&self, resource: ResourceId) -> &str {
+        self.resources.text(resource.0)
+    }
+
+    /// A label key by its text; `None` if no node has it.
+    pub fn label_key(&self, key: &str) -> Option<LabelKey> {
+        self.label_keys.find(key).map(LabelKey)
+    }
+
+    /// A label value by its text; `None` if no node has it.
+    pub fn find_label_value(&self, value: &str) -> Option<LabelValue> {
+        self.label_values.find(value).map(LabelValue)
+    }
+
+    /// The text of a label key.
+    pub fn label_key_text(&self, key: LabelKey) -> &str {
+        self.label_keys.text(key.0)
+    }
+
+    /// The text of a label value.
+    pub fn label_text(&self, value: LabelValue) -> &str {
+        self.label_values.text(value.0)
+    }
+
+    /// The declared levels, coarsest first, without the node.
+    pub fn levels(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.levels.iter().map(|level| self.label_keys.text(level.0))
+    }
+
+    /// How many nodes have an image, by its exact name.
+    pub fn nodes_with_image(&self, name: &str) -> u32 {
+        self.image_nodes.get(name).copied().unwrap_or(0)
+    }
+
+    /// How many changes there have been. Equal numbers of one cluster mean equal states.
+    pub fn generation(&self) -> u64 {
+        self.journal.now().generation
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        self.journal.now()
+    }
+
+    #[inline]
+    pub(crate) fn spec(&self, row: Row) -> Option<&NodeSpec> {
+        self.columns.spec.get(row)?.as_deref()
+    }
+
+    pub(crate) fn id_of(&self, row: Row) -> NodeId {
+        NodeId { row: row as u32, use_count: self.columns.use_count[row] }
+    }
+
+    pub(crate) fn row_of(&self, name: &str) -> Option<Row> {
+        let found = self
+            .node_index
+            .find(hash_of(name), |row| self.spec(row as Row).is_some_and(|spec| *spec.name == *name));
+        found.map(|row| row as Row)
+    }
+
+    pub(crate) fn slot_of(&self, namespace: &str, name: &str) -> Option<u32> {
+        self.pods.find(namespace, name, |shape| self.namespace_of(shape))
+    }
+
+    fn namespace_of(&self, shape: ShapeId) -> &str {
+        self.shapes.entry(shape).map_or("", |entry| entry.shape.namespace.as_str())
+    }
+
+    #[inline]
+    pub(crate) fn pod_view(&self, slot: u32) -> Option<PodView<'_>> {
+        if slot == NONE {
+            return None;
+        }
+        let record = self.pods.record(slot)?;
+        let shape = &*self.shapes.entry(record.shape)?.shape;
+        Some(PodView { cluster: self, record, slot, shape })
+    }
+
+    pub(crate) fn acquire_shape(&mut self, shape: &Arc<PodShape>) -> ShapeId {
+        let (resources, columns) = (&mut self.resources, &mut self.columns);
+        self.shapes.acquire(shape, || {
+            let used = shape.requests.iter().filter(|(_, amount)| *amount != 0);
+            used.map(|(name, amount)| {
+                let resource = ResourceId(resources.intern(name));
+                columns.ensure_resource(resource);
+                (resource, amount)
+            })
+            .collect()
+        })
+    }
+
+    /// Adds or replaces a pod that has passed its checks.
+    pub(crate) fn put_pod(
+        &mut self,
+        pod: &Pod,
+        node: &str,
+        version: u64,
+        old: Option<u32>,
+    ) -> Result<u32, StateError> {
+        let row = self.row_of(node);
+        // The old pod leaves first, so that the new one is judged against the room it gives back.
+        let old_place = old.map(|slot| (slot, self.unlink(slot)));
+        if let Some(row) = row
+            && let Err(error) = self.room_for(row, pod.shape())
+        {
+            if let Some((slot, Some(row))) = old_place {
+                self.link(slot, row);
+            }
+            return Err(error);
+        }
+        if let Some((slot, place)) = old_place {
+            if place.is_none() {
+                self.unpark(slot);
+            }
+            self.erase(slot);
+        }
+        let group = match &pod.group {
+            Some(group) => self.groups.intern(&format!("{}/{group}", pod.namespace())),
+            None => NONE,
+        };
+        let record = PodRecord {
+            name: Arc::from(pod.name.as_str()),
+            uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
+            key: pod.key,
+            version,
+            shape: self.acquire_shape(pod.shape()),
+            row: NONE,
+            next: NONE,
+            previous: NONE,
+            group,
+            priority: pod.priority,
+            deleting: pod.deleting,
+            indexed: true,
+            devices: (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into()),
+        };
+        let slot = self.store(record);
+        match row {
+            Some(row) => {
+                self.link(slot, row);
+                self.touch(row);
+            }
+            None => Arc::make_mut(&mut self.parked).entry(node.into()).or_default().push(slot),
+        }
+        Ok(slot)
+    }
+
+    /// Adds a record, unlinked.
+    pub(crate) fn store(&mut self, record: PodRecord) -> u32 {
+        let shapes = &self.shapes;
+        self.pods.insert(record, |shape| {
+            shapes.entry(shape).map_or("", |entry| entry.shape.namespace.as_str())
+        })
+    }
+
+    /// Takes an unlinked record out.
+    pub(crate) fn erase(&mut self, slot: u32) {
+        let Some(record) = self.pods.record(slot) else { return };
+        let shape = record.shape;
+        let entry = self.shapes.entry(shape).map(Arc::clone);
+        self.pods.remove(slot, entry.as_ref().map_or("", |entry| &entry.shape.namespace));
+        self.shapes.release(shape);
+    }
+
+    /// Takes a pod away from wherever it is.
+    pub(crate) fn drop_pod(&mut self, slot: u32) {
+        if let Some(row) = self.unlink(slot) {
+            self.touch(row);
+        } else {
+            self.unpark(slot);
+        }
+        self.erase(slot);
+    }
+
+    fn unpark(&mut self, slot: u32) {
+        let parked = Arc::make_mut(&mut self.parked);
+        parked.retain(|_, slots| {
+            slots.retain(|&other| other != slot);
+            !slots.is_empty()
+        });
+    }
+
+    /// Records that the pods of a row have changed.
+    pub(crate) fn touch(&mut self, row: Row) {
+        *self.columns.generation.get_mut(row) = self.journal.record(Change::Pods(row as u32));
+    }
+
+    /// Whether the sums of a row stay within 64 bits with one more pod.
+    pub(crate) fn room_for(&self, row: Row, shape: &PodShape) -> Result<(), StateError> {
+        let overflow = |resource: &str| StateError::Overflow {
+            node: self.spec(row).map_or_else(String::new, |spec| String::from(&*spec.name)),
+            resource: resource.into(),
+        };
+        for (name, amount) in shape.requests.iter() {
+            let used = self.resource(name).map_or(0, |id| self.columns.used(row, id));
+            used.checked_add(amount).ok_or_else(|| overflow(name))?;
+        }
+        let scored = [self.columns.scored_cpu[row], self.columns.scored_memory[row]];
+        for (used, more) in scored.into_iter().zip(shape.existing_requests) {
+            used.checked_add(more).ok_or_else(|| overflow("scored requests"))?;
+        }
+        Ok(())
+    }
+
+    /// Puts an unlinked pod on a row. [`Cluster::room_for`] it has been asked for.
+    pub(crate) fn link(&mut self, slot: u32, row: Row) {
+        let first = self.columns.first_pod[row];
+        let Some(record) = self.pods.record_mut(slot) else { return };
+        record.row = row as u32;
+        record.previous = NONE;
+        record.next = first;
+        let shape = record.shape;
+        if let Some(next) = self.pods.record_mut(first) {
+            next.previous = slot;
+        }
+        *self.columns.first_pod.get_mut(row) = slot;
+        self.count(row, shape, 1);
+    }
+
+    /// Takes a pod off its row, which is returned.
+    pub(crate) fn unlink(&mut self, slot: u32) -> Option<Row> {
+        let record = self.pods.record_mut(slot)?;
+        if record.row == NONE {
+            return None;
+        }
+        let (row, shape) = (record.row as Row, record.shape);
+        let (previous, next) = (record.previous, record.next);
+        record.row = NONE;
+        if let Some(previous) = self.pods.record_mut(previous) {
+            previous.next = next;
+        } else {
+            *self.columns.first_pod.get_mut(row) = next;
+        }
+        if let Some(next) = self.pods.record_mut(next) {
+            next.previous = previous;
+        }
+        self.count(row, shape, -1);
+        Some(row)
+    }
+
+    fn count(&mut self, row: Row, shape: ShapeId, sign: i64) {
+        let Some(entry) = self.shapes.entry(shape) else { return };
+        let columns = &mut self.columns;
+        for (resource, amount) in &entry.requests {
+            *columns.used[resource.index()].get_mut(row) += sign * amount;
+        }
+        *columns.scored_cpu.get_mut(row) += sign * entry.shape.existing_requests[0];
+        *columns.scored_memory.get_mut(row) += sign * entry.shape.existing_requests[1];
+        *columns.pod_count.get_mut(row) += sign;
+    }
+
+    pub(crate) fn insert_node(&mut self, node: &Node, version: u64) -> Result<Row, StateError> {
+        let waiting = self.parked.get(&node.name).cloned().unwrap_or_default();
+        self.check_sums(node, &waiting)?;
+        if !waiting.is_empty() {
+            Arc::make_mut(&mut self.parked).remove(&node.name);
+        }
+        let row = self.free_rows.pop().map_or_else(
+            || {
+                self.columns.push_row();
+                self.columns.len() - 1
+            },
+            |row| row as Row,
+        );
+        self.set_spec(row, node, version);
+        self.node_count += 1;
+        let columns = &self.columns;
+        let name_of = |row: u32| columns.spec[row as Row].as_ref().map_or("", |spec| &*spec.name);
+        self.node_index.insert(hash_of(node.name.as_str()), row as u32, |row| hash_of(name_of(row)));
+        self.rank(row);
+        for slot in waiting {
+            self.link(slot, row);
+        }
+        self.count_images(row, 1);
+        Ok(row)
+    }
+
+    pub(crate) fn replace_node(
+        &mut self,
+        row: Row,
+        node: &Node,
+        version: u64,
+    ) -> Result<(), StateError> {
+        self.check_sums(node, &[])?;
+        let moved = self.spec(row).is_none_or(|spec| spec.tie_rank != node.tie_rank);
+        self.count_images(row, -1);
+        if moved {
+            self.unrank(row);
+        }
+        self.set_spec(row, node, version);
+        if moved {
+            self.rank(row);
+        }
+        self.count_images(row, 1);
+        Ok(())
+    }
+
+    /// Whether pods kept aside can be counted on the node they wait for.
+    fn check_sums(&self, node: &Node, waiting: &[u32]) -> Result<(), StateError> {
+        if node.allocatable.lists(PODS) && node.allocatable.of(PODS) < 0 {
+            let problem = ModelError::new(&*node.name, "allocatable.pods", Problem::Negative);
+            return Err(problem.into());
+        }
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+        let pods = waiting.iter().filter_map(|&slot| self.pod_view(slot));
+        for pod in pods {
+            let shape = pod.shape;
+            let scored = ["scored cpu", "scored memory"].into_iter().zip(shape.existing_requests);
+            for (name, amount) in shape.requests.iter().chain(scored) {
+                let sum = sums.entry(name).or_default();
+                *sum = sum.checked_add(amount).ok_or_else(|| StateError::Overflow {
+                    node: node.name.clone(),
+                    resource: name.into(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_row(&mut self, row: Row) {
+        let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return };
+        let mut orphans = Vec::new();
+        while self.columns.first_pod[row] != NONE {
+            let slot = self.columns.first_pod[row];
+            self.unlink(slot);
+            orphans.push(slot);
+        }
+        if !orphans.is_empty() {
+            Arc::make_mut(&mut self.parked).insert(String::from(&*spec.name), orphans);
+        }
+        self.count_images(row, -1);
+        self.unrank(row);
+        self.node_index.remove(hash_of(&*spec.name), row as u32);
+        let columns = &mut self.columns;
+        *columns.spec.get_mut(row) = None;
+        *columns.device_used.get_mut(row) = None;
+        *columns.use_count.get_mut(row) += 1;
+        for column in columns.allocatable.iter_mut().chain(&mut columns.used) {
+            *column.get_mut(row) = 0;
+        }
+        *columns.pod_limit.get_mut(row) = 0;
+        self.free_rows.push(row as u32);
+        self.node_count -= 1;
+        *self.columns.generation.get_mut(row) = self.journal.record(Change::Nodes);
+    }
+
+    fn set_spec(&mut self, row: Row, node: &Node, version: u64) {
+        let mut labels: Vec<_> = node
+            .labels
+            .iter()
+            .map(|(key, value)| {
+                let key = LabelKey(self.label_keys.intern(key));
+                (key, LabelValue(self.label_values.intern(value)))
+            })
+            .collect();
+        labels.sort_unstable();
+        let mut listed_zero = Vec::new();
+        for column in &mut self.columns.allocatable {
+            if column[row] != 0 {
+                *column.get_mut(row) = 0;
+            }
+        }
+        for (name, amount) in node.allocatable.iter().filter(|(name, _)| *name != PODS) {
+            let resource = ResourceId(self.resources.intern(name));
+            self.columns.ensure_resource(resource);
+            if amount == 0 {
+                listed_zero.push(resource);
+            } else {
+                *self.columns.allocatable[resource.index()].get_mut(row) = amount;
+            }
+        }
+        let limit = if node.allocatable.lists(PODS) { node.allocatable.of(PODS) } else { NO_POD_LIMIT };
+        *self.columns.pod_limit.get_mut(row) = limit;
+        *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
+            name: Arc::from(node.name.as_str()),
+            key: node.key,
+            tie_rank: node.tie_rank,
+            labels: labels.into(),
+            taints: node.taints.clone().into(),
+            images: node.images.clone().into(),
+            devices: node.devices.clone().into(),
+            capacity: (node.capacity != node.allocatable).then(|| Box::new(node.capacity.clone())),
+            listed_zero: listed_zero.into(),
+            unschedulable: node.unschedulable,
+            version,
+        }));
+        let generation = self.journal.record(Change::Nodes);
+        *self.columns.generation.get_mut(row) = generation;
+        *self.columns.spec_generation.get_mut(row) = generation;
+    }
+
+    fn count_images(&mut self, row: Row, sign: i32) {
+        let Some(spec) = self.columns.spec[row].clone() else { return };
+        if spec.images.is_empty() {
+            return;
+        }
+        let mut names: Vec<&String> = spec.images.iter().flat_map(|image| &image.names).collect();
+        names.sort_unstable();
+        names.dedup();
+        let counts = Arc::make_mut(&mut self.image_nodes);
+        for name in names {
+            let count = counts.entry(name.as_str().into()).or_default();
+            *count = count.saturating_add_signed(sign);
+            if *count == 0 {
+                counts.remove(name.as_str());
+            }
+        }
+    }
+
+    /// Gives a row its place in the order among equals.
+    fn rank(&mut self, row: Row) {
+        let columns = &self.columns;
+        let place = |row: Row| {
+            columns.spec[row].as_deref().map(|spec| (spec.tie_rank, &*spec.name))
+        };
+        let own = place(row);
+        let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
+        let low = found.before.map_or(0, |row| u64::from(columns.rank[row as Row]) + 1);
+        let high = found.after.map_or(1 << 32, |row| u64::from(columns.rank[row as Row]));
+        if low < high {
+            // At the end there is room for a million more; in between, halve what is there.
+            let step = (high - low) / 2;
+            let step = if found.after.is_none() { step.min(4_096) } else { step };
+            *self.columns.rank.get_mut(row) = (low + step) as u32;
+            return;
+        }
+        let rows: Vec<u32> = self.order.iter().collect();
+        let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
+        for (place, row) in rows.into_iter().enumerate() {
+            *self.columns.rank.get_mut(row as Row) = ((place as u64 + 1) * step) as u32;
+        }
+        self.rank_epoch += 1;
+    }
+
+    fn unrank(&mut self, row: Row) {
+        let columns = &self.columns;
+        let own = columns.rank[row];
+        self.order.remove(|other| columns.rank[other as Row].cmp(&own));
+    }
+
+    pub(crate) fn shape_entry(&self, shape: ShapeId) -> Option<&Arc<ShapeEntry>> {
+        self.shapes.entry(shape)
+    }
+}

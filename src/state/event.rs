@@ -1,0 +1,243 @@
+//! What happens to a cluster, as an embedder hears of it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::cluster::Cluster;
+use super::error::StateError;
+use super::journal::Change;
+use crate::model::{Labels, Node, Pod};
+
+/// A change to one object.
+///
+/// Events may come twice, late and in any order between objects. Each carries the version of its
+/// object, a number that grows with every change (`metadata.resourceVersion`); an event that is
+/// not newer than what is known of its object is [`Applied::Stale`] and changes nothing. Version
+/// 0 says that the embedder keeps order itself: the event always counts.
+///
+/// A deletion is remembered by its version, so that a late event does not bring the object back;
+/// [`Cluster::forget_deleted`] drops that memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum Event {
+    /// A node was added or changed.
+    NodeChanged {
+        /// The node as it is now.
+        node: Node,
+        /// The node's version.
+        version: u64,
+    },
+    /// A node was removed. Its pods are kept aside until they are deleted or it returns.
+    NodeRemoved {
+        /// The node's name.
+        name: String,
+        /// The version of the removal.
+        version: u64,
+    },
+    /// A namespace was added, or its labels changed.
+    NamespaceChanged {
+        /// The namespace's name.
+        name: String,
+        /// Its labels now.
+        labels: Labels,
+        /// Its version.
+        version: u64,
+    },
+    /// A namespace was removed.
+    NamespaceRemoved {
+        /// The namespace's name.
+        name: String,
+        /// The version of the removal.
+        version: u64,
+    },
+    /// A pod was bound, or a bound pod changed, or is being deleted (`pod.deleting`).
+    ///
+    /// Its node need not exist yet: the pod is kept aside until it does.
+    PodChanged {
+        /// The pod as it is now.
+        pod: Pod,
+        /// The pod's version.
+        version: u64,
+    },
+    /// A pod is gone or has finished.
+    PodDeleted {
+        /// The pod's namespace.
+        namespace: String,
+        /// The pod's name.
+        name: String,
+        /// The version of the deletion.
+        version: u64,
+    },
+}
+
+/// What an event did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Applied {
+    /// The state changed.
+    Changed,
+    /// The pod is known, but waits aside for its node.
+    Parked,
+    /// Nothing was there to change; a deletion is remembered.
+    Unknown,
+    /// The event was not newer than what is known; nothing changed.
+    Stale,
+}
+
+/// Objects whose deletions are remembered.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) enum Deleted {
+    Node(String),
+    Namespace(String),
+    Pod(String, String),
+}
+
+impl Cluster {
+    /// Takes an event in.
+    ///
+    /// O(log nodes) for pods. O(√nodes) for nodes, and in proportion to the pods kept aside for
+    /// one that appears.
+    ///
+    /// # Errors
+    /// The object is unsound, a pod to be bound names no node, or a sum overflows. The state is
+    /// then unchanged.
+    pub fn apply(&mut self, event: Event) -> Result<Applied, StateError> {
+        match event {
+            Event::NodeChanged { node, version } => self.node_changed(&node, version),
+            Event::NodeRemoved { name, version } => Ok(self.node_removed(name, version)),
+            Event::NamespaceChanged { name, labels, version } => {
+                Ok(self.namespace_changed(name, labels, version))
+            }
+            Event::NamespaceRemoved { name, version } => Ok(self.namespace_removed(name, version)),
+            Event::PodChanged { pod, version } => self.pod_changed(&pod, version),
+            Event::PodDeleted { namespace, name, version } => {
+                Ok(self.pod_deleted(namespace, name, version))
+            }
+        }
+    }
+
+    /// Forgets deletions of versions up to and including `version`: events older than them would
+    /// count again. Call it now and then with a version below which nothing can still arrive.
+    pub fn forget_deleted(&mut self, version: u64) {
+        Arc::make_mut(&mut self.deleted).retain(|_, deleted| *deleted > version);
+    }
+
+    fn node_changed(&mut self, node: &Node, version: u64) -> Result<Applied, StateError> {
+        node.check()?;
+        match self.row_of(&node.name) {
+            Some(row) => {
+                if is_stale(version, self.spec(row).map_or(0, |spec| spec.version)) {
+                    return Ok(Applied::Stale);
+                }
+                self.replace_node(row, node, version)?;
+            }
+            None => {
+                let key = Deleted::Node(node.name.clone());
+                if self.is_deleted(&key, version) {
+                    return Ok(Applied::Stale);
+                }
+                self.insert_node(node, version)?;
+                self.recall(&key);
+            }
+        }
+        Ok(Applied::Changed)
+    }
+
+    fn node_removed(&mut self, name: String, version: u64) -> Applied {
+        let row = self.row_of(&name);
+        let known = row.and_then(|row| self.spec(row)).map_or(0, |spec| spec.version);
+        self.deletion(Deleted::Node(name), version, known, row.is_some(), |cluster| {
+            if let Some(row) = row {
+                cluster.remove_row(row);
+            }
+        })
+    }
+
+    fn namespace_changed(&mut self, name: String, labels: Labels, version: u64) -> Applied {
+        let known = self.namespaces.get(&name).map_or(0, |(_, version)| *version);
+        let key = Deleted::Namespace(name.clone());
+        if is_stale(version, known) || self.is_deleted(&key, version) {
+            return Applied::Stale;
+        }
+        self.recall(&key);
+        Arc::make_mut(&mut self.namespaces).insert(name, (labels, version));
+        self.journal.record(Change::Namespaces);
+        Applied::Changed
+    }
+
+    fn namespace_removed(&mut self, name: String, version: u64) -> Applied {
+        let known = self.namespaces.get(&name).map(|(_, version)| *version);
+        let key = Deleted::Namespace(name.clone());
+        self.deletion(key, version, known.unwrap_or(0), known.is_some(), |cluster| {
+            Arc::make_mut(&mut cluster.namespaces).remove(&name);
+            cluster.journal.record(Change::Namespaces);
+        })
+    }
+
+    fn pod_changed(&mut self, pod: &Pod, version: u64) -> Result<Applied, StateError> {
+        pod.check()?;
+        let full_name = || format!("{}/{}", pod.namespace(), pod.name);
+        let Some(node) = &pod.node else { return Err(StateError::NotBound(full_name())) };
+        let slot = self.slot_of(pod.namespace(), &pod.name);
+        let known = slot.and_then(|slot| self.pods.record(slot)).map_or(0, |pod| pod.version);
+        let key = Deleted::Pod(pod.namespace().into(), pod.name.clone());
+        if is_stale(version, known) || slot.is_none() && self.is_deleted(&key, version) {
+            return Ok(Applied::Stale);
+        }
+        self.put_pod(pod, node, version, slot)?;
+        self.recall(&key);
+        let parked = self.row_of(node).is_none();
+        Ok(if parked { Applied::Parked } else { Applied::Changed })
+    }
+
+    fn pod_deleted(&mut self, namespace: String, name: String, version: u64) -> Applied {
+        let slot = self.slot_of(&namespace, &name);
+        let known = slot.and_then(|slot| self.pods.record(slot)).map_or(0, |pod| pod.version);
+        self.deletion(Deleted::Pod(namespace, name), version, known, slot.is_some(), |cluster| {
+            if let Some(slot) = slot {
+                cluster.drop_pod(slot);
+            }
+        })
+    }
+
+    fn deletion(
+        &mut self,
+        key: Deleted,
+        version: u64,
+        known: u64,
+        exists: bool,
+        delete: impl FnOnce(&mut Cluster),
+    ) -> Applied {
+        // A deletion carries the last version of its object or a later one.
+        if version != 0 && version < known {
+            return Applied::Stale;
+        }
+        if version != 0 {
+            let remembered = Arc::make_mut(&mut self.deleted).entry(key).or_default();
+            *remembered = (*remembered).max(version);
+        }
+        if !exists {
+            return Applied::Unknown;
+        }
+        delete(self);
+        Applied::Changed
+    }
+
+    fn is_deleted(&self, key: &Deleted, version: u64) -> bool {
+        version != 0 && self.deleted.get(key).is_some_and(|deleted| version <= *deleted)
+    }
+
+    fn recall(&mut self, key: &Deleted) {
+        if self.deleted.contains_key(key) {
+            Arc::make_mut(&mut self.deleted).remove(key);
+        }
+    }
+}
+
+fn is_stale(version: u64, known: u64) -> bool {
+    version != 0 && version <= known
+}

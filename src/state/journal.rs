@@ -1,0 +1,110 @@
+//! What has changed lately, for those who keep results between looks.
+
+use alloc::collections::VecDeque;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many changes are remembered; who is further behind starts anew.
+const REMEMBERED: usize = 4_096;
+
+/// A point in the history of a cluster: which history, and how many changes into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Moment {
+    lineage: usize,
+    pub(crate) generation: u64,
+}
+
+/// One change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The pods of a row came, went or changed.
+    Pods(u32),
+    /// Nodes came, went or changed.
+    Nodes,
+    /// Labels of a namespace changed.
+    Namespaces,
+}
+
+/// The last changes of a cluster.
+///
+/// A clone shares its original's history up to the moment it was made. Its first own change
+/// begins a history of its own, so that equal moments always mean equal states.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    now: Moment,
+    /// Where this history branched off another.
+    origin: Moment,
+    shared: bool,
+    recent: VecDeque<Change>,
+}
+
+fn new_lineage() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Default for Journal {
+    fn default() -> Journal {
+        let now = Moment { lineage: new_lineage(), generation: 0 };
+        Journal { now, origin: now, shared: false, recent: VecDeque::new() }
+    }
+}
+
+impl Clone for Journal {
+    fn clone(&self) -> Journal {
+        Journal { now: self.now, origin: self.origin, shared: true, recent: self.recent.clone() }
+    }
+}
+
+impl Journal {
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Records a change and returns its generation.
+    pub(crate) fn record(&mut self, change: Change) -> u64 {
+        if self.shared {
+            self.shared = false;
+            self.origin = self.now;
+            self.now.lineage = new_lineage();
+        }
+        self.now.generation += 1;
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(change);
+        self.now.generation
+    }
+
+    /// The changes since a moment, oldest first; `None` if they are not all known.
+    pub(crate) fn since(&self, then: Moment) -> Option<impl Iterator<Item = Change> + '_> {
+        let known = then.lineage == self.now.lineage && then.generation >= self.origin.generation
+            || then.lineage == self.origin.lineage && then.generation <= self.origin.generation;
+        let missed = usize::try_from(self.now.generation.checked_sub(then.generation)?).ok()?;
+        let first = self.recent.len().checked_sub(missed)?;
+        known.then(|| self.recent.range(first..).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_clone_continues_its_original_but_not_its_siblings() {
+        let mut a = Journal::default();
+        a.record(Change::Pods(1));
+        let seen = a.now();
+        let mut b = a.clone();
+        assert_eq!(b.now(), a.now());
+        a.record(Change::Pods(2));
+        b.record(Change::Pods(3));
+        assert_eq!(b.since(seen).unwrap().collect::<Vec<_>>(), [Change::Pods(3)]);
+        assert_eq!(a.since(seen).unwrap().collect::<Vec<_>>(), [Change::Pods(2)]);
+        assert!(a.since(b.now()).is_none() && b.since(a.now()).is_none());
+        for _ in 0..REMEMBERED {
+            a.record(Change::Nodes);
+        }
+        assert!(a.since(seen).is_none());
+    }
+}

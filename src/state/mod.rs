@@ -1,0 +1,24 @@
+//! What is: the cluster, transactions over it, and plans to change it.
+
+pub mod cluster;
+mod columns;
+pub mod error;
+pub mod event;
+pub mod ids;
+mod journal;
+mod order;
+pub mod plan;
+mod pods;
+mod shapes;
+#[cfg(feature = "serde")]
+mod snapshot;
+pub mod txn;
+pub mod view;
+
+pub use cluster::{Cluster, ClusterBuilder};
+pub use event::{Applied, Event};
+pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
+pub use plan::{Assignment, Plan, PlanMember};
+pub use error::StateError;
+pub use txn::{Checkpoint, Txn};
+pub use view::{NodeView, PodView};

@@ -1,0 +1,104 @@
+//! The total order of nodes among equals: by tie rank, then by name.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+/// Rows in a block before it is split.
+const BLOCK: usize = 512;
+
+/// All rows in their order, in blocks, so that one more costs O(√n).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeOrder {
+    blocks: Vec<Arc<Vec<u32>>>,
+}
+
+/// Where a row was put: its neighbours.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Neighbours {
+    pub(crate) before: Option<u32>,
+    pub(crate) after: Option<u32>,
+}
+
+impl NodeOrder {
+    /// The rows in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.blocks.iter().flat_map(|block| block.iter().copied())
+    }
+
+    /// Puts a row in. `compare` orders a present row against the new one, and is never `Equal`.
+    pub(crate) fn insert(
+        &mut self,
+        row: u32,
+        mut compare: impl FnMut(u32) -> Ordering,
+    ) -> Neighbours {
+        if self.blocks.is_empty() {
+            self.blocks.push(Arc::new(Vec::new()));
+        }
+        let (block, at) = self.place(&mut compare);
+        let before = match at.checked_sub(1) {
+            Some(previous) => Some(self.blocks[block][previous]),
+            None => block.checked_sub(1).and_then(|b| self.blocks[b].last().copied()),
+        };
+        let after = self.blocks[block]
+            .get(at)
+            .or_else(|| self.blocks.get(block + 1).and_then(|next| next.first()))
+            .copied();
+        let rows = Arc::make_mut(&mut self.blocks[block]);
+        rows.insert(at, row);
+        if rows.len() > BLOCK {
+            // At the very end, where sorted input arrives, blocks are left full.
+            let keep = if after.is_none() { BLOCK } else { BLOCK / 2 };
+            let rest = rows.split_off(keep);
+            self.blocks.insert(block + 1, Arc::new(rest));
+        }
+        Neighbours { before, after }
+    }
+
+    /// Takes a row out.
+    pub(crate) fn remove(&mut self, mut compare: impl FnMut(u32) -> Ordering) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let (block, at) = self.place(&mut compare);
+        let rows = Arc::make_mut(&mut self.blocks[block]);
+        if at < rows.len() {
+            rows.remove(at);
+        }
+        if rows.is_empty() {
+            self.blocks.remove(block);
+        }
+    }
+
+    /// The block and the place in it of the first row that is not less.
+    fn place(&self, compare: &mut impl FnMut(u32) -> Ordering) -> (usize, usize) {
+        let block = self
+            .blocks
+            .partition_point(|rows| rows.last().is_some_and(|&last| compare(last).is_lt()))
+            .min(self.blocks.len() - 1);
+        (block, self.blocks[block].partition_point(|&row| compare(row).is_lt()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stay_in_order_whatever_the_order_of_insertion() {
+        for stride in [1_u32, 1_009, 2_999] {
+            let mut order = NodeOrder::default();
+            for i in 0..3_000_u32 {
+                let row = i * stride % 3_000;
+                let found = order.insert(row, |other| other.cmp(&row));
+                assert!(found.before.is_none_or(|before| before < row));
+                assert!(found.after.is_none_or(|after| after > row));
+            }
+            for row in (0..3_000).step_by(3) {
+                order.remove(|other| other.cmp(&row));
+            }
+            let left: Vec<u32> = (0..3_000).filter(|row| row % 3 != 0).collect();
+            assert_eq!(order.iter().collect::<Vec<_>>(), left);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The shapes of pods, each kept once.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::ids::{ResourceId, ShapeId};
+use crate::base::chunks::Chunked;
+use crate::base::hash::hash_of;
+use crate::base::index::Index;
+use crate::model::PodShape;
+
+/// A shape with its resources resolved to the cluster's numbers.
+#[derive(Debug)]
+pub(crate) struct ShapeEntry {
+    pub(crate) shape: Arc<PodShape>,
+    /// What it takes of a node; no zero amounts.
+    pub(crate) requests: Box<[(ResourceId, i64)]>,
+}
+
+/// Shapes by number, counted by use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shapes {
+    entries: Chunked<Option<Arc<ShapeEntry>>>,
+    uses: Chunked<u32>,
+    free: Vec<u32>,
+    index: Index,
+}
+
+impl Shapes {
+    #[inline]
+    pub(crate) fn entry(&self, id: ShapeId) -> Option<&Arc<ShapeEntry>> {
+        self.entries.get(id.index())?.as_ref()
+    }
+
+    /// The shapes in use, with their numbers and how many pods have them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ShapeId, &Arc<ShapeEntry>, u32)> {
+        self.entries
+            .iter()
+            .zip(self.uses.iter())
+            .enumerate()
+            .filter_map(|(id, (entry, uses))| Some((ShapeId(id as u32), entry.as_ref()?, *uses)))
+    }
+
+    /// Counts one more use of a shape; `resolve` makes the entry if it is new.
+    pub(crate) fn acquire(
+        &mut self,
+        shape: &Arc<PodShape>,
+        resolve: impl FnOnce() -> Box<[(ResourceId, i64)]>,
+    ) -> ShapeId {
+        let hash = hash_of(&**shape);
+        let entries = &self.entries;
+        let same = |id: u32| {
+            entries[id as usize]
+                .as_ref()
+                .is_some_and(|entry| Arc::ptr_eq(&entry.shape, shape) || entry.shape == *shape)
+        };
+        if let Some(id) = self.index.find(hash, same) {
+            *self.uses.get_mut(id as usize) += 1;
+            return ShapeId(id);
+        }
+        let entry = Some(Arc::new(ShapeEntry { shape: Arc::clone(shape), requests: resolve() }));
+        let id = if let Some(id) = self.free.pop() {
+            *self.entries.get_mut(id as usize) = entry;
+            *self.uses.get_mut(id as usize) = 1;
+            id
+        } else {
+            self.entries.push(entry);
+            self.uses.push(1);
+            self.entries.len() as u32 - 1
+        };
+        let entries = &self.entries;
+        self.index.insert(hash, id, |id| {
+            entries[id as usize].as_ref().map_or(0, |entry| hash_of(&*entry.shape))
+        });
+        ShapeId(id)
+    }
+
+    /// Counts one more use of a shape that is in use.
+    pub(crate) fn retain(&mut self, id: ShapeId) {
+        *self.uses.get_mut(id.index()) += 1;
+    }
+
+    /// Counts one use less, and forgets a shape nobody uses.
+    pub(crate) fn release(&mut self, id: ShapeId) {
+        let uses = self.uses.get_mut(id.index());
+        *uses -= 1;
+        if *uses == 0
+            && let Some(entry) = self.entries.get_mut(id.index()).take()
+        {
+            self.index.remove(hash_of(&*entry.shape), id.0);
+            self.free.push(id.0);
+        }
+    }
+}

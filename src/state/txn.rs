@@ -1,0 +1,233 @@
+//! Transactions: change a copy, look, and take it back.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use super::cluster::Cluster;
+use super::error::StateError;
+use super::ids::{NONE, NodeId, PodId, Row};
+use super::plan::Plan;
+use super::pods::PodRecord;
+use crate::model::{Node, Pod};
+
+/// A working copy of a cluster whose changes can be taken back.
+///
+/// It is made in O(nodes / 256), shares memory with its cluster, and reads like one: everything
+/// that takes a `&Cluster` takes a `&Txn`. Each change costs O(1) beside the chunks it touches
+/// first; [`Txn::rollback`] costs in proportion to the changes taken back. The cluster itself is
+/// never touched.
+///
+/// ```
+/// use phalanx::Cluster;
+/// use phalanx::model::{Node, Pod};
+///
+/// let mut cluster = Cluster::new();
+/// cluster.add_node(Node::new("n1").capacity("cpu", 4))?;
+/// cluster.add_pod(Pod::new().name("old").request("cpu", 4).on("n1"))?;
+///
+/// let mut txn = cluster.txn();
+/// let before = txn.checkpoint();
+/// txn.evict("default", "old")?;
+/// txn.place(&Pod::new().name("new").request("cpu", 2), txn.node("n1").unwrap().id())?;
+/// let cpu = txn.resource("cpu").unwrap();
+/// assert_eq!(txn.node("n1").unwrap().free(cpu), 2_000);
+/// txn.rollback(before)?;
+/// assert_eq!(txn.node("n1").unwrap().free(cpu), 0);
+/// # Ok::<(), phalanx::StateError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Txn {
+    cluster: Cluster,
+    undo: Vec<Undo>,
+}
+
+/// A point in a transaction to go back to. Checkpoints nest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint(usize);
+
+#[derive(Debug, Clone)]
+enum Undo {
+    Placed(u32),
+    Evicted(u32, Row),
+    Added(Row),
+}
+
+impl Deref for Txn {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl Cluster {
+    /// A transaction over the cluster as it is now.
+    pub fn txn(&self) -> Txn {
+        Txn { cluster: self.clone(), undo: Vec::new() }
+    }
+}
+
+impl Txn {
+    /// Marks this point.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint(self.undo.len())
+    }
+
+    /// Takes back all changes since a point, latest first.
+    ///
+    /// # Errors
+    /// The point itself was taken back before.
+    pub fn rollback(&mut self, to: Checkpoint) -> Result<(), StateError> {
+        if to.0 > self.undo.len() {
+            return Err(StateError::StaleId);
+        }
+        while self.undo.len() > to.0 {
+            self.undo_last();
+        }
+        Ok(())
+    }
+
+    /// How many changes can be taken back.
+    pub fn changes(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// Places a pod on a node. Nothing is judged.
+    ///
+    /// # Errors
+    /// The pod is unsound, the node is not there, or a sum overflows.
+    pub fn place(&mut self, pod: &Pod, node: NodeId) -> Result<PodId, StateError> {
+        pod.check()?;
+        let row = self.cluster.node_by_id(node).ok_or(StateError::StaleId)?.row();
+        self.place_on(pod, row)
+    }
+
+    /// [`Txn::place`] for a pod that is known to be sound.
+    pub(crate) fn place_on(&mut self, pod: &Pod, row: Row) -> Result<PodId, StateError> {
+        self.cluster.room_for(row, pod.shape())?;
+        let group = match &pod.group {
+            Some(group) => self.cluster.groups.intern(&format!("{}/{group}", pod.namespace())),
+            None => NONE,
+        };
+        let record = PodRecord {
+            name: Arc::from(pod.name.as_str()),
+            uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
+            key: pod.key,
+            version: 0,
+            shape: self.cluster.acquire_shape(pod.shape()),
+            row: NONE,
+            next: NONE,
+            previous: NONE,
+            group,
+            priority: pod.priority,
+            deleting: pod.deleting,
+            indexed: false,
+            devices: (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into()),
+        };
+        let slot = self.cluster.store(record);
+        self.cluster.link(slot, row);
+        self.cluster.touch(row);
+        self.undo.push(Undo::Placed(slot));
+        Ok(PodId(slot))
+    }
+
+    /// Takes a pod off its node.
+    ///
+    /// # Errors
+    /// There is no such pod, or it is on no node.
+    pub fn evict(&mut self, namespace: &str, name: &str) -> Result<PodId, StateError> {
+        let unknown = || StateError::UnknownPod(format!("{namespace}/{name}"));
+        let slot = self.cluster.slot_of(namespace, name).ok_or_else(unknown)?;
+        self.evict_pod(PodId(slot))?;
+        Ok(PodId(slot))
+    }
+
+    /// Takes a pod off its node, by its id.
+    ///
+    /// # Errors
+    /// There is no such pod, or it is on no node.
+    pub fn evict_pod(&mut self, pod: PodId) -> Result<(), StateError> {
+        let row = self.cluster.unlink(pod.0).ok_or(StateError::StaleId)?;
+        self.cluster.touch(row);
+        self.undo.push(Undo::Evicted(pod.0, row));
+        Ok(())
+    }
+
+    /// Adds a node.
+    ///
+    /// # Errors
+    /// The node is unsound, or there is one of its name.
+    pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
+        let id = self.cluster.add_node(node)?;
+        self.undo.push(Undo::Added(id.row as Row));
+        Ok(id)
+    }
+
+    /// Adds `count` nodes like `template`, named `<template>-<index>`, the first index that is
+    /// not taken first.
+    ///
+    /// # Errors
+    /// The template is unsound. No node is added then.
+    pub fn add_nodes(&mut self, template: &Node, count: usize) -> Result<Vec<NodeId>, StateError> {
+        template.check()?;
+        let mut index = 0_usize;
+        let mut added = Vec::with_capacity(count.min(1 << 16));
+        while added.len() < count {
+            let name: String = format!("{}-{index}", template.name);
+            index += 1;
+            if self.cluster.row_of(&name).is_none() {
+                let mut node = template.clone();
+                node.name = name;
+                added.push(self.add_node(node)?);
+            }
+        }
+        Ok(added)
+    }
+
+    /// Places everything a plan places. Nothing is judged.
+    ///
+    /// # Errors
+    /// A node of the plan is not there, or a sum overflows. No pod is placed then.
+    pub fn apply_plan(&mut self, plan: &Plan) -> Result<(), StateError> {
+        let before = self.checkpoint();
+        for assignment in plan.assignments() {
+            let placed = match self.cluster.row_of(assignment.node()) {
+                Some(row) => self.place_on(assignment.pod(), row).map(|_| ()),
+                None => Err(StateError::UnknownNode(assignment.node().into())),
+            };
+            if let Err(error) = placed {
+                self.rollback(before)?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The cluster as the transaction leaves it.
+    ///
+    /// Pods that the transaction placed are not found by name in it; commit plans to a cluster
+    /// of your own to keep them.
+    pub fn into_cluster(self) -> Cluster {
+        self.cluster
+    }
+
+    fn undo_last(&mut self) {
+        match self.undo.pop() {
+            Some(Undo::Placed(slot)) => {
+                if let Some(row) = self.cluster.unlink(slot) {
+                    self.cluster.touch(row);
+                }
+                self.cluster.erase(slot);
+            }
+            Some(Undo::Evicted(slot, row)) => {
+                self.cluster.link(slot, row);
+                self.cluster.touch(row);
+            }
+            Some(Undo::Added(row)) => self.cluster.remove_row(row),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Reading one node, one pod.
+
+use super::cluster::Cluster;
+use super::columns::NodeSpec;
+use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
+use super::pods::PodRecord;
+use crate::model::{Amounts, Device, Image, PodShape, Taint};
+
+/// A node of a cluster or a transaction, as it is now.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeView<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) spec: &'a NodeSpec,
+    pub(crate) row: Row,
+}
+
+impl<'a> NodeView<'a> {
+    /// The node's place in the columns.
+    #[inline]
+    pub fn row(self) -> Row {
+        self.row
+    }
+
+    /// The node's id.
+    pub fn id(self) -> NodeId {
+        NodeId { row: self.row as u32, use_count: self.cluster.columns.use_count[self.row] }
+    }
+
+    /// The name.
+    #[inline]
+    pub fn name(self) -> &'a str {
+        &self.spec.name
+    }
+
+    /// The embedder's own number.
+    pub fn key(self) -> u64 {
+        self.spec.key
+    }
+
+    /// The caller's place among equals.
+    pub fn tie_rank(self) -> i64 {
+        self.spec.tie_rank
+    }
+
+    /// Whether new pods are kept away.
+    #[inline]
+    pub fn unschedulable(self) -> bool {
+        self.spec.unschedulable
+    }
+
+    /// Taints, in the order given.
+    #[inline]
+    pub fn taints(self) -> &'a [Taint] {
+        &self.spec.taints
+    }
+
+    /// Images, in the order given.
+    pub fn images(self) -> &'a [Image] {
+        &self.spec.images
+    }
+
+    /// Devices, in order of index.
+    #[inline]
+    pub fn devices(self) -> &'a [Device] {
+        &self.spec.devices
+    }
+
+    /// The value of a label. O(log labels), and a look-up of the key.
+    pub fn label(self, key: &str) -> Option<&'a str> {
+        let value = self.label_value(self.cluster.label_key(key)?)?;
+        Some(self.cluster.label_text(value))
+    }
+
+    /// Whether a label has a value.
+    pub fn has_label(self, key: &str, value: &str) -> bool {
+        self.label(key) == Some(value)
+    }
+
+    /// The value of a label whose key was looked up before. O(log labels).
+    #[inline]
+    pub fn label_value(self, key: LabelKey) -> Option<LabelValue> {
+        self.spec.label(key)
+    }
+
+    /// Keys and values of all labels, in no particular order.
+    pub fn labels(self) -> impl Iterator<Item = (LabelKey, LabelValue)> + 'a {
+        self.spec.labels.iter().copied()
+    }
+
+    /// What pods may use of a resource.
+    #[inline]
+    pub fn allocatable(self, resource: ResourceId) -> i64 {
+        self.cluster.columns.allocatable(self.row, resource)
+    }
+
+    /// What the node's pods take of a resource.
+    #[inline]
+    pub fn used(self, resource: ResourceId) -> i64 {
+        self.cluster.columns.used(self.row, resource)
+    }
+
+    /// What is left of a resource; below zero where too much was bound.
+    #[inline]
+    pub fn free(self, resource: ResourceId) -> i64 {
+        self.allocatable(resource).saturating_sub(self.used(resource))
+    }
+
+    /// CPU (thousandths) and memory (bytes) that scores count as used: with defaults for
+    /// containers that ask for none.
+    #[inline]
+    pub fn scored_used(self) -> [i64; 2] {
+        let columns = &self.cluster.columns;
+        [columns.scored_cpu[self.row], columns.scored_memory[self.row]]
+    }
+
+    /// How many pods the node has.
+    #[inline]
+    pub fn pod_count(self) -> i64 {
+        self.cluster.columns.pod_count[self.row]
+    }
+
+    /// How many pods the node may have; `i64::MAX` if it states no limit.
+    #[inline]
+    pub fn pod_limit(self) -> i64 {
+        self.cluster.columns.pod_limit[self.row]
+    }
+
+    /// What is taken of each device, by unit; `None` if nothing is.
+    #[inline]
+    pub fn device_used(self) -> Option<&'a [Amounts]> {
+        self.cluster.columns.device_used[self.row].as_deref()
+    }
+
+    /// The node's pods, in no particular order.
+    pub fn pods(self) -> impl Iterator<Item = PodView<'a>> {
+        let cluster = self.cluster;
+        let mut slot = cluster.columns.first_pod[self.row];
+        core::iter::from_fn(move || {
+            let view = cluster.pod_view(slot)?;
+            slot = view.record.next;
+            Some(view)
+        })
+    }
+
+    /// The change that touched the node or its pods last.
+    pub fn generation(self) -> u64 {
+        self.cluster.columns.generation[self.row]
+    }
+}
+
+/// A bound pod.
+#[derive(Debug, Clone, Copy)]
+pub struct PodView<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) record: &'a PodRecord,
+    pub(crate) slot: u32,
+    pub(crate) shape: &'a PodShape,
+}
+
+impl<'a> PodView<'a> {
+    /// The pod's id.
+    pub fn id(self) -> PodId {
+        PodId(self.slot)
+    }
+
+    /// The namespace.
+    pub fn namespace(self) -> &'a str {
+        &self.shape.namespace
+    }
+
+    /// The name.
+    pub fn name(self) -> &'a str {
+        &self.record.name
+    }
+
+    /// The identity that survives the name; may be empty.
+    pub fn uid(self) -> &'a str {
+        self.record.uid.as_deref().unwrap_or("")
+    }
+
+    /// The embedder's own number.
+    pub fn key(self) -> u64 {
+        self.record.key
+    }
+
+    /// The shape.
+    #[inline]
+    pub fn shape(self) -> &'a PodShape {
+        self.shape
+    }
+
+    /// The number of the shape.
+    #[inline]
+    pub fn shape_id(self) -> ShapeId {
+        self.record.shape
+    }
+
+    /// The priority.
+    pub fn priority(self) -> i32 {
+        self.record.priority
+    }
+
+    /// Whether it is being deleted.
+    #[inline]
+    pub fn deleting(self) -> bool {
+        self.record.deleting
+    }
+
+    /// The node it is on; `None` while that does not exist.
+    #[inline]
+    pub fn node(self) -> Option<NodeView<'a>> {
+        if self.record.row == NONE { None } else { self.cluster.view(self.record.row as Row) }
+    }
+
+    /// The full name of its group, `namespace/name`.
+    pub fn group(self) -> Option<&'a str> {
+        (self.record.group != NONE).then(|| self.cluster.groups.text(self.record.group))
+    }
+
+    /// The devices it holds, one list a device request: indexes of the node's devices.
+    pub fn device_indexes(self) -> &'a [alloc::vec::Vec<u32>] {
+        self.record.devices.as_deref().unwrap_or(&[])
+    }
+}
