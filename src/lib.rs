@@ -5,8 +5,9 @@
 extern crate alloc;
 
 pub mod base;
+pub mod framework;
 pub mod model;
 pub mod state;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};
-pub use state::{Cluster, StateError, Txn, Plan};
+pub use state::{Cluster, Plan, StateError, Txn};

@@ -310,9 +310,9 @@ impl Cluster {
     }
 
     pub(crate) fn row_of(&self, name: &str) -> Option<Row> {
-        let found = self
-            .node_index
-            .find(hash_of(name), |row| self.spec(row as Row).is_some_and(|spec| *spec.name == *name));
+        let found = self.node_index.find(hash_of(name), |row| {
+            self.spec(row as Row).is_some_and(|spec| *spec.name == *name)
+        });
         found.map(|row| row as Row)
     }
 
@@ -523,7 +523,8 @@ impl Cluster {
         self.node_count += 1;
         let columns = &self.columns;
         let name_of = |row: u32| columns.spec[row as Row].as_ref().map_or("", |spec| &*spec.name);
-        self.node_index.insert(hash_of(node.name.as_str()), row as u32, |row| hash_of(name_of(row)));
+        self.node_index
+            .insert(hash_of(node.name.as_str()), row as u32, |row| hash_of(name_of(row)));
         self.rank(row);
         for slot in waiting {
             self.link(slot, row);
@@ -626,7 +627,8 @@ impl Cluster {
                 *self.columns.allocatable[resource.index()].get_mut(row) = amount;
             }
         }
-        let limit = if node.allocatable.lists(PODS) { node.allocatable.of(PODS) } else { NO_POD_LIMIT };
+        let limit =
+            if node.allocatable.lists(PODS) { node.allocatable.of(PODS) } else { NO_POD_LIMIT };
         *self.columns.pod_limit.get_mut(row) = limit;
         *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
             name: Arc::from(node.name.as_str()),
@@ -667,9 +669,8 @@ impl Cluster {
     /// Gives a row its place in the order among equals.
     fn rank(&mut self, row: Row) {
         let columns = &self.columns;
-        let place = |row: Row| {
-            columns.spec[row].as_deref().map(|spec| (spec.tie_rank, &*spec.name))
-        };
+        let place =
+            |row: Row| columns.spec[row].as_deref().map(|spec| (spec.tie_rank, &*spec.name));
         let own = place(row);
         let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
         let low = found.before.map_or(0, |row| u64::from(columns.rank[row as Row]) + 1);

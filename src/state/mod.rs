@@ -16,9 +16,9 @@ pub mod txn;
 pub mod view;
 
 pub use cluster::{Cluster, ClusterBuilder};
+pub use error::StateError;
 pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
 pub use plan::{Assignment, Plan, PlanMember};
-pub use error::StateError;
 pub use txn::{Checkpoint, Txn};
 pub use view::{NodeView, PodView};

@@ -1,0 +1,226 @@
+//! A set of plugins that belong together.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::MAX_SCORE;
+use super::strategy::Strategy;
+use super::traits::{DomainScore, Filter, Permit, Score};
+
+/// The largest sum of weights: totals then fit 31 bits.
+const MAX_WEIGHTS: u64 = (1 << 30) / MAX_SCORE as u64;
+
+/// Filters in order, weighted scores, permits, and the strategy they are used with by default.
+///
+/// Immutable, shared by cloning, used from any number of threads.
+///
+/// ```
+/// use phalanx::framework::{Framework, Reach, score_fn};
+///
+/// let framework = Framework::builder()
+///     .score(1, score_fn("warm", Reach::Static, |_, node| i64::from(node.has_label("warm", "true"))))
+///     .build()?;
+/// assert!(Framework::builder().score(0, score_fn("idle", Reach::Static, |_, _| 0)).build().is_err());
+/// # Ok::<(), phalanx::framework::FrameworkError>(())
+/// ```
+#[derive(Clone)]
+pub struct Framework {
+    parts: Arc<Parts>,
+}
+
+#[derive(Default)]
+struct Parts {
+    filters: Vec<Arc<dyn Filter>>,
+    scores: Vec<(i64, Arc<dyn Score>)>,
+    permits: Vec<Arc<dyn Permit>>,
+    domain_scores: Vec<(i64, Arc<dyn DomainScore>)>,
+    strategy: Strategy,
+}
+
+/// Makes a [`Framework`].
+#[derive(Default)]
+#[must_use]
+pub struct FrameworkBuilder {
+    parts: Parts,
+}
+
+/// A set of plugins that does not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameworkError {
+    /// Two plugins of one stage have the same name.
+    #[error("two {stage} plugins are named {name:?}")]
+    Duplicate {
+        /// The stage.
+        stage: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A plugin has no name.
+    #[error("a {0} plugin has no name")]
+    Nameless(&'static str),
+    /// A weight is zero.
+    #[error("score {0:?} has weight 0; leave it out instead")]
+    ZeroWeight(String),
+    /// The weights add up to more than totals can hold.
+    #[error("the weights of the {0} plugins add up to more than {max}", max = MAX_WEIGHTS)]
+    Weights(&'static str),
+}
+
+impl FrameworkBuilder {
+    /// Adds a filter; filters run in the order added, and the first to fail is the one reported.
+    pub fn filter(self, filter: impl Filter + 'static) -> FrameworkBuilder {
+        self.filter_arc(Arc::new(filter))
+    }
+
+    /// Adds a filter that is shared.
+    pub fn filter_arc(mut self, filter: Arc<dyn Filter>) -> FrameworkBuilder {
+        self.parts.filters.push(filter);
+        self
+    }
+
+    /// Adds a score with a weight.
+    pub fn score(self, weight: u32, score: impl Score + 'static) -> FrameworkBuilder {
+        self.score_arc(weight, Arc::new(score))
+    }
+
+    /// Adds a score that is shared, with a weight.
+    pub fn score_arc(mut self, weight: u32, score: Arc<dyn Score>) -> FrameworkBuilder {
+        self.parts.scores.push((i64::from(weight), score));
+        self
+    }
+
+    /// Adds a permit.
+    pub fn permit(mut self, permit: impl Permit + 'static) -> FrameworkBuilder {
+        self.parts.permits.push(Arc::new(permit));
+        self
+    }
+
+    /// Adds a domain-level score with a weight.
+    pub fn domain_score(
+        mut self,
+        weight: u32,
+        score: impl DomainScore + 'static,
+    ) -> FrameworkBuilder {
+        self.parts.domain_scores.push((i64::from(weight), Arc::new(score)));
+        self
+    }
+
+    /// Sets the strategy of requests that name none.
+    pub fn strategy(mut self, strategy: Strategy) -> FrameworkBuilder {
+        self.parts.strategy = strategy;
+        self
+    }
+
+    /// Makes the framework.
+    ///
+    /// # Errors
+    /// A name is empty or used twice in a stage, a weight is 0, or the weights of a stage add up
+    /// to more than totals can hold.
+    pub fn build(self) -> Result<Framework, FrameworkError> {
+        let parts = &self.parts;
+        check_names("filter", parts.filters.iter().map(|plugin| plugin.name()))?;
+        check_names("score", parts.scores.iter().map(|(_, plugin)| plugin.name()))?;
+        check_names("permit", parts.permits.iter().map(|plugin| plugin.name()))?;
+        check_names("domain score", parts.domain_scores.iter().map(|(_, plugin)| plugin.name()))?;
+        check_weights(
+            "score",
+            parts.scores.iter().map(|(weight, plugin)| (*weight, plugin.name())),
+        )?;
+        let domain = parts.domain_scores.iter().map(|(weight, plugin)| (*weight, plugin.name()));
+        check_weights("domain score", domain)?;
+        Ok(Framework { parts: Arc::new(self.parts) })
+    }
+}
+
+fn check_names<'a>(
+    stage: &'static str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), FrameworkError> {
+    let mut names: Vec<&str> = names.collect();
+    if names.contains(&"") {
+        return Err(FrameworkError::Nameless(stage));
+    }
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(FrameworkError::Duplicate { stage, name: pair[0].to_string() }),
+        None => Ok(()),
+    }
+}
+
+fn check_weights<'a>(
+    stage: &'static str,
+    weights: impl Iterator<Item = (i64, &'a str)>,
+) -> Result<(), FrameworkError> {
+    let mut sum = 0_u64;
+    for (weight, name) in weights {
+        if weight == 0 {
+            return Err(FrameworkError::ZeroWeight(name.to_string()));
+        }
+        sum += weight as u64;
+    }
+    if sum > MAX_WEIGHTS { Err(FrameworkError::Weights(stage)) } else { Ok(()) }
+}
+
+impl Framework {
+    /// A builder.
+    pub fn builder() -> FrameworkBuilder {
+        FrameworkBuilder::default()
+    }
+
+    /// The filters, in order.
+    pub fn filters(&self) -> &[Arc<dyn Filter>] {
+        &self.parts.filters
+    }
+
+    /// The scores with their weights, in order.
+    pub fn scores(&self) -> &[(i64, Arc<dyn Score>)] {
+        &self.parts.scores
+    }
+
+    /// The permits, in order.
+    pub fn permits(&self) -> &[Arc<dyn Permit>] {
+        &self.parts.permits
+    }
+
+    /// The domain-level scores with their weights, in order.
+    pub fn domain_scores(&self) -> &[(i64, Arc<dyn DomainScore>)] {
+        &self.parts.domain_scores
+    }
+
+    /// The strategy of requests that name none.
+    pub fn strategy(&self) -> Strategy {
+        self.parts.strategy
+    }
+
+    /// Whether two frameworks are the same one.
+    pub(crate) fn same(&self, other: &Framework) -> bool {
+        Arc::ptr_eq(&self.parts, &other.parts)
+    }
+}
+
+impl fmt::Debug for Framework {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = &self.parts;
+        let names =
+            |names: &mut dyn Iterator<Item = &str>| names.map(String::from).collect::<Vec<_>>();
+        f.debug_struct("Framework")
+            .field("filters", &names(&mut parts.filters.iter().map(|plugin| plugin.name())))
+            .field("scores", &names(&mut parts.scores.iter().map(|(_, plugin)| plugin.name())))
+            .field("permits", &names(&mut parts.permits.iter().map(|plugin| plugin.name())))
+            .field(
+                "domain_scores",
+                &names(&mut parts.domain_scores.iter().map(|(_, plugin)| plugin.name())),
+            )
+            .field("strategy", &parts.strategy)
+            .finish()
+    }
+}
+
+impl fmt::Debug for FrameworkBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameworkBuilder").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! Plugins from closures.
+
+use super::context::{Context, PermitContext};
+use super::declaration::{Declaration, Reach};
+use super::traits::{Filter, Permit, PermitVerdict, Score, Verdict};
+use crate::model::PodShape;
+use crate::state::NodeView;
+
+struct Closure<F> {
+    name: &'static str,
+    declaration: Declaration,
+    call: F,
+}
+
+fn closure<F>(name: &'static str, reach: Reach, call: F) -> Closure<F> {
+    let declaration = match reach {
+        Reach::Static => Declaration::constant(),
+        Reach::Cluster => Declaration::cluster(),
+        reach => Declaration { reach, ..Declaration::node() },
+    };
+    Closure { name, declaration, call }
+}
+
+/// A filter from a closure: true lets the pod on the node.
+///
+/// ```
+/// use phalanx::framework::{Framework, Reach, filter_fn};
+///
+/// let big = filter_fn("big-enough", Reach::Static, |cx, node| {
+///     cx.cluster().resource("cpu").is_some_and(|cpu| node.allocatable(cpu) >= 32_000)
+/// });
+/// assert!(Framework::builder().filter(big).build().is_ok());
+/// ```
+pub fn filter_fn<F>(name: &'static str, reach: Reach, call: F) -> impl Filter + 'static
+where
+    F: Fn(&Context<'_>, NodeView<'_>) -> bool + Send + Sync + 'static,
+{
+    closure(name, reach, call)
+}
+
+impl<F> Filter for Closure<F>
+where
+    F: Fn(&Context<'_>, NodeView<'_>) -> bool + Send + Sync,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Verdict::pass_if((self.call)(cx, node))
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        self.declaration.clone()
+    }
+}
+
+/// A score from a closure: `0..=100`, higher is better.
+pub fn score_fn<F>(name: &'static str, reach: Reach, call: F) -> impl Score + 'static
+where
+    F: Fn(&Context<'_>, NodeView<'_>) -> i64 + Send + Sync + 'static,
+{
+    closure(name, reach, call)
+}
+
+impl<F> Score for Closure<F>
+where
+    F: Fn(&Context<'_>, NodeView<'_>) -> i64 + Send + Sync,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        (self.call)(cx, node)
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        self.declaration.clone()
+    }
+}
+
+/// A permit from a closure.
+pub fn permit_fn<F>(name: &'static str, call: F) -> impl Permit + 'static
+where
+    F: Fn(&PermitContext<'_>) -> PermitVerdict + Send + Sync + 'static,
+{
+    struct PermitClosure<F>(&'static str, F);
+
+    impl<F> Permit for PermitClosure<F>
+    where
+        F: Fn(&PermitContext<'_>) -> PermitVerdict + Send + Sync,
+    {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn permit(&self, cx: &PermitContext<'_>) -> PermitVerdict {
+            (self.1)(cx)
+        }
+    }
+
+    PermitClosure(name, call)
+}

@@ -1,0 +1,131 @@
+//! What a plugin says about itself, so that its answers can be kept.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::counters::CounterSpec;
+
+/// What can change a plugin's answer for a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// Only the node's own labels, taints, capacity, images, name.
+    Static,
+    /// That, and the node's own pods, usage and devices.
+    Node,
+    /// That, and pods on nodes that share a value of one of these label keys with it.
+    Domain(Vec<String>),
+    /// Anything. The plugin is run again after every placement.
+    Cluster,
+}
+
+/// What a plugin reads, for one pod shape.
+///
+/// The declaration is a promise: answers are kept while nothing declared has changed. A plugin
+/// that breaks it gets stale answers, never unsoundness; [`laws`](crate::laws) find such plugins
+/// out.
+///
+/// ```
+/// use phalanx::framework::{Declaration, Reach};
+///
+/// let declaration = Declaration::node().monotone();
+/// assert_eq!(declaration.reach, Reach::Node);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Declaration {
+    /// What can change the answer for a node.
+    pub reach: Reach,
+    /// The answer depends on the group, not on the shape alone.
+    pub reads_group: bool,
+    /// The answer depends on the time of the request.
+    pub reads_time: bool,
+    /// Adding, removing or changing another node can change the answer.
+    pub reads_nodes: bool,
+    /// The score depends on which nodes are feasible, beyond normalisation.
+    pub reads_feasible: bool,
+    /// Placing more pods never turns a "no" into a "yes". Filters only.
+    pub monotone: bool,
+    /// Counts of pods, per domain, that the framework keeps for the plugin.
+    pub counters: Vec<CounterSpec>,
+}
+
+impl Declaration {
+    fn with_reach(reach: Reach) -> Declaration {
+        Declaration {
+            reach,
+            reads_group: false,
+            reads_time: false,
+            reads_nodes: false,
+            reads_feasible: false,
+            monotone: false,
+            counters: Vec::new(),
+        }
+    }
+
+    /// Reads the node's own labels, taints, capacity, images and name. Such an answer cannot
+    /// change while pods are placed, so it is monotone.
+    #[must_use]
+    pub fn constant() -> Declaration {
+        Declaration::with_reach(Reach::Static).monotone()
+    }
+
+    /// Reads also the node's own pods, usage and devices.
+    #[must_use]
+    pub fn node() -> Declaration {
+        Declaration::with_reach(Reach::Node)
+    }
+
+    /// Reads also the pods of the domains the node is in, by these label keys.
+    #[must_use]
+    pub fn domain<S: Into<String>>(keys: impl IntoIterator<Item = S>) -> Declaration {
+        Declaration::with_reach(Reach::Domain(keys.into_iter().map(Into::into).collect()))
+    }
+
+    /// Reads anything. The safe default.
+    #[must_use]
+    pub fn cluster() -> Declaration {
+        Declaration { reads_nodes: true, ..Declaration::with_reach(Reach::Cluster) }
+    }
+
+    /// Promises that placing more pods never turns a "no" into a "yes".
+    #[must_use]
+    pub fn monotone(mut self) -> Declaration {
+        self.monotone = true;
+        self
+    }
+
+    /// States that the group is read.
+    #[must_use]
+    pub fn reading_group(mut self) -> Declaration {
+        self.reads_group = true;
+        self
+    }
+
+    /// States that the time is read.
+    #[must_use]
+    pub fn reading_time(mut self) -> Declaration {
+        self.reads_time = true;
+        self
+    }
+
+    /// States that other nodes matter, though not their pods.
+    #[must_use]
+    pub fn reading_nodes(mut self) -> Declaration {
+        self.reads_nodes = true;
+        self
+    }
+
+    /// States that the score depends on which nodes are feasible.
+    #[must_use]
+    pub fn reading_feasible(mut self) -> Declaration {
+        self.reads_feasible = true;
+        self
+    }
+
+    /// Asks the framework to keep a count.
+    #[must_use]
+    pub fn counting(mut self, counter: CounterSpec) -> Declaration {
+        self.counters.push(counter);
+        self
+    }
+}

@@ -1,0 +1,24 @@
+//! How judgement plugs in: filters, scores, permits, and what they declare.
+
+pub mod builder;
+pub mod closures;
+pub mod context;
+pub mod counters;
+pub mod declaration;
+pub mod evaluation;
+pub mod strategy;
+pub mod traits;
+
+pub use builder::{Framework, FrameworkBuilder, FrameworkError};
+pub use closures::{filter_fn, permit_fn, score_fn};
+pub use context::{Context, DomainContext, Feasible, PermitContext, Prepared};
+pub use counters::{CountedPods, CounterSpec};
+pub use declaration::{Declaration, Reach};
+pub use evaluation::{Evaluation, Rejection, ScoreColumn};
+pub use strategy::Strategy;
+pub use traits::{
+    DomainScore, Filter, Normalization, Permit, PermitVerdict, Preparation, Score, Verdict,
+};
+
+/// The highest score a plugin gives a node, after normalisation.
+pub const MAX_SCORE: i64 = 100;

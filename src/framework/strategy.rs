@@ -1,0 +1,18 @@
+//! How a group is laid out.
+
+/// How a group is laid out over the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum Strategy {
+    /// As kube-scheduler does: every candidate domain by itself; in it, the members in order, each
+    /// on the best feasible node with those before it in place; then the best domain. It never
+    /// goes back, so a group it does not place may fit all the same.
+    Kubernetes,
+    /// Complete search within a budget of steps: the sequential strategy first, then members
+    /// hardest first with backtracking. A group it does not place does not fit, or the budget ran
+    /// out, and it says which.
+    #[default]
+    Search,
+}

@@ -1,0 +1,310 @@
+//! The stages a plugin can take part in.
+
+use alloc::string::String;
+
+use super::MAX_SCORE;
+use super::context::{Context, DomainContext, Feasible, PermitContext, Prepared};
+use super::declaration::Declaration;
+use crate::base::{RowSet, Time};
+use crate::model::PodShape;
+use crate::state::{NodeView, Row};
+
+/// Says which nodes a pod can go to.
+///
+/// Only [`name`](Filter::name) and [`filter`](Filter::filter) are needed. A filter must be a pure
+/// function of what it is shown; it may be called in any order, from several threads, and more
+/// often or less than one expects.
+///
+/// ```
+/// use phalanx::framework::{Context, Declaration, Filter, Verdict};
+/// use phalanx::model::PodShape;
+/// use phalanx::state::NodeView;
+///
+/// /// Keeps pods off nodes marked for repair.
+/// struct NoRepair;
+///
+/// impl Filter for NoRepair {
+///     fn name(&self) -> &str {
+///         "NoRepair"
+///     }
+///
+///     fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+///         Verdict::pass_if(!node.has_label("repair", "true"))
+///     }
+///
+///     fn declare(&self, _: &PodShape) -> Declaration {
+///         Declaration::constant()
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(note = "wrap closures with `filter_fn`")]
+pub trait Filter: Send + Sync {
+    /// The name; unique among the filters of a framework.
+    fn name(&self) -> &str;
+
+    /// Whether the pod can go to the node.
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict;
+
+    /// What the filter reads for a shape.
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        let _ = pod;
+        Declaration::cluster()
+    }
+
+    /// Works something out before any node is looked at, or skips the filter for this pod.
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let _ = cx;
+        Preparation::ready(Prepared::NONE)
+    }
+
+    /// Takes the rows out of `rows` that fail. The same as calling [`Filter::filter`] for each,
+    /// which is what it does unless overridden.
+    fn filter_rows(&self, cx: &Context<'_>, rows: &mut RowSet) {
+        let failing = rows.iter().filter(|&row| {
+            !cx.cluster().view(row).is_some_and(|node| self.filter(cx, node).passes())
+        });
+        for row in failing.collect::<alloc::vec::Vec<_>>() {
+            rows.remove(row);
+        }
+    }
+
+    /// Brings what was prepared up to date: a pod was placed on a node. The node is shown with it.
+    fn take(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        let _ = (prepared, cx, placed, node);
+    }
+
+    /// Takes back a [`Filter::take`]. The node is shown without the pod.
+    fn undo(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        let _ = (prepared, cx, placed, node);
+    }
+}
+
+/// What a [`Filter`] says of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The pod can go there.
+    Pass,
+    /// It cannot; taking pods away might help.
+    Unschedulable,
+    /// It cannot, and taking pods away does not help.
+    Unresolvable,
+}
+
+impl Verdict {
+    /// `Pass` if it holds, else `Unschedulable`.
+    pub fn pass_if(holds: bool) -> Verdict {
+        if holds { Verdict::Pass } else { Verdict::Unschedulable }
+    }
+
+    /// `Pass` if it holds, else `Unresolvable`.
+    pub fn pass_or_unresolvable(holds: bool) -> Verdict {
+        if holds { Verdict::Pass } else { Verdict::Unresolvable }
+    }
+
+    /// Whether the pod can go there.
+    #[inline]
+    pub fn passes(self) -> bool {
+        self == Verdict::Pass
+    }
+}
+
+/// What came of preparing.
+#[derive(Debug)]
+pub enum Preparation {
+    /// The plugin has nothing to say about this pod: every node passes, every score is absent.
+    Skip,
+    /// The plugin goes on with what it prepared.
+    Ready(Prepared),
+    /// As `Ready`, and nodes outside the set are out. Filters only.
+    Narrow(Prepared, RowSet),
+    /// No node will do. Filters only.
+    Reject(Verdict),
+}
+
+impl Preparation {
+    /// Goes on with what was prepared.
+    pub fn ready(prepared: Prepared) -> Preparation {
+        Preparation::Ready(prepared)
+    }
+
+    /// Goes on with a value to find again.
+    pub fn with(value: impl core::any::Any + Send + Sync) -> Preparation {
+        Preparation::Ready(Prepared::new(value))
+    }
+}
+
+/// Says which of the nodes that a pod can go to is liked best.
+///
+/// Only [`name`](Score::name) and [`score`](Score::score) are needed. Scores are integers; after
+/// normalisation they are clamped to `0..=100`. What holds of [`Filter`] holds here: pure, called
+/// in any order.
+#[diagnostic::on_unimplemented(note = "wrap closures with `score_fn`")]
+pub trait Score: Send + Sync {
+    /// The name; unique among the scores of a framework.
+    fn name(&self) -> &str;
+
+    /// How much the node is liked; higher is better.
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64;
+
+    /// What the score reads for a shape.
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        let _ = pod;
+        Declaration::cluster()
+    }
+
+    /// Works something out before any node is looked at, or skips the score for this pod.
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let _ = cx;
+        Preparation::ready(Prepared::NONE)
+    }
+
+    /// Learns which nodes are feasible, before any is scored. Called only if the declaration says
+    /// that the score reads them.
+    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
+        let _ = (prepared, cx, feasible);
+    }
+
+    /// Scores many rows: `out[i]` is the score of `rows[i]`. The same as calling
+    /// [`Score::score`] for each, which is what it does unless overridden.
+    fn score_rows(&self, cx: &Context<'_>, rows: &[Row], out: &mut [i64]) {
+        for (row, out) in rows.iter().zip(out) {
+            *out = cx.cluster().view(*row).map_or(0, |node| self.score(cx, node));
+        }
+    }
+
+    /// How raw scores become scores of `0..=100`.
+    fn normalization(&self) -> Normalization {
+        Normalization::None
+    }
+
+    /// One score under [`Normalization::Extremes`], given the lowest and the highest raw score of
+    /// the feasible nodes.
+    fn rescale(&self, raw: i64, low: i64, high: i64) -> i64 {
+        let _ = (low, high);
+        raw
+    }
+
+    /// All scores under [`Normalization::Own`].
+    fn normalize(&self, cx: &Context<'_>, scores: &mut [i64]) {
+        let _ = (cx, scores);
+    }
+
+    /// Brings what was prepared up to date: a pod was placed on a node. The node is shown with it.
+    fn take(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        let _ = (prepared, cx, placed, node);
+    }
+
+    /// Takes back a [`Score::take`]. The node is shown without the pod.
+    fn undo(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        let _ = (prepared, cx, placed, node);
+    }
+}
+
+/// How raw scores become scores of `0..=100`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Normalization {
+    /// They are such scores.
+    None,
+    /// In proportion to the highest raw score. If that is 0, scores stay as they are.
+    Max,
+    /// As `Max`, then subtracted from 100. If the highest is 0, all are 100.
+    MaxReversed,
+    /// By [`Score::rescale`], which is told the lowest and the highest. Raw scores of
+    /// [`Normalization::IGNORED`] take no part in the extremes and score 0.
+    Extremes,
+    /// By [`Score::normalize`], which is shown all raw scores. Nothing can be kept of such a
+    /// score between placements.
+    Own,
+}
+
+impl Normalization {
+    /// The raw score of a node that takes no part under [`Normalization::Extremes`].
+    pub const IGNORED: i64 = i64::MIN;
+
+    /// One normalised score, given the extremes. [`Normalization::Own`] is not covered.
+    #[inline]
+    pub(crate) fn apply(self, score: &dyn Score, raw: i64, low: i64, high: i64) -> i64 {
+        let scaled = match self {
+            Normalization::None | Normalization::Own => raw,
+            Normalization::Max if high <= 0 => raw,
+            Normalization::MaxReversed if high <= 0 => MAX_SCORE,
+            Normalization::Max => proportion(raw, high),
+            Normalization::MaxReversed => MAX_SCORE - proportion(raw, high),
+            Normalization::Extremes if raw == Normalization::IGNORED => 0,
+            Normalization::Extremes => score.rescale(raw, low, high),
+        };
+        scaled.clamp(0, MAX_SCORE)
+    }
+}
+
+fn proportion(raw: i64, of: i64) -> i64 {
+    // A quotient that is clamped afterwards anyway.
+    (i128::from(MAX_SCORE) * i128::from(raw) / i128::from(of))
+        .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// Says whether a plan that was found may go ahead.
+#[diagnostic::on_unimplemented(note = "wrap closures with `permit_fn`")]
+pub trait Permit: Send + Sync {
+    /// The name; unique among the permits of a framework.
+    fn name(&self) -> &str;
+
+    /// The verdict on a plan.
+    fn permit(&self, cx: &PermitContext<'_>) -> PermitVerdict;
+}
+
+/// What a [`Permit`] says of a plan. Of several, the first denial counts, else the latest hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PermitVerdict {
+    /// It may go ahead.
+    Admit,
+    /// It may not yet; ask again by then.
+    Hold {
+        /// When to give up waiting.
+        until: Time,
+    },
+    /// It may not.
+    Deny {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Says which of the domains that a group fits in is liked best.
+pub trait DomainScore: Send + Sync {
+    /// The name; unique among the domain scores of a framework.
+    fn name(&self) -> &str;
+
+    /// How much the domain is liked; higher is better.
+    fn score(&self, cx: &DomainContext<'_>) -> i64;
+
+    /// How raw scores of the candidate domains become scores of `0..=100`: `None`, `Max` or
+    /// `MaxReversed`.
+    fn normalization(&self) -> Normalization {
+        Normalization::None
+    }
+}
