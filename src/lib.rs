@@ -3,11 +3,17 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod base;
 pub mod framework;
 pub mod model;
+pub mod place;
+pub mod plugins;
 pub mod state;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};
+pub use framework::{Framework, Strategy};
+pub use place::{CommitError, Outcome, PlaceError, Planner, Request, place_gang};
 pub use state::{Cluster, Plan, StateError, Txn};

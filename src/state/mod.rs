@@ -5,7 +5,7 @@ mod columns;
 pub mod error;
 pub mod event;
 pub mod ids;
-mod journal;
+pub(crate) mod journal;
 mod order;
 pub mod plan;
 mod pods;

@@ -1,0 +1,178 @@
+//! Taking a plan up.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::base::RowSet;
+use crate::framework::{Evaluation, Framework, Reach, Rejection};
+use crate::state::journal::{Change, Moment};
+use crate::state::{Assignment, Cluster, Plan, Row, StateError};
+
+/// A plan that no longer holds. The cluster is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// A node of the plan is gone.
+    #[error("pod {pod}: node {node} is gone")]
+    NodeGone {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
+    /// A filter now rejects a node of the plan.
+    #[error("pod {pod}: {filter} rejects node {node}")]
+    Conflict {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// The filter.
+        filter: String,
+    },
+    /// A node of the plan has left the domain that the plan rests on.
+    #[error("group {group}: node {node} is no longer in {key}={value}")]
+    Domain {
+        /// The group.
+        group: String,
+        /// The node.
+        node: String,
+        /// The node label key.
+        key: String,
+        /// The value it had.
+        value: String,
+    },
+    /// A pod of the plan is bound already, or a sum overflows.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+impl Cluster {
+    /// Takes a plan up: all of its pods are bound, or none.
+    ///
+    /// Filters run again where something moved since the plan was made. Time passes into a filter
+    /// as `Time::ZERO` here, and permits are not asked again.
+    ///
+    /// O(pods) if nothing has moved. Otherwise the changed nodes, and all pods whose filters read
+    /// beyond their node, are judged again.
+    ///
+    /// # Errors
+    /// The plan no longer holds; the cluster is unchanged.
+    pub fn commit(&mut self, framework: &Framework, plan: &Plan) -> Result<(), CommitError> {
+        let moved = Moved::since(self, plan.basis.0);
+        if moved != Moved::Nothing {
+            self.recheck(framework, plan, &moved)?;
+        }
+        let mut slots = Vec::with_capacity(plan.len());
+        for assignment in plan.assignments() {
+            let pod = assignment.pod();
+            let result = if self.slot_of(pod.namespace(), &pod.name).is_some() {
+                Err(CommitError::State(StateError::PodExists(full_name(assignment))))
+            } else if self.row_of(assignment.node()).is_none() {
+                Err(gone(assignment))
+            } else {
+                self.put_pod(pod, assignment.node(), 0, None).map_err(CommitError::State)
+            };
+            match result {
+                Ok(slot) => slots.push(slot),
+                Err(error) => {
+                    for slot in slots {
+                        self.drop_pod(slot);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn recheck(
+        &self,
+        framework: &Framework,
+        plan: &Plan,
+        moved: &Moved,
+    ) -> Result<(), CommitError> {
+        let mut txn = self.txn();
+        for assignment in plan.assignments() {
+            let row = txn.row_of(assignment.node()).ok_or_else(|| gone(assignment))?;
+            let shape = assignment.pod().shape();
+            let far = framework.filters().iter().any(|filter| {
+                let reach = filter.declare(shape).reach;
+                matches!(reach, Reach::Domain(_) | Reach::Cluster)
+            });
+            if far || moved.concerns(row) {
+                let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
+                let verdict = txn.view(row).map(|node| evaluation.filter(node));
+                if let Some(Err(rejection)) = verdict {
+                    let filter = match rejection {
+                        Rejection::Filter(plugin, _) | Rejection::Refused(plugin, _) => {
+                            framework.filters()[plugin].name().to_string()
+                        }
+                        Rejection::Narrowed => String::from("preparation"),
+                    };
+                    let node = assignment.node().to_string();
+                    return Err(CommitError::Conflict { pod: full_name(assignment), node, filter });
+                }
+            }
+            txn.place_on(assignment.pod(), row)?;
+        }
+        for domain in &plan.domains {
+            for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {
+                let node = txn.node(&member.node);
+                if !node.is_some_and(|node| node.has_label(&domain.key, &domain.value)) {
+                    return Err(CommitError::Domain {
+                        group: domain.group.clone(),
+                        node: member.node.to_string(),
+                        key: domain.key.clone(),
+                        value: domain.value.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What has moved since a plan was made.
+#[derive(PartialEq, Eq)]
+enum Moved {
+    Nothing,
+    Rows(RowSet),
+    Anything,
+}
+
+impl Moved {
+    fn since(cluster: &Cluster, moment: Moment) -> Moved {
+        if cluster.moment() == moment {
+            return Moved::Nothing;
+        }
+        let Some(changes) = cluster.journal.since(moment) else { return Moved::Anything };
+        let mut rows = RowSet::new(cluster.rows());
+        for change in changes {
+            match change {
+                Change::Pods(row) => {
+                    rows.insert(row as Row);
+                }
+                Change::Nodes | Change::Namespaces => return Moved::Anything,
+            }
+        }
+        Moved::Rows(rows)
+    }
+
+    fn concerns(&self, row: Row) -> bool {
+        match self {
+            Moved::Nothing => false,
+            Moved::Rows(rows) => rows.contains(row),
+            Moved::Anything => true,
+        }
+    }
+}
+
+fn full_name(assignment: Assignment<'_>) -> String {
+    format!("{}/{}", assignment.pod().namespace(), assignment.pod().name)
+}
+
+fn gone(assignment: Assignment<'_>) -> CommitError {
+    CommitError::NodeGone { pod: full_name(assignment), node: assignment.node().to_string() }
+}

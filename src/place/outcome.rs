@@ -1,0 +1,112 @@
+//! What comes of a request.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::base::Time;
+use crate::state::Plan;
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[must_use]
+pub enum Outcome {
+    /// Every pod has its place; commit the plan.
+    Placed(Plan),
+    /// A plan was found, and a permit wants it to wait.
+    Held {
+        /// The plan.
+        plan: Plan,
+        /// When to give up waiting.
+        until: Time,
+        /// The permit.
+        by: String,
+    },
+    /// A plan was found, and a permit forbids it.
+    Denied {
+        /// The permit.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// No plan was found.
+    Unplaced(Unplaced),
+}
+
+/// A group for which no plan was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct Unplaced {
+    /// The full name of the group.
+    pub group: String,
+    /// What is claimed.
+    pub kind: UnplacedKind,
+}
+
+/// What is claimed of a group that was not placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum UnplacedKind {
+    /// There is no plan.
+    Infeasible,
+    /// The budget ran out. There may be a plan.
+    Exhausted,
+    /// A strategy that never goes back found none. There may be a plan.
+    Greedy,
+}
+
+impl Outcome {
+    /// The plan, if the outcome is [`Outcome::Placed`].
+    pub fn plan(&self) -> Option<&Plan> {
+        match self {
+            Outcome::Placed(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// Whether every pod has its place.
+    pub fn is_placed(&self) -> bool {
+        matches!(self, Outcome::Placed(_))
+    }
+
+    /// The outcome in a word: `placed`, `held`, `denied`, `infeasible`, `exhausted`, `greedy`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Outcome::Placed(_) => "placed",
+            Outcome::Held { .. } => "held",
+            Outcome::Denied { .. } => "denied",
+            Outcome::Unplaced(unplaced) => match unplaced.kind {
+                UnplacedKind::Infeasible => "infeasible",
+                UnplacedKind::Exhausted => "exhausted",
+                UnplacedKind::Greedy => "greedy",
+            },
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Placed(plan) => write!(f, "{}: {} pods placed", plan.group(), plan.len()),
+            Outcome::Held { plan, by, .. } => write!(f, "{}: held by {by}", plan.group()),
+            Outcome::Denied { by, reason } => write!(f, "denied by {by}: {reason}"),
+            Outcome::Unplaced(unplaced) => write!(f, "{unplaced}"),
+        }
+    }
+}
+
+impl fmt::Display for Unplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.group)?;
+        f.write_str(match self.kind {
+            UnplacedKind::Infeasible => "does not fit",
+            UnplacedKind::Exhausted => "no place found within the budget",
+            UnplacedKind::Greedy => "the sequential strategy found no place",
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! What is asked of a planner.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+use crate::base::Time;
+use crate::framework::Strategy;
+use crate::model::{PodGroup, Workload};
+
+/// A group to be placed, and how.
+///
+/// Made from a `&PodGroup` or a `&Workload`; everything else has defaults.
+///
+/// ```
+/// use phalanx::model::{Pod, PodGroup};
+/// use phalanx::{Request, Time};
+///
+/// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new());
+/// let request = Request::new(&gang).now(Time::from_secs(60)).within("zone", "a");
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Request<'a> {
+    pub(crate) group: Cow<'a, PodGroup>,
+    pub(crate) now: Time,
+    pub(crate) budget: u64,
+    pub(crate) salt: u64,
+    pub(crate) strategy: Option<Strategy>,
+    pub(crate) within: Option<Domain>,
+}
+
+/// The nodes whose label has a value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Domain {
+    /// The node label key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// Steps a search may take unless the request says otherwise.
+pub const DEFAULT_BUDGET: u64 = 200_000;
+
+impl<'a> Request<'a> {
+    /// A request for a group.
+    pub fn new(group: &'a PodGroup) -> Request<'a> {
+        Request {
+            group: Cow::Borrowed(group),
+            now: Time::ZERO,
+            budget: DEFAULT_BUDGET,
+            salt: 0,
+            strategy: None,
+            within: None,
+        }
+    }
+
+    /// Sets the time.
+    pub fn now(mut self, now: Time) -> Request<'a> {
+        self.now = now;
+        self
+    }
+
+    /// Sets how many steps a search may take.
+    pub fn budget(mut self, steps: u64) -> Request<'a> {
+        self.budget = steps;
+        self
+    }
+
+    /// Sets what decides between equal scores before the order of nodes does. Schedulers that
+    /// plan side by side take different salts, so as not to meet on the same nodes. 0, the
+    /// default, leaves it to the order of nodes.
+    pub fn salt(mut self, salt: u64) -> Request<'a> {
+        self.salt = salt;
+        self
+    }
+
+    /// Sets the strategy, in place of the framework's own.
+    pub fn strategy(mut self, strategy: Strategy) -> Request<'a> {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// Stays on the nodes whose label has a value.
+    pub fn within(mut self, key: impl Into<String>, value: impl Into<String>) -> Request<'a> {
+        self.within = Some(Domain { key: key.into(), value: value.into() });
+        self
+    }
+
+    /// The group.
+    pub fn group(&self) -> &PodGroup {
+        &self.group
+    }
+}
+
+impl<'a> From<&'a PodGroup> for Request<'a> {
+    fn from(group: &'a PodGroup) -> Request<'a> {
+        Request::new(group)
+    }
+}
+
+impl From<&Workload> for Request<'static> {
+    /// The workload as one gang of all its groups.
+    fn from(workload: &Workload) -> Request<'static> {
+        Request::from(workload.clone().into_group())
+    }
+}
+
+impl From<PodGroup> for Request<'static> {
+    fn from(group: PodGroup) -> Request<'static> {
+        Request {
+            group: Cow::Owned(group),
+            now: Time::ZERO,
+            budget: DEFAULT_BUDGET,
+            salt: 0,
+            strategy: None,
+            within: None,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Filters, scores and permits that most schedulers want. One judgement a file, written with
+//! nothing an outsider could not use.
+
+mod allocation;
+mod fit;
+mod profiles;
+
+pub use allocation::{Allocation, LeastAllocated, MostAllocated};
+pub use fit::Fit;
