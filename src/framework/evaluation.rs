@@ -46,6 +46,9 @@ pub enum Rejection {
     Filter(usize, Verdict),
 }
 
+/// The raw score of every node.
+struct Constant(i64);
+
 /// The scores that one plugin gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreColumn {
@@ -77,7 +80,7 @@ impl<'a> Evaluation<'a> {
             let declaration = filter.declare(pod);
             let counters = counters(&declaration, cluster, pod);
             match filter.prepare(&Context { counters: &counters, ..base }) {
-                Preparation::Skip => {}
+                Preparation::Skip | Preparation::Constant(_) => {}
                 Preparation::Ready(prepared) => {
                     evaluation.filters.push(Stage { plugin, declaration, prepared, counters });
                 }
@@ -133,22 +136,27 @@ impl<'a> Evaluation<'a> {
             let declaration = score.declare(base.pod);
             let counters = counters(&declaration, base.cluster, base.pod);
             let cx = Context { counters: &counters, ..base };
-            if let Preparation::Ready(mut prepared) | Preparation::Narrow(mut prepared, _) =
-                score.prepare(&cx)
-            {
-                if declaration.reads_feasible {
-                    score.consider(&mut prepared, &cx, &Feasible::new(base.cluster, feasible));
-                }
-                self.scores.push(Stage { plugin, declaration, prepared, counters });
+            let mut prepared = match score.prepare(&cx) {
+                Preparation::Ready(prepared) | Preparation::Narrow(prepared, _) => prepared,
+                Preparation::Constant(raw) => Prepared::new(Constant(raw)),
+                Preparation::Skip | Preparation::Reject(_) => continue,
+            };
+            if declaration.reads_feasible {
+                score.consider(&mut prepared, &cx, &Feasible::new(base.cluster, feasible));
             }
+            self.scores.push(Stage { plugin, declaration, prepared, counters });
         }
         self.scores
             .iter()
             .map(|stage| {
                 let (weight, score) = &self.framework.scores()[stage.plugin];
                 let cx = self.context(stage);
-                let mut scores = vec![0; feasible.len()];
-                score.score_rows(&cx, feasible, &mut scores);
+                let constant = stage.prepared.value::<Constant>();
+                let raw = |&row| match constant {
+                    Some(Constant(raw)) => *raw,
+                    None => base.cluster.view(row).map_or(0, |node| score.score(&cx, node)),
+                };
+                let mut scores: Vec<i64> = feasible.iter().map(raw).collect();
                 normalize(&**score, &cx, &mut scores);
                 for score in &mut scores {
                     *score *= weight;

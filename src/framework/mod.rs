@@ -1,5 +1,6 @@
 //! How judgement plugs in: filters, scores, permits, and what they declare.
 
+pub mod block;
 pub mod builder;
 pub mod closures;
 pub mod context;
@@ -9,6 +10,7 @@ pub mod evaluation;
 pub mod strategy;
 pub mod traits;
 
+pub use block::Block;
 pub use builder::{Framework, FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};
 pub use context::{Context, DomainContext, Feasible, PermitContext, Prepared};

@@ -3,11 +3,12 @@
 use alloc::string::String;
 
 use super::MAX_SCORE;
+use super::block::Block;
 use super::context::{Context, DomainContext, Feasible, PermitContext, Prepared};
 use super::declaration::Declaration;
 use crate::base::{RowSet, Time};
 use crate::model::PodShape;
-use crate::state::{NodeView, Row};
+use crate::state::NodeView;
 
 /// Says which nodes a pod can go to.
 ///
@@ -57,14 +58,19 @@ pub trait Filter: Send + Sync {
         Preparation::ready(Prepared::NONE)
     }
 
-    /// Takes the rows out of `rows` that fail. The same as calling [`Filter::filter`] for each,
-    /// which is what it does unless overridden.
-    fn filter_rows(&self, cx: &Context<'_>, rows: &mut RowSet) {
-        let failing = rows.iter().filter(|&row| {
-            !cx.cluster().view(row).is_some_and(|node| self.filter(cx, node).passes())
-        });
-        for row in failing.collect::<alloc::vec::Vec<_>>() {
-            rows.remove(row);
+    /// Judges a block of rows at once: makes `verdicts[i]` negative where row `i` of the block
+    /// fails, and leaves the sign of the others alone. The same as calling [`Filter::filter`] for
+    /// each, which is what it does unless overridden.
+    ///
+    /// Sums over whole columns, such as `verdicts[i] |= free[i] - wanted`, compile to vector
+    /// instructions.
+    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        for (at, verdict) in verdicts.iter_mut().enumerate() {
+            let passes =
+                *verdict >= 0 && block.node(at).is_some_and(|node| self.filter(cx, node).passes());
+            if !passes {
+                *verdict = -1;
+            }
         }
     }
 
@@ -123,10 +129,13 @@ impl Verdict {
 /// What came of preparing.
 #[derive(Debug)]
 pub enum Preparation {
-    /// The plugin has nothing to say about this pod: every node passes, every score is absent.
+    /// The plugin has nothing to say about this pod: every node passes, every score is absent. It
+    /// holds while no node and no pod changes, whatever the declaration says.
     Skip,
     /// The plugin goes on with what it prepared.
     Ready(Prepared),
+    /// Every node has this raw score. Scores only.
+    Constant(i64),
     /// As `Ready`, and nodes outside the set are out. Filters only.
     Narrow(Prepared, RowSet),
     /// No node will do. Filters only.
@@ -176,11 +185,12 @@ pub trait Score: Send + Sync {
         let _ = (prepared, cx, feasible);
     }
 
-    /// Scores many rows: `out[i]` is the score of `rows[i]`. The same as calling
-    /// [`Score::score`] for each, which is what it does unless overridden.
-    fn score_rows(&self, cx: &Context<'_>, rows: &[Row], out: &mut [i64]) {
-        for (row, out) in rows.iter().zip(out) {
-            *out = cx.cluster().view(*row).map_or(0, |node| self.score(cx, node));
+    /// Scores a block of rows at once: `out[i]` becomes the raw score of row `i` of the block. The
+    /// same as calling [`Score::score`] for each, which is what it does unless overridden. Rows
+    /// that are not feasible may be given any score.
+    fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = block.node(at).map_or(0, |node| self.score(cx, node));
         }
     }
 

@@ -61,6 +61,8 @@ pub struct Cluster {
     pub(crate) groups: Interner,
     pub(crate) levels: Vec<LabelKey>,
     pub(crate) namespaces: Arc<BTreeMap<String, (Labels, u64)>>,
+    tainted: usize,
+    unschedulable: usize,
     /// How many nodes have an image, by name.
     pub(crate) image_nodes: Arc<BTreeMap<Box<str>, u32>>,
     /// Pods whose node does not exist, by its name.
@@ -286,6 +288,27 @@ impl Cluster {
         self.levels.iter().map(|level| self.label_keys.text(level.0))
     }
 
+    /// How many nodes have taints.
+    pub fn tainted_nodes(&self) -> usize {
+        self.tainted
+    }
+
+    /// How many nodes keep new pods away.
+    pub fn unschedulable_nodes(&self) -> usize {
+        self.unschedulable
+    }
+
+    /// Whether a pod with affinity or anti-affinity terms of any kind is bound. O(1).
+    pub fn has_affinity_pods(&self) -> bool {
+        self.shapes.with_affinity().next().is_some()
+    }
+
+    /// The shapes of bound pods that have affinity or anti-affinity terms of any kind, with the
+    /// number of pods, in order of number.
+    pub fn affinity_shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
+        self.shapes.with_affinity()
+    }
+
     /// How many nodes have an image, by its exact name.
     pub fn nodes_with_image(&self, name: &str) -> u32 {
         self.image_nodes.get(name).copied().unwrap_or(0)
@@ -499,11 +522,18 @@ impl Cluster {
         let Some(entry) = self.shapes.entry(shape) else { return };
         let columns = &mut self.columns;
         for (resource, amount) in &entry.requests {
-            *columns.used[resource.index()].get_mut(row) += sign * amount;
+            let used = columns.used[resource.index()].get_mut(row);
+            *used += sign * amount;
+            let used = *used;
+            columns.note(used);
         }
-        *columns.scored_cpu.get_mut(row) += sign * entry.shape.existing_requests[0];
-        *columns.scored_memory.get_mut(row) += sign * entry.shape.existing_requests[1];
+        let [cpu, memory] = entry.shape.existing_requests;
+        *columns.scored_cpu.get_mut(row) += sign * cpu;
+        *columns.scored_memory.get_mut(row) += sign * memory;
         *columns.pod_count.get_mut(row) += sign;
+        let (cpu, memory) = (columns.scored_cpu[row], columns.scored_memory[row]);
+        columns.note(cpu);
+        columns.note(memory);
     }
 
     pub(crate) fn insert_node(&mut self, node: &Node, version: u64) -> Result<Row, StateError> {
@@ -529,7 +559,7 @@ impl Cluster {
         for slot in waiting {
             self.link(slot, row);
         }
-        self.count_images(row, 1);
+        self.count_specials(row, 1);
         Ok(row)
     }
 
@@ -541,7 +571,7 @@ impl Cluster {
     ) -> Result<(), StateError> {
         self.check_sums(node, &[])?;
         let moved = self.spec(row).is_none_or(|spec| spec.tie_rank != node.tie_rank);
-        self.count_images(row, -1);
+        self.count_specials(row, -1);
         if moved {
             self.unrank(row);
         }
@@ -549,7 +579,7 @@ impl Cluster {
         if moved {
             self.rank(row);
         }
-        self.count_images(row, 1);
+        self.count_specials(row, 1);
         Ok(())
     }
 
@@ -586,7 +616,7 @@ impl Cluster {
         if !orphans.is_empty() {
             Arc::make_mut(&mut self.parked).insert(String::from(&*spec.name), orphans);
         }
-        self.count_images(row, -1);
+        self.count_specials(row, -1);
         self.unrank(row);
         self.node_index.remove(hash_of(&*spec.name), row as u32);
         let columns = &mut self.columns;
@@ -625,6 +655,7 @@ impl Cluster {
                 listed_zero.push(resource);
             } else {
                 *self.columns.allocatable[resource.index()].get_mut(row) = amount;
+                self.columns.note(amount);
             }
         }
         let limit =
@@ -648,8 +679,15 @@ impl Cluster {
         *self.columns.spec_generation.get_mut(row) = generation;
     }
 
-    fn count_images(&mut self, row: Row, sign: i32) {
+    fn count_specials(&mut self, row: Row, sign: i32) {
         let Some(spec) = self.columns.spec[row].clone() else { return };
+        let step = |count: &mut usize, counts: bool| {
+            if counts {
+                *count = count.saturating_add_signed(sign as isize);
+            }
+        };
+        step(&mut self.tainted, !spec.taints.is_empty());
+        step(&mut self.unschedulable, spec.unschedulable);
         if spec.images.is_empty() {
             return;
         }

@@ -61,6 +61,8 @@ pub(crate) struct Columns {
     pub(crate) used: Vec<Chunked<i64>>,
     /// What is taken of each device, one entry a device and unit; `None` where there are none.
     pub(crate) device_used: Chunked<Option<Arc<[Amounts]>>>,
+    /// Whether an amount has been too large for careless arithmetic.
+    wide: bool,
 }
 
 static ZEROS: [i64; CHUNK] = [0; CHUNK];
@@ -113,8 +115,38 @@ impl Columns {
         self.used.get(resource.index()).map_or(0, |column| column[row])
     }
 
-    /// One chunk of a resource's column; zeros where there is no such column.
-    pub(crate) fn slice(columns: &[Chunked<i64>], resource: ResourceId, chunk: usize) -> &[i64] {
-        columns.get(resource.index()).and_then(|column| column.chunk(chunk)).unwrap_or(&ZEROS)
+    /// One chunk of what is allocatable of a resource; zeros where there is no such column.
+    pub(crate) fn allocatable_chunk(
+        &self,
+        resource: ResourceId,
+        chunk: usize,
+        len: usize,
+    ) -> &[i64] {
+        slice(&self.allocatable, resource, chunk, len)
     }
+
+    /// One chunk of what is used of a resource; zeros where there is no such column.
+    pub(crate) fn used_chunk(&self, resource: ResourceId, chunk: usize, len: usize) -> &[i64] {
+        slice(&self.used, resource, chunk, len)
+    }
+
+    /// Whether every amount has always been below 2^60.
+    #[inline]
+    pub(crate) fn is_narrow(&self) -> bool {
+        !self.wide
+    }
+
+    /// Notes an amount that is about to be stored.
+    #[inline]
+    pub(crate) fn note(&mut self, amount: i64) {
+        self.wide |= !(-NARROW..NARROW).contains(&amount);
+    }
+}
+
+/// Amounts below this add and subtract without care.
+const NARROW: i64 = 1 << 60;
+
+fn slice(columns: &[Chunked<i64>], resource: ResourceId, chunk: usize, len: usize) -> &[i64] {
+    let column = columns.get(resource.index());
+    column.and_then(|column| column.chunk(chunk)).unwrap_or(&ZEROS[..len.min(CHUNK)])
 }

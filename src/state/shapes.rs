@@ -1,6 +1,7 @@
 //! The shapes of pods, each kept once.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -25,6 +26,8 @@ pub(crate) struct Shapes {
     uses: Chunked<u32>,
     free: Vec<u32>,
     index: Index,
+    /// Those with affinity terms.
+    affinity: Arc<BTreeSet<u32>>,
 }
 
 impl Shapes {
@@ -40,6 +43,13 @@ impl Shapes {
             .zip(self.uses.iter())
             .enumerate()
             .filter_map(|(id, (entry, uses))| Some((ShapeId(id as u32), entry.as_ref()?, *uses)))
+    }
+
+    /// The shapes in use that have affinity terms.
+    pub(crate) fn with_affinity(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
+        self.affinity.iter().filter_map(|&id| {
+            Some((ShapeId(id), &*self.entry(ShapeId(id))?.shape, self.uses[id as usize]))
+        })
     }
 
     /// Counts one more use of a shape; `resolve` makes the entry if it is new.
@@ -69,16 +79,14 @@ impl Shapes {
             self.uses.push(1);
             self.entries.len() as u32 - 1
         };
+        if shape.has_pod_affinity() {
+            Arc::make_mut(&mut self.affinity).insert(id);
+        }
         let entries = &self.entries;
         self.index.insert(hash, id, |id| {
             entries[id as usize].as_ref().map_or(0, |entry| hash_of(&*entry.shape))
         });
         ShapeId(id)
-    }
-
-    /// Counts one more use of a shape that is in use.
-    pub(crate) fn retain(&mut self, id: ShapeId) {
-        *self.uses.get_mut(id.index()) += 1;
     }
 
     /// Counts one use less, and forgets a shape nobody uses.
@@ -88,6 +96,9 @@ impl Shapes {
         if *uses == 0
             && let Some(entry) = self.entries.get_mut(id.index()).take()
         {
+            if entry.shape.has_pod_affinity() {
+                Arc::make_mut(&mut self.affinity).remove(&id.0);
+            }
             self.index.remove(hash_of(&*entry.shape), id.0);
             self.free.push(id.0);
         }
