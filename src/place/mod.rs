@@ -3,6 +3,7 @@
 mod commit;
 mod domains;
 pub mod error;
+pub mod kueue;
 pub mod outcome;
 pub mod planner;
 pub mod request;

@@ -1,0 +1,197 @@
+//! Which hosts a pod set may use: taints, node selector, node affinity.
+//!
+//! Source: Kueue's `simulator/default.go`; Kubernetes' toleration and node-affinity helpers.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+use super::input::{
+    Expression, Flavor, Gates, Node, Operator, PodSet, PreferredTerm, Taint, Toleration,
+    TolerationOperator,
+};
+use super::outcome::Failure;
+
+/// The conditions of one pod set on a host.
+pub(super) struct Filter<'a> {
+    flavor: &'a Flavor,
+    pod_set: &'a PodSet,
+    preferred: &'a [PreferredTerm],
+}
+
+/// Why a host is out of the question.
+pub(super) enum Mismatch {
+    Taint(String),
+    NodeSelector,
+    Affinity,
+}
+
+impl<'a> Filter<'a> {
+    /// Checks the affinity expressions and prepares the filter.
+    pub(super) fn new(
+        pod_set: &'a PodSet,
+        flavor: &'a Flavor,
+        gates: Gates,
+    ) -> Result<Filter<'a>, Failure> {
+        let preferred: &[PreferredTerm] =
+            if gates.preferred_affinity { &pod_set.affinity.preferred } else { &[] };
+        let terms = pod_set.affinity.required.iter().map(|term| (term, true));
+        let weighted = preferred.iter().map(|term| (&term.expressions, term.weight != 0));
+        for (term, counts) in terms.chain(weighted) {
+            if let Some(broken) = term.iter().find(|expression| counts && !well_formed(expression))
+            {
+                return Err(Failure::InvalidAffinity { key: broken.key.clone() });
+            }
+        }
+        Ok(Filter { flavor, pod_set, preferred })
+    }
+
+    /// The affinity score of a host, or why it is out of the question.
+    pub(super) fn check(&self, node: &Node) -> Result<i64, Mismatch> {
+        let tolerated = |taint: &Taint| {
+            let own = self.pod_set.tolerations.iter();
+            own.chain(&self.flavor.tolerations).any(|toleration| tolerates(toleration, taint))
+        };
+        let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+        if let Some(taint) =
+            node.taints.iter().filter(repels).find(|taint: &&Taint| !tolerated(taint))
+        {
+            return Err(Mismatch::Taint(taint_text(taint)));
+        }
+        let selector = &self.pod_set.node_selector;
+        if !selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)) {
+            return Err(Mismatch::NodeSelector);
+        }
+        let required = &self.pod_set.affinity.required;
+        if !required.is_empty() && !required.iter().any(|term| matches_term(term, &node.labels)) {
+            return Err(Mismatch::Affinity);
+        }
+        let matching =
+            self.preferred.iter().filter(|term| matches_term(&term.expressions, &node.labels));
+        Ok(matching.map(|term| i64::from(term.weight)).sum())
+    }
+}
+
+fn taint_text(taint: &Taint) -> String {
+    if taint.value.is_empty() {
+        format!("{}:{}", taint.key, taint.effect)
+    } else {
+        format!("{}={}:{}", taint.key, taint.value, taint.effect)
+    }
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let integers = || {
+        let taint: i64 = taint.value.parse().ok()?;
+        Some((taint, toleration.value.parse::<i64>().ok()?))
+    };
+    toleration.effect.as_ref().is_none_or(|effect| effect.is_empty() || *effect == taint.effect)
+        && (toleration.key.is_empty() || toleration.key == taint.key)
+        && match toleration.operator {
+            TolerationOperator::Equal => toleration.value == taint.value,
+            TolerationOperator::Exists => true,
+            TolerationOperator::Gt => integers().is_some_and(|(have, limit)| have > limit),
+            TolerationOperator::Lt => integers().is_some_and(|(have, limit)| have < limit),
+        }
+}
+
+fn well_formed(expression: &Expression) -> bool {
+    match expression.operator {
+        Operator::In | Operator::NotIn => !expression.values.is_empty(),
+        Operator::Exists | Operator::DoesNotExist => expression.values.is_empty(),
+        Operator::Gt | Operator::Lt => {
+            matches!(expression.values.as_slice(), [one] if one.parse::<i64>().is_ok())
+        }
+    }
+}
+
+fn matches_term(term: &[Expression], labels: &BTreeMap<String, String>) -> bool {
+    !term.is_empty() && term.iter().all(|expression| matches(expression, labels))
+}
+
+fn matches(expression: &Expression, labels: &BTreeMap<String, String>) -> bool {
+    let label = labels.get(&expression.key);
+    let integers = || {
+        let label: i64 = label?.parse().ok()?;
+        Some((label, expression.values.first()?.parse::<i64>().ok()?))
+    };
+    match expression.operator {
+        Operator::In => label.is_some_and(|label| expression.values.contains(label)),
+        Operator::NotIn => label.is_none_or(|label| !expression.values.contains(label)),
+        Operator::Exists => label.is_some(),
+        Operator::DoesNotExist => label.is_none(),
+        Operator::Gt => integers().is_some_and(|(have, limit)| have > limit),
+        Operator::Lt => integers().is_some_and(|(have, limit)| have < limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn expression(operator: Operator, values: &[&str]) -> Expression {
+        let values: Vec<String> = values.iter().map(|&value| value.into()).collect();
+        Expression { key: "k".into(), operator, values }
+    }
+
+    #[test]
+    fn operators_follow_kubernetes() {
+        let labels = BTreeMap::from([("k".into(), "5".into())]);
+        let none = BTreeMap::new();
+        for (operator, values, with, without) in [
+            (Operator::In, &["5", "6"][..], true, false),
+            (Operator::In, &["6"], false, false),
+            (Operator::NotIn, &["6"], true, true),
+            (Operator::NotIn, &["5"], false, true),
+            (Operator::Exists, &[], true, false),
+            (Operator::DoesNotExist, &[], false, true),
+            (Operator::Gt, &["4"], true, false),
+            (Operator::Gt, &["5"], false, false),
+            (Operator::Lt, &["6"], true, false),
+        ] {
+            let one = expression(operator, values);
+            assert!(well_formed(&one));
+            assert_eq!(matches(&one, &labels), with, "{one:?}");
+            assert_eq!(matches(&one, &none), without, "{one:?}");
+        }
+        assert!(!matches_term(&[], &labels));
+        for broken in [
+            expression(Operator::In, &[]),
+            expression(Operator::Exists, &["5"]),
+            expression(Operator::Gt, &["x"]),
+            expression(Operator::Lt, &["1", "2"]),
+        ] {
+            assert!(!well_formed(&broken), "{broken:?}");
+            let mut pod_set = PodSet::default();
+            pod_set.affinity.required = vec![vec![broken]];
+            assert!(Filter::new(&pod_set, &Flavor::default(), Gates::default()).is_err());
+        }
+    }
+
+    #[test]
+    fn tolerations_follow_kubernetes() {
+        let taint = Taint { key: "k".into(), value: "5".into(), effect: "NoSchedule".into() };
+        let toleration = |key: &str, operator, value: &str, effect: Option<&str>| Toleration {
+            key: key.into(),
+            operator,
+            value: value.into(),
+            effect: effect.map(String::from),
+        };
+        for (one, expected) in [
+            (toleration("k", TolerationOperator::Equal, "5", None), true),
+            (toleration("k", TolerationOperator::Equal, "6", None), false),
+            (toleration("", TolerationOperator::Exists, "", Some("NoSchedule")), true),
+            (toleration("", TolerationOperator::Exists, "", Some("NoExecute")), false),
+            (toleration("x", TolerationOperator::Exists, "", None), false),
+            (toleration("k", TolerationOperator::Gt, "4", None), true),
+            (toleration("k", TolerationOperator::Lt, "4", None), false),
+            (toleration("k", TolerationOperator::Lt, "x", None), false),
+        ] {
+            assert_eq!(tolerates(&one, &taint), expected, "{one:?}");
+        }
+        assert_eq!(taint_text(&taint), "k=5:NoSchedule");
+        assert_eq!(taint_text(&Taint { value: String::new(), ..taint }), "k:NoSchedule");
+    }
+}

@@ -1,0 +1,289 @@
+//! What the caller hands over: nodes, pods that run already, the flavor, gates, pod sets.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::outcome::Assignment;
+
+/// The label key that makes every host a leaf when it is the finest level.
+pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+
+/// The resource that counts pods. Every pod takes one of it besides what it requests.
+pub const PODS_RESOURCE: &str = "pods";
+
+/// Amounts by resource name: cpu in thousandths of a core, everything else in whole units.
+///
+/// A resource that is not listed is 0. Amounts below zero are taken as they are; a request of
+/// zero or less never limits.
+pub type Amounts = BTreeMap<String, i64>;
+
+/// A node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Node {
+    /// The name, by which background pods refer to the node. Unique in a snapshot.
+    pub name: String,
+    /// The labels; the levels of the topology are label keys.
+    pub labels: BTreeMap<String, String>,
+    /// What the node offers to pods.
+    pub allocatable: Amounts,
+    /// Whether the node reports ready; others are left out.
+    pub ready: bool,
+    /// Whether the node is cordoned; such nodes are left out.
+    pub unschedulable: bool,
+    /// The taints, in the node's order.
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node. The effects `NoSchedule` and `NoExecute` exclude, others do nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value; often empty.
+    pub value: String,
+    /// The effect, as Kubernetes spells it.
+    pub effect: String,
+}
+
+/// Consent to taints.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Toleration {
+    /// The key consented to; empty means any.
+    pub key: String,
+    /// How the taint's value is compared.
+    pub operator: TolerationOperator,
+    /// The value to compare with.
+    pub value: String,
+    /// The effect consented to; `None` means any.
+    pub effect: Option<String>,
+}
+
+/// How a [`Toleration`] compares the taint's value with its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum TolerationOperator {
+    /// Both are equal.
+    #[default]
+    Equal,
+    /// Any value.
+    Exists,
+    /// Both are integers and the taint's is the larger.
+    Gt,
+    /// Both are integers and the taint's is the smaller.
+    Lt,
+}
+
+/// A pod that runs and that the topology assignments do not account for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct BackgroundPod {
+    /// The node it is bound to. Pods that are not bound, or bound to a node outside the
+    /// snapshot, take nothing.
+    pub node: Option<String>,
+    /// Whether the pod succeeded or failed, and so takes nothing any more.
+    pub terminated: bool,
+    /// What the whole pod takes, besides one of [`PODS_RESOURCE`].
+    pub requests: Amounts,
+}
+
+/// The resource flavor that pod sets are placed on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Flavor {
+    /// Labels a node must have to belong to the flavor.
+    pub node_labels: BTreeMap<String, String>,
+    /// Tolerations added to those of every pod set.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// Pods that a topology assignment put on a leaf earlier.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Usage {
+    /// The leaf, written as in an [`Assignment`]. Usage of a leaf that is not there is dropped.
+    pub values: Vec<String>,
+    /// What one pod takes, besides one of [`PODS_RESOURCE`].
+    pub requests: Amounts,
+    /// How many pods.
+    pub count: u32,
+    /// Whether the pods run on another flavor over the same nodes; counted under
+    /// [`Gates::overlapping_flavors`] only.
+    pub other_flavor: bool,
+}
+
+/// Kueue's feature gates that change an answer. The default is Kueue's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a gate of Kueue")]
+pub struct Gates {
+    /// `TASProfileMixed`: unconstrained requests take the domains with least free capacity
+    /// first. On by default; off means best fit everywhere.
+    pub profile_mixed: bool,
+    /// `TASMultiLayerTopology`: slices inside slices. On by default; off means that only the
+    /// outermost layer counts.
+    pub multi_layer: bool,
+    /// `TASHandleOverlappingFlavors`: usage by other flavors counts. On by default.
+    pub overlapping_flavors: bool,
+    /// `TASBalancedPlacement`: preferred requests try an even spread first. Off by default.
+    pub balanced_placement: bool,
+    /// `TASRespectNodeAffinityPreferred`: preferred node affinity orders domains. Off by default.
+    pub preferred_affinity: bool,
+    /// `ElasticJobsViaWorkloadSlicesWithTAS`: elastic pod sets keep their pods in place. Off by
+    /// default.
+    pub elastic: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Gates {
+        Gates {
+            profile_mixed: true,
+            multi_layer: true,
+            overlapping_flavors: true,
+            balanced_placement: false,
+            preferred_affinity: false,
+            elastic: false,
+        }
+    }
+}
+
+/// One flavor of a cluster, as [`Snapshot::new`](super::Snapshot::new) takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Cluster {
+    /// The node-label keys of the topology, coarsest first. If the last is [`HOSTNAME_LABEL`],
+    /// the leaves are hosts; otherwise a leaf sums up all nodes with the same label values, and
+    /// node selector, affinity and taints are ignored.
+    pub levels: Vec<String>,
+    /// The nodes. Those that are not ready, cordoned, without a level label or outside the
+    /// flavor are left out.
+    pub nodes: Vec<Node>,
+    /// Pods that run besides those with a topology assignment.
+    pub pods: Vec<BackgroundPod>,
+    /// The flavor.
+    pub flavor: Flavor,
+    /// Pods with a topology assignment.
+    pub usage: Vec<Usage>,
+    /// The feature gates.
+    pub gates: Gates,
+}
+
+/// A number of equal pods to place.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PodSet {
+    /// The name under which the outcome is reported.
+    pub name: String,
+    /// How many pods.
+    pub count: u32,
+    /// What one pod takes, besides one of [`PODS_RESOURCE`].
+    pub requests: Amounts,
+    /// Where the pods should be.
+    pub topology: TopologyRequest,
+    /// Pod sets with the same group are one unit of two: the workers (the larger count, the
+    /// first on a tie) and the one-pod leader. The workers' topology request, selector, affinity
+    /// and tolerations steer both.
+    pub group: Option<String>,
+    /// Labels a node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Node affinity.
+    pub affinity: NodeAffinity,
+    /// Taints that the pods tolerate, besides the flavor's tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Whether the pods in `previous` keep running and only the difference is placed or cut;
+    /// needs [`Gates::elastic`].
+    pub elastic: bool,
+    /// The name of a host whose pods, according to `previous`, are placed again.
+    pub replace_node: Option<String>,
+    /// Where the pods are now. Read for elastic pod sets and for replacements only.
+    pub previous: Option<Assignment>,
+}
+
+/// Where the pods of a [`PodSet`] should be.
+///
+/// If several of the fields are set, the first in the order of declaration decides the level.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TopologyRequest {
+    /// All pods within one domain of this level, or no placement.
+    pub required: Option<String>,
+    /// All pods within one domain of this level; else of the next coarser one, and so on; else
+    /// in several domains of the coarsest level.
+    pub preferred: Option<String>,
+    /// Slice layers, coarsest first. Without `required` and `preferred` they are placed as
+    /// unconstrained from the coarsest level down.
+    pub slices: Vec<SliceLayer>,
+    /// Anywhere.
+    pub unconstrained: bool,
+    /// No request was made, yet the queue has only flavors with a topology: anywhere.
+    pub implied: bool,
+}
+
+/// The pods are cut into slices of `size`, and every slice is within one domain of `level`.
+///
+/// Further layers are strictly finer, and their size divides the size of the layer before.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SliceLayer {
+    /// The node-label key.
+    pub level: String,
+    /// Pods in a slice. A missing size, as well as 0, is a malformed request.
+    pub size: Option<u32>,
+}
+
+/// Node affinity of a [`PodSet`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeAffinity {
+    /// A node must match one of these terms, if there are any; it matches a term if it matches
+    /// all its expressions. An empty term matches nothing.
+    pub required: Vec<Vec<Expression>>,
+    /// Terms that add their weight to the score of a node that matches; needs
+    /// [`Gates::preferred_affinity`].
+    pub preferred: Vec<PreferredTerm>,
+}
+
+/// A weighted term of [`NodeAffinity::preferred`]. An empty term adds nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PreferredTerm {
+    /// What a match adds to the score.
+    pub weight: i32,
+    /// The expressions, all of which must match.
+    pub expressions: Vec<Expression>,
+}
+
+/// A condition on a node label.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Expression {
+    /// The label key.
+    pub key: String,
+    /// The condition.
+    pub operator: Operator,
+    /// What the operator compares with: one or more values for `In` and `NotIn`, one integer
+    /// for `Gt` and `Lt`, none for the others.
+    pub values: Vec<String>,
+}
+
+/// The condition of an [`Expression`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Operator {
+    /// The label has one of the values.
+    #[default]
+    In,
+    /// The label is missing or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is missing.
+    DoesNotExist,
+    /// The label is an integer larger than the value.
+    Gt,
+    /// The label is an integer smaller than the value.
+    Lt,
+}
