@@ -12,29 +12,22 @@ use serde_json::{Map, Value, json};
 
 /// How one case went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// The case's id.
-    pub id: String,
+    pub(crate) id: String,
     /// What the case exercises.
-    pub category: String,
+    pub(crate) category: String,
     /// The first difference; `None` if the answers agree.
-    pub difference: Option<Difference>,
+    pub(crate) difference: Option<Difference>,
 }
 
 /// A place where the answers differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// Kueue's answer.
-    pub expected: String,
+    pub(crate) expected: String,
     /// Ours.
-    pub actual: String,
-}
-
-impl Verdict {
-    /// Whether the answers agree.
-    pub fn agrees(&self) -> bool {
-        self.difference.is_none()
-    }
+    pub(crate) actual: String,
 }
 
 /// Runs one case.
@@ -42,7 +35,7 @@ impl Verdict {
 /// # Errors
 ///
 /// The line is not a case: no JSON, a field missing or of the wrong kind.
-pub fn run_case(line: &str) -> Result<Verdict, String> {
+pub(crate) fn run_case(line: &str) -> Result<Verdict, String> {
     let case: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let (cluster, pod_sets) = (cluster(&case)?, list(&case, "podSets", pod_set)?);
     let expect = field(&case, "expect")?;
@@ -75,7 +68,7 @@ fn compare(expect: &Value, outcome: &Outcome) -> Result<Option<Difference>, Stri
         }
     }
 
-    let expected: Vec<String> = list(expect, "failed", |name| owned(name))?;
+    let expected: Vec<String> = list(expect, "failed", owned)?;
     let failures = outcome.pod_sets.iter().filter(|one| one.result.is_err());
     let actual: Vec<&str> = failures.map(|one| one.name.as_str()).collect();
     if expected.len() != actual.len() || expected.iter().any(|name| !actual.contains(&&**name)) {

@@ -35,7 +35,8 @@
 //! [`CountNotDivisible`](Failure::CountNotDivisible), [`Incomplete`](Failure::Incomplete) and
 //! [`GroupShape`](Failure::GroupShape). An elastic unit that shrinks or keeps its size and whose
 //! leader has no previous assignment is placed afresh. Balanced placement gives way to best fit
-//! if the choice of domains would take more than some hundred megabytes.
+//! where Kueue's descent would fail, and where the choice of domains would take more than some
+//! hundred megabytes.
 //!
 //! # Source
 //!

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::balanced::balance;
 use super::counts::{Question, count};
-use super::descend::descend;
+use super::descend::{Placement, descend};
 use super::filter::Filter;
 use super::input::{Flavor, Gates, PodSet, SliceLayer};
 use super::outcome::{Assignment, Failure, Outcome, PodSetOutcome};
@@ -113,21 +113,31 @@ impl Run<'_> {
             Question { worker: &worker, leader: leader.as_ref(), filter: &filter, within };
         let (mut counts, survey) = count(self.tree, &self.free, &question, &plan);
 
-        let even = self.gates.balanced_placement && !plan.required && !plan.unconstrained;
-        let balanced = even.then(|| balance(self.tree, &counts, &plan)).flatten();
-        let is_balanced = balanced.is_some();
-        let (level, domains) = match balanced {
-            Some(balanced) => {
-                counts = balanced.counts;
-                (balanced.level, balanced.domains)
+        if self.gates.balanced_placement && !plan.required && !plan.unconstrained {
+            let even = balance(self.tree, &counts, &plan).and_then(|mut even| {
+                let (level, domains) = (even.level, even.domains);
+                let placement = descend(self.tree, &mut even.counts, &plan, level, domains, true);
+                self.assignments(&plan, &placement).ok()
+            });
+            if let Some(assignments) = even {
+                return Ok(assignments);
             }
-            None => choose(self.tree, &counts, &plan, &survey)?,
-        };
-        let placement = descend(self.tree, &mut counts, &plan, level, domains, is_balanced);
-        let placed: i64 = placement.workers.values().chain(placement.leader.values()).sum();
-        let asked = plan.count + plan.leaders;
-        if placed != asked {
-            return Err(Failure::Incomplete { placed: placed.max(0) as u64, of: asked as u64 });
+        }
+        let (level, domains) = choose(self.tree, &counts, &plan, &survey)?;
+        let placement = descend(self.tree, &mut counts, &plan, level, domains, false);
+        self.assignments(&plan, &placement)
+    }
+
+    fn assignments(
+        &self,
+        plan: &Plan,
+        placement: &Placement,
+    ) -> Result<(Assignment, Assignment), Failure> {
+        let workers: i64 = placement.workers.values().sum();
+        let leaders: i64 = placement.leader.values().sum();
+        if (workers, leaders) != (plan.count, plan.leaders) {
+            let (placed, of) = ((workers + leaders) as u64, (plan.count + plan.leaders) as u64);
+            return Err(Failure::Incomplete { placed, of });
         }
         Ok((self.tree.assignment(&placement.workers), self.tree.assignment(&placement.leader)))
     }
