@@ -1,4 +1,8 @@
 //! Topology assignments against Kueue's own tables, the examples of KEP-2724, and odd input.
+//!
+//! The tables are those of Kueue's `pkg/cache/scheduler/tas_cache_test.go` (August 2026, copyright
+//! The Kubernetes Authors, Apache-2.0, see `data/kueue-tas.LICENSE`), run and rewritten as JSON
+//! lines; the expected results are what Kueue returned.
 
 #[path = "../examples/common/kueue_cases.rs"]
 mod kueue_cases;
