@@ -8,6 +8,7 @@ pub(crate) mod intern;
 pub mod quantity;
 pub(crate) mod rowset;
 pub mod time;
+pub(crate) mod tournament;
 
 pub use quantity::{Quantity, QuantityError};
 pub use rowset::RowSet;

@@ -8,7 +8,7 @@ use core::fmt;
 use super::counters::Counter;
 use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
-use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Plan, Row};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, Row};
 
 /// What a plugin worked out beforehand, and wants to find again.
 #[derive(Default)]
@@ -139,8 +139,10 @@ impl<'a> Feasible<'a> {
 /// What a domain-level score may read of one candidate domain.
 #[derive(Debug, Clone, Copy)]
 pub struct DomainContext<'a> {
-    /// The cluster, without the pods proposed.
+    /// The cluster. Ask [`DomainContext::node`] for nodes: it may hold neither the pods proposed
+    /// nor those of sibling groups.
     pub cluster: &'a Cluster,
+    pub(crate) overlay: Option<&'a Overlay>,
     /// The group.
     pub group: &'a PodGroup,
     /// The rows of the domain.
@@ -149,6 +151,26 @@ pub struct DomainContext<'a> {
     pub proposed: &'a [(&'a PodShape, Row)],
     /// How many members of the group run already.
     pub running: usize,
+}
+
+impl<'a> DomainContext<'a> {
+    /// A context; for calling a plugin by hand.
+    pub fn new(
+        cluster: &'a Cluster,
+        group: &'a PodGroup,
+        rows: &'a [Row],
+        proposed: &'a [(&'a PodShape, Row)],
+    ) -> DomainContext<'a> {
+        DomainContext { cluster, overlay: None, group, rows, proposed, running: 0 }
+    }
+
+    /// A node without the pods proposed, but with those of sibling groups placed before.
+    pub fn node(&self, row: Row) -> Option<NodeView<'a>> {
+        match self.overlay {
+            Some(overlay) => overlay.view(self.cluster, row),
+            None => self.cluster.view(row),
+        }
+    }
 }
 
 /// What a permit may read.

@@ -37,6 +37,11 @@ pub struct Declaration {
     pub reach: Reach,
     /// The answer depends on the group, not on the shape alone.
     pub reads_group: bool,
+    /// The answer depends on the node's pods or devices themselves, not just on their sums.
+    pub reads_pods: bool,
+    /// The answer depends on affinity terms of other pods: where preparing says `Skip`, that holds
+    /// as long as no pod with such terms comes or goes.
+    pub reads_affinity: bool,
     /// The answer depends on the time of the request.
     pub reads_time: bool,
     /// Adding, removing or changing another node can change the answer.
@@ -52,14 +57,23 @@ pub struct Declaration {
 impl Declaration {
     fn with_reach(reach: Reach) -> Declaration {
         Declaration {
-            reach,
             reads_group: false,
+            reads_pods: !matches!(reach, Reach::Static),
+            reads_affinity: false,
             reads_time: false,
             reads_nodes: false,
             reads_feasible: false,
             monotone: false,
             counters: Vec::new(),
+            reach,
         }
+    }
+
+    /// Reads, beside what is constant, the node's sums: how much of each resource its pods take,
+    /// and how many there are. The cheapest declaration for what changes as pods are placed.
+    #[must_use]
+    pub fn usage() -> Declaration {
+        Declaration { reads_pods: false, ..Declaration::node() }
     }
 
     /// Reads the node's own labels, taints, capacity, images and name. Such an answer cannot
@@ -98,6 +112,13 @@ impl Declaration {
     #[must_use]
     pub fn reading_group(mut self) -> Declaration {
         self.reads_group = true;
+        self
+    }
+
+    /// States that affinity terms of other pods are read.
+    #[must_use]
+    pub fn reading_affinity(mut self) -> Declaration {
+        self.reads_affinity = true;
         self
     }
 

@@ -74,6 +74,20 @@ pub trait Filter: Send + Sync {
         }
     }
 
+    /// An upper bound on how many more pods of the shape the node takes, one after another. What
+    /// does not bound the number, or cannot say, leaves this as it is.
+    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let _ = (cx, node);
+        i64::MAX
+    }
+
+    /// [`Filter::room`] for a block of rows at once: lowers `room[i]` to the bound of row `i`.
+    fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+        for (at, room) in room.iter_mut().enumerate() {
+            *room = (*room).min(block.node(at).map_or(0, |node| self.room(cx, node)));
+        }
+    }
+
     /// Brings what was prepared up to date: a pod was placed on a node. The node is shown with it.
     fn take(
         &self,

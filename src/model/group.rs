@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::Labels;
 use super::error::{ModelError, Problem};
 use super::pod::Pod;
+use crate::base::hash::{FixedMap, FixedState};
 
 /// The deepest tree of groups accepted. Kubernetes allows 4 levels.
 pub const MAX_DEPTH: usize = 16;
@@ -234,6 +235,24 @@ impl PodGroup {
         pods
     }
 
+    /// The groups that hold pods, in order, each with the number of pods before its own.
+    pub(crate) fn all_leaves(&self) -> Vec<(usize, &PodGroup)> {
+        let mut leaves = Vec::new();
+        let mut before = 0;
+        self.visit(&mut |group| {
+            if !group.pods.is_empty() {
+                leaves.push((before, group));
+                before += group.pods.len();
+            }
+        });
+        leaves
+    }
+
+    /// How many pods the tree has.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len() + self.groups.iter().map(PodGroup::pod_count).sum::<usize>()
+    }
+
     /// The full name: `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -260,10 +279,12 @@ impl PodGroup {
         let mut groups = Vec::new();
         let mut pods = Vec::new();
         self.check_level(1, &mut groups, &mut pods)?;
-        for (kind, mut names) in [("group", groups), ("pod", pods)] {
-            names.sort_unstable();
-            if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-                let name = format!("{kind} {}/{}", twice[0].0, twice[0].1);
+        for (kind, names) in [("group", groups), ("pod", pods)] {
+            let mut seen = FixedMap::with_capacity_and_hasher(names.len(), FixedState::default());
+            if let Some((namespace, name)) =
+                names.into_iter().find(|name| seen.insert(*name, ()).is_some())
+            {
+                let name = format!("{kind} {namespace}/{name}");
                 return Err(ModelError::new(self.object(), "members", Problem::Duplicate(name)));
             }
         }

@@ -1,7 +1,8 @@
 //! The candidate domains of a group.
 
-use alloc::string::String;
 use alloc::vec::Vec;
+
+use smallvec::SmallVec;
 
 use super::error::PlaceError;
 use crate::model::PodGroup;
@@ -10,30 +11,35 @@ use crate::state::{Cluster, LabelKey, LabelValue, Row};
 /// One candidate: rows to place a group on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// The label value; `None` where the group is not confined.
+    /// The label value; `None` where the group is not confined further.
     pub(crate) value: Option<LabelValue>,
     /// In the order of ties.
-    pub(crate) rows: Vec<Row>,
+    rows: Vec<Row>,
 }
 
-/// Candidates that are equally good as far as topology goes, and the key they share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tier {
-    pub(crate) key: Option<String>,
-    pub(crate) candidates: Vec<Candidate>,
+impl Candidate {
+    /// Everything there is.
+    pub(crate) fn whole() -> Candidate {
+        Candidate { value: None, rows: Vec::new() }
+    }
+
+    /// The rows of the candidate, within those of its parent; `None` means all.
+    pub(crate) fn rows<'a>(&'a self, parent: Option<&'a [Row]>) -> Option<&'a [Row]> {
+        if self.value.is_some() { Some(&self.rows) } else { parent }
+    }
 }
 
-/// The tiers of a group within `rows`, best first.
+/// The tiers of a group, best first: label keys of which one value is to hold all members;
+/// `None` confines nothing.
 ///
 /// A requirement is one tier. A preference is a tier for its own level and one for each level
 /// above, up to the highest allowed, the required one, or the whole.
-pub(crate) fn tiers(
-    cluster: &Cluster,
-    group: &PodGroup,
-    rows: &[Row],
-) -> Result<Vec<Tier>, PlaceError> {
+pub(crate) fn tiers<'a>(
+    cluster: &'a Cluster,
+    group: &'a PodGroup,
+) -> SmallVec<[Option<&'a str>; 2]> {
     let topology = &group.topology;
-    let mut keys: Vec<Option<&str>> = Vec::new();
+    let mut keys: SmallVec<[Option<&str>; 2]> = SmallVec::new();
     if let Some(prefer) = &topology.prefer {
         keys.push(Some(prefer));
         let stop = topology.highest.as_deref().or(topology.require.as_deref());
@@ -53,28 +59,7 @@ pub(crate) fn tiers(
         None if topology.prefer.is_none() || topology.highest.is_none() => keys.push(None),
         _ => {}
     }
-    keys.into_iter().map(|key| tier(cluster, group, rows, key)).collect()
-}
-
-fn tier(
-    cluster: &Cluster,
-    group: &PodGroup,
-    rows: &[Row],
-    key: Option<&str>,
-) -> Result<Tier, PlaceError> {
-    let Some(key) = key else {
-        let whole = Candidate { value: None, rows: rows.to_vec() };
-        return Ok(Tier { key: None, candidates: alloc::vec![whole] });
-    };
-    let mut candidates = match cluster.label_key(key) {
-        Some(id) => partition(cluster, rows, id),
-        None => Vec::new(),
-    };
-    // Members that run already decide where the others go.
-    if let Some(home) = home(cluster, group, key)? {
-        candidates.retain(|candidate| candidate.value == Some(home));
-    }
-    Ok(Tier { key: Some(key.into()), candidates })
+    keys
 }
 
 /// The parts that a label's values make of `rows`, in order of value. Rows without it are left
@@ -98,7 +83,11 @@ pub(crate) fn partition(cluster: &Cluster, rows: &[Row], key: LabelKey) -> Vec<C
 }
 
 /// The domain that running members of a group are in, if any run.
-fn home(cluster: &Cluster, group: &PodGroup, key: &str) -> Result<Option<LabelValue>, PlaceError> {
+pub(crate) fn home(
+    cluster: &Cluster,
+    group: &PodGroup,
+    key: &str,
+) -> Result<Option<LabelValue>, PlaceError> {
     let scattered = || PlaceError::Scattered { group: group.full_name(), key: key.into() };
     let id = cluster.label_key(key);
     let mut home = None;

@@ -1,16 +1,23 @@
 //! Placing groups: requests, outcomes, the planner and its strategies.
 
+mod board;
 mod commit;
 mod domains;
 pub mod error;
+mod fast;
+pub mod gang;
+mod ground;
 pub mod kueue;
 pub mod outcome;
+mod plain;
 pub mod planner;
 pub mod request;
 pub mod sequential;
+mod table;
 
 pub use commit::CommitError;
 pub use error::PlaceError;
+pub use gang::Gang;
 pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};

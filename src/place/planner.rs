@@ -1,13 +1,16 @@
 //! The planner: where requests are answered.
 
-use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
 use super::error::PlaceError;
+use super::fast::Memory;
+use super::gang::Gang;
+use super::ground::{FastGround, Opened};
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
+use super::plain::Plain;
 use super::request::Request;
-use super::sequential::{Layout, Sequential, all_rows};
+use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::state::plan::{Basis, PlanMember};
 use crate::state::{Cluster, Plan};
@@ -49,13 +52,28 @@ pub fn place_gang<'a>(
 /// Answers requests, and keeps what it learns between them.
 ///
 /// Give each thread its own. What is kept never changes an answer.
-#[derive(Debug, Default)]
-pub struct Planner {}
+#[derive(Debug)]
+pub struct Planner {
+    memory: Memory,
+    prune: bool,
+}
+
+impl Default for Planner {
+    fn default() -> Planner {
+        Planner { memory: Memory::default(), prune: true }
+    }
+}
 
 impl Planner {
     /// A planner that has learnt nothing yet.
     pub fn new() -> Planner {
         Planner::default()
+    }
+
+    /// A planner that tries every candidate domain in full, even where counting shows that it
+    /// cannot do. The answers are the same.
+    pub fn unpruned() -> Planner {
+        Planner { prune: false, ..Planner::default() }
     }
 
     /// Places a group whole, or not at all; see [`place_gang`].
@@ -69,42 +87,88 @@ impl Planner {
         request: impl Into<Request<'a>>,
     ) -> Result<Outcome, PlaceError> {
         let request = request.into();
-        let group = request.group();
-        group.check()?;
-        for pod in group.all_pods() {
-            if cluster.slot_of(pod.namespace(), &pod.name).is_some() {
-                let name = format!("{}/{}", pod.namespace(), pod.name);
-                return Err(PlaceError::AlreadyBound(name));
-            }
-        }
+        let gang = request.gang()?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
-        let mut txn = cluster.txn();
-        let rows = all_rows(&txn, &request);
+        let rows = request.rows(cluster);
         let mut layout = Layout::default();
-        let sequential = Sequential { framework, request: &request };
-        let fits = sequential.place(&mut txn, group, &rows, &mut layout)?;
+        let fits = match FastGround::open(&mut self.memory, cluster, framework, &gang, &request) {
+            Opened::TooFew => false,
+            Opened::Fast(ground) => {
+                let prune = self.prune;
+                let mut sequential = Sequential { framework, ground, prune };
+                sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
+            }
+            Opened::Far => {
+                let ground = Plain::new(cluster, framework, &gang, &request);
+                let mut sequential = Sequential { framework, ground, prune: false };
+                sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
+            }
+        };
         if !fits || layout.members.is_empty() {
             let kind = match strategy {
                 Strategy::Kubernetes | Strategy::Search => UnplacedKind::Greedy,
             };
-            return Ok(Outcome::Unplaced(Unplaced { group: group.full_name(), kind }));
+            let group = gang.group().full_name();
+            return Ok(Outcome::Unplaced(Unplaced { group, kind }));
         }
-        let plan = to_plan(cluster, &request, layout);
+        let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))
+    }
+
+    /// The same as [`Planner::place`] by the plain loop, without anything kept: slow, and the
+    /// definition of what the planner answers.
+    ///
+    /// # Errors
+    /// As [`place_gang`].
+    pub fn place_reference<'a>(
+        cluster: &Cluster,
+        framework: &Framework,
+        request: impl Into<Request<'a>>,
+    ) -> Result<Outcome, PlaceError> {
+        let request = request.into();
+        let gang = request.gang()?;
+        let rows = request.rows(cluster);
+        let mut layout = Layout::default();
+        let ground = Plain::new(cluster, framework, &gang, &request);
+        let mut sequential = Sequential { framework, ground, prune: false };
+        if !sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
+            || layout.members.is_empty()
+        {
+            let (group, kind) = (gang.group().full_name(), UnplacedKind::Greedy);
+            return Ok(Outcome::Unplaced(Unplaced { group, kind }));
+        }
+        let plan = to_plan(cluster, &gang, layout);
+        Ok(permit(cluster, framework, &request, plan))
+    }
+
+    /// How often a plugin was asked about a node so far.
+    pub fn plugin_calls(&self) -> u64 {
+        self.memory.calls()
     }
 }
 
-fn to_plan(cluster: &Cluster, request: &Request<'_>, layout: Layout<'_>) -> Plan {
+fn to_plan(cluster: &Cluster, gang: &Gang<'_>, layout: Layout) -> Plan {
+    let pods = gang.group().all_leaves();
+    let mut leaf = 0;
     let members = layout.members.iter().map(|member| {
-        let mut pod = member.pod.clone();
+        let index = member.member as usize;
+        // Members come leaf by leaf, so the leaf is mostly the one before.
+        while index < pods[leaf].0 {
+            leaf -= 1;
+        }
+        while index >= pods[leaf].0 + pods[leaf].1.pods.len() {
+            leaf += 1;
+        }
+        let (first, group) = pods[leaf];
+        let mut pod = group.pods[index - first].clone();
         if pod.group.is_none() {
-            pod.group = Some(member.leaf.name.clone());
+            pod.group = Some(group.name.clone());
         }
         let node = cluster.columns.spec[member.row].as_ref().map(|spec| Arc::clone(&spec.name));
         PlanMember { pod, node: node.unwrap_or_default() }
     });
     Plan {
-        group: request.group().full_name(),
+        group: gang.group().full_name(),
         members: members.collect(),
         domains: layout.domains,
         basis: Basis(cluster.moment()),

@@ -3,9 +3,14 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
+use alloc::vec::Vec;
+
+use super::gang::Gang;
 use crate::base::Time;
+use crate::base::hash::hash_of;
 use crate::framework::Strategy;
-use crate::model::{PodGroup, Workload};
+use crate::model::{ModelError, PodGroup, Workload};
+use crate::state::{Cluster, Row};
 
 /// A group to be placed, and how.
 ///
@@ -21,7 +26,7 @@ use crate::model::{PodGroup, Workload};
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Request<'a> {
-    pub(crate) group: Cow<'a, PodGroup>,
+    subject: Subject<'a>,
     pub(crate) now: Time,
     pub(crate) budget: u64,
     pub(crate) salt: u64,
@@ -46,7 +51,7 @@ impl<'a> Request<'a> {
     /// A request for a group.
     pub fn new(group: &'a PodGroup) -> Request<'a> {
         Request {
-            group: Cow::Borrowed(group),
+            subject: Subject::Group(Cow::Borrowed(group)),
             now: Time::ZERO,
             budget: DEFAULT_BUDGET,
             salt: 0,
@@ -89,7 +94,46 @@ impl<'a> Request<'a> {
 
     /// The group.
     pub fn group(&self) -> &PodGroup {
-        &self.group
+        match &self.subject {
+            Subject::Group(group) => group,
+            Subject::Gang(gang) => gang.group(),
+        }
+    }
+
+    /// The group made ready.
+    pub(crate) fn gang(&self) -> Result<Cow<'_, Gang<'_>>, ModelError> {
+        match &self.subject {
+            Subject::Group(group) => Gang::new(group).map(Cow::Owned),
+            Subject::Gang(gang) => Ok(Cow::Borrowed(*gang)),
+        }
+    }
+
+    /// The rows the request is confined to, in the order of ties; `None` means all.
+    pub(crate) fn rows(&self, cluster: &Cluster) -> Option<Vec<Row>> {
+        let domain = self.within.as_ref()?;
+        let nodes = cluster.nodes().filter(|node| node.has_label(&domain.key, &domain.value));
+        Some(nodes.map(|node| node.row()).collect())
+    }
+}
+
+/// What decides between equal scores before the order of nodes does.
+pub(crate) fn tie(cluster: &Cluster, row: Row, salt: u64) -> u64 {
+    if salt == 0 {
+        return 0;
+    }
+    let name = cluster.view(row).map_or("", |node| node.name());
+    hash_of(&(salt, name))
+}
+
+#[derive(Debug, Clone)]
+enum Subject<'a> {
+    Group(Cow<'a, PodGroup>),
+    Gang(&'a Gang<'a>),
+}
+
+impl<'a> From<&'a Gang<'a>> for Request<'a> {
+    fn from(gang: &'a Gang<'a>) -> Request<'a> {
+        Request { subject: Subject::Gang(gang), ..Request::new(gang.group()) }
     }
 }
 
@@ -109,7 +153,7 @@ impl From<&Workload> for Request<'static> {
 impl From<PodGroup> for Request<'static> {
     fn from(group: PodGroup) -> Request<'static> {
         Request {
-            group: Cow::Owned(group),
+            subject: Subject::Group(Cow::Owned(group)),
             now: Time::ZERO,
             budget: DEFAULT_BUDGET,
             salt: 0,

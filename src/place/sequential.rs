@@ -1,43 +1,90 @@
-//! The sequential strategy, plainly: the reference for everything faster.
+//! The sequential strategy.
 //!
 //! For each candidate domain: for each member in order: filter every node, score every feasible
 //! node, take the best, assume it, go on. Then the best domain. Nested groups recurse, and see
 //! what their siblings before them took.
 //!
+//! The strategy is written once, over a [`Ground`] that knows how to fill a leaf: the
+//! [`Plain`] one is the executable definition, the fast one is held equal to it by tests.
+//!
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::domains::{Candidate, running, tiers};
+use super::domains::{Candidate, home, running, tiers};
 use super::error::PlaceError;
+use super::gang::Gang;
+use super::plain::Plain;
 use super::request::Request;
-use crate::framework::{DomainContext, Evaluation, Framework, Normalization};
-use crate::model::{Pod, PodGroup, PodShape};
+use crate::framework::{DomainContext, Framework, Normalization};
+use crate::model::{PodGroup, PodShape};
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, Row, Txn};
+use crate::state::{Cluster, LabelKey, Overlay, Row};
 
 /// Members that were placed, in order, and the domains their groups are confined to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Layout<'a> {
-    pub(crate) members: Vec<Member<'a>>,
+pub(crate) struct Layout {
+    pub(crate) members: Vec<Member>,
     pub(crate) domains: Vec<PlanDomain>,
 }
 
-/// A member and its row.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Member<'a> {
-    pub(crate) leaf: &'a PodGroup,
-    pub(crate) pod: &'a Pod,
+/// A member, by its place among all pods of the tree, and its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) member: u32,
     pub(crate) row: Row,
 }
 
+/// Where members are placed and taken back.
+pub(crate) trait Ground {
+    /// The cluster, for what does not change while members are placed.
+    fn cluster(&self) -> &Cluster;
+
+    /// What was placed, where the cluster does not have it.
+    fn overlay(&self) -> Option<&Overlay>;
+
+    /// This point, to go back to.
+    fn mark(&self) -> usize;
+
+    /// Takes back what was placed since a point.
+    fn rollback(&mut self, mark: usize) -> Result<(), PlaceError>;
+
+    /// Places one member on a row.
+    fn take(&mut self, member: Member) -> Result<(), PlaceError>;
+
+    /// Places the members of a leaf in order, each on its best row within `rows` (`None`: all),
+    /// and skips those that do not fit. `first` is the place of the first member.
+    fn fill(
+        &mut self,
+        leaf: &PodGroup,
+        first: usize,
+        rows: Option<&[Row]>,
+        placed: &mut Vec<Member>,
+    ) -> Result<(), PlaceError>;
+
+    /// Whether it is clear, without placing, that fewer than `wanted` members of a leaf fit.
+    fn is_hopeless(
+        &self,
+        first: usize,
+        members: usize,
+        wanted: usize,
+        rows: Option<&[Row]>,
+    ) -> bool;
+
+    /// The parts that a label's values make of `rows`, in order of value.
+    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]>;
+}
+
 /// The strategy at work.
-pub(crate) struct Sequential<'a> {
+pub(crate) struct Sequential<'a, G> {
     pub(crate) framework: &'a Framework,
-    pub(crate) request: &'a Request<'a>,
+    pub(crate) ground: G,
+    /// Whether to pass over domains that cannot do, without trying them.
+    pub(crate) prune: bool,
 }
 
 /// What one candidate domain came to, for those who compare with other schedulers.
@@ -55,8 +102,8 @@ pub struct DomainTrial {
     pub scores: Vec<i64>,
 }
 
-/// Tries a group without subgroups in every candidate domain of its first tier, each on the
-/// cluster as it is, and tells what came of each. Under the sequential strategy.
+/// Tries a group in every candidate domain of its first tier, each on the cluster as it is, and
+/// tells what came of each. Under the sequential strategy, with the plain loop.
 ///
 /// # Errors
 /// As [`place_gang`](super::place_gang).
@@ -66,28 +113,23 @@ pub fn trials<'a>(
     request: impl Into<Request<'a>>,
 ) -> Result<Vec<DomainTrial>, PlaceError> {
     let request = request.into();
-    request.group().check()?;
-    let strategy = Sequential { framework, request: &request };
-    let group = request.group();
-    let mut txn = cluster.txn();
-    let rows = all_rows(&txn, &request);
+    let gang = request.gang()?;
+    let group = gang.group();
+    let rows = request.rows(cluster);
+    let ground = Plain::new(cluster, framework, &gang, &request);
+    let mut strategy = Sequential { framework, ground, prune: false };
+    let Some(key) = tiers(cluster, group).first().copied() else { return Ok(Vec::new()) };
+    let candidates = strategy.candidates(group, rows.as_deref(), key)?;
     let mut trials = Vec::new();
-    let Some(tier) = tiers(&txn, group, &rows)?.into_iter().next() else { return Ok(trials) };
     let mut feasible = Vec::new();
-    for candidate in &tier.candidates {
-        let before = txn.checkpoint();
+    for candidate in candidates.iter() {
         let mut layout = Layout::default();
-        let fits = strategy.fill(&mut txn, group, &candidate.rows, &mut layout)?;
-        txn.rollback(before)?;
-        let index =
-            |member: &Member<'_>| group.pods.iter().position(|pod| core::ptr::eq(pod, member.pod));
-        let placed = layout
-            .members
-            .iter()
-            .filter_map(|member| Some((index(member)?, txn.view(member.row)?.name().to_string())));
+        let fits = strategy.fill(group, 0, candidate.rows(rows.as_deref()), &mut layout)?;
+        strategy.ground.rollback(0)?;
+        let name_of = |row| cluster.view(row).map_or("", |node| node.name()).to_string();
         trials.push(DomainTrial {
-            name: candidate.value.map_or("", |value| txn.label_text(value)).to_string(),
-            placed: placed.collect(),
+            name: candidate.value.map_or("", |value| cluster.label_text(value)).to_string(),
+            placed: layout.members.iter().map(|m| (m.member as usize, name_of(m.row))).collect(),
             feasible: fits,
             scores: Vec::new(),
         });
@@ -95,55 +137,62 @@ pub fn trials<'a>(
             feasible.push((trials.len() - 1, candidate, layout));
         }
     }
-    let contexts: Vec<_> =
-        feasible.iter().map(|(_, candidate, layout)| (*candidate, layout)).collect();
-    let scores = strategy.domain_scores(&txn, group, &contexts);
+    let whole: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+    let contexts: Vec<_> = feasible
+        .iter()
+        .map(|(_, candidate, layout)| (candidate.rows(rows.as_deref()).unwrap_or(&whole), layout))
+        .collect();
+    let scores = strategy.domain_scores(&gang, group, &contexts);
     for ((trial, _, _), scores) in feasible.iter().zip(scores) {
         trials[*trial].scores = scores;
     }
     Ok(trials)
 }
 
-/// The rows a request may use, in the order of ties.
-pub(crate) fn all_rows(cluster: &Cluster, request: &Request<'_>) -> Vec<Row> {
-    let nodes = cluster.nodes();
-    match &request.within {
-        None => nodes.map(|node| node.row()).collect(),
-        Some(domain) => nodes
-            .filter(|node| node.has_label(&domain.key, &domain.value))
-            .map(|node| node.row())
-            .collect(),
-    }
-}
-
-impl<'a> Sequential<'a> {
-    /// Places a group in the best of its domains within `rows`, or leaves the transaction as it
-    /// was. Returns whether the group counts.
+impl<G: Ground> Sequential<'_, G> {
+    /// Places a group in the best of its domains within `rows`, or leaves the ground as it was.
+    /// Returns whether the group counts. `first` is the place of its first member.
     pub(crate) fn place(
-        &self,
-        txn: &mut Txn,
-        group: &'a PodGroup,
-        rows: &[Row],
-        layout: &mut Layout<'a>,
+        &mut self,
+        gang: &Gang<'_>,
+        group: &PodGroup,
+        first: usize,
+        rows: Option<&[Row]>,
+        layout: &mut Layout,
     ) -> Result<bool, PlaceError> {
         refuse_unsupported(group)?;
-        for tier in tiers(txn, group, rows)? {
-            let mut found: Vec<(&Candidate, Layout<'a>)> = Vec::new();
-            for candidate in &tier.candidates {
-                let before = txn.checkpoint();
+        let keys: Vec<Option<String>> = tiers(self.ground.cluster(), group)
+            .into_iter()
+            .map(|key| key.map(ToString::to_string))
+            .collect();
+        for key in keys {
+            let candidates = self.candidates(group, rows, key.as_deref())?;
+            let mut found: Vec<(&Candidate, Layout)> = Vec::new();
+            let mark = self.ground.mark();
+            for candidate in candidates.iter() {
+                let within = candidate.rows(rows);
+                if self.prune && self.is_hopeless(group, first, within) {
+                    continue;
+                }
                 let mut trial = Layout::default();
-                if self.fill(txn, group, &candidate.rows, &mut trial)? {
+                let fits = self.fill_group(gang, group, first, within, &mut trial)?;
+                if fits && candidates.len() == 1 {
+                    // Nothing to compare with: what was placed stays.
+                    self.adopt(group, key.as_deref(), candidate, trial, layout);
+                    return Ok(true);
+                }
+                self.ground.rollback(mark)?;
+                if fits {
                     found.push((candidate, trial));
                 }
-                txn.rollback(before)?;
             }
-            let contexts: Vec<_> =
-                found.iter().map(|(candidate, trial)| (*candidate, trial)).collect();
+            let contexts: Vec<_> = found
+                .iter()
+                .map(|(candidate, trial)| (candidate.rows(rows).unwrap_or(&[]), trial))
+                .collect();
             let totals: Vec<i64> = if found.len() > 1 {
-                self.domain_scores(txn, group, &contexts)
-                    .iter()
-                    .map(|scores| scores.iter().sum())
-                    .collect()
+                let scores = self.domain_scores(gang, group, &contexts);
+                scores.iter().map(|scores| scores.iter().sum()).collect()
             } else {
                 vec![0; found.len()]
             };
@@ -152,95 +201,143 @@ impl<'a> Sequential<'a> {
             let Some(best) = best else { continue };
             let (candidate, trial) = found.swap_remove(best);
             for member in &trial.members {
-                txn.place_on(member.pod, member.row)?;
+                self.ground.take(*member)?;
             }
-            let first = layout.members.len();
-            let end = first + trial.members.len();
-            if let (Some(key), Some(value)) = (tier.key, candidate.value) {
-                let value = txn.label_text(value).to_string();
-                layout.domains.push(PlanDomain {
-                    group: group.full_name(),
-                    key,
-                    value,
-                    first,
-                    end,
-                });
-            }
-            layout.domains.extend(trial.domains.into_iter().map(|mut domain| {
-                domain.first += first;
-                domain.end += first;
-                domain
-            }));
-            layout.members.extend(trial.members);
+            self.adopt(group, key.as_deref(), candidate, trial, layout);
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// Places members or subgroups in order within `rows`, whatever is possible, and returns
-    /// whether the group counts.
-    fn fill(
+    fn adopt(
         &self,
-        txn: &mut Txn,
-        group: &'a PodGroup,
-        rows: &[Row],
-        layout: &mut Layout<'a>,
-    ) -> Result<bool, PlaceError> {
-        let mut count = 0;
-        for subgroup in &group.groups {
-            if self.place(txn, subgroup, rows, layout)? || runs(txn, subgroup) {
-                count += 1;
-            }
+        group: &PodGroup,
+        key: Option<&str>,
+        candidate: &Candidate,
+        trial: Layout,
+        layout: &mut Layout,
+    ) {
+        let first = layout.members.len();
+        let end = first + trial.members.len();
+        if let (Some(key), Some(value)) = (key, candidate.value) {
+            let value = self.ground.cluster().label_text(value).to_string();
+            let (group, key) = (group.full_name(), key.to_string());
+            layout.domains.push(PlanDomain { group, key, value, first, end });
         }
-        for pod in group.pods.iter().filter(|pod| pod.scheduling_gates.is_empty()) {
-            if let Some(row) = self.best_row(txn, group, pod, rows) {
-                txn.place_on(pod, row)?;
-                layout.members.push(Member { leaf: group, pod, row });
-                count += 1;
-            }
+        layout.domains.extend(trial.domains.into_iter().map(|mut domain| {
+            domain.first += first;
+            domain.end += first;
+            domain
+        }));
+        if layout.members.is_empty() {
+            layout.members = trial.members;
+        } else {
+            layout.members.extend(trial.members);
         }
-        if group.groups.is_empty() {
-            count += running(txn, group);
-        }
-        Ok(count >= group.policy.minimum() as usize)
     }
 
-    /// The best of the feasible rows for a pod.
-    fn best_row(&self, txn: &Txn, leaf: &PodGroup, pod: &Pod, rows: &[Row]) -> Option<Row> {
-        let mut evaluation =
-            Evaluation::new(self.framework, txn, pod.shape(), Some(leaf), self.request.now);
-        let passes = |row: &Row| txn.view(*row).is_some_and(|node| evaluation.filter(node).is_ok());
-        let feasible: Vec<Row> = rows.iter().copied().filter(passes).collect();
-        let totals = evaluation.totals(&feasible);
-        let key = |&(row, total): &(Row, i64)| {
-            (Reverse(total), tie(txn, row, self.request.salt), txn.columns.rank[row])
-        };
-        feasible.into_iter().zip(totals).min_by_key(key).map(|(row, _)| row)
+    /// The candidate domains of a tier.
+    fn candidates(
+        &mut self,
+        group: &PodGroup,
+        rows: Option<&[Row]>,
+        key: Option<&str>,
+    ) -> Result<Arc<[Candidate]>, PlaceError> {
+        let Some(key) = key else { return Ok(Arc::from([Candidate::whole()])) };
+        let Some(id) = self.ground.cluster().label_key(key) else { return Ok(Arc::from([])) };
+        // Members that run already decide where the others go.
+        let home = home(self.ground.cluster(), group, key)?;
+        let parts = self.ground.partition(rows, id);
+        Ok(match home {
+            None => parts,
+            Some(home) => parts.iter().filter(|part| part.value == Some(home)).cloned().collect(),
+        })
+    }
+
+    /// Places members or subgroups in order within `rows`, whatever is possible, and returns
+    /// whether the group counts.
+    fn fill_group(
+        &mut self,
+        gang: &Gang<'_>,
+        group: &PodGroup,
+        first: usize,
+        rows: Option<&[Row]>,
+        layout: &mut Layout,
+    ) -> Result<bool, PlaceError> {
+        let minimum = group.policy.minimum() as usize;
+        if group.groups.is_empty() {
+            let before = layout.members.len();
+            self.ground.fill(group, first, rows, &mut layout.members)?;
+            let placed = layout.members.len() - before;
+            return Ok(
+                placed >= minimum || placed + running(self.ground.cluster(), group) >= minimum
+            );
+        }
+        let mut count = 0;
+        let mut member = first;
+        for subgroup in &group.groups {
+            if self.place(gang, subgroup, member, rows, layout)?
+                || runs(self.ground.cluster(), subgroup)
+            {
+                count += 1;
+            }
+            member += subgroup.pod_count();
+        }
+        Ok(count >= minimum)
+    }
+
+    fn fill(
+        &mut self,
+        group: &PodGroup,
+        first: usize,
+        rows: Option<&[Row]>,
+        layout: &mut Layout,
+    ) -> Result<bool, PlaceError> {
+        let gang = Gang::new(group)?;
+        self.fill_group(&gang, group, first, rows, layout)
+    }
+
+    fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
+        if !group.groups.is_empty() {
+            return false;
+        }
+        let wanted = group.policy.minimum() as usize;
+        let wanted = wanted.saturating_sub(running(self.ground.cluster(), group));
+        self.ground.is_hopeless(first, group.pods.len(), wanted, rows)
     }
 
     /// Normalised, weighted scores of domains: one list a domain, one score a plugin.
     fn domain_scores(
         &self,
-        cluster: &Cluster,
+        gang: &Gang<'_>,
         group: &PodGroup,
-        domains: &[(&Candidate, &Layout<'_>)],
+        domains: &[(&[Row], &Layout)],
     ) -> Vec<Vec<i64>> {
+        let cluster = self.ground.cluster();
+        let overlay = self.ground.overlay();
         let running = running(cluster, group);
         let mut all: Vec<Vec<i64>> = vec![Vec::new(); domains.len()];
+        if self.framework.domain_scores().is_empty() {
+            return all;
+        }
+        let proposed: Vec<Vec<(&PodShape, Row)>> = domains
+            .iter()
+            .map(|(_, layout)| {
+                let shape = |member: u32| &**gang.shape(gang.shape_of()[member as usize]);
+                layout.members.iter().map(|m| (shape(m.member), m.row)).collect()
+            })
+            .collect();
         for (weight, plugin) in self.framework.domain_scores() {
             let raws: Vec<i64> = domains
                 .iter()
-                .map(|(candidate, layout)| {
-                    let proposed: Vec<(&PodShape, Row)> = layout
-                        .members
-                        .iter()
-                        .map(|member| (&**member.pod.shape(), member.row))
-                        .collect();
+                .zip(&proposed)
+                .map(|((rows, _), proposed)| {
                     plugin.score(&DomainContext {
                         cluster,
+                        overlay,
                         group,
-                        rows: &candidate.rows,
-                        proposed: &proposed,
+                        rows,
+                        proposed,
                         running,
                     })
                 })
@@ -273,15 +370,6 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
         group.groups.iter().filter(|subgroup| runs(cluster, subgroup)).count()
     };
     have >= group.policy.minimum() as usize
-}
-
-/// What decides between equal scores before the order of nodes does.
-pub(crate) fn tie(cluster: &Cluster, row: Row, salt: u64) -> u64 {
-    if salt == 0 {
-        return 0;
-    }
-    let name = cluster.view(row).map_or("", |node| node.name());
-    crate::base::hash::hash_of(&(salt, name))
 }
 
 fn refuse_unsupported(group: &PodGroup) -> Result<(), PlaceError> {

@@ -109,6 +109,6 @@ impl Score for Allocation {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node()
+        Declaration::usage()
     }
 }

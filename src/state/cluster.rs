@@ -207,7 +207,7 @@ impl Cluster {
     #[inline]
     pub fn view(&self, row: Row) -> Option<NodeView<'_>> {
         let spec = self.columns.spec.get(row)?.as_deref()?;
-        Some(NodeView { cluster: self, spec, row })
+        Some(NodeView { cluster: self, spec, row, usage: None })
     }
 
     /// All nodes, in the order of ties: by tie rank, then by name.

@@ -81,10 +81,15 @@ impl Txn {
     /// # Errors
     /// The point itself was taken back before.
     pub fn rollback(&mut self, to: Checkpoint) -> Result<(), StateError> {
-        if to.0 > self.undo.len() {
+        self.rollback_to(to.0)
+    }
+
+    /// [`Txn::rollback`] to a number of [`Txn::changes`].
+    pub(crate) fn rollback_to(&mut self, changes: usize) -> Result<(), StateError> {
+        if changes > self.undo.len() {
             return Err(StateError::StaleId);
         }
-        while self.undo.len() > to.0 {
+        while self.undo.len() > changes {
             self.undo_last();
         }
         Ok(())

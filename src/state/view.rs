@@ -1,5 +1,7 @@
 //! Reading one node, one pod.
 
+use smallvec::SmallVec;
+
 use super::cluster::Cluster;
 use super::columns::NodeSpec;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
@@ -12,6 +14,16 @@ pub struct NodeView<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) spec: &'a NodeSpec,
     pub(crate) row: Row,
+    /// Stands in for the columns where a decision under way has placed pods.
+    pub(crate) usage: Option<&'a RowUsage>,
+}
+
+/// What the pods of a node take, those of a decision under way included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowUsage {
+    pub(crate) pod_count: i64,
+    pub(crate) scored: [i64; 2],
+    pub(crate) used: SmallVec<[i64; 8]>,
 }
 
 impl<'a> NodeView<'a> {
@@ -96,7 +108,10 @@ impl<'a> NodeView<'a> {
     /// What the node's pods take of a resource.
     #[inline]
     pub fn used(self, resource: ResourceId) -> i64 {
-        self.cluster.columns.used(self.row, resource)
+        match self.usage {
+            Some(usage) => usage.used.get(resource.index()).copied().unwrap_or(0),
+            None => self.cluster.columns.used(self.row, resource),
+        }
     }
 
     /// What is left of a resource; below zero where too much was bound.
@@ -109,6 +124,9 @@ impl<'a> NodeView<'a> {
     /// containers that ask for none.
     #[inline]
     pub fn scored_used(self) -> [i64; 2] {
+        if let Some(usage) = self.usage {
+            return usage.scored;
+        }
         let columns = &self.cluster.columns;
         [columns.scored_cpu[self.row], columns.scored_memory[self.row]]
     }
@@ -116,6 +134,9 @@ impl<'a> NodeView<'a> {
     /// How many pods the node has.
     #[inline]
     pub fn pod_count(self) -> i64 {
+        if let Some(usage) = self.usage {
+            return usage.pod_count;
+        }
         self.cluster.columns.pod_count[self.row]
     }
 

@@ -1,0 +1,246 @@
+//! Feasible rows in order of total score, kept while single rows change.
+
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use crate::base::tournament::Tournament;
+use crate::framework::{Normalization, Score};
+
+/// What is known of one feasible row: the sum of its plain scores, weighted, and the raw scores
+/// that are normalised over all feasible rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    pub(crate) plain: i64,
+    pub(crate) raws: SmallVec<[i64; 4]>,
+}
+
+/// A score that is normalised over the feasible rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Normalized<'a> {
+    pub(crate) weight: i64,
+    pub(crate) score: &'a dyn Score,
+}
+
+/// Places with their keys: total score first, then the order of ties.
+///
+/// A place is feasible if its key is not 0. Normalisation is exact at all times: when a change
+/// moves an extreme, all keys are made anew, which is O(places) without asking any plugin.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Board {
+    /// Lower is better; the low half of a key, reversed.
+    ranks: Vec<u32>,
+    /// By place; only if there are normalised scores.
+    plain: Vec<i64>,
+    /// By normalised score, then by place.
+    raws: Vec<Vec<i64>>,
+    extremes: Vec<Extremes>,
+    tree: Tournament,
+}
+
+/// The lowest and the highest raw score, and how many places have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extremes {
+    low: i64,
+    high: i64,
+    at_low: u32,
+    at_high: u32,
+}
+
+impl Extremes {
+    const NONE: Extremes = Extremes { low: i64::MAX, high: i64::MIN, at_low: 0, at_high: 0 };
+
+    fn add(&mut self, raw: i64) {
+        if raw < self.low {
+            (self.low, self.at_low) = (raw, 0);
+        }
+        if raw > self.high {
+            (self.high, self.at_high) = (raw, 0);
+        }
+        self.at_low += u32::from(raw == self.low);
+        self.at_high += u32::from(raw == self.high);
+    }
+
+    /// Takes a value out; false if an extreme is lost and must be looked for.
+    fn remove(&mut self, raw: i64) -> bool {
+        self.at_low -= u32::from(raw == self.low && self.at_low > 0);
+        self.at_high -= u32::from(raw == self.high && self.at_high > 0);
+        self.at_low > 0 && self.at_high > 0
+    }
+}
+
+/// The key of a feasible place.
+#[inline]
+pub(crate) fn key(total: i64, rank: u32) -> u64 {
+    ((total as u64 + 1) << 32) | u64::from(!rank)
+}
+
+impl Board {
+    /// Starts over with keys made elsewhere, for a framework without normalised scores.
+    pub(crate) fn rebuild_plain(&mut self, fill: impl FnOnce(&mut Vec<u64>)) {
+        self.ranks.clear();
+        self.plain.clear();
+        self.raws.clear();
+        self.extremes.clear();
+        self.tree.rebuild(fill);
+    }
+
+    /// Starts over with normalised scores. `ranks`, `plain` and each of `raws` are by place;
+    /// `feasible` tells which places take part.
+    pub(crate) fn rebuild_normalized(
+        &mut self,
+        normalized: &[Normalized<'_>],
+        fill: impl FnOnce(&mut Vec<u32>, &mut Vec<i64>, &mut Vec<Vec<i64>>),
+        feasible: impl Fn(usize) -> bool,
+    ) {
+        self.ranks.clear();
+        self.plain.clear();
+        self.raws.resize(normalized.len(), Vec::new());
+        for column in &mut self.raws {
+            column.clear();
+        }
+        fill(&mut self.ranks, &mut self.plain, &mut self.raws);
+        let places = self.ranks.len();
+        self.tree.rebuild(|keys| keys.extend((0..places).map(|place| u64::from(feasible(place)))));
+        self.extremes.clear();
+        self.extremes.resize(normalized.len(), Extremes::NONE);
+        for index in 0..normalized.len() {
+            self.extremes[index] = self.find_extremes(index, normalized);
+        }
+        self.make_keys(normalized);
+    }
+
+    /// Another board over some of the places, in the order given.
+    pub(crate) fn subset(
+        &self,
+        into: &mut Board,
+        places: impl Iterator<Item = usize> + Clone,
+        normalized: &[Normalized<'_>],
+    ) {
+        if normalized.is_empty() {
+            into.rebuild_plain(|keys| keys.extend(places.map(|place| self.tree.key(place))));
+            return;
+        }
+        let alive: Vec<bool> = places.clone().map(|place| self.tree.key(place) != 0).collect();
+        into.rebuild_normalized(
+            normalized,
+            |ranks, plain, raws| {
+                ranks.extend(places.clone().map(|place| self.ranks[place]));
+                plain.extend(places.clone().map(|place| self.plain[place]));
+                for (column, own) in raws.iter_mut().zip(&self.raws) {
+                    column.extend(places.clone().map(|place| own[place]));
+                }
+            },
+            |place| alive[place],
+        );
+    }
+
+    /// The place of the best total, first in the order of ties.
+    #[inline]
+    pub(crate) fn best(&self) -> Option<usize> {
+        self.tree.best().map(|(place, _)| place)
+    }
+
+    /// How many places are feasible.
+    pub(crate) fn feasible(&self) -> usize {
+        self.tree.keys().iter().filter(|key| **key != 0).count()
+    }
+
+    /// Whether a place is feasible.
+    #[inline]
+    pub(crate) fn is_feasible(&self, place: usize) -> bool {
+        self.tree.key(place) != 0
+    }
+
+    /// Gives a place another judgement; `None` makes it infeasible.
+    #[inline]
+    pub(crate) fn set(
+        &mut self,
+        place: usize,
+        rank: u32,
+        judgement: Option<&Judgement>,
+        normalized: &[Normalized<'_>],
+    ) {
+        if normalized.is_empty() {
+            self.tree.set(place, judgement.map_or(0, |judgement| key(judgement.plain, rank)));
+        } else {
+            self.set_normalized(place, judgement, normalized);
+        }
+    }
+
+    fn set_normalized(
+        &mut self,
+        place: usize,
+        judgement: Option<&Judgement>,
+        normalized: &[Normalized<'_>],
+    ) {
+        let was_feasible = self.is_feasible(place);
+        let mut moved = false;
+        let mut lost = SmallVec::<[usize; 4]>::new();
+        for index in 0..normalized.len() {
+            let before = self.extremes[index];
+            let old = self.raws[index][place];
+            let counted = |raw: i64| counts(normalized[index], raw);
+            if was_feasible && counted(old) && !self.extremes[index].remove(old) {
+                lost.push(index);
+            }
+            if let Some(judgement) = judgement {
+                let new = judgement.raws[index];
+                self.raws[index][place] = new;
+                if counted(new) {
+                    self.extremes[index].add(new);
+                }
+            }
+            let after = self.extremes[index];
+            moved |= (before.low, before.high) != (after.low, after.high);
+        }
+        if let Some(judgement) = judgement {
+            self.plain[place] = judgement.plain;
+        }
+        self.tree.set(place, u64::from(judgement.is_some()));
+        for index in lost {
+            let before = self.extremes[index];
+            self.extremes[index] = self.find_extremes(index, normalized);
+            let after = self.extremes[index];
+            moved |= (before.low, before.high) != (after.low, after.high);
+        }
+        if moved {
+            self.make_keys(normalized);
+        } else if judgement.is_some() {
+            self.tree.set(place, self.key_of(place, normalized));
+        }
+    }
+
+    fn find_extremes(&self, index: usize, normalized: &[Normalized<'_>]) -> Extremes {
+        let mut extremes = Extremes::NONE;
+        for (place, &raw) in self.raws[index].iter().enumerate() {
+            if self.is_feasible(place) && counts(normalized[index], raw) {
+                extremes.add(raw);
+            }
+        }
+        extremes
+    }
+
+    fn key_of(&self, place: usize, normalized: &[Normalized<'_>]) -> u64 {
+        let mut total = self.plain[place];
+        for (index, part) in normalized.iter().enumerate() {
+            let Extremes { low, high, .. } = self.extremes[index];
+            let normalization = part.score.normalization();
+            total +=
+                part.weight * normalization.apply(part.score, self.raws[index][place], low, high);
+        }
+        key(total, self.ranks[place])
+    }
+
+    fn make_keys(&mut self, normalized: &[Normalized<'_>]) {
+        let keys: Vec<u64> = (0..self.ranks.len())
+            .map(|place| if self.is_feasible(place) { self.key_of(place, normalized) } else { 0 })
+            .collect();
+        self.tree.rebuild(|out| out.extend(keys));
+    }
+}
+
+/// Whether a raw score takes part in the extremes.
+fn counts(part: Normalized<'_>, raw: i64) -> bool {
+    part.score.normalization() != Normalization::Extremes || raw != Normalization::IGNORED
+}

@@ -1,0 +1,358 @@
+//! The fast way through the sequential strategy: runs of identical pods on kept tables.
+//!
+//! Everything here returns what [`sequential`](super::sequential) with its plain loop returns.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::board::Board;
+use super::domains::{Candidate, partition};
+use super::table::{Scratch, Table};
+use crate::base::hash::{FixedMap, hash_of};
+use crate::framework::Framework;
+use crate::model::PodShape;
+use crate::state::journal::{Change, Moment};
+use crate::state::{Cluster, LabelKey, Overlay, Row, Takes};
+
+/// Tables kept at most, and at most so many rows in all tables together.
+const TABLES: usize = 4_096;
+const TABLE_ROWS: usize = 8_000_000;
+
+/// What a planner keeps between requests: tables by shape, brought up to date from the cluster's
+/// journal, and the buffers of a decision under way.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    framework: Option<Framework>,
+    moment: Moment,
+    rank_epoch: u64,
+    tables: Vec<Table>,
+    by_shape: FixedMap<u64, Vec<u32>>,
+    /// Rows that changed, oldest first; `log_start` were dropped before the first.
+    log: Vec<u32>,
+    log_start: u64,
+    requests: u64,
+    partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
+    pub(crate) overlay: Overlay,
+    pub(crate) takes: Vec<Takes>,
+    scratch: Scratch,
+    boards: Vec<Board>,
+    places: Vec<u32>,
+    dirty: Vec<u32>,
+    calls: u64,
+}
+
+impl Memory {
+    /// Takes in what has changed since the last request.
+    pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
+        self.requests += 1;
+        let log = &mut self.log;
+        self.overlay.clear(cluster.rows(), |row| log.push(row));
+        let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
+        let now = cluster.moment();
+        let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
+        if !known {
+            self.framework = Some(framework.clone());
+            self.forget();
+        }
+        self.moment = now;
+        self.rank_epoch = cluster.rank_epoch;
+        if self.log.len() > 4 * cluster.rows() + 4_096 {
+            let keep = self.log.len() / 2;
+            self.log_start += keep as u64;
+            self.log.drain(..keep);
+        }
+    }
+
+    /// Follows the journal; false if it does not reach back far enough, or nodes have changed.
+    fn catch_up(&mut self, cluster: &Cluster) -> bool {
+        if cluster.moment() == self.moment {
+            return true;
+        }
+        let Some(changes) = cluster.journal.since(self.moment) else { return false };
+        for change in changes {
+            match change {
+                Change::Pods(row) => self.log.push(row),
+                Change::Nodes | Change::Namespaces => return false,
+            }
+        }
+        true
+    }
+
+    fn forget(&mut self) {
+        for table in self.tables.drain(..) {
+            self.calls += table.calls;
+        }
+        self.by_shape.clear();
+        self.partitions.clear();
+        self.log.clear();
+        self.log_start = 0;
+    }
+
+    /// Evaluations of a node by a plugin, so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls + self.tables.iter().map(|table| table.calls).sum::<u64>()
+    }
+
+    /// The table of a shape, judging every row if it is new. `None` if a plugin reads further than
+    /// the node; `Err` if it is clear that fewer than `wanted` pods fit.
+    pub(crate) fn table(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shape: &Arc<PodShape>,
+        wanted: usize,
+    ) -> Option<Result<usize, TooFew>> {
+        let hash = hash_of(&**shape);
+        let same = |table: &Table| Arc::ptr_eq(&table.shape, shape) || table.shape == *shape;
+        let found = self.by_shape.get(&hash).and_then(|places| {
+            places.iter().copied().find(|&place| same(&self.tables[place as usize]))
+        });
+        if let Some(place) = found {
+            let place = place as usize;
+            let behind = self.log_end() - self.tables[place].cursor;
+            let reachable = self.tables[place].cursor >= self.log_start;
+            let table = &mut self.tables[place];
+            table.last_use = self.requests;
+            if reachable && table.still_holds(framework, cluster) {
+                if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
+                    return Some(Err(TooFew));
+                }
+                if table.scored && (behind as usize) < cluster.rows().max(64) {
+                    self.flush(cluster, framework, place);
+                    return Some(self.enough(cluster, framework, place, wanted));
+                }
+            }
+            let calls = self.tables[place].calls;
+            let mut table = Table::prepare(framework, cluster, shape)?;
+            core::mem::swap(&mut table.board, &mut self.tables[place].board);
+            table.calls = calls;
+            self.tables[place] = table;
+            return Some(self.build(cluster, framework, place, wanted));
+        }
+        let table = Table::prepare(framework, cluster, shape)?;
+        let place = self.make_room(cluster.rows());
+        match place {
+            Some(place) => {
+                let old = core::mem::replace(&mut self.tables[place], table);
+                self.calls += old.calls;
+                self.tables[place].board = old.board;
+                if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.shape)) {
+                    places.retain(|&other| other as usize != place);
+                }
+            }
+            None => self.tables.push(table),
+        }
+        let place = place.unwrap_or(self.tables.len() - 1);
+        self.by_shape.entry(hash).or_default().push(place as u32);
+        Some(self.build(cluster, framework, place, wanted))
+    }
+
+    /// A table to be replaced, if there are enough: the one not asked for the longest.
+    fn make_room(&self, rows: usize) -> Option<usize> {
+        let most = (TABLE_ROWS / rows.max(1)).clamp(4, TABLES);
+        if self.tables.len() < most {
+            return None;
+        }
+        (0..self.tables.len()).min_by_key(|&place| self.tables[place].last_use)
+    }
+
+    fn build(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        place: usize,
+        wanted: usize,
+    ) -> Result<usize, TooFew> {
+        let end = self.log_end();
+        let table = &mut self.tables[place];
+        table.last_use = self.requests;
+        // The overlay is empty while tables are made: nothing has been placed yet.
+        table.cursor = end;
+        if table.build(framework, cluster, wanted, &mut self.scratch) {
+            Ok(place)
+        } else {
+            Err(TooFew)
+        }
+    }
+
+    fn enough(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        place: usize,
+        wanted: usize,
+    ) -> Result<usize, TooFew> {
+        let table = &mut self.tables[place];
+        if wanted > 1 && table.room(framework, cluster) < wanted as i64
+            || table.board.best().is_none() && wanted > 0
+        {
+            return Err(TooFew);
+        }
+        Ok(place)
+    }
+
+    pub(crate) fn log_end(&self) -> u64 {
+        self.log_start + self.log.len() as u64
+    }
+
+    /// Judges the rows again that changed since a table was looked at.
+    pub(crate) fn flush(&mut self, cluster: &Cluster, framework: &Framework, place: usize) {
+        let table = &mut self.tables[place];
+        let from = (table.cursor - self.log_start) as usize;
+        table.cursor = self.log_start + self.log.len() as u64;
+        let changed = &self.log[from..];
+        if changed.is_empty() {
+            return;
+        }
+        let parts = table.parts(framework);
+        if let [row] = *changed {
+            table.refresh(framework, cluster, &self.overlay, row as Row, &parts);
+            return;
+        }
+        self.dirty.clear();
+        self.dirty.extend(changed);
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+        for &row in &self.dirty {
+            table.refresh(framework, cluster, &self.overlay, row as Row, &parts);
+        }
+    }
+
+    /// The parts that a label's values make of all nodes, in order of value.
+    pub(crate) fn partition(&mut self, cluster: &Cluster, key: LabelKey) -> Arc<[Candidate]> {
+        if let Some(parts) = self.partitions.get(&key) {
+            return Arc::clone(parts);
+        }
+        let rows: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+        let parts: Arc<[Candidate]> = partition(cluster, &rows, key).into();
+        self.partitions.insert(key, Arc::clone(&parts));
+        parts
+    }
+
+    /// Takes back what was placed since a mark.
+    pub(crate) fn rollback(&mut self, mark: usize) {
+        let log = &mut self.log;
+        self.overlay.rollback(mark, &self.takes, |row| log.push(row));
+    }
+
+    /// Places one pod of a shape.
+    #[inline]
+    pub(crate) fn take(&mut self, cluster: &Cluster, row: Row, shape: u32) -> bool {
+        let fits = self.overlay.take(cluster, row, shape, &self.takes[shape as usize]);
+        if fits {
+            self.log.push(row as u32);
+        }
+        fits
+    }
+
+    /// Places pods of a leaf one after another, each on the best row of `rows` (`None`: of all),
+    /// and tells of each: its place among `shapes`, and the row it got.
+    ///
+    /// `tables` are those of the request's shapes.
+    pub(crate) fn fill(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        tables: &[usize],
+        rows: Option<&[Row]>,
+        shapes: impl Iterator<Item = Option<u32>>,
+        mut tell: impl FnMut(usize, Row),
+    ) -> Result<(), Overflow> {
+        match rows {
+            None => {
+                for (member, shape) in shapes.enumerate() {
+                    let Some(shape) = shape else { continue };
+                    let place = tables[shape as usize];
+                    self.flush(cluster, framework, place);
+                    if let Some(row) = self.tables[place].board.best() {
+                        if !self.take(cluster, row, shape) {
+                            return Err(Overflow);
+                        }
+                        tell(member, row);
+                    }
+                }
+                Ok(())
+            }
+            Some(rows) => {
+                let mut boards = core::mem::take(&mut self.boards);
+                let filled =
+                    self.fill_within(cluster, framework, tables, rows, &mut boards, shapes, tell);
+                self.boards = boards;
+                filled
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn fill_within(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        tables: &[usize],
+        rows: &[Row],
+        boards: &mut Vec<Board>,
+        shapes: impl Iterator<Item = Option<u32>>,
+        mut tell: impl FnMut(usize, Row),
+    ) -> Result<(), Overflow> {
+        if self.places.len() < cluster.rows() {
+            self.places.resize(cluster.rows(), 0);
+        }
+        for (place, &row) in rows.iter().enumerate() {
+            self.places[row] = place as u32 + 1;
+        }
+        boards.resize_with(tables.len().max(boards.len()), Board::default);
+        // Up to where of the log each board is; `None` for boards not made yet.
+        let mut cursors: Vec<Option<u64>> = alloc::vec![None; tables.len()];
+        let mut outcome = Ok(());
+        for (member, shape) in shapes.enumerate() {
+            let Some(shape) = shape else { continue };
+            let at = shape as usize;
+            let board = &mut boards[at];
+            let table = &mut self.tables[tables[at]];
+            let parts = table.parts(framework);
+            let from = cursors[at].unwrap_or_else(|| {
+                table.board.subset(board, rows.iter().copied(), &parts);
+                table.cursor
+            });
+            for &row in &self.log[(from - self.log_start) as usize..] {
+                let row = row as Row;
+                if self.places[row] != 0 {
+                    let place = self.places[row] as usize - 1;
+                    let judgement = table.judge(framework, cluster, &self.overlay, row);
+                    board.set(place, cluster.columns.rank[row], judgement.as_ref(), &parts);
+                }
+            }
+            cursors[at] = Some(self.log_end());
+            let Some(place) = boards[at].best() else { continue };
+            let row = rows[place];
+            if !self.take(cluster, row, shape) {
+                outcome = Err(Overflow);
+                break;
+            }
+            tell(member, row);
+        }
+        for &row in rows {
+            self.places[row] = 0;
+        }
+        outcome
+    }
+
+    /// How many rows of `rows` a shape can go to, as its table has them.
+    pub(crate) fn feasible_within(&self, table: usize, rows: &[Row]) -> usize {
+        let board = &self.tables[table].board;
+        rows.iter().filter(|&&row| board.is_feasible(row)).count()
+    }
+
+    /// Whether a plugin of the table reads more of a node than its sums.
+    pub(crate) fn reads_pods(&self, table: usize) -> bool {
+        self.tables[table].reads_pods
+    }
+}
+
+/// It is clear that not enough pods fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooFew;
+
+/// A sum does not fit 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overflow;

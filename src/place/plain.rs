@@ -1,0 +1,106 @@
+//! The ground of the reference: a transaction, and the plain loop for every member.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::domains::{Candidate, partition};
+use super::error::PlaceError;
+use super::gang::Gang;
+use super::request::{Request, tie};
+use super::sequential::{Ground, Member};
+use crate::framework::{Evaluation, Framework};
+use crate::model::{Pod, PodGroup};
+use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
+
+pub(crate) struct Plain<'a> {
+    txn: Txn,
+    framework: &'a Framework,
+    request: &'a Request<'a>,
+    pods: Vec<&'a Pod>,
+}
+
+impl<'a> Plain<'a> {
+    pub(crate) fn new(
+        cluster: &Cluster,
+        framework: &'a Framework,
+        gang: &'a Gang<'_>,
+        request: &'a Request<'a>,
+    ) -> Plain<'a> {
+        Plain { txn: cluster.txn(), framework, request, pods: gang.group().all_pods() }
+    }
+
+    /// The best of the feasible rows for a pod.
+    fn best_row(&self, leaf: &PodGroup, pod: &Pod, rows: &[Row]) -> Option<Row> {
+        let txn = &self.txn;
+        let now = self.request.now;
+        let mut evaluation = Evaluation::new(self.framework, txn, pod.shape(), Some(leaf), now);
+        let passes = |row: &Row| txn.view(*row).is_some_and(|node| evaluation.filter(node).is_ok());
+        let feasible: Vec<Row> = rows.iter().copied().filter(passes).collect();
+        let totals = evaluation.totals(&feasible);
+        let key = |&(row, total): &(Row, i64)| {
+            (Reverse(total), tie(txn, row, self.request.salt), txn.columns.rank[row])
+        };
+        feasible.into_iter().zip(totals).min_by_key(key).map(|(row, _)| row)
+    }
+
+    fn whole(&self) -> Vec<Row> {
+        self.txn.nodes().map(|node| node.row()).collect()
+    }
+}
+
+impl Ground for Plain<'_> {
+    fn cluster(&self) -> &Cluster {
+        &self.txn
+    }
+
+    fn overlay(&self) -> Option<&Overlay> {
+        None
+    }
+
+    fn mark(&self) -> usize {
+        self.txn.changes()
+    }
+
+    fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
+        Ok(self.txn.rollback_to(mark)?)
+    }
+
+    fn take(&mut self, member: Member) -> Result<(), PlaceError> {
+        self.txn.place_on(self.pods[member.member as usize], member.row)?;
+        Ok(())
+    }
+
+    fn fill(
+        &mut self,
+        leaf: &PodGroup,
+        first: usize,
+        rows: Option<&[Row]>,
+        placed: &mut Vec<Member>,
+    ) -> Result<(), PlaceError> {
+        let whole = if rows.is_none() { self.whole() } else { Vec::new() };
+        let rows = rows.unwrap_or(&whole);
+        for (index, pod) in leaf.pods.iter().enumerate() {
+            if !pod.scheduling_gates.is_empty() {
+                continue;
+            }
+            if let Some(row) = self.best_row(leaf, pod, rows) {
+                let member = Member { member: (first + index) as u32, row };
+                self.txn.place_on(pod, row)?;
+                placed.push(member);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_hopeless(&self, _: usize, _: usize, _: usize, _: Option<&[Row]>) -> bool {
+        false
+    }
+
+    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
+        match rows {
+            Some(rows) => partition(&self.txn, rows, key).into(),
+            None => partition(&self.txn, &self.whole(), key).into(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a decision under way has placed, beside the cluster it does not touch.
+
+use alloc::vec::Vec;
+
+use super::cluster::Cluster;
+use super::ids::{ResourceId, Row};
+use super::view::{NodeView, RowUsage};
+use crate::model::PodShape;
+
+/// Usage of the rows that a decision has placed pods on, with a log to take it back.
+///
+/// Placing and taking back cost O(resources); nothing is allocated once the buffers have grown.
+#[derive(Debug, Default)]
+pub(crate) struct Overlay {
+    /// One more than the place in `usages`, by row; 0 for rows that are as in the cluster.
+    slots: Vec<u32>,
+    usages: Vec<RowUsage>,
+    rows: Vec<u32>,
+    live: usize,
+    taken: Vec<(u32, u32)>,
+}
+
+/// What a shape takes, resolved for one cluster.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Takes {
+    pub(crate) requests: Vec<(ResourceId, i64)>,
+    pub(crate) scored: [i64; 2],
+}
+
+impl Takes {
+    pub(crate) fn of(shape: &PodShape, cluster: &Cluster) -> Takes {
+        let requests = shape.requests.iter().filter(|(_, amount)| *amount != 0);
+        Takes {
+            // A resource nobody has mentioned is on no node, so nothing can be taken of it.
+            requests: requests
+                .filter_map(|(name, amount)| Some((cluster.resource(name)?, amount)))
+                .collect(),
+            scored: shape.existing_requests,
+        }
+    }
+}
+
+impl Overlay {
+    /// Forgets everything placed, and tells of each row that may have been looked at with it.
+    pub(crate) fn clear(&mut self, rows: usize, mut tell: impl FnMut(u32)) {
+        for row in self.rows.drain(..) {
+            self.slots[row as usize] = 0;
+            tell(row);
+        }
+        self.live = 0;
+        self.taken.clear();
+        if self.slots.len() < rows {
+            self.slots.resize(rows, 0);
+        }
+    }
+
+    /// A node with what was placed on it.
+    #[inline]
+    pub(crate) fn view<'a>(&'a self, cluster: &'a Cluster, row: Row) -> Option<NodeView<'a>> {
+        let mut view = cluster.view(row)?;
+        let slot = self.slots.get(row).copied().unwrap_or(0);
+        view.usage = (slot != 0).then(|| &self.usages[slot as usize - 1]);
+        Some(view)
+    }
+
+    /// How much was placed and not taken back.
+    pub(crate) fn mark(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Places a pod of the shape numbered `shape`; false if a sum would not fit 64 bits.
+    #[inline]
+    pub(crate) fn take(&mut self, cluster: &Cluster, row: Row, shape: u32, takes: &Takes) -> bool {
+        let slot = match self.slots[row] {
+            0 => self.open(cluster, row),
+            slot => slot as usize - 1,
+        };
+        let usage = &mut self.usages[slot];
+        let fits =
+            takes.requests.iter().all(|&(resource, amount)| {
+                usage.used[resource.index()].checked_add(amount).is_some()
+            }) && usage.scored[0].checked_add(takes.scored[0]).is_some()
+                && usage.scored[1].checked_add(takes.scored[1]).is_some();
+        if fits {
+            change(usage, takes, 1);
+            self.taken.push((row as u32, shape));
+        }
+        fits
+    }
+
+    /// Takes everything back that was placed since a mark, and tells of each row.
+    pub(crate) fn rollback(&mut self, mark: usize, takes: &[Takes], mut tell: impl FnMut(u32)) {
+        for (row, shape) in self.taken.drain(mark..).rev() {
+            let slot = self.slots[row as usize] as usize - 1;
+            change(&mut self.usages[slot], &takes[shape as usize], -1);
+            tell(row);
+        }
+    }
+
+    fn open(&mut self, cluster: &Cluster, row: Row) -> usize {
+        let slot = self.live;
+        if slot == self.usages.len() {
+            self.usages.push(RowUsage::default());
+        }
+        let usage = &mut self.usages[slot];
+        let columns = &cluster.columns;
+        usage.pod_count = columns.pod_count[row];
+        usage.scored = [columns.scored_cpu[row], columns.scored_memory[row]];
+        usage.used.clear();
+        usage.used.extend(columns.used.iter().map(|column| column[row]));
+        self.live += 1;
+        self.rows.push(row as u32);
+        self.slots[row] = self.live as u32;
+        slot
+    }
+}
+
+#[inline]
+fn change(usage: &mut RowUsage, takes: &Takes, sign: i64) {
+    usage.pod_count += sign;
+    usage.scored[0] += sign * takes.scored[0];
+    usage.scored[1] += sign * takes.scored[1];
+    for &(resource, amount) in &takes.requests {
+        usage.used[resource.index()] += sign * amount;
+    }
+}
