@@ -5,6 +5,8 @@
 extern crate alloc;
 
 pub mod base;
+#[cfg(feature = "serde")]
+pub mod kubernetes;
 pub mod model;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};
