@@ -16,6 +16,6 @@ pub mod plugins;
 pub mod state;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};
-pub use framework::{Framework, Strategy};
+pub use framework::{Framework, Strategy, laws};
 pub use place::{CommitError, Outcome, PlaceError, Planner, Request, place_gang};
 pub use state::{Cluster, Plan, StateError, Txn};

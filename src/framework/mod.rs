@@ -7,6 +7,7 @@ pub mod context;
 pub mod counters;
 pub mod declaration;
 pub mod evaluation;
+pub mod laws;
 pub mod strategy;
 pub mod traits;
 

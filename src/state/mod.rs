@@ -6,6 +6,7 @@ pub mod error;
 pub mod event;
 pub mod ids;
 pub(crate) mod journal;
+mod objects;
 mod order;
 pub(crate) mod overlay;
 pub mod plan;

@@ -9,10 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::cluster::Cluster;
 use super::event::Deleted;
-use super::ids::ResourceId;
-use super::view::{NodeView, PodView};
-use crate::model::resources::PODS;
-use crate::model::{Amounts, Labels, Node, Pod};
+use crate::model::{Labels, Node, Pod};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,52 +19,6 @@ struct Snapshot {
     nodes: Vec<(Node, u64)>,
     pods: Vec<(Pod, u64)>,
     deleted: Vec<(Deleted, u64)>,
-}
-
-impl NodeView<'_> {
-    /// The node as a value of its own.
-    pub fn to_node(self) -> Node {
-        let mut node = Node::new(self.name());
-        node.key = self.spec.key;
-        node.tie_rank = self.spec.tie_rank;
-        node.unschedulable = self.spec.unschedulable;
-        node.taints = self.spec.taints.to_vec();
-        node.images = self.spec.images.to_vec();
-        node.devices = self.spec.devices.to_vec();
-        for (key, value) in self.labels() {
-            let (key, value) = (self.cluster.label_key_text(key), self.cluster.label_text(value));
-            node.labels.insert(key.to_owned(), value.to_owned());
-        }
-        let mut allocatable = Amounts::new();
-        for resource in 0..self.cluster.columns.allocatable.len() {
-            let resource = ResourceId(resource as u32);
-            let amount = self.allocatable(resource);
-            if amount != 0 || self.spec.listed_zero.contains(&resource) {
-                allocatable.set(self.cluster.resource_name(resource), amount);
-            }
-        }
-        if self.pod_limit() != super::columns::NO_POD_LIMIT {
-            allocatable.set(PODS, self.pod_limit());
-        }
-        node.capacity = self.spec.capacity.as_deref().unwrap_or(&allocatable).clone();
-        node.allocatable = allocatable;
-        node
-    }
-}
-
-impl PodView<'_> {
-    /// The pod as a value of its own, bound to `node`.
-    fn to_pod(self, node: &str) -> Option<Pod> {
-        let shape = &self.cluster.shape_entry(self.record.shape)?.shape;
-        let mut pod = Pod::of_shape(Arc::clone(shape)).name(self.name()).uid(self.uid()).on(node);
-        pod.key = self.record.key;
-        pod.priority = self.record.priority;
-        pod.deleting = self.record.deleting;
-        pod.device_indexes = self.device_indexes().to_vec();
-        let namespace = self.namespace().len() + 1;
-        pod.group = self.group().map(|group| group[namespace..].to_owned());
-        Some(pod)
-    }
 }
 
 impl Serialize for Cluster {
@@ -82,7 +33,7 @@ impl Serialize for Cluster {
         });
         let mut pods: Vec<_> = bound
             .chain(parked)
-            .filter_map(|(pod, node)| Some((pod.to_pod(node)?, pod.record.version)))
+            .map(|(pod, node)| (pod.to_pod_on(node), pod.record.version))
             .collect();
         pods.sort_by(|a, b| {
             (a.0.namespace(), &a.0.name, &a.0.node).cmp(&(b.0.namespace(), &b.0.name, &b.0.node))

@@ -1,0 +1,296 @@
+//! Filters and scores alike: things that answer for a node.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::base::{RowSet, Time};
+use crate::framework::block::Block;
+use crate::framework::context::{Context, Feasible, Prepared};
+use crate::framework::counters::Counter;
+use crate::framework::declaration::Declaration;
+use crate::framework::traits::{Filter, Preparation, Score, Verdict};
+use crate::model::{PodGroup, PodShape};
+use crate::state::{Cluster, NodeView, Row};
+
+/// What a plugin says of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing: it skips the pod.
+    Absent,
+    Verdict(Verdict),
+    Score(i64),
+}
+
+impl Answer {
+    pub(super) fn is_no(self) -> bool {
+        matches!(self, Answer::Verdict(verdict) if !verdict.passes())
+    }
+}
+
+/// A filter or a score.
+pub(super) trait Subject {
+    fn name(&self) -> &str;
+    fn declare(&self, pod: &PodShape) -> Declaration;
+    fn prepare(&self, cx: &Context<'_>) -> Preparation;
+    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>);
+    fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer;
+    /// Whether the answer for a block agrees with the answer for one of its nodes: one flag a row.
+    fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool>;
+    fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>);
+    fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>);
+}
+
+pub(super) struct FilterSubject<'a>(pub(super) &'a dyn Filter);
+
+impl Subject for FilterSubject<'_> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        self.0.declare(pod)
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        self.0.prepare(cx)
+    }
+
+    fn consider(&self, _: &mut Prepared, _: &Context<'_>, _: &Feasible<'_>) {}
+
+    fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer {
+        Answer::Verdict(self.0.filter(cx, node))
+    }
+
+    fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool> {
+        let one = |at| block.node(at).map(|node: NodeView<'_>| self.0.filter(cx, node).passes());
+        let ask = |before: i64| {
+            let mut verdicts = vec![before; block.len()];
+            self.0.filter_block(cx, block, &mut verdicts);
+            verdicts
+        };
+        // A row that failed before must stay so.
+        let (fresh, failed) = (ask(0), ask(-1));
+        (0..block.len())
+            .map(|at| failed[at] < 0 && one(at).is_none_or(|passes| passes == (fresh[at] >= 0)))
+            .collect()
+    }
+
+    fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        self.0.take(prepared, cx, placed, on);
+    }
+
+    fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        self.0.undo(prepared, cx, placed, on);
+    }
+}
+
+pub(super) struct ScoreSubject<'a>(pub(super) &'a dyn Score);
+
+impl Subject for ScoreSubject<'_> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        self.0.declare(pod)
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        self.0.prepare(cx)
+    }
+
+    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
+        self.0.consider(prepared, cx, feasible);
+    }
+
+    fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer {
+        Answer::Score(self.0.score(cx, node))
+    }
+
+    fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool> {
+        let mut scores = vec![i64::MIN + 1; block.len()];
+        self.0.score_block(cx, block, &mut scores);
+        let agrees = |(at, score): (usize, &i64)| {
+            block.node(at).is_none_or(|node| self.0.score(cx, node) == *score)
+        };
+        scores.iter().enumerate().map(agrees).collect()
+    }
+
+    fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        self.0.take(prepared, cx, placed, on);
+    }
+
+    fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        self.0.undo(prepared, cx, placed, on);
+    }
+}
+
+/// What is asked, beside the cluster.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) pod: &'a PodShape,
+    pub(super) group: Option<&'a PodGroup>,
+    pub(super) now: Time,
+    /// The rows asked about; they also stand for the feasible nodes.
+    pub(super) rows: &'a [Row],
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(pod: &'a PodShape, rows: &'a [Row]) -> Question<'a> {
+        Question { pod, group: None, now: Time::ZERO, rows }
+    }
+
+    pub(super) fn context(self, cluster: &'a Cluster) -> Context<'a> {
+        Context { group: self.group, now: self.now, ..Context::new(cluster, self.pod) }
+    }
+}
+
+/// A plugin made ready for a pod.
+pub(super) struct Ready {
+    state: State,
+    counters: Vec<Counter>,
+    reads_feasible: bool,
+}
+
+enum State {
+    /// The answer for every node.
+    Fixed(Answer),
+    Prepared(Prepared, Option<RowSet>),
+}
+
+impl Ready {
+    pub(super) fn new(
+        subject: &dyn Subject,
+        declaration: &Declaration,
+        cluster: &Cluster,
+        question: Question<'_>,
+    ) -> Ready {
+        let specs = declaration.counters.iter();
+        let counters: Vec<Counter> =
+            specs.map(|spec| Counter::new(spec.clone(), cluster, question.pod)).collect();
+        let cx = Context { counters: &counters, ..question.context(cluster) };
+        let mut state = match subject.prepare(&cx) {
+            Preparation::Skip => State::Fixed(Answer::Absent),
+            Preparation::Constant(raw) => State::Fixed(Answer::Score(raw)),
+            Preparation::Reject(verdict) => State::Fixed(Answer::Verdict(verdict)),
+            Preparation::Ready(prepared) => State::Prepared(prepared, None),
+            Preparation::Narrow(prepared, rows) => State::Prepared(prepared, Some(rows)),
+        };
+        if declaration.reads_feasible
+            && let State::Prepared(prepared, _) = &mut state
+        {
+            subject.consider(prepared, &cx, &Feasible::new(cluster, question.rows));
+        }
+        Ready { state, counters, reads_feasible: declaration.reads_feasible }
+    }
+
+    /// Whether the plugin skipped the pod.
+    pub(super) fn skips(&self) -> bool {
+        matches!(self.state, State::Fixed(Answer::Absent))
+    }
+
+    /// The answers for the rows asked about, last row first if `reversed`, but told in order.
+    pub(super) fn answers(
+        &self,
+        subject: &dyn Subject,
+        cluster: &Cluster,
+        question: Question<'_>,
+        reversed: bool,
+    ) -> Vec<Answer> {
+        let mut answers = vec![Answer::Absent; question.rows.len()];
+        for step in 0..answers.len() {
+            let at = if reversed { answers.len() - 1 - step } else { step };
+            answers[at] = self.answer(subject, cluster, question, question.rows[at]);
+        }
+        answers
+    }
+
+    fn answer(
+        &self,
+        subject: &dyn Subject,
+        cluster: &Cluster,
+        question: Question<'_>,
+        row: Row,
+    ) -> Answer {
+        match &self.state {
+            State::Fixed(answer) => *answer,
+            State::Prepared(_, Some(only)) if !only.contains(row) => {
+                Answer::Verdict(Verdict::Unschedulable)
+            }
+            State::Prepared(prepared, _) => {
+                let cx = self.with(cluster, question, prepared);
+                cluster.view(row).map_or(Answer::Absent, |node| subject.answer(&cx, node))
+            }
+        }
+    }
+
+    /// The rows for which the answer of a block is another than that of the row.
+    pub(super) fn disagreeing(
+        &self,
+        subject: &dyn Subject,
+        cluster: &Cluster,
+        question: Question<'_>,
+    ) -> Vec<Row> {
+        let State::Prepared(prepared, _) = &self.state else { return Vec::new() };
+        let cx = self.with(cluster, question, prepared);
+        let mut rows = Vec::new();
+        for block in Block::all(cluster) {
+            let agrees = subject.block_agrees(&cx, &block);
+            rows.extend(block.rows().zip(agrees).filter(|(_, agrees)| !agrees).map(|(row, _)| row));
+        }
+        rows
+    }
+
+    /// Brings what was prepared up to date: a pod came to a row, or it left.
+    pub(super) fn change(
+        &mut self,
+        subject: &dyn Subject,
+        cluster: &Cluster,
+        question: Question<'_>,
+        placed: &PodShape,
+        row: Row,
+        came: bool,
+    ) {
+        let Some(node) = cluster.view(row) else { return };
+        let sign = if came { 1 } else { -1 };
+        for counter in &mut self.counters {
+            counter.change(placed, node, question.pod, sign);
+        }
+        let State::Prepared(prepared, _) = &mut self.state else { return };
+        let cx = Context { counters: &self.counters, ..question.context(cluster) };
+        if came {
+            subject.take(prepared, &cx, placed, node);
+        } else {
+            subject.undo(prepared, &cx, placed, node);
+        }
+        if self.reads_feasible {
+            subject.consider(prepared, &cx, &Feasible::new(cluster, question.rows));
+        }
+    }
+
+    /// What the plugin is shown, with what it prepared.
+    pub(super) fn context<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        question: Question<'a>,
+    ) -> Context<'a> {
+        match &self.state {
+            State::Prepared(prepared, _) => self.with(cluster, question, prepared),
+            State::Fixed(_) => question.context(cluster),
+        }
+    }
+
+    fn with<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        question: Question<'a>,
+        prepared: &'a Prepared,
+    ) -> Context<'a> {
+        Context { prepared, counters: &self.counters, ..question.context(cluster) }
+    }
+}
+
+/// All rows in use, in the order of ties.
+pub(super) fn rows(cluster: &Cluster) -> Vec<Row> {
+    cluster.nodes().map(NodeView::row).collect()
+}

@@ -1,0 +1,71 @@
+//! Nodes and pods of a cluster as values of their own.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::columns::NO_POD_LIMIT;
+use super::ids::ResourceId;
+use super::view::{NodeView, PodView};
+use crate::model::resources::PODS;
+use crate::model::{Amounts, Node, Pod};
+
+impl NodeView<'_> {
+    /// The node as a value of its own. O(labels + resources).
+    pub fn to_node(self) -> Node {
+        let mut node = Node::new(self.name());
+        node.key = self.spec.key;
+        node.tie_rank = self.spec.tie_rank;
+        node.unschedulable = self.spec.unschedulable;
+        node.taints = self.spec.taints.to_vec();
+        node.images = self.spec.images.to_vec();
+        node.devices = self.spec.devices.to_vec();
+        for (key, value) in self.labels() {
+            let (key, value) = (self.cluster.label_key_text(key), self.cluster.label_text(value));
+            node.labels.insert(key.to_owned(), value.to_owned());
+        }
+        let mut allocatable = Amounts::new();
+        for resource in 0..self.cluster.columns.allocatable.len() {
+            let resource = ResourceId(resource as u32);
+            let amount = self.allocatable(resource);
+            if amount != 0 || self.spec.listed_zero.contains(&resource) {
+                allocatable.set(self.cluster.resource_name(resource), amount);
+            }
+        }
+        if self.pod_limit() != NO_POD_LIMIT {
+            allocatable.set(PODS, self.pod_limit());
+        }
+        node.capacity = self.spec.capacity.as_deref().unwrap_or(&allocatable).clone();
+        node.allocatable = allocatable;
+        node
+    }
+}
+
+impl PodView<'_> {
+    /// The pod as a value of its own, bound to the node it is on or waits for. A pod that a
+    /// transaction has evicted is bound to none.
+    pub fn to_pod(self) -> Pod {
+        let waits_for = || {
+            let mut parked = self.cluster.parked.iter();
+            parked.find(|(_, slots)| slots.contains(&self.slot)).map(|(node, _)| node.clone())
+        };
+        let node = self.node().map(|node| String::from(node.name())).or_else(waits_for);
+        let mut pod = self.to_pod_on("");
+        pod.node = node;
+        pod
+    }
+
+    /// The pod as a value of its own, bound to `node`.
+    pub(crate) fn to_pod_on(self, node: &str) -> Pod {
+        let shape = self.cluster.shape_entry(self.record.shape);
+        let shape = shape.map(|entry| Arc::clone(&entry.shape)).unwrap_or_default();
+        let mut pod = Pod::of_shape(shape).name(self.name()).uid(self.uid()).on(node);
+        pod.key = self.record.key;
+        pod.priority = self.record.priority;
+        pod.deleting = self.record.deleting;
+        pod.device_indexes = self.device_indexes().to_vec();
+        let namespace = self.namespace().len() + 1;
+        pod.group = self.group().and_then(|group| group.get(namespace..)).map(ToOwned::to_owned);
+        pod
+    }
+}
