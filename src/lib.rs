@@ -8,6 +8,8 @@ extern crate std;
 
 pub mod base;
 pub mod framework;
+#[cfg(feature = "serde")]
+pub mod kubernetes;
 pub mod model;
 pub mod place;
 pub mod plugins;

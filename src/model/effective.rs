@@ -92,6 +92,17 @@ impl PodResources {
         })
     }
 
+    /// What the containers ask for together, before rounding: without what the pod asks for as a
+    /// whole, and without overhead.
+    ///
+    /// # Errors
+    /// A quantity is negative, or a sum is beyond the limit of quantities.
+    pub fn of_containers(&self) -> Result<Quantities, Problem> {
+        let mut containers = self.clone();
+        containers.overhead.clear();
+        containers.combine(&Quantities::new(), false)
+    }
+
     fn pod_level_names(&self) -> impl Iterator<Item = &String> {
         self.pod_level
             .keys()

@@ -65,6 +65,13 @@ impl Pod {
         Pod { shape, ..Pod::default() }
     }
 
+    /// The pod with another shape.
+    #[must_use]
+    pub fn with_shape(mut self, shape: Arc<PodShape>) -> Pod {
+        self.shape = shape;
+        self
+    }
+
     /// The shape.
     pub fn shape(&self) -> &Arc<PodShape> {
         &self.shape

@@ -1,0 +1,293 @@
+//! Puts pods and groups together once everything is read.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::groups::GroupObject;
+use super::manifests::{Manifests, Note};
+use super::membership::{Family, InlineGang, Membership};
+use super::pod::PodRecord;
+use super::reader::Reader;
+use super::tree;
+use super::{Error, Mode};
+use crate::model::{GroupPolicy, ModelError, PodGroup, Problem};
+
+/// An error and the number of the source it is in.
+pub(super) type Located<T> = Result<T, (u32, ModelError)>;
+
+/// Family, whether it is a group of groups, namespace, name.
+pub(super) type Identity = (Family, bool, String, String);
+
+/// Pods sorted into groups.
+pub(super) struct Assembly {
+    pub(super) strict: bool,
+    pub(super) pods: Vec<PodRecord>,
+    pub(super) objects: Vec<GroupObject>,
+    pub(super) index: BTreeMap<Identity, usize>,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) notes: Vec<Note>,
+    /// Groups that pods name and that do not exist.
+    pub(super) missing: BTreeSet<usize>,
+}
+
+/// The pods of one group without groups inside.
+pub(super) struct Leaf {
+    pub(super) object: usize,
+    /// The name of the group, where it is not that of the object.
+    pub(super) name: String,
+    pub(super) role: Option<String>,
+    pub(super) pending: Vec<usize>,
+    pub(super) bound: Vec<usize>,
+}
+
+pub(super) fn assemble(reader: Reader) -> Result<Manifests, Error> {
+    let sources = reader.sources.clone();
+    run(reader).map_err(|(source, error)| Error::Object {
+        source_name: sources.get(source as usize).cloned().unwrap_or_default(),
+        error,
+    })
+}
+
+fn run(mut reader: Reader) -> Located<Manifests> {
+    let strict = reader.mode == Mode::AsWritten;
+    expand_jobs(&mut reader)?;
+    resolve_priorities(&mut reader, strict)?;
+    reader.owners.apply(&mut reader.pods);
+    let mut assembly = Assembly {
+        strict,
+        pods: reader.pods,
+        objects: reader.groups,
+        index: BTreeMap::new(),
+        leaves: Vec::new(),
+        notes: reader.notes,
+        missing: BTreeSet::new(),
+    };
+    for (at, object) in assembly.objects.iter().enumerate() {
+        for what in &object.unmodelled {
+            let text = format!("{what} not modelled");
+            assembly.notes.push(Note { object: object.label.clone(), text });
+        }
+        assembly.index.insert(identity(object), at);
+    }
+    assembly.check_gang_groups()?;
+    let lone = assembly.sort_pods()?;
+    let trees = tree::build(&mut assembly)?;
+    Ok(assembly.manifests(lone, trees, reader.nodes, reader.namespaces, reader.ignored))
+}
+
+fn identity(object: &GroupObject) -> Identity {
+    (object.family, object.composite, object.namespace.clone(), object.name.clone())
+}
+
+/// Makes the pods of Volcano jobs that have none.
+fn expand_jobs(reader: &mut Reader) -> Located<()> {
+    for job in core::mem::take(&mut reader.jobs) {
+        let identity = (job.group.namespace.clone(), job.group.name.clone());
+        if !job.begun && !reader.started_jobs.contains(&identity) {
+            for record in job.pods() {
+                let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
+                if reader.pod_index.contains_key(&full) {
+                    if reader.mode == Mode::AsWritten {
+                        let problem = Problem::Duplicate(format!("pod {full}"));
+                        return Err((job.group.source, job.group.fail("spec.tasks", problem)));
+                    }
+                    continue;
+                }
+                reader.pod_index.insert(full, reader.pods.len());
+                reader.pods.push(record);
+            }
+        }
+        reader.groups.push(job.group);
+    }
+    Ok(())
+}
+
+fn resolve_priorities(reader: &mut Reader, strict: bool) -> Located<()> {
+    for record in &mut reader.pods {
+        record.pod.priority = if strict {
+            let running = record.pod.node.is_some();
+            reader
+                .classes
+                .resolve(record.priority, record.priority_class.as_deref(), running)
+                .map_err(|(field, problem)| fault(record, &format!("spec.{field}"), problem))?
+        } else {
+            record.priority.unwrap_or(0)
+        };
+    }
+    for group in &mut reader.groups {
+        if group.priority.is_none() && group.priority_class.is_none() {
+            continue;
+        }
+        let class = group.priority_class.as_deref();
+        group.priority = if strict {
+            let resolved = reader.classes.resolve(group.priority, class, false);
+            Some(resolved.map_err(|(field, problem)| {
+                (group.source, group.fail(&format!("spec.{field}"), problem))
+            })?)
+        } else {
+            group.priority.or_else(|| reader.classes.value(class?))
+        };
+    }
+    Ok(())
+}
+
+/// An error about a pod.
+pub(super) fn fault(record: &PodRecord, field: &str, problem: Problem) -> (u32, ModelError) {
+    let object = format!("pod {}/{}", record.pod.namespace(), record.pod.name);
+    (record.source, ModelError::new(object, field, problem))
+}
+
+impl Assembly {
+    /// Refuses gang groups of gangs that do not exist.
+    fn check_gang_groups(&self) -> Located<()> {
+        for object in self.objects.iter().filter(|_| self.strict) {
+            for name in &object.gang_group {
+                let (namespace, own) = name.split_once('/').unwrap_or(("", name));
+                let identity = (object.family, false, namespace.into(), own.into());
+                if !self.index.contains_key(&identity) {
+                    let field = "metadata.annotations[gang.scheduling.koordinator.sh/groups]";
+                    let error = object.fail(field, Problem::Unknown(name.clone()));
+                    return Err((object.source, error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts pods into leaves; answers with those that wait and are in no group.
+    fn sort_pods(&mut self) -> Located<Vec<usize>> {
+        let mut lone = Vec::new();
+        let mut leaf_index: BTreeMap<(usize, String, Option<String>), usize> = BTreeMap::new();
+        // The pod that first described a gang, by the gang's object.
+        let mut described: BTreeMap<usize, usize> = BTreeMap::new();
+        for at in 0..self.pods.len() {
+            let bound = self.pods[at].pod.node.is_some();
+            let Some(membership) = self.pods[at].membership.take() else {
+                if !bound {
+                    lone.push(at);
+                }
+                continue;
+            };
+            let Some(object) = self.object_of(at, &membership, bound, &mut described)? else {
+                self.pods[at].pod.group = Some(membership.group);
+                continue;
+            };
+            let role = membership.role.clone().filter(|_| self.objects[object].has_roles());
+            let leaf = *leaf_index
+                .entry((object, membership.group.clone(), role.clone()))
+                .or_insert_with(|| {
+                    let name = membership.group;
+                    self.leaves.push(Leaf {
+                        object,
+                        name,
+                        role,
+                        pending: Vec::new(),
+                        bound: Vec::new(),
+                    });
+                    self.leaves.len() - 1
+                });
+            let leaf = &mut self.leaves[leaf];
+            if bound { leaf.bound.push(at) } else { leaf.pending.push(at) }
+        }
+        Ok(lone)
+    }
+
+    /// The object of the group that a pod names. `None` for a running pod whose group is gone.
+    fn object_of(
+        &mut self,
+        at: usize,
+        membership: &Membership,
+        bound: bool,
+        described: &mut BTreeMap<usize, usize>,
+    ) -> Located<Option<usize>> {
+        let record = &self.pods[at];
+        let namespace = String::from(record.pod.namespace());
+        let identity = (membership.family, false, namespace, membership.object.clone());
+        let known = self.index.get(&identity).copied();
+        if let (Some(inline), None) = (&membership.inline, known) {
+            let object = self.describe(at, &identity, inline);
+            described.insert(object, at);
+            return Ok(Some(object));
+        }
+        if let (Some(object), Some(inline)) = (known, &membership.inline)
+            && self.strict
+            && let Some(first) = described.get(&object)
+            && self.objects[object].differs_from(inline)
+        {
+            let first = &self.pods[*first].pod;
+            let text = format!(
+                "describes the gang otherwise than pod {}/{} does",
+                first.namespace(),
+                first.name
+            );
+            return Err(fault(record, membership.field, Problem::Invalid(text)));
+        }
+        match known {
+            Some(object) => Ok(Some(object)),
+            None if bound => Ok(None),
+            None if self.strict => {
+                let problem = Problem::Unknown(membership.object.clone());
+                Err(fault(record, membership.field, problem))
+            }
+            None => {
+                let label = format!("pod group {}/{}", identity.2, identity.3);
+                let (family, _, namespace, name) = identity.clone();
+                let mut object = GroupObject::new(family, namespace, name, label);
+                (object.source, object.order) = (record.source, record.order);
+                self.missing.insert(self.objects.len());
+                self.index.insert(identity, self.objects.len());
+                self.objects.push(object);
+                Ok(Some(self.objects.len() - 1))
+            }
+        }
+    }
+
+    /// Makes the object of a gang that its pods describe.
+    fn describe(&mut self, at: usize, identity: &Identity, inline: &InlineGang) -> usize {
+        let record = &self.pods[at];
+        let (family, _, namespace, name) = identity.clone();
+        let label = format!("gang {namespace}/{name}");
+        let mut object = GroupObject::new(family, namespace, name, label);
+        (object.source, object.order) = (record.source, record.order);
+        object.policy = GroupPolicy::Gang { min_count: inline.min };
+        object.keep_running = inline.keep_running;
+        object.timeout = inline.timeout;
+        object.gang_group.clone_from(&inline.gang_group);
+        object.label_pair = inline.label_pair;
+        self.index.insert(identity.clone(), self.objects.len());
+        self.objects.push(object);
+        self.objects.len() - 1
+    }
+
+    fn manifests(
+        self,
+        lone: Vec<usize>,
+        trees: Vec<(u64, PodGroup)>,
+        nodes: Vec<crate::model::Node>,
+        namespaces: BTreeMap<String, crate::model::Labels>,
+        ignored: BTreeMap<String, u64>,
+    ) -> Manifests {
+        let mut groups = trees;
+        for at in lone {
+            let record = &self.pods[at];
+            let group = PodGroup::basic(record.pod.name.clone())
+                .in_namespace(record.pod.namespace())
+                .priority(record.pod.priority)
+                .pod(record.pod.clone());
+            groups.push((record.order, group));
+        }
+        groups.sort_by_key(|(order, group)| (Reverse(group.priority), *order));
+        let bound = self.pods.into_iter().map(|record| record.pod);
+        Manifests {
+            nodes,
+            namespaces,
+            bound: bound.filter(|pod| pod.node.is_some()).collect(),
+            groups: groups.into_iter().map(|(_, group)| group).collect(),
+            notes: self.notes,
+            ignored,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What manifests say, in the words of the model.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::field::Field;
+use crate::model::{Labels, Node, Pod, PodGroup};
+
+/// Everything that was read, ready for a cluster and for placement.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Manifests {
+    /// The nodes, in the order of the input.
+    pub nodes: Vec<Node>,
+    /// The labels of namespaces, by name. Only those that have a manifest.
+    pub namespaces: BTreeMap<String, Labels>,
+    /// The pods that are bound to a node, in the order of the input. Those that have succeeded or
+    /// failed are left out.
+    pub bound: Vec<Pod>,
+    /// What waits, by priority and then in the order of the input. A pod without a group is a
+    /// group of one, named after it.
+    ///
+    /// A pod that must not be placed yet says why in its `scheduling_gates`: gates of its own,
+    /// and, of what is read [as stored](super::Mode::AsStored), whatever keeps its group from the
+    /// scheduler.
+    pub groups: Vec<PodGroup>,
+    /// What an embedder may want to know of single objects, such as what is not modelled.
+    pub notes: Vec<Note>,
+    /// How many objects of each kind were passed over, by group and kind.
+    pub ignored: BTreeMap<String, u64>,
+}
+
+/// A remark on one object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Note {
+    /// The object, as kind and name: `pod default/a`.
+    pub object: String,
+    /// The remark.
+    pub text: String,
+}
+
+impl Note {
+    pub(super) fn new(root: &Field<'_>, text: &str) -> Note {
+        Note { object: root.object.name.clone(), text: text.to_string() }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.text)
+    }
+}

@@ -1,0 +1,78 @@
+//! Names, namespaces, labels: what every object has.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::Mode;
+use super::field::{Fault, Field, Object};
+use super::value::Value;
+use crate::model::selector::is_dns_subdomain;
+use crate::model::{ModelError, Problem};
+
+/// The name by which errors mention an object, from whatever it says of itself.
+pub(super) fn object(kind: &str, namespaced: bool, value: &Value, mode: Mode) -> Object {
+    let metadata = value.entry("metadata");
+    let text = |name| metadata.and_then(|m| m.entry(name)).and_then(Value::text);
+    let name = text("name").or_else(|| text("generateName")).unwrap_or("");
+    let mut full = kind.to_lowercase();
+    if namespaced {
+        full = format!("{full} {}/{name}", namespace_or_default(text("namespace")));
+    } else if !name.is_empty() {
+        full = format!("{full} {name}");
+    }
+    Object { name: full, mode }
+}
+
+fn namespace_or_default(namespace: Option<&str>) -> &str {
+    namespace.filter(|namespace| !namespace.is_empty()).unwrap_or("default")
+}
+
+/// The name of an object.
+pub(super) fn name(root: &Field<'_>) -> Fault<String> {
+    let metadata = root.need("metadata")?;
+    let field = metadata.need("name")?;
+    let name = field.text()?;
+    if name.is_empty() {
+        return Err(field.fail(Problem::Required));
+    }
+    if root.strict() {
+        check_subdomain(&field, name)?;
+    }
+    Ok(String::from(name))
+}
+
+/// The namespace of an object, `default` where it says none.
+pub(super) fn namespace(root: &Field<'_>) -> Fault<String> {
+    let Some(metadata) = root.get("metadata")? else { return Ok("default".into()) };
+    let Some(field) = metadata.get("namespace")? else { return Ok("default".into()) };
+    let namespace = field.text()?;
+    if root.strict() && !namespace.is_empty() {
+        check_label_name(&field, namespace)?;
+    }
+    Ok(String::from(namespace_or_default(Some(namespace))))
+}
+
+/// Refuses what is no DNS-1123 subdomain, the form of most names.
+pub(super) fn check_subdomain(field: &Field<'_>, name: &str) -> Fault<()> {
+    if is_dns_subdomain(name) {
+        return Ok(());
+    }
+    let rule = "lower case letters, digits, '-' and '.', beginning and ending alphanumeric, at \
+                most 253 characters";
+    Err(field.invalid(format!("{name:?} is not a DNS-1123 subdomain ({rule})")))
+}
+
+/// Refuses what is no DNS-1123 label, the form of namespaces and containers.
+pub(super) fn check_label_name(field: &Field<'_>, name: &str) -> Fault<()> {
+    if name.len() <= 63 && !name.contains('.') && is_dns_subdomain(name) {
+        return Ok(());
+    }
+    let rule = "lower case letters, digits and '-', beginning and ending alphanumeric, at most \
+                63 characters";
+    Err(field.invalid(format!("{name:?} is not a DNS-1123 label ({rule})")))
+}
+
+/// The error for a value that is none of those allowed.
+pub(super) fn unsupported(field: &Field<'_>, value: &str, allowed: &[&str]) -> ModelError {
+    field.invalid(format!("{value:?} is not one of {}", allowed.join(", ")))
+}

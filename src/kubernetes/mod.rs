@@ -1,0 +1,91 @@
+//! Kubernetes manifests in: nodes, namespaces, pods, and groups in every dialect.
+//!
+//! [`Reader`] reads what `kubectl get … -o json` or a YAML file holds and makes [`Manifests`] of
+//! it. Any self-describing `serde` format will do. Fields that scheduling does not read are
+//! ignored, and kinds that it does not know are counted and passed over.
+//!
+//! There are two ways to read, see [`Mode`]. `docs/kubernetes.md` lists the dialects and what
+//! becomes of each field.
+
+mod affinity;
+mod assemble;
+mod duration;
+mod error;
+mod field;
+mod groups;
+mod keep;
+mod manifests;
+mod membership;
+mod metadata;
+mod node;
+mod owners;
+mod pod;
+mod priority;
+mod reader;
+mod resources;
+mod stream;
+mod tree;
+mod value;
+mod volcano;
+
+pub use error::Error;
+pub use manifests::{Manifests, Note};
+pub use reader::Reader;
+pub use value::{MAX_NESTING, Value};
+
+use field::Field;
+
+use crate::model::{ModelError, Node, Pod};
+
+/// Who is taken to have written the manifests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Mode {
+    /// A person. What the API server fills in and merges is filled in and merged, and what it
+    /// would refuse is an error.
+    #[default]
+    AsWritten,
+    /// An API server. Everything is taken as it is, and means what the scheduler makes of it.
+    /// Only what cannot have been stored is an error: a wrong type, a quantity that is none or
+    /// does not fit.
+    AsStored,
+}
+
+/// One node from its manifest, whatever kind it states.
+///
+/// # Errors
+/// The manifest cannot be taken.
+pub fn node(manifest: &Value, mode: Mode) -> Result<Node, ModelError> {
+    let object = metadata::object("node", false, manifest, mode);
+    node::node(&Field::root(&object, manifest))
+}
+
+/// One pod from its manifest, whatever kind it states, with the priority that it states; `None`
+/// if it has succeeded or failed, or is being deleted before it ran. What other objects say of
+/// the pod is missing: its priority class, its group, its services.
+///
+/// # Errors
+/// The manifest cannot be taken.
+pub fn pod(manifest: &Value, mode: Mode) -> Result<Option<Pod>, ModelError> {
+    let object = metadata::object("pod", true, manifest, mode);
+    match pod::pod(&Field::root(&object, manifest))? {
+        pod::Fate::Kept(record) => {
+            let mut pod = record.pod;
+            pod.priority = record.priority.unwrap_or(0);
+            Ok(Some(pod))
+        }
+        pod::Fate::Finished | pod::Fate::Abandoned => Ok(None),
+    }
+}
+
+/// The name and labels of one namespace from its manifest, whatever kind it states.
+///
+/// # Errors
+/// The manifest cannot be taken.
+pub fn namespace(
+    manifest: &Value,
+    mode: Mode,
+) -> Result<(alloc::string::String, crate::model::Labels), ModelError> {
+    let object = metadata::object("namespace", false, manifest, mode);
+    let root = Field::root(&object, manifest);
+    Ok((metadata::name(&root)?, node::labels(&root)?))
+}

@@ -1,0 +1,265 @@
+//! Pods.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::affinity::{affinity, spread, tolerations};
+use super::field::{Fault, Field};
+use super::membership::{Membership, membership};
+use super::metadata::{self, check_label_name, check_subdomain, unsupported};
+use super::node::labels;
+use super::resources::pod_resources;
+use crate::model::{HostPort, Pod, PodShape, Problem};
+
+/// The name of the scheduler that takes pods which name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// A pod as one manifest tells of it; other objects may have to say more.
+#[derive(Debug, Clone)]
+pub(super) struct PodRecord {
+    /// The pod, with what can be told already.
+    pub(super) pod: Pod,
+    /// What the manifest says of the priority.
+    pub(super) priority: Option<i32>,
+    pub(super) priority_class: Option<Box<str>>,
+    /// Whether it preempts others.
+    pub(super) preempts: bool,
+    /// `None` is the default one.
+    pub(super) scheduler: Option<Box<str>>,
+    /// The group it is a member of.
+    pub(super) membership: Option<Box<Membership>>,
+    /// Kind and name of the controller that owns it.
+    pub(super) controller: Option<Box<(String, String)>>,
+    /// What kube-scheduler reads of the pod and this crate does not model.
+    pub(super) unmodelled: Vec<&'static str>,
+    /// Which source it is from, and how many objects came before it.
+    pub(super) source: u32,
+    pub(super) order: u64,
+}
+
+/// What becomes of a pod manifest.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// It runs or waits.
+    Kept(PodRecord),
+    /// It has run; it takes no room.
+    Finished,
+    /// It is being deleted before it ran; no scheduler looks at it.
+    Abandoned,
+}
+
+/// A pod.
+pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
+    if let Some(status) = root.get("status")?
+        && matches!(status.text_of("phase")?.as_str(), "Succeeded" | "Failed")
+    {
+        return Ok(Fate::Finished);
+    }
+    let name = metadata::name(root)?;
+    let namespace = metadata::namespace(root)?;
+    let mut record = template(root, namespace)?;
+    record.pod.name = name;
+    if let Some(metadata) = root.get("metadata")? {
+        record.pod.uid = metadata.text_of("uid")?;
+        record.pod.deleting = metadata.get("deletionTimestamp")?.is_some();
+        metadata.each("ownerReferences", |owner| {
+            if owner.flag("controller")? {
+                let identity = (owner.text_of("kind")?, owner.text_of("name")?);
+                record.controller = Some(Box::new(identity));
+            }
+            Ok(())
+        })?;
+    }
+    if record.pod.deleting && record.pod.node.is_none() {
+        return Ok(Fate::Abandoned);
+    }
+    Ok(Fate::Kept(record))
+}
+
+/// A pod without a name, as a template tells of it.
+pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> {
+    let spec = root.need("spec")?;
+    let mut shape = PodShape { namespace, labels: labels(root)?, ..PodShape::default() };
+    check_containers(&spec)?;
+    let node_selector = spec.labels("nodeSelector")?;
+    shape.node_selector = node_selector;
+    affinity(&spec, &mut shape)?;
+    shape.tolerations = tolerations(&spec)?;
+    shape.spread = spread(&spec)?;
+    read_containers(&spec, &mut shape)?;
+    let effective = pod_resources(root, &spec)?
+        .effective()
+        .map_err(|problem| spec.fail_at("containers", problem))?;
+    shape.requests = effective.requests;
+    shape.existing_requests = effective.existing;
+    shape.incoming_requests = effective.incoming;
+    let membership = membership(root, &spec)?.map(Box::new);
+    let mut pod = Pod::of_shape(shape.into());
+    pod.node = spec.name_of("nodeName")?;
+    pod.scheduling_gates = gates(&spec, pod.node.is_some())?;
+    let scheduler = spec.name_of("schedulerName")?.filter(|name| name != DEFAULT_SCHEDULER);
+    Ok(PodRecord {
+        pod,
+        priority: spec.get("priority")?.map(|field| field.int32()).transpose()?,
+        priority_class: spec.name_of("priorityClassName")?.map(String::into_boxed_str),
+        preempts: spec.text_of("preemptionPolicy")? != "Never",
+        scheduler: scheduler.map(String::into_boxed_str),
+        membership,
+        controller: None,
+        unmodelled: unmodelled(&spec)?,
+        source: 0,
+        order: 0,
+    })
+}
+
+/// Refuses container lists that no API server would take.
+fn check_containers(spec: &Field<'_>) -> Fault<()> {
+    if !spec.strict() {
+        return Ok(());
+    }
+    let mut names = BTreeSet::new();
+    let mut check = |container: Field<'_>| {
+        let field = container.need("name")?;
+        let name = field.text()?;
+        check_label_name(&field, name)?;
+        if !names.insert(String::from(name)) {
+            return Err(field.fail(Problem::Duplicate(name.into())));
+        }
+        Ok(())
+    };
+    if spec.each("containers", &mut check)? == 0 {
+        return Err(spec.fail_at("containers", Problem::Required));
+    }
+    spec.each("initContainers", &mut check)?;
+    spec.each("initContainers", |container| {
+        let Some(policy) = container.get("restartPolicy")? else { return Ok(()) };
+        match policy.text()? {
+            "Always" | "OnFailure" | "Never" => Ok(()),
+            other => Err(unsupported(&policy, other, &["Always", "OnFailure", "Never"])),
+        }
+    })?;
+    if let Some(node) = spec.get("nodeName")? {
+        let name = node.text()?;
+        if !name.is_empty() {
+            check_subdomain(&node, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ports, images and the number of containers.
+fn read_containers(spec: &Field<'_>, shape: &mut PodShape) -> Fault<()> {
+    let on_host = spec.strict() && spec.flag("hostNetwork")?;
+    let mut count = 0_u32;
+    for list in ["initContainers", "containers"] {
+        spec.each(list, |container| {
+            count = count.saturating_add(1);
+            shape.images.push(container.text_of("image")?);
+            let runs = list == "containers" || container.text_of("restartPolicy")? == "Always";
+            ports(&container, on_host, runs.then_some(&mut shape.ports))
+        })?;
+    }
+    shape.containers = count;
+    spec.each("volumes", |volume| {
+        if let Some(image) = volume.get("image")? {
+            shape.images.push(image.text_of("reference")?);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Reads the ports of a container; only those of containers that run on are taken.
+fn ports(container: &Field<'_>, on_host: bool, mut taken: Option<&mut Vec<HostPort>>) -> Fault<()> {
+    container.each("ports", |field| {
+        let number = |name: &str| -> Fault<i64> {
+            match field.get(name)? {
+                None => Ok(0),
+                // Zero is what an absent number is stored as.
+                Some(port) if port.integer()? == 0 => Ok(0),
+                Some(port) => port.within(1, 65_535),
+            }
+        };
+        let (container_port, mut host_port) = (number("containerPort")?, number("hostPort")?);
+        if field.strict() && container_port == 0 {
+            return Err(field.fail_at("containerPort", Problem::Required));
+        }
+        if on_host {
+            if host_port != 0 && host_port != container_port {
+                let text = "must equal containerPort with hostNetwork".to_string();
+                return Err(field.fail_at("hostPort", Problem::Invalid(text)));
+            }
+            host_port = container_port;
+        }
+        let protocol = field.name_of("protocol")?.unwrap_or_else(|| "TCP".into());
+        if field.strict() && !matches!(protocol.as_str(), "TCP" | "UDP" | "SCTP") {
+            let at = field.need("protocol")?;
+            return Err(unsupported(&at, &protocol, &["TCP", "UDP", "SCTP"]));
+        }
+        let ip = field.name_of("hostIP")?.unwrap_or_else(|| "0.0.0.0".into());
+        let Some(taken) = taken.as_deref_mut().filter(|_| host_port > 0) else { return Ok(()) };
+        let port = HostPort { ip, protocol, port: u16::try_from(host_port).unwrap_or_default() };
+        if field.strict() && taken.contains(&port) {
+            let twice = format!("{}/{}", port.protocol, port.port);
+            return Err(field.fail_at("hostPort", Problem::Duplicate(twice)));
+        }
+        taken.push(port);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn gates(spec: &Field<'_>, bound: bool) -> Fault<Vec<String>> {
+    let mut gates: Vec<String> = Vec::new();
+    spec.each("schedulingGates", |gate| {
+        let name = gate.text_of("name")?;
+        if gate.strict() {
+            crate::model::selector::check_key(&name)
+                .map_err(|error| gate.fail_at("name", Problem::Invalid(error.to_string())))?;
+            if gates.contains(&name) {
+                return Err(gate.fail_at("name", Problem::Duplicate(name)));
+            }
+        }
+        gates.push(name);
+        Ok(())
+    })?;
+    if spec.strict() && bound && !gates.is_empty() {
+        let text = "must be empty once the pod has a nodeName".to_string();
+        return Err(spec.fail_at("schedulingGates", Problem::Invalid(text)));
+    }
+    Ok(gates)
+}
+
+/// What of a pod matters to kube-scheduler and is not modelled.
+fn unmodelled(spec: &Field<'_>) -> Fault<Vec<&'static str>> {
+    const VOLUMES: [&str; 9] = [
+        "persistentVolumeClaim",
+        "ephemeral",
+        "csi",
+        "awsElasticBlockStore",
+        "azureDisk",
+        "cinder",
+        "gcePersistentDisk",
+        "iscsi",
+        "rbd",
+    ];
+    let mut found = Vec::new();
+    spec.each("volumes", |volume| {
+        for name in VOLUMES {
+            if volume.get(name)?.is_some() && !found.contains(&"volumes") {
+                found.push("volumes");
+            }
+        }
+        Ok(())
+    })?;
+    if spec.each("resourceClaims", |_| Ok(()))? > 0 {
+        found.push("resource claims");
+    }
+    if spec.strict() && spec.get("runtimeClassName")?.is_some() && spec.get("overhead")?.is_none() {
+        found.push("the overhead of its runtime class");
+    }
+    Ok(found)
+}
