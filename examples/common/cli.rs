@@ -1,0 +1,168 @@
+//! Arguments in, an exit code and two texts out.
+
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+
+/// What a program knows: options that take a value, flags that take none, and its usage text.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Printed for `--help`, and after a complaint.
+    pub(crate) usage: &'static str,
+    /// Options with a value, such as `--nodes`.
+    pub(crate) options: &'static [&'static str],
+    /// Options without, such as `--as-stored`.
+    pub(crate) flags: &'static [&'static str],
+}
+
+/// The arguments of one call, each option at most once.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    given: Vec<(String, String)>,
+}
+
+/// How a program ends: nothing is printed before it is known.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Finish {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// Goes to standard output.
+    pub(crate) out: String,
+    /// Goes to standard error.
+    pub(crate) err: String,
+}
+
+impl Finish {
+    /// An end with something to say.
+    pub(crate) fn with(code: u8, out: String) -> Finish {
+        Finish { code, out, err: String::new() }
+    }
+
+    /// Bad input: code 1, and nothing on standard output.
+    pub(crate) fn fault(message: impl std::fmt::Display) -> Finish {
+        Finish { code: 1, out: String::new(), err: format!("error: {message}\n") }
+    }
+}
+
+impl Program {
+    /// Reads the arguments and runs `body`; `--help` and mistakes end here.
+    pub(crate) fn run(
+        &self,
+        arguments: &[String],
+        body: impl FnOnce(&Arguments) -> Result<Finish, Mistake>,
+    ) -> Finish {
+        let mistake = |text: &str| Finish {
+            code: 1,
+            out: String::new(),
+            err: format!("error: {text}\n\n{}", self.usage),
+        };
+        match self.parse(arguments) {
+            Ok(None) => Finish::with(0, self.usage.to_string()),
+            Ok(Some(arguments)) => match body(&arguments) {
+                Ok(finish) => finish,
+                Err(Mistake::Usage(text)) => mistake(&text),
+                Err(Mistake::Input(text)) => Finish::fault(text),
+            },
+            Err(text) => mistake(&text),
+        }
+    }
+
+    /// As [`Program::run`], for the process: its arguments, its streams, its exit code.
+    pub(crate) fn main(
+        &self,
+        body: impl FnOnce(&Arguments) -> Result<Finish, Mistake>,
+    ) -> ExitCode {
+        let arguments: Result<Vec<String>, _> =
+            std::env::args_os().skip(1).map(std::ffi::OsString::into_string).collect();
+        let finish = match arguments {
+            Ok(arguments) => self.run(&arguments, body),
+            Err(text) => Finish::fault(format!("argument {} is not UTF-8", text.display())),
+        };
+        // A reader that has gone away is no reason to fail.
+        let _ = std::io::stderr().lock().write_all(finish.err.as_bytes());
+        let _ = std::io::stdout().lock().write_all(finish.out.as_bytes());
+        ExitCode::from(finish.code)
+    }
+
+    /// The arguments; `None` if help is asked for.
+    fn parse(&self, arguments: &[String]) -> Result<Option<Arguments>, String> {
+        let mut parsed = Arguments::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            if argument == "--help" || argument == "-h" {
+                return Ok(None);
+            }
+            let (name, attached) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_string())),
+                None => (argument.as_str(), None),
+            };
+            let value = if self.options.contains(&name) {
+                let value = attached.or_else(|| rest.next().cloned());
+                value.ok_or_else(|| format!("{name} needs a value"))?
+            } else if self.flags.contains(&name) && attached.is_none() {
+                String::new()
+            } else {
+                return Err(format!("unknown argument {argument:?}"));
+            };
+            if parsed.value(name).is_some() {
+                return Err(format!("{name} is given twice"));
+            }
+            parsed.given.push((name.to_string(), value));
+        }
+        Ok(Some(parsed))
+    }
+}
+
+/// Why a program cannot do what it was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// The arguments make no sense: the usage is printed too.
+    Usage(String),
+    /// What the arguments name cannot be used.
+    Input(String),
+}
+
+impl Arguments {
+    /// The value of an option, if given; empty for a flag.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.given.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a flag is given.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
+    /// A whole number within a range; `default` if the option is not given.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        default: u32,
+        range: RangeInclusive<u32>,
+    ) -> Result<u32, Mistake> {
+        let Some(text) = self.value(name) else { return Ok(default) };
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            let (low, high) = (range.start(), range.end());
+            Mistake::Usage(format!("{name} {text:?} is not a whole number from {low} to {high}"))
+        })
+    }
+
+    /// One of several words; the first if the option is not given.
+    pub(crate) fn word<'a>(&self, name: &str, words: &[&'a str]) -> Result<&'a str, Mistake> {
+        let wanted = self.value(name).unwrap_or(words[0]);
+        words.iter().copied().find(|word| *word == wanted).ok_or_else(|| {
+            Mistake::Usage(format!("{name} {wanted:?} is none of: {}", words.join(", ")))
+        })
+    }
+}
+
+/// The whole of a program without options: prints what `body` makes of no arguments.
+pub(crate) fn plain(
+    usage: &'static str,
+    body: impl FnOnce() -> Result<String, Box<dyn std::error::Error>>,
+) -> ExitCode {
+    Program { usage, options: &[], flags: &[] }.main(|_| match body() {
+        Ok(text) => Ok(Finish::with(0, text)),
+        Err(error) => Err(Mistake::Input(error.to_string())),
+    })
+}

@@ -1,0 +1,38 @@
+//! A policy of one's own: pods of a job like racks that have cooling to spare.
+#[path = "common/mod.rs"]
+mod common;
+
+use phalanx::framework::{Context, Declaration, Score};
+use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::state::NodeView;
+use phalanx::{Cluster, Framework, place_gang, plugins};
+
+/// Likes cool nodes: 100 at 20 °C or below, 0 at 40 °C or above.
+struct Cool;
+
+impl Score for Cool {
+    fn name(&self) -> &str {
+        "Cool"
+    }
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let celsius = node.label("celsius").and_then(|text| text.parse().ok()).unwrap_or(40_i64);
+        (40 - celsius.clamp(20, 40)) * 5
+    }
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant() // labels of the node alone, so the answer is kept
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    common::cli::plain("Places pods where it is cool.\n\nUsage: custom_score\n", || {
+        let mut cluster = Cluster::new();
+        for (name, celsius) in [("attic", "38"), ("cellar", "21"), ("office", "26")] {
+            cluster.add_node(Node::new(name).capacity("cpu", 8).label("celsius", celsius))?;
+        }
+        let framework = Framework::builder().filter(plugins::Fit).score(1, Cool).build()?;
+        let gang = PodGroup::gang("solver", 3).pods(3, Pod::new().request("cpu", 4));
+        let outcome = place_gang(&cluster, &framework, &gang)?;
+        let nodes = outcome.plan().map(phalanx::Plan::pods_per_node).unwrap_or_default();
+        Ok(nodes.iter().map(|(node, pods)| format!("{node:<8} {}\n", "● ".repeat(*pods))).collect())
+    })
+}

@@ -1,0 +1,92 @@
+//! Places groups one after the other, each on the cluster as those before it left it.
+
+use std::time::{Duration, Instant};
+
+use phalanx::model::PodGroup;
+use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner};
+
+use super::explain::explain;
+
+/// What came of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    /// `namespace/name`.
+    pub(crate) group: String,
+    /// The outcome in a word.
+    pub(crate) outcome: &'static str,
+    /// Pods, as `namespace/name`, and their nodes, in the order in which they were placed.
+    pub(crate) assignments: Vec<(String, String)>,
+    /// The outcome in a sentence or more.
+    pub(crate) explanation: String,
+    /// How long the decision took, without the explanation and the commit.
+    pub(crate) took: Duration,
+}
+
+/// Places all groups in order. Those that are placed are committed.
+///
+/// # Errors
+/// A request makes no sense, or a plan cannot be taken up.
+pub(crate) fn all(
+    cluster: &mut Cluster,
+    framework: &Framework,
+    groups: &[PodGroup],
+) -> Result<Vec<Decision>, Box<dyn std::error::Error>> {
+    let mut planner = Planner::new();
+    let mut decisions = Vec::with_capacity(groups.len());
+    for group in groups {
+        let start = Instant::now();
+        let result = planner.place(cluster, framework, group);
+        let took = start.elapsed();
+        let mut decision = Decision {
+            group: group.full_name(),
+            outcome: "infeasible",
+            assignments: Vec::new(),
+            explanation: String::new(),
+            took,
+        };
+        match result {
+            Ok(outcome) => {
+                decision.outcome = outcome.word();
+                decision.explanation = explain(cluster, framework, group, &outcome);
+                if let Outcome::Placed(plan) = &outcome {
+                    cluster.commit(framework, plan)?;
+                    let full_name =
+                        |pod: &phalanx::model::Pod| format!("{}/{}", pod.namespace(), pod.name);
+                    decision.assignments = plan
+                        .assignments()
+                        .map(|at| (full_name(at.pod()), at.node().to_string()))
+                        .collect();
+                }
+            }
+            // What runs contradicts what the group requires: nothing can be added to it.
+            Err(error @ PlaceError::Scattered { .. }) => {
+                decision.explanation = error.to_string();
+            }
+            Err(error) => return Err(error.into()),
+        }
+        decisions.push(decision);
+    }
+    Ok(decisions)
+}
+
+/// The decisions as JSON.
+pub(crate) fn json(decisions: &[Decision]) -> String {
+    let groups: Vec<_> = decisions
+        .iter()
+        .map(|decision| {
+            let assignments: Vec<_> = decision
+                .assignments
+                .iter()
+                .map(|(pod, node)| serde_json::json!({ "pod": pod, "node": node }))
+                .collect();
+            serde_json::json!({
+                "group": decision.group,
+                "outcome": decision.outcome,
+                "assignments": assignments,
+                "explanation": decision.explanation,
+            })
+        })
+        .collect();
+    let seconds: f64 = decisions.iter().map(|decision| decision.took.as_secs_f64()).sum();
+    format!("{}\n", serde_json::json!({ "groups": groups, "seconds": seconds }))
+}

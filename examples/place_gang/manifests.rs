@@ -1,0 +1,102 @@
+//! Kubernetes manifests from files.
+
+use phalanx::Cluster;
+use phalanx::kubernetes::{Mode, Reader, Value};
+
+use super::Scene;
+use crate::common::files;
+
+/// Reads a cluster and what waits for it, and remarks on single objects.
+///
+/// # Errors
+/// A file cannot be read, or an object in it cannot be taken. The message names the file, the
+/// object and the field.
+pub(crate) fn read(
+    cluster_file: &str,
+    workload_file: &str,
+    mode: Mode,
+) -> Result<(Scene, Vec<String>), String> {
+    let mut reader = Reader::new(mode);
+    feed(&mut reader, cluster_file, mode)?;
+    if workload_file != cluster_file {
+        feed(&mut reader, workload_file, mode)?;
+    }
+    let manifests = reader.finish().map_err(|error| error.to_string())?;
+    let source = if workload_file == cluster_file {
+        cluster_file.to_string()
+    } else {
+        format!("{cluster_file} or {workload_file}")
+    };
+    let fault = |error: phalanx::StateError| format!("{source}: {error}");
+    let mut notes: Vec<String> = manifests.notes.iter().map(ToString::to_string).collect();
+    let mut cluster = Cluster::new();
+    for (name, labels) in manifests.namespaces {
+        cluster.set_namespace(name, labels);
+    }
+    for node in manifests.nodes {
+        cluster.add_node(node).map_err(fault)?;
+    }
+    for pod in manifests.bound {
+        let node = pod.node.clone().unwrap_or_default();
+        if cluster.node(&node).is_none() {
+            let name = format!("{}/{}", pod.namespace(), pod.name);
+            notes.push(format!("pod {name}: runs on node {node}, which is not in the files"));
+        }
+        cluster.add_pod(pod).map_err(fault)?;
+    }
+    let title = cluster_file.to_string();
+    Ok((Scene { title, source, cluster, groups: manifests.groups }, notes))
+}
+
+/// Hands a file to the reader, document by document.
+fn feed(reader: &mut Reader, file: &str, mode: Mode) -> Result<(), String> {
+    let bytes = files::read(file)?;
+    let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else {
+        return Err(format!("{file}: is empty"));
+    };
+    let bare = file.strip_suffix(".gz").unwrap_or(file);
+    let is_yaml = bare.ends_with(".yaml") || bare.ends_with(".yml");
+    if !is_yaml && (*first == b'{' || *first == b'[') {
+        feed_json(reader, file, &bytes)
+    } else {
+        feed_yaml(reader, file, &bytes, mode)
+    }
+}
+
+/// One JSON value after the other, as `kubectl` and logs of it write them.
+fn feed_json(reader: &mut Reader, file: &str, bytes: &[u8]) -> Result<(), String> {
+    let mut documents = serde_json::Deserializer::from_slice(bytes);
+    loop {
+        reader.read(file, &mut documents).map_err(|error| error.to_string())?;
+        if documents.end().is_ok() {
+            return Ok(());
+        }
+    }
+}
+
+fn feed_yaml(reader: &mut Reader, file: &str, bytes: &[u8], mode: Mode) -> Result<(), String> {
+    use serde_saphyr::DuplicateKeyPolicy;
+    let duplicates = match mode {
+        Mode::AsStored => DuplicateKeyPolicy::LastWins,
+        Mode::AsWritten => DuplicateKeyPolicy::Error,
+    };
+    // The file is in memory already, so its size is what bounds the work.
+    let most = bytes.len().saturating_add(1_024);
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: most,
+            max_nodes: most,
+            max_documents: most,
+            max_total_scalar_bytes: most,
+            max_total_comment_bytes: most,
+        },
+        duplicate_keys: duplicates,
+        with_snippet: false,
+    };
+    let mut input = bytes;
+    for document in serde_saphyr::read_with_options::<_, Value>(&mut input, options) {
+        let document = document.map_err(|error| format!("{file}: {error}"))?;
+        reader.take(file, document).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! The program: arguments, input, answer.
+
+mod decide;
+mod draw;
+mod explain;
+mod manifests;
+mod openb;
+
+use std::fmt::Write;
+
+use phalanx::Framework;
+use phalanx::kubernetes::Mode;
+
+use crate::common::cli::{Arguments, Finish, Mistake, Program};
+
+/// The program's arguments.
+pub(crate) const PROGRAM: Program = Program {
+    usage: "\
+Places gangs of pods on a cluster, each whole or not at all.
+
+Usage: place_gang [--cluster FILE --workload FILE] [OPTIONS]
+
+Without files it places a training gang on openb, Alibaba's GPU cluster of 1,213 nodes.
+
+Options:
+  --cluster FILE        nodes and whatever runs on them, as Kubernetes manifests
+  --workload FILE       pods that wait, and their groups
+  --profile NAME        binpack, spread or kubernetes [binpack]
+  --as-stored           the manifests are an API server's, not a person's: take them as they are
+  --output text|json    how to answer [text]
+  --help                this text
+
+Files are JSON, or YAML with one document or several; lists will do, and so will gzip. Bound pods
+in either file run. An unbound pod without a group is a group of one. Groups are placed in order
+of priority, then of the files, each after those before it.
+
+Exit code: 0 all groups placed; 2 some group not placed; 1 bad input.
+",
+    options: &["--cluster", "--workload", "--profile", "--output"],
+    flags: &["--as-stored"],
+};
+
+/// The program.
+///
+/// # Errors
+/// The arguments, or the files they name, cannot be used.
+pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
+    let as_json = arguments.word("--output", &["text", "json"])? == "json";
+    let profile = arguments.word("--profile", &["binpack", "spread", "kubernetes"])?;
+    let framework = profile_framework(profile);
+    let (mut scene, notes) = match (arguments.value("--cluster"), arguments.value("--workload")) {
+        (Some(cluster), Some(workload)) => {
+            let mode = if arguments.flag("--as-stored") { Mode::AsStored } else { Mode::AsWritten };
+            manifests::read(cluster, workload, mode).map_err(Mistake::Input)?
+        }
+        (None, None) if arguments.flag("--as-stored") => {
+            return Err(Mistake::Usage("--as-stored needs --cluster and --workload".into()));
+        }
+        (None, None) => {
+            (openb::scene().map_err(|error| Mistake::Input(error.to_string()))?, vec![])
+        }
+        (Some(_), None) => return Err(Mistake::Usage("--cluster needs --workload".into())),
+        (None, Some(_)) => return Err(Mistake::Usage("--workload needs --cluster".into())),
+    };
+    let before = scene.cluster.clone();
+    let decisions = decide::all(&mut scene.cluster, &framework, &scene.groups)
+        .map_err(|error| Mistake::Input(format!("{}: {error}", scene.source)))?;
+    let out = if as_json {
+        decide::json(&decisions)
+    } else {
+        draw::scene(&scene, &before, profile, &decisions)
+    };
+    let placed = decisions.iter().all(|decision| decision.outcome == "placed");
+    let mut finish = Finish::with(if placed { 0 } else { 2 }, out);
+    for note in notes {
+        let _ = writeln!(finish.err, "note: {note}");
+    }
+    Ok(finish)
+}
+
+/// A cluster and what waits for a place on it.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    /// What it is called.
+    title: String,
+    /// The files it is from, for complaints.
+    source: String,
+    cluster: phalanx::Cluster,
+    /// In the order in which they are placed.
+    groups: Vec<phalanx::model::PodGroup>,
+}
+
+fn profile_framework(profile: &str) -> Framework {
+    use phalanx::framework::Strategy;
+    use phalanx::plugins::{Fit, LeastAllocated};
+    let native = [("cpu", 1), ("memory", 1)];
+    let gpus = [("nvidia.com/gpu", 20), ("cpu", 1), ("memory", 1)];
+    let base = Framework::builder().filter(Fit);
+    match profile {
+        "kubernetes" => base
+            .score(1, LeastAllocated::of(native))
+            .strategy(Strategy::Kubernetes)
+            .build()
+            .unwrap(),
+        "spread" => base.score(1, LeastAllocated::of(gpus)).build().unwrap(),
+        _ => Framework::default(),
+    }
+}
