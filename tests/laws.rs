@@ -487,13 +487,7 @@ fn scores_of_domains_are_pure_and_within_range() {
 
     let cluster = cluster();
     let group = PodGroup::gang("g", 2).pods(2, Pod::new());
-    let domains = [DomainContext {
-        cluster: &cluster,
-        group: &group,
-        rows: &[0, 1],
-        proposed: &[],
-        running: 0,
-    }];
+    let domains = [DomainContext::new(&cluster, &group, &[0, 1], &[])];
     for (raw, normalization, sound) in [
         (100, Normalization::None, true),
         (101, Normalization::None, false),
