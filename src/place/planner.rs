@@ -56,11 +56,12 @@ pub fn place_gang<'a>(
 pub struct Planner {
     memory: Memory,
     prune: bool,
+    threads: usize,
 }
 
 impl Default for Planner {
     fn default() -> Planner {
-        Planner { memory: Memory::default(), prune: true }
+        Planner { memory: Memory::default(), prune: true, threads: 1 }
     }
 }
 
@@ -74,6 +75,14 @@ impl Planner {
     /// cannot do. The answers are the same.
     pub fn unpruned() -> Planner {
         Planner { prune: false, ..Planner::default() }
+    }
+
+    /// Lets coarse work use up to so many threads of the caller's rayon pool. Without the feature
+    /// `parallel` it changes nothing, and it never changes an answer.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Planner {
+        self.threads = threads.max(1);
+        self
     }
 
     /// Places a group whole, or not at all; see [`place_gang`].

@@ -1,0 +1,88 @@
+//! The figures of a measurement, as text or JSON.
+
+use std::time::Duration;
+
+use crate::scene::Scene;
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) nodes: usize,
+    pub(crate) pods: usize,
+    pub(crate) placed: usize,
+    pub(crate) refused: usize,
+    pub(crate) seconds: f64,
+    pub(crate) build_seconds: f64,
+    pub(crate) intern_seconds: f64,
+    gang_us: [f64; 3],
+    refused_p50_us: f64,
+    pub(crate) plugin_calls: u64,
+    pub(crate) allocations_per_placement: f64,
+    pub(crate) bytes_per_node: f64,
+    pub(crate) bytes_per_pod: f64,
+    pub(crate) straight_pass_us: f64,
+    pub(crate) equal: Option<bool>,
+    pub(crate) ratio: Option<f64>,
+}
+
+impl Report {
+    pub(crate) fn new(scene: &Scene) -> Report {
+        Report { nodes: scene.nodes, pods: scene.pods, ..Report::default() }
+    }
+
+    /// Takes in how long each gang took.
+    pub(crate) fn times(&mut self, mut placed: Vec<Duration>, mut refused: Vec<Duration>) {
+        placed.sort_unstable();
+        refused.sort_unstable();
+        let at = |times: &[Duration], share: f64| {
+            let place = (times.len() as f64 * share) as usize;
+            let time = times.get(place.min(times.len().saturating_sub(1)));
+            time.map_or(0.0, |time| time.as_secs_f64() * 1e6)
+        };
+        self.gang_us = [at(&placed, 0.5), at(&placed, 0.99), at(&placed, 1.0)];
+        self.refused_p50_us = at(&refused, 0.5);
+    }
+
+    fn pods_per_s(&self) -> f64 {
+        let seconds = self.seconds + self.intern_seconds;
+        if seconds > 0.0 { self.placed as f64 / seconds } else { 0.0 }
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![
+            ("nodes", self.nodes.to_string()),
+            ("pods", self.pods.to_string()),
+            ("placed", self.placed.to_string()),
+            ("refused", self.refused.to_string()),
+            ("seconds", format!("{:.9}", self.seconds)),
+            ("build_seconds", format!("{:.6}", self.build_seconds)),
+            ("intern_seconds", format!("{:.9}", self.intern_seconds)),
+            ("pods_per_s", format!("{:.0}", self.pods_per_s())),
+            ("gang_p50_us", format!("{:.3}", self.gang_us[0])),
+            ("gang_p99_us", format!("{:.3}", self.gang_us[1])),
+            ("gang_max_us", format!("{:.3}", self.gang_us[2])),
+            ("refused_p50_us", format!("{:.3}", self.refused_p50_us)),
+            ("plugin_calls", self.plugin_calls.to_string()),
+            ("allocations_per_placement", format!("{:.4}", self.allocations_per_placement)),
+            ("bytes_per_node", format!("{:.1}", self.bytes_per_node)),
+            ("bytes_per_pod", format!("{:.1}", self.bytes_per_pod)),
+            ("straight_pass_us", format!("{:.3}", self.straight_pass_us)),
+        ];
+        if let Some(equal) = self.equal {
+            fields.push(("equal", equal.to_string()));
+        }
+        if let Some(ratio) = self.ratio {
+            fields.push(("ratio", format!("{ratio:.2}")));
+        }
+        fields
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let fields: Vec<String> =
+            self.fields().iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        format!("{{{}}}\n", fields.join(","))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.fields().iter().map(|(name, value)| format!("{name:>26}  {value}\n")).collect()
+    }
+}
