@@ -7,6 +7,7 @@
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -14,6 +15,7 @@ use core::cmp::Reverse;
 use super::domains::{Candidate, running, tiers};
 use super::error::PlaceError;
 use super::request::Request;
+use crate::framework::device_choice::choose_for;
 use crate::framework::{DomainContext, Evaluation, Framework, Normalization};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::state::plan::PlanDomain;
@@ -27,11 +29,13 @@ pub(crate) struct Layout<'a> {
 }
 
 /// A member and its row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Member<'a> {
     pub(crate) leaf: &'a PodGroup,
     pub(crate) pod: &'a Pod,
     pub(crate) row: Row,
+    /// The devices chosen for it, if it asks for any.
+    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
 }
 
 /// The strategy at work.
@@ -152,7 +156,7 @@ impl<'a> Sequential<'a> {
             let Some(best) = best else { continue };
             let (candidate, trial) = found.swap_remove(best);
             for member in &trial.members {
-                txn.place_on(member.pod, member.row)?;
+                txn.place_with(member.pod, member.row, member.devices.clone())?;
             }
             let first = layout.members.len();
             let end = first + trial.members.len();
@@ -194,8 +198,14 @@ impl<'a> Sequential<'a> {
         }
         for pod in group.pods.iter().filter(|pod| pod.scheduling_gates.is_empty()) {
             if let Some(row) = self.best_row(txn, group, pod, rows) {
-                txn.place_on(pod, row)?;
-                layout.members.push(Member { leaf: group, pod, row });
+                let now = self.request.now;
+                let chosen =
+                    choose_for(self.framework, txn, pod.shape(), Some(group), now, row).devices();
+                // A row without devices for the pod is only found best where no filter looks at
+                // them; the pod stays unplaced then.
+                let Ok(devices) = chosen else { continue };
+                txn.place_with(pod, row, devices.clone())?;
+                layout.members.push(Member { leaf: group, pod, row, devices });
                 count += 1;
             }
         }
