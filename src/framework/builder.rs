@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::MAX_SCORE;
+use super::device_choice::{DeviceChoice, TightestFit};
 use super::strategy::Strategy;
 use super::traits::{DomainScore, Filter, Permit, Score};
 
@@ -37,6 +38,7 @@ struct Parts {
     permits: Vec<Arc<dyn Permit>>,
     domain_scores: Vec<(i64, Arc<dyn DomainScore>)>,
     strategy: Strategy,
+    device_choice: Option<Arc<dyn DeviceChoice>>,
 }
 
 /// Makes a [`Framework`].
@@ -111,6 +113,14 @@ impl FrameworkBuilder {
     /// Sets the strategy of requests that name none.
     pub fn strategy(mut self, strategy: Strategy) -> FrameworkBuilder {
         self.parts.strategy = strategy;
+        self
+    }
+
+    /// Sets which devices pods get on their nodes; [`TightestFit`] unless set. Beside it the
+    /// framework needs a filter that keeps pods off nodes whose devices do not serve them,
+    /// `plugins::DeviceFit`: a pod whose best node turns out not to serve it is not placed.
+    pub fn device_choice(mut self, choice: impl DeviceChoice + 'static) -> FrameworkBuilder {
+        self.parts.device_choice = Some(Arc::new(choice));
         self
     }
 
@@ -195,6 +205,11 @@ impl Framework {
         self.parts.strategy
     }
 
+    /// Which devices pods get on their nodes.
+    pub fn device_choice(&self) -> &dyn DeviceChoice {
+        self.parts.device_choice.as_deref().unwrap_or(&TightestFit)
+    }
+
     /// Whether two frameworks are the same one.
     pub(crate) fn same(&self, other: &Framework) -> bool {
         Arc::ptr_eq(&self.parts, &other.parts)
@@ -214,6 +229,7 @@ impl fmt::Debug for Framework {
                 "domain_scores",
                 &names(&mut parts.domain_scores.iter().map(|(_, plugin)| plugin.name())),
             )
+            .field("device_choice", &self.device_choice().name())
             .field("strategy", &parts.strategy)
             .finish()
     }

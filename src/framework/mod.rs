@@ -6,6 +6,7 @@ pub mod closures;
 pub mod context;
 pub mod counters;
 pub mod declaration;
+pub mod device_choice;
 pub mod evaluation;
 pub mod laws;
 pub mod strategy;
@@ -17,6 +18,9 @@ pub use closures::{filter_fn, permit_fn, score_fn};
 pub use context::{Context, DomainContext, Feasible, PermitContext, Prepared};
 pub use counters::{CountedPods, CounterSpec};
 pub use declaration::{Declaration, Reach};
+pub use device_choice::{
+    DeviceChoice, DeviceOffer, TightestFit, choose_devices, device_capacity, devices_fit,
+};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
 pub use strategy::Strategy;
 pub use traits::{

@@ -35,9 +35,16 @@ pub struct DeviceRequest {
     pub models: Vec<String>,
     /// How much of how many devices.
     pub ask: DeviceAsk,
-    /// Whether the devices are to be of one island.
+    /// The names of the islands allowed, in order of name; empty means any, and devices without
+    /// one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub islands: Vec<String>,
+    /// Whether the devices are to be of one island. One device alone always is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub island: IslandRule,
+    /// Whether the devices are to be attached to one NUMA node. One device alone always is.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub numa: IslandRule,
 }
 
 /// How much of how many devices.
@@ -58,15 +65,122 @@ pub enum DeviceAsk {
     },
 }
 
-/// Whether the devices of a pod are to be of one island.
+/// Whether the devices of a request are to be of one group: an island, or those of a NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum IslandRule {
     /// No matter.
     #[default]
     Any,
-    /// Of one island if possible.
+    /// Of one group if possible.
     Preferred,
-    /// Of one island, or not at all.
+    /// Of one group, or not at all. Devices that are in none do not count.
     Required,
+}
+
+impl Device {
+    /// A device of a kind and a model, without capacities.
+    pub fn new(kind: impl Into<String>, model: impl Into<String>) -> Device {
+        Device { kind: kind.into(), model: model.into(), ..Device::default() }
+    }
+
+    /// Sets what it has of a unit.
+    #[must_use]
+    pub fn capacity(mut self, unit: &str, amount: i64) -> Device {
+        self.capacity.set(unit, amount);
+        self
+    }
+
+    /// Sets the island.
+    #[must_use]
+    pub fn island(mut self, island: impl Into<String>) -> Device {
+        self.island = Some(island.into());
+        self
+    }
+
+    /// Sets the NUMA node.
+    #[must_use]
+    pub fn numa(mut self, node: u32) -> Device {
+        self.numa = Some(node);
+        self
+    }
+}
+
+impl DeviceRequest {
+    /// So many whole devices of a kind.
+    ///
+    /// ```
+    /// use phalanx::model::{DeviceRequest, IslandRule, Pod};
+    ///
+    /// let training = Pod::new().device(
+    ///     DeviceRequest::whole("gpu", 4).model("H100").model("A100").island(IslandRule::Required),
+    /// );
+    /// let inference = Pod::new().device(DeviceRequest::share("gpu", "memory", 8 << 30));
+    /// assert!(training.check().is_ok() && inference.check().is_ok());
+    /// ```
+    pub fn whole(kind: impl Into<String>, count: u32) -> DeviceRequest {
+        DeviceRequest::new(kind, DeviceAsk::Whole { count })
+    }
+
+    /// An amount of a unit of one device of a kind.
+    pub fn share(kind: impl Into<String>, unit: &str, amount: i64) -> DeviceRequest {
+        DeviceRequest::shares(kind, 1, unit, amount)
+    }
+
+    /// An amount of a unit of each of so many different devices of a kind.
+    pub fn shares(kind: impl Into<String>, count: u32, unit: &str, amount: i64) -> DeviceRequest {
+        let mut each = Amounts::new();
+        each.set(unit, amount);
+        DeviceRequest::new(kind, DeviceAsk::Shares { count, each })
+    }
+
+    fn new(kind: impl Into<String>, ask: DeviceAsk) -> DeviceRequest {
+        DeviceRequest {
+            kind: kind.into(),
+            models: Vec::new(),
+            ask,
+            islands: Vec::new(),
+            island: IslandRule::Any,
+            numa: IslandRule::Any,
+        }
+    }
+
+    /// Asks for a further unit of each device. Whole devices are not changed by it.
+    #[must_use]
+    pub fn and(mut self, unit: &str, amount: i64) -> DeviceRequest {
+        if let DeviceAsk::Shares { each, .. } = &mut self.ask {
+            each.set(unit, amount);
+        }
+        self
+    }
+
+    /// Allows a model, beside those allowed already.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> DeviceRequest {
+        let model = model.into();
+        if let Err(at) = self.models.binary_search(&model) {
+            self.models.insert(at, model);
+        }
+        self
+    }
+
+    /// Sets whether the devices are to be of one island.
+    #[must_use]
+    pub fn island(mut self, rule: IslandRule) -> DeviceRequest {
+        self.island = rule;
+        self
+    }
+
+    /// Sets whether the devices are to be attached to one NUMA node.
+    #[must_use]
+    pub fn numa(mut self, rule: IslandRule) -> DeviceRequest {
+        self.numa = rule;
+        self
+    }
+
+    /// How many devices are asked for.
+    pub fn count(&self) -> u32 {
+        let (DeviceAsk::Whole { count } | DeviceAsk::Shares { count, .. }) = self.ask;
+        count
+    }
 }

@@ -228,6 +228,13 @@ impl Pod {
         self
     }
 
+    /// Sets the devices it holds on its node: one list for each device request.
+    #[must_use]
+    pub fn holding(mut self, devices: impl IntoIterator<Item = Vec<u32>>) -> Pod {
+        self.device_indexes = devices.into_iter().collect();
+        self
+    }
+
     /// Sets an attribute for the embedder's own plugins.
     #[must_use]
     pub fn attribute(mut self, key: impl Into<String>, value: impl Into<String>) -> Pod {
@@ -238,8 +245,9 @@ impl Pod {
     /// Whether a cluster or a group can take the pod; the name is not looked at.
     ///
     /// # Errors
-    /// A quantity given to the builder was malformed, an amount is negative, or a device request
-    /// asks for no device.
+    /// A quantity given to the builder was malformed, an amount is negative, a device request
+    /// asks for no device, or the devices held are not what the requests ask for: one list for
+    /// each request, of as many devices as it asks for, all different.
     pub fn check(&self) -> Result<(), ModelError> {
         let object = || format!("pod {}/{}", self.shape.namespace, self.name);
         self.defect.check(object)?;
@@ -264,6 +272,32 @@ impl Pod {
                 let field = format!("devices[{index}].each");
                 return Err(ModelError::new(object(), field, Problem::Negative));
             }
+        }
+        if !self.device_indexes.is_empty() {
+            self.check_device_indexes(object)?;
+        }
+        Ok(())
+    }
+
+    fn check_device_indexes(&self, object: impl Fn() -> String) -> Result<(), ModelError> {
+        let requests = &self.shape.devices;
+        let error = |field: String, text: &str| {
+            Err(ModelError::new(object(), field, Problem::Invalid(text.into())))
+        };
+        if self.device_indexes.len() != requests.len() {
+            return error("device_indexes".into(), "must have one list for each device request");
+        }
+        let mut all: Vec<u32> = Vec::new();
+        for (index, (held, request)) in self.device_indexes.iter().zip(requests).enumerate() {
+            if held.len() != request.count() as usize {
+                let field = format!("device_indexes[{index}]");
+                return error(field, "must have as many devices as the request asks for");
+            }
+            all.extend(held);
+        }
+        all.sort_unstable();
+        if all.windows(2).any(|pair| pair[0] == pair[1]) {
+            return error("device_indexes".into(), "must name each device once");
         }
         Ok(())
     }

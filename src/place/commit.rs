@@ -5,7 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::base::RowSet;
+use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Reach, Rejection};
+use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
 use crate::state::{Assignment, Cluster, Plan, Row, StateError};
 
@@ -31,6 +33,14 @@ pub enum CommitError {
         /// The filter.
         filter: String,
     },
+    /// Devices of the plan are no longer free.
+    #[error("pod {pod}: its devices on node {node} are no longer free")]
+    Devices {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
     /// A node of the plan has left the domain that the plan rests on.
     #[error("group {group}: node {node} is no longer in {key}={value}")]
     Domain {
@@ -53,6 +63,9 @@ impl Cluster {
     ///
     /// Filters run again where something moved since the plan was made. Time passes into a filter
     /// as `Time::ZERO` here, and permits are not asked again.
+    ///
+    /// The devices of a plan are bound as they were chosen, or not at all: they are not chosen
+    /// anew, since others may have been told of them.
     ///
     /// O(pods) if nothing has moved. Otherwise the changed nodes, and all pods whose filters read
     /// beyond their node, are judged again.
@@ -113,6 +126,14 @@ impl Cluster {
                     };
                     let node = assignment.node().to_string();
                     return Err(CommitError::Conflict { pod: full_name(assignment), node, filter });
+                }
+                let held = &assignment.pod().device_indexes;
+                if !held.is_empty() {
+                    let needs = DeviceNeed::of(&txn, shape);
+                    if !txn.view(row).is_some_and(|node| still_fit(node, &needs, held)) {
+                        let node = assignment.node().to_string();
+                        return Err(CommitError::Devices { pod: full_name(assignment), node });
+                    }
                 }
             }
             txn.place_on(assignment.pod(), row)?;

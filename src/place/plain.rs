@@ -9,6 +9,7 @@ use super::error::PlaceError;
 use super::gang::Gang;
 use super::request::{Request, tie};
 use super::sequential::{Ground, Member};
+use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup};
 use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
@@ -66,8 +67,9 @@ impl Ground for Plain<'_> {
         Ok(self.txn.rollback_to(mark)?)
     }
 
-    fn take(&mut self, member: Member) -> Result<(), PlaceError> {
-        self.txn.place_on(self.pods[member.member as usize], member.row)?;
+    fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
+        let pod = self.pods[member.member as usize];
+        self.txn.place_with(pod, member.row, member.devices.clone())?;
         Ok(())
     }
 
@@ -85,9 +87,13 @@ impl Ground for Plain<'_> {
                 continue;
             }
             if let Some(row) = self.best_row(leaf, pod, rows) {
-                let member = Member { member: (first + index) as u32, row };
-                self.txn.place_on(pod, row)?;
-                placed.push(member);
+                let (leaf, now) = (Some(leaf), self.request.now);
+                let chosen = choose_for(self.framework, &self.txn, pod.shape(), leaf, now, row);
+                // A row without devices for the pod is only found best where no filter looks at
+                // them; the pod stays unplaced then.
+                let Ok(devices) = chosen.devices() else { continue };
+                self.txn.place_with(pod, row, devices.clone())?;
+                placed.push(Member { member: (first + index) as u32, row, devices });
             }
         }
         Ok(())

@@ -173,6 +173,7 @@ fn to_plan(cluster: &Cluster, gang: &Gang<'_>, layout: Layout) -> Plan {
         if pod.group.is_none() {
             pod.group = Some(group.name.clone());
         }
+        pod.device_indexes = member.devices.as_deref().unwrap_or(&[]).to_vec();
         let node = cluster.columns.spec[member.row].as_ref().map(|spec| Arc::clone(&spec.name));
         PlanMember { pod, node: node.unwrap_or_default() }
     });

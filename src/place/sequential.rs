@@ -32,11 +32,12 @@ pub(crate) struct Layout {
     pub(crate) domains: Vec<PlanDomain>,
 }
 
-/// A member, by its place among all pods of the tree, and its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A member, by its place among all pods of the tree, its row, and the devices chosen for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) member: u32,
     pub(crate) row: Row,
+    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
 }
 
 /// Where members are placed and taken back.
@@ -54,7 +55,7 @@ pub(crate) trait Ground {
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError>;
 
     /// Places one member on a row.
-    fn take(&mut self, member: Member) -> Result<(), PlaceError>;
+    fn take(&mut self, member: &Member) -> Result<(), PlaceError>;
 
     /// Places the members of a leaf in order, each on its best row within `rows` (`None`: all),
     /// and skips those that do not fit. `first` is the place of the first member.
@@ -201,7 +202,7 @@ impl<G: Ground> Sequential<'_, G> {
             let Some(best) = best else { continue };
             let (candidate, trial) = found.swap_remove(best);
             for member in &trial.members {
-                self.ground.take(*member)?;
+                self.ground.take(member)?;
             }
             self.adopt(group, key.as_deref(), candidate, trial, layout);
             return Ok(true);

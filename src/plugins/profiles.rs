@@ -1,6 +1,6 @@
 //! Frameworks ready to use.
 
-use super::{Fit, MostAllocated};
+use super::{DeviceFit, Fit, MostAllocated};
 use crate::framework::Framework;
 
 impl Default for Framework {
@@ -8,6 +8,11 @@ impl Default for Framework {
     fn default() -> Framework {
         let pack = MostAllocated::of([("nvidia.com/gpu", 20), ("cpu", 1), ("memory", 1)]);
         // The set is sound: one plugin a stage.
-        Framework::builder().filter(Fit).score(1, pack).build().unwrap_or_else(|_| unreachable!())
+        Framework::builder()
+            .filter(Fit)
+            .filter(DeviceFit)
+            .score(1, pack)
+            .build()
+            .unwrap_or_else(|_| unreachable!())
     }
 }

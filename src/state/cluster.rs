@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::columns::{Columns, NO_POD_LIMIT, NodeSpec};
+use super::devices::{DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm};
 use super::error::StateError;
 use super::event::Deleted;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
@@ -359,14 +360,17 @@ impl Cluster {
 
     pub(crate) fn acquire_shape(&mut self, shape: &Arc<PodShape>) -> ShapeId {
         let (resources, columns) = (&mut self.resources, &mut self.columns);
+        let terms = &mut self.label_values;
         self.shapes.acquire(shape, || {
             let used = shape.requests.iter().filter(|(_, amount)| *amount != 0);
-            used.map(|(name, amount)| {
+            let requests = used.map(|(name, amount)| {
                 let resource = ResourceId(resources.intern(name));
                 columns.ensure_resource(resource);
                 (resource, amount)
-            })
-            .collect()
+            });
+            let mut intern = |text: &str| Some(DeviceTerm(terms.intern(text)));
+            let needs = shape.devices.iter().map(|request| DeviceNeed::new(request, &mut intern));
+            (requests.collect(), needs.collect())
         })
     }
 
@@ -381,9 +385,13 @@ impl Cluster {
         let row = self.row_of(node);
         // The old pod leaves first, so that the new one is judged against the room it gives back.
         let old_place = old.map(|slot| (slot, self.unlink(slot)));
+        let shape = self.acquire_shape(pod.shape());
         if let Some(row) = row
-            && let Err(error) = self.room_for(row, pod.shape())
+            && let Err(error) = self
+                .room_for(row, pod.shape())
+                .and_then(|()| self.room_for_devices(row, shape, &pod.device_indexes))
         {
+            self.shapes.release(shape);
             if let Some((slot, Some(row))) = old_place {
                 self.link(slot, row);
             }
@@ -404,7 +412,7 @@ impl Cluster {
             uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
             key: pod.key,
             version,
-            shape: self.acquire_shape(pod.shape()),
+            shape,
             row: NONE,
             next: NONE,
             previous: NONE,
@@ -495,6 +503,7 @@ impl Cluster {
         }
         *self.columns.first_pod.get_mut(row) = slot;
         self.count(row, shape, 1);
+        self.count_devices(row, slot, 1);
     }
 
     /// Takes a pod off its row, which is returned.
@@ -515,6 +524,7 @@ impl Cluster {
             next.previous = previous;
         }
         self.count(row, shape, -1);
+        self.count_devices(row, slot, -1);
         Some(row)
     }
 
@@ -539,6 +549,7 @@ impl Cluster {
     pub(crate) fn insert_node(&mut self, node: &Node, version: u64) -> Result<Row, StateError> {
         let waiting = self.parked.get(&node.name).cloned().unwrap_or_default();
         self.check_sums(node, &waiting)?;
+        let devices = self.devices_of(node, waiting.iter().copied())?;
         if !waiting.is_empty() {
             Arc::make_mut(&mut self.parked).remove(&node.name);
         }
@@ -549,7 +560,8 @@ impl Cluster {
             },
             |row| row as Row,
         );
-        self.set_spec(row, node, version);
+        self.set_spec(row, node, version, devices.as_ref().map(|(specs, _)| Arc::clone(specs)));
+        *self.columns.device_state.get_mut(row) = devices.map(|(specs, _)| Arc::new(specs.idle()));
         self.node_count += 1;
         let columns = &self.columns;
         let name_of = |row: u32| columns.spec[row as Row].as_ref().map_or("", |spec| &*spec.name);
@@ -570,12 +582,17 @@ impl Cluster {
         version: u64,
     ) -> Result<(), StateError> {
         self.check_sums(node, &[])?;
+        let slots: Vec<u32> =
+            if node.devices.is_empty() { Vec::new() } else { self.slots_on(row).collect() };
+        let devices = self.devices_of(node, slots.into_iter())?;
         let moved = self.spec(row).is_none_or(|spec| spec.tie_rank != node.tie_rank);
         self.count_specials(row, -1);
         if moved {
             self.unrank(row);
         }
-        self.set_spec(row, node, version);
+        let (specs, state) = devices.unzip();
+        self.set_spec(row, node, version, specs);
+        *self.columns.device_state.get_mut(row) = state.map(Arc::new);
         if moved {
             self.rank(row);
         }
@@ -605,6 +622,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// The devices of a node, and what is left of them when some pods hold theirs.
+    fn devices_of(
+        &mut self,
+        node: &Node,
+        slots: impl Iterator<Item = u32>,
+    ) -> Result<Option<(Arc<DeviceSpecs>, DeviceState)>, StateError> {
+        let terms = &mut self.label_values;
+        let specs = DeviceSpecs::new(&node.devices, |text| DeviceTerm(terms.intern(text)));
+        let Some(specs) = specs else { return Ok(None) };
+        let state = self.tally_devices(&specs, slots).ok_or_else(|| StateError::Overflow {
+            node: node.name.clone(),
+            resource: "devices".into(),
+        })?;
+        Ok(Some((specs, state)))
+    }
+
     pub(crate) fn remove_row(&mut self, row: Row) {
         let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return };
         let mut orphans = Vec::new();
@@ -621,7 +654,7 @@ impl Cluster {
         self.node_index.remove(hash_of(&*spec.name), row as u32);
         let columns = &mut self.columns;
         *columns.spec.get_mut(row) = None;
-        *columns.device_used.get_mut(row) = None;
+        *columns.device_state.get_mut(row) = None;
         *columns.use_count.get_mut(row) += 1;
         for column in columns.allocatable.iter_mut().chain(&mut columns.used) {
             *column.get_mut(row) = 0;
@@ -632,7 +665,13 @@ impl Cluster {
         *self.columns.generation.get_mut(row) = self.journal.record(Change::Nodes);
     }
 
-    fn set_spec(&mut self, row: Row, node: &Node, version: u64) {
+    fn set_spec(
+        &mut self,
+        row: Row,
+        node: &Node,
+        version: u64,
+        device_specs: Option<Arc<DeviceSpecs>>,
+    ) {
         let mut labels: Vec<_> = node
             .labels
             .iter()
@@ -669,6 +708,7 @@ impl Cluster {
             taints: node.taints.clone().into(),
             images: node.images.clone().into(),
             devices: node.devices.clone().into(),
+            device_specs,
             capacity: (node.capacity != node.allocatable).then(|| Box::new(node.capacity.clone())),
             listed_zero: listed_zero.into(),
             unschedulable: node.unschedulable,

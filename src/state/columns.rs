@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::devices::{DeviceSpecs, DeviceState};
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
 use crate::base::chunks::{CHUNK, Chunked};
 use crate::model::{Amounts, Device, Image, Taint};
@@ -19,6 +20,7 @@ pub(crate) struct NodeSpec {
     pub(crate) taints: Box<[Taint]>,
     pub(crate) images: Box<[Image]>,
     pub(crate) devices: Box<[Device]>,
+    pub(crate) device_specs: Option<Arc<DeviceSpecs>>,
     /// Where it differs from what is allocatable.
     pub(crate) capacity: Option<Box<Amounts>>,
     /// Allocatable resources that are listed with zero; the columns hold the others.
@@ -59,8 +61,8 @@ pub(crate) struct Columns {
     pub(crate) scored_memory: Chunked<i64>,
     pub(crate) allocatable: Vec<Chunked<i64>>,
     pub(crate) used: Vec<Chunked<i64>>,
-    /// What is taken of each device, one entry a device and unit; `None` where there are none.
-    pub(crate) device_used: Chunked<Option<Arc<[Amounts]>>>,
+    /// What is left of devices; `None` where there are none.
+    pub(crate) device_state: Chunked<Option<Arc<DeviceState>>>,
     /// Whether an amount has been too large for careless arithmetic.
     wide: bool,
 }
@@ -90,7 +92,7 @@ impl Columns {
         for column in self.allocatable.iter_mut().chain(&mut self.used) {
             column.push(0);
         }
-        self.device_used.push(None);
+        self.device_state.push(None);
     }
 
     /// Makes the columns of resources up to a number.

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 mod columns;
+pub mod devices;
 pub mod error;
 pub mod event;
 pub mod ids;
@@ -18,6 +19,7 @@ pub mod txn;
 pub mod view;
 
 pub use cluster::{Cluster, ClusterBuilder};
+pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use error::StateError;
 pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};

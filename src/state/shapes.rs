@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::devices::{DeviceNeed, is_narrow};
 use super::ids::{ResourceId, ShapeId};
 use crate::base::chunks::Chunked;
 use crate::base::hash::hash_of;
@@ -17,6 +18,9 @@ pub(crate) struct ShapeEntry {
     pub(crate) shape: Arc<PodShape>,
     /// What it takes of a node; no zero amounts.
     pub(crate) requests: Box<[(ResourceId, i64)]>,
+    pub(crate) devices: Box<[DeviceNeed]>,
+    /// Whether what is asked of devices is far from the ends of 64 bits.
+    pub(crate) narrow_devices: bool,
 }
 
 /// Shapes by number, counted by use.
@@ -56,7 +60,7 @@ impl Shapes {
     pub(crate) fn acquire(
         &mut self,
         shape: &Arc<PodShape>,
-        resolve: impl FnOnce() -> Box<[(ResourceId, i64)]>,
+        resolve: impl FnOnce() -> (Box<[(ResourceId, i64)]>, Box<[DeviceNeed]>),
     ) -> ShapeId {
         let hash = hash_of(&**shape);
         let entries = &self.entries;
@@ -69,7 +73,12 @@ impl Shapes {
             *self.uses.get_mut(id as usize) += 1;
             return ShapeId(id);
         }
-        let entry = Some(Arc::new(ShapeEntry { shape: Arc::clone(shape), requests: resolve() }));
+        let (requests, devices) = resolve();
+        let amounts = devices.iter().flat_map(DeviceNeed::each);
+        let narrow_devices = amounts.map(|(_, amount)| *amount).all(is_narrow);
+        let shape_entry =
+            ShapeEntry { shape: Arc::clone(shape), requests, devices, narrow_devices };
+        let entry = Some(Arc::new(shape_entry));
         let id = if let Some(id) = self.free.pop() {
             *self.entries.get_mut(id as usize) = entry;
             *self.uses.get_mut(id as usize) = 1;

@@ -112,7 +112,24 @@ impl Txn {
 
     /// [`Txn::place`] for a pod that is known to be sound.
     pub(crate) fn place_on(&mut self, pod: &Pod, row: Row) -> Result<PodId, StateError> {
+        let devices = &pod.device_indexes;
+        self.place_with(pod, row, (!devices.is_empty()).then(|| devices.clone().into()))
+    }
+
+    /// [`Txn::place_on`] with these devices, whatever the pod says of its own.
+    pub(crate) fn place_with(
+        &mut self,
+        pod: &Pod,
+        row: Row,
+        devices: Option<Arc<[Vec<u32>]>>,
+    ) -> Result<PodId, StateError> {
         self.cluster.room_for(row, pod.shape())?;
+        let shape = self.cluster.acquire_shape(pod.shape());
+        let held = devices.as_deref().unwrap_or(&[]);
+        if let Err(error) = self.cluster.room_for_devices(row, shape, held) {
+            self.cluster.shapes.release(shape);
+            return Err(error);
+        }
         let group = match &pod.group {
             Some(group) => self.cluster.groups.intern(&format!("{}/{group}", pod.namespace())),
             None => NONE,
@@ -122,7 +139,7 @@ impl Txn {
             uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
             key: pod.key,
             version: 0,
-            shape: self.cluster.acquire_shape(pod.shape()),
+            shape,
             row: NONE,
             next: NONE,
             previous: NONE,
@@ -130,7 +147,7 @@ impl Txn {
             priority: pod.priority,
             deleting: pod.deleting,
             indexed: false,
-            devices: (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into()),
+            devices,
         };
         let slot = self.cluster.store(record);
         self.cluster.link(slot, row);

@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::columns::NodeSpec;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
 use super::pods::PodRecord;
-use crate::model::{Amounts, Device, Image, PodShape, Taint};
+use crate::model::{Device, Image, PodShape, Taint};
 
 /// A node of a cluster or a transaction, as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,8 @@ impl<'a> NodeView<'a> {
         &self.spec.images
     }
 
-    /// Devices, in order of index.
+    /// Devices, in order of index; what is left of them is told by
+    /// [`device_room`](NodeView::device_room).
     #[inline]
     pub fn devices(self) -> &'a [Device] {
         &self.spec.devices
@@ -144,12 +145,6 @@ impl<'a> NodeView<'a> {
     #[inline]
     pub fn pod_limit(self) -> i64 {
         self.cluster.columns.pod_limit[self.row]
-    }
-
-    /// What is taken of each device, by unit; `None` if nothing is.
-    #[inline]
-    pub fn device_used(self) -> Option<&'a [Amounts]> {
-        self.cluster.columns.device_used[self.row].as_deref()
     }
 
     /// The node's pods, in no particular order.

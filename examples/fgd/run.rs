@@ -1,0 +1,188 @@
+//! One run of the experiment: every pod is tried once, in order, and nothing ever leaves.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use phalanx::framework::FrameworkBuilder;
+use phalanx::model::{Pod, PodGroup};
+use phalanx::plugins::{
+    BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking, TypicalPods,
+};
+use phalanx::{Cluster, Framework, Planner};
+
+use crate::trace::{KIND, Trace, UNIT};
+
+/// The published policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    DotProduct,
+    Clustering,
+    Packing,
+    BestFit,
+    Fgd,
+}
+
+impl Policy {
+    pub const ALL: [Policy; 5] =
+        [Policy::DotProduct, Policy::Clustering, Policy::Packing, Policy::BestFit, Policy::Fgd];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::DotProduct => "dotprod",
+            Policy::Clustering => "clustering",
+            Policy::Packing => "packing",
+            Policy::BestFit => "bestfit",
+            Policy::Fgd => "fgd",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Policy> {
+        Policy::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// The one score that is active, and the choice of devices that goes with it.
+    fn framework(self, typical: &TypicalPods) -> FrameworkBuilder {
+        let pool = DevicePool::new(KIND, UNIT);
+        let builder = Framework::builder().filter(Fit).filter(DeviceFit);
+        match self {
+            Policy::DotProduct => builder.score(1, DotProduct::new(pool)),
+            Policy::Clustering => builder.score(1, GpuClustering::new(pool)),
+            Policy::Packing => builder.score(1, GpuPacking::new(pool)),
+            Policy::BestFit => builder.score(1, BestFit::new(pool)),
+            Policy::Fgd => {
+                let fgd = Fgd::new(typical.clone());
+                builder.score(1, fgd.clone()).device_choice(fgd)
+            }
+        }
+    }
+}
+
+/// What came of a run.
+pub struct Run {
+    pub pods: usize,
+    pub failed: usize,
+    pub arrived_milli: i64,
+    pub used_milli: i64,
+    pub total_milli: i64,
+    pub time: Duration,
+    pub curve: Vec<Point>,
+}
+
+/// The means over all arrivals that bring the arrived load to one percent of the capacity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    pub arrived: i64,
+    /// Percent of the capacity.
+    pub allocated: f64,
+    /// Percent of the capacity.
+    pub fragmentation: f64,
+}
+
+/// Runs the arrivals of a seed. The curve is only drawn if asked for.
+pub fn run(trace: &Trace, policy: Policy, seed: u64, curve: bool) -> Result<Run, Box<dyn Error>> {
+    let (node_order, arrivals) = trace.order(seed).ok_or("no such seed")?;
+    let started = Instant::now();
+    let mut cluster = Cluster::new();
+    for (rank, &row) in node_order.iter().enumerate() {
+        cluster.add_node(trace.nodes[row].clone().tie_rank(rank as i64))?;
+    }
+    let pool = DevicePool::new(KIND, UNIT);
+    let typical = TypicalPods::from_pods(pool, trace.pods.iter().map(|pod| &*pod.shape));
+    let framework = policy.framework(&typical).build()?;
+    let mut planner = Planner::new();
+
+    let mut run = Run {
+        pods: arrivals.len(),
+        failed: 0,
+        arrived_milli: 0,
+        used_milli: 0,
+        total_milli: trace.total_milli(),
+        time: Duration::ZERO,
+        curve: Vec::new(),
+    };
+    let mut meter = curve.then(|| Meter::new(&cluster, &typical));
+    for (number, &row) in arrivals.iter().enumerate() {
+        let pod = &trace.pods[row];
+        let member = Pod::of_shape(pod.shape.clone()).name(format!("pod-{number}"));
+        let group = PodGroup::gang(format!("arrival-{number}"), 1).pod(member);
+        let outcome = planner.place(&cluster, &framework, &group)?;
+        run.arrived_milli += pod.milli;
+        if let Some(plan) = outcome.plan() {
+            cluster.commit(&framework, plan)?;
+            run.used_milli += pod.milli;
+            if let Some(meter) = &mut meter {
+                plan.assignments().for_each(|to| meter.update(&cluster, &typical, to.node()));
+            }
+        } else {
+            run.failed += 1;
+        }
+        if let Some(meter) = &mut meter {
+            meter.record(&run);
+        }
+    }
+    run.time = started.elapsed();
+    if let Some(meter) = meter {
+        run.curve = meter.points();
+    }
+    Ok(run)
+}
+
+/// Follows the fragmentation of all nodes.
+struct Meter {
+    /// By row.
+    nodes: Vec<f64>,
+    sums: std::collections::BTreeMap<i64, (u64, f64, f64)>,
+}
+
+impl Meter {
+    fn new(cluster: &Cluster, typical: &TypicalPods) -> Meter {
+        let of_row =
+            |row| cluster.view(row).map_or(0.0, |node| typical.fragmentation(cluster, node));
+        Meter {
+            nodes: (0..cluster.rows()).map(of_row).collect(),
+            sums: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn update(&mut self, cluster: &Cluster, typical: &TypicalPods, node: &str) {
+        if let Some(node) = cluster.node(node) {
+            self.nodes[node.row()] = typical.fragmentation(cluster, node);
+        }
+    }
+
+    fn record(&mut self, run: &Run) {
+        let percent = |part: f64| {
+            if run.total_milli == 0 { 0.0 } else { 100.0 * part / run.total_milli as f64 }
+        };
+        let point =
+            self.sums.entry(round_half_even(run.arrived_milli, run.total_milli)).or_default();
+        point.0 += 1;
+        point.1 += percent(run.used_milli as f64);
+        point.2 += percent(self.nodes.iter().sum());
+    }
+
+    fn points(self) -> Vec<Point> {
+        let point = |(arrived, (count, allocated, fragmentation)): (i64, (u64, f64, f64))| Point {
+            arrived,
+            allocated: allocated / count as f64,
+            fragmentation: fragmentation / count as f64,
+        };
+        self.sums.into_iter().map(point).collect()
+    }
+}
+
+/// `100 · part ÷ whole`, to the nearest integer, halves to the even one.
+fn round_half_even(part: i64, whole: i64) -> i64 {
+    if whole == 0 {
+        return 0;
+    }
+    let (part, whole) = (i128::from(part) * 100, i128::from(whole));
+    let (low, rest) = (part / whole, part % whole);
+    let up = match (2 * rest).cmp(&whole) {
+        std::cmp::Ordering::Less => 0,
+        std::cmp::Ordering::Equal => low % 2,
+        std::cmp::Ordering::Greater => 1,
+    };
+    (low + up) as i64
+}

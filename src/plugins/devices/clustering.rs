@@ -1,0 +1,82 @@
+//! Keeping pods of one kind of device request together.
+
+use super::pool::{DevicePool, Pool, left};
+use crate::framework::{Context, Declaration, Preparation, Score};
+use crate::model::{DeviceAsk, PodShape};
+use crate::state::NodeView;
+
+/// Likes nodes that run pods with the same sort of device request, and no others.
+///
+/// The sorts are shares, and whole devices by their number. With `k` = 25 · (used ÷ scale): `k +
+/// 75` where all pods that hold devices are of the pod's sort, `k + 50` where some are, `k + 25`
+/// where no pod holds devices, else `k`. Pods that want no devices get 0 everywhere.
+///
+/// Source: FGD artifact (ATC'23), plugin `GpuClusteringScore`.
+#[derive(Debug, Clone)]
+pub struct GpuClustering {
+    pool: DevicePool,
+    scale: i64,
+}
+
+impl GpuClustering {
+    /// Over the devices of a pool, with the published scale: 8,000 thousandths of a device.
+    pub fn new(pool: DevicePool) -> GpuClustering {
+        GpuClustering { pool, scale: 8_000 }
+    }
+
+    /// Sets what devices (in their unit) are divided by.
+    #[must_use]
+    pub fn scale(mut self, devices: u32) -> GpuClustering {
+        self.scale = i64::from(devices.max(1));
+        self
+    }
+
+    fn sort(&self, pod: &PodShape) -> Option<Sort> {
+        let request = pod.devices.iter().find(|request| request.kind == self.pool.kind)?;
+        Some(match request.ask {
+            DeviceAsk::Shares { .. } => Sort::Shares,
+            DeviceAsk::Whole { count } => Sort::Whole(count),
+        })
+    }
+}
+
+/// A sort of device request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Shares,
+    Whole(u32),
+}
+
+impl Score for GpuClustering {
+    fn name(&self) -> &str {
+        "GpuClustering"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        match self.sort(cx.pod()) {
+            None => Preparation::Constant(0),
+            Some(sort) => Preparation::with((self.pool.resolve(cx), sort)),
+        }
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some((pool, own)) = cx.prepared::<(Pool, Sort)>() else { return 0 };
+        let used = i128::from(self.scale) - i128::from(left(&pool.slots(node)));
+        let filled = (25 * used / i128::from(self.scale)) as i64;
+        let (mut same, mut others) = (false, false);
+        for sort in node.pods().filter_map(|pod| self.sort(pod.shape())) {
+            same |= sort == *own;
+            others |= sort != *own;
+        }
+        filled.saturating_add(match (same, others) {
+            (true, false) => 75,
+            (true, true) => 50,
+            (false, false) => 25,
+            (false, true) => 0,
+        })
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::node()
+    }
+}

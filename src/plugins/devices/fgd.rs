@@ -1,0 +1,191 @@
+//! Fragmentation gradient descent.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::pool::{Pool, Slots};
+use super::typical::{Models, TypicalPods};
+use crate::framework::{
+    Context, Declaration, DeviceChoice, DeviceOffer, Preparation, Score, TightestFit,
+};
+use crate::model::PodShape;
+use crate::state::{Cluster, NodeView};
+
+/// Likes nodes that the pod fragments least; as a choice of devices, the device it fragments least.
+///
+/// With the fragmentation `F` of [`TypicalPods`], the score is `100 · sigmoid((F(node) − F(node
+/// with the pod)) ÷ scale)`, truncated. A pod that wants a share of one device is thought on the
+/// device where the score is best; other pods on the devices open to them that have least left.
+///
+/// As a [`DeviceChoice`] it gives a share of one device the device with the best score, the lowest
+/// index among equals; whole devices are taken by index, and equal shares of several as
+/// [`TightestFit`] does.
+///
+/// Cloning shares the typical pods.
+///
+/// Source: "Beware of Fragmentation" (USENIX ATC 2023) and its artifact, plugin `FGDScore`.
+///
+/// ```
+/// use phalanx::Framework;
+/// use phalanx::plugins::{DeviceFit, DevicePool, Fgd, Fit, TypicalPods};
+///
+/// let typical = TypicalPods::new(DevicePool::new("gpu", "milli"), Vec::new());
+/// let fgd = Fgd::new(typical);
+/// let framework = Framework::builder()
+///     .filter(Fit)
+///     .filter(DeviceFit)
+///     .score(1, fgd.clone())
+///     .device_choice(fgd)
+///     .build();
+/// assert!(framework.is_ok());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fgd {
+    typical: Arc<TypicalPods>,
+    scale: f64,
+}
+
+impl Fgd {
+    /// For a workload of these pods, with the published scale: 1,000, the thousandths of a device.
+    pub fn new(typical: TypicalPods) -> Fgd {
+        Fgd { typical: Arc::new(typical), scale: 1_000.0 }
+    }
+
+    /// Sets what differences of fragmentation are divided by: a device's capacity in the unit.
+    #[must_use]
+    pub fn scale(mut self, device: u32) -> Fgd {
+        self.scale = f64::from(device.max(1));
+        self
+    }
+
+    /// The typical pods.
+    pub fn typical(&self) -> &TypicalPods {
+        &self.typical
+    }
+
+    /// The score for a fall of the summed fragmentation.
+    fn score_of(&self, fall: f64) -> i64 {
+        if self.typical.weight <= 0.0 {
+            return 50;
+        }
+        let x = fall / self.typical.weight / self.scale;
+        (100.0 / (1.0 + libm::exp(-x))) as i64
+    }
+
+    fn judge<'a>(&'a self, cluster: &'a Cluster, models: &'a Models) -> Judge<'a> {
+        Judge { typical: &self.typical, cluster, models }
+    }
+}
+
+struct Ready {
+    pool: Pool,
+    models: Models,
+}
+
+/// Measures nodes as they would be.
+struct Judge<'a> {
+    typical: &'a TypicalPods,
+    cluster: &'a Cluster,
+    models: &'a Models,
+}
+
+impl Judge<'_> {
+    fn useless(&self, slots: &Slots, cpu: i64) -> f64 {
+        self.typical.useless(self.cluster, self.models, slots, cpu)
+    }
+
+    /// The same with a share of one device taken.
+    fn useless_with(&self, slots: &mut Slots, at: usize, share: i64, cpu: i64) -> f64 {
+        let free = slots[at].free;
+        slots[at].free = free.saturating_sub(share);
+        let useless = self.useless(slots, cpu);
+        slots[at].free = free;
+        useless
+    }
+}
+
+impl Score for Fgd {
+    fn name(&self) -> &str {
+        "Fgd"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let pool = self.typical.pool.resolve(cx);
+        Preparation::with(Ready { pool, models: self.typical.models(cx.cluster()) })
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(Ready { pool, models }) = cx.prepared::<Ready>() else { return 0 };
+        let judge = self.judge(cx.cluster(), models);
+        let mut slots = pool.slots(node);
+        let cpu = pool.cpu_free(node);
+        let before = judge.useless(&slots, cpu);
+        let cpu = cpu.saturating_sub(pool.cpu_request);
+        let after = match pool.share {
+            Some(share) if pool.count() == 1 => {
+                let mut least = f64::INFINITY;
+                for at in 0..slots.len() {
+                    let slot = slots[at];
+                    // Devices that are alike fragment alike.
+                    let like = |other: &super::pool::Slot| {
+                        other.open
+                            && (other.free, other.model, other.capacity)
+                                == (slot.free, slot.model, slot.capacity)
+                    };
+                    if slot.open && !slots[..at].iter().any(like) {
+                        least = least.min(judge.useless_with(&mut slots, at, share, cpu));
+                    }
+                }
+                if least.is_infinite() {
+                    return 0;
+                }
+                least
+            }
+            share => {
+                for at in pool.tightest(&slots) {
+                    let taken = share.unwrap_or(slots[at].capacity);
+                    slots[at].free = slots[at].free.saturating_sub(taken);
+                }
+                judge.useless(&slots, cpu)
+            }
+        };
+        self.score_of(before - after)
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::node()
+    }
+}
+
+impl DeviceChoice for Fgd {
+    fn name(&self) -> &str {
+        "Fgd"
+    }
+
+    fn choose(&self, cx: &Context<'_>, offer: &DeviceOffer<'_>) -> Vec<u32> {
+        let pool = self.typical.pool.resolve(cx);
+        let ours = offer.need().kind().is_some() && offer.need().kind() == pool.kind();
+        let Some(share) = pool.share_of(offer.need()) else {
+            return TightestFit.choose(cx, offer);
+        };
+        if !ours || offer.count() != 1 {
+            return TightestFit.choose(cx, offer);
+        }
+        let models = self.typical.models(cx.cluster());
+        let judge = self.judge(cx.cluster(), &models);
+        let mut slots = pool.slots_of(offer.devices());
+        let cpu = pool.cpu_free(offer.node());
+        let before = judge.useless(&slots, cpu);
+        let cpu = cpu.saturating_sub(pool.cpu_request);
+        let mut best = None;
+        for &device in offer.candidates() {
+            let Some(at) = slots.iter().position(|slot| slot.index == device) else { continue };
+            let fall = before - judge.useless_with(&mut slots, at, share, cpu);
+            let score = self.score_of(fall);
+            if best.is_none_or(|(high, _)| score > high) {
+                best = Some((score, device));
+            }
+        }
+        best.map(|(_, device)| device).into_iter().collect()
+    }
+}

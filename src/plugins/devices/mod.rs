@@ -1,0 +1,21 @@
+//! Devices: whether a node's devices serve a pod, which of them it gets, and the published scores.
+
+mod best_fit;
+mod choices;
+mod clustering;
+mod dot_product;
+mod fgd;
+mod fit;
+mod packing;
+mod pool;
+mod typical;
+
+pub use best_fit::BestFit;
+pub use choices::{LowestIndex, SpreadDevices};
+pub use clustering::GpuClustering;
+pub use dot_product::DotProduct;
+pub use fgd::Fgd;
+pub use fit::DeviceFit;
+pub use packing::GpuPacking;
+pub use pool::DevicePool;
+pub use typical::{TypicalPod, TypicalPods};

@@ -1,0 +1,61 @@
+//! Filling devices that are in use before those that are not.
+
+use super::pool::{DevicePool, Pool};
+use crate::framework::{Context, Declaration, Preparation, Score};
+use crate::model::PodShape;
+use crate::state::NodeView;
+
+/// Likes devices in use best, then free devices of nodes in use, then nodes not in use.
+///
+/// For a pod that wants devices, which take the fullest first: on a node all of whose `n` devices
+/// are free, `max(33 − n, n)`; if `k` of the devices taken are free, `max(50 − k, 33)`; else
+/// `max(100 − s ÷ 10, 50)`, where `s` sums what is left of each in hundredths. Other pods get 0
+/// everywhere.
+///
+/// Source: FGD artifact (ATC'23), plugin `GpuPackingScore`.
+#[derive(Debug, Clone)]
+pub struct GpuPacking {
+    pool: DevicePool,
+}
+
+impl GpuPacking {
+    /// Over the devices of a pool.
+    pub fn new(pool: DevicePool) -> GpuPacking {
+        GpuPacking { pool }
+    }
+}
+
+impl Score for GpuPacking {
+    fn name(&self) -> &str {
+        "GpuPacking"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let pool = self.pool.resolve(cx);
+        if pool.need.is_none() { Preparation::Constant(0) } else { Preparation::with(pool) }
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(pool) = cx.prepared::<Pool>() else { return 0 };
+        let slots = pool.slots(node);
+        let count = slots.len() as i64;
+        if slots.iter().all(|slot| slot.idle) {
+            return count.max(33 - count);
+        }
+        let taken = pool.tightest(&slots);
+        let free = taken.iter().filter(|&&at| slots[at].idle).count() as i64;
+        if free > 0 {
+            return (50 - free).max(33);
+        }
+        let hundredths = taken.iter().map(|&at| {
+            let (free, capacity) = (i128::from(slots[at].free), i128::from(slots[at].capacity));
+            if capacity == 0 { 0 } else { (free * 100 / capacity) as i64 }
+        });
+        let left = hundredths.fold(0, i64::saturating_add);
+        (100 - left / 10).max(50)
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::node()
+    }
+}

@@ -1,0 +1,167 @@
+//! What the published scores read of a node: its devices of one kind, by one unit.
+
+use alloc::string::String;
+
+use smallvec::SmallVec;
+
+use crate::framework::Context;
+use crate::model::resources::CPU;
+use crate::model::{DeviceAsk, PodShape};
+use crate::state::{Cluster, DeviceNeed, DeviceTerm, NodeDevices, NodeView, ResourceId};
+
+/// The devices a score looks at: those of one kind, measured in one of their units.
+///
+/// ```
+/// use phalanx::plugins::DevicePool;
+///
+/// let gpus = DevicePool::new("gpu", "milli");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePool {
+    pub(super) kind: String,
+    pub(super) unit: String,
+}
+
+impl DevicePool {
+    /// Devices of a kind, measured in a unit.
+    pub fn new(kind: impl Into<String>, unit: impl Into<String>) -> DevicePool {
+        DevicePool { kind: kind.into(), unit: unit.into() }
+    }
+
+    /// The pool in the numbers of a cluster, and what the pod needs of it.
+    pub(super) fn resolve(&self, cx: &Context<'_>) -> Pool {
+        let cluster = cx.cluster();
+        let ours = cx.pod().devices.iter().position(|request| request.kind == self.kind);
+        let need = ours.and_then(|at| DeviceNeed::of(cluster, cx.pod()).into_iter().nth(at));
+        Pool {
+            cpu_request: cx.pod().requests.of(CPU),
+            share: self.share(cx.pod()),
+            need,
+            ..self.bare(cluster)
+        }
+    }
+
+    /// The pool in the numbers of a cluster, for no pod in particular.
+    pub(super) fn bare(&self, cluster: &Cluster) -> Pool {
+        Pool {
+            kind: cluster.device_term(&self.kind),
+            unit: cluster.device_term(&self.unit),
+            cpu: cluster.resource(CPU),
+            cpu_request: 0,
+            share: None,
+            need: None,
+        }
+    }
+
+    /// What each device has to give to the first request of the kind; `None` for whole devices.
+    pub(super) fn share(&self, pod: &PodShape) -> Option<i64> {
+        let request = pod.devices.iter().find(|request| request.kind == self.kind)?;
+        match &request.ask {
+            DeviceAsk::Whole { .. } => None,
+            DeviceAsk::Shares { each, .. } => Some(each.of(&self.unit)),
+        }
+    }
+}
+
+/// A [`DevicePool`] in the numbers of one cluster, with what one pod needs.
+#[derive(Debug)]
+pub(super) struct Pool {
+    kind: Option<DeviceTerm>,
+    unit: Option<DeviceTerm>,
+    cpu: Option<ResourceId>,
+    pub(super) cpu_request: i64,
+    pub(super) share: Option<i64>,
+    /// The pod's first request of the kind.
+    pub(super) need: Option<DeviceNeed>,
+}
+
+/// One device of the pool.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slot {
+    pub(super) index: u32,
+    pub(super) model: u32,
+    pub(super) capacity: i64,
+    pub(super) free: i64,
+    pub(super) idle: bool,
+    /// Whether the pod's request may take it.
+    pub(super) open: bool,
+}
+
+pub(super) type Slots = SmallVec<[Slot; 8]>;
+
+impl Pool {
+    /// CPU that is left.
+    #[inline]
+    pub(super) fn cpu_free(&self, node: NodeView<'_>) -> i64 {
+        self.cpu.map_or(0, |cpu| node.free(cpu))
+    }
+
+    /// The pool's devices on a node, by index.
+    #[inline]
+    pub(super) fn slots(&self, node: NodeView<'_>) -> Slots {
+        node.device_room().map_or_else(Slots::new, |devices| self.slots_of(devices))
+    }
+
+    #[inline]
+    pub(super) fn slots_of(&self, devices: NodeDevices<'_>) -> Slots {
+        let mut slots = Slots::new();
+        let Some(unit) = self.unit.and_then(|unit| devices.unit(unit)) else { return slots };
+        for device in 0..devices.len() {
+            if Some(devices.kind(device)) == self.kind {
+                slots.push(Slot {
+                    index: device as u32,
+                    model: devices.model(device).0,
+                    capacity: devices.capacity(device, unit),
+                    free: devices.free(device, unit),
+                    idle: devices.is_idle(device),
+                    open: self.need.as_ref().is_some_and(|need| devices.admits(need, device)),
+                });
+            }
+        }
+        slots
+    }
+
+    /// The kind of the pool's devices.
+    pub(super) fn kind(&self) -> Option<DeviceTerm> {
+        self.kind
+    }
+
+    /// What a need takes of each device in the pool's unit; `None` for whole devices.
+    pub(super) fn share_of(&self, need: &DeviceNeed) -> Option<i64> {
+        if need.is_whole() {
+            return None;
+        }
+        let ours = need.each().iter().find(|(unit, _)| unit.is_some() && *unit == self.unit);
+        Some(ours.map_or(0, |(_, amount)| *amount))
+    }
+
+    /// How many devices the pod needs.
+    pub(super) fn count(&self) -> usize {
+        self.need.as_ref().map_or(0, DeviceNeed::count)
+    }
+
+    /// What the pod takes of the pool on a node whose devices are these: for whole devices the
+    /// capacity of the first one open to it.
+    pub(super) fn taken(&self, slots: &[Slot]) -> i64 {
+        if self.need.is_none() {
+            return 0;
+        }
+        let open = slots.iter().find(|slot| slot.open);
+        let each = self.share.unwrap_or_else(|| open.map_or(0, |slot| slot.capacity));
+        each.saturating_mul(self.count() as i64)
+    }
+
+    /// The devices open to the pod, the fullest first, as many as it needs.
+    pub(super) fn tightest(&self, slots: &[Slot]) -> SmallVec<[usize; 8]> {
+        let mut open: SmallVec<[usize; 8]> =
+            (0..slots.len()).filter(|&at| slots[at].open).collect();
+        open.sort_by_key(|&at| (slots[at].free, at));
+        open.truncate(self.count());
+        open
+    }
+}
+
+/// All that is left of the devices.
+pub(super) fn left(slots: &[Slot]) -> i64 {
+    slots.iter().map(|slot| slot.free).fold(0, i64::saturating_add)
+}
