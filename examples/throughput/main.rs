@@ -45,8 +45,19 @@ Usage: throughput --nodes N --pods P [options]
   --output O        text, json
 ",
     options: &[
-        "--nodes", "--pods", "--gang", "--shapes", "--racks", "--node-shapes", "--fill",
-        "--constraint", "--profile", "--mode", "--threads", "--churn", "--output",
+        "--nodes",
+        "--pods",
+        "--gang",
+        "--shapes",
+        "--racks",
+        "--node-shapes",
+        "--fill",
+        "--constraint",
+        "--profile",
+        "--mode",
+        "--threads",
+        "--churn",
+        "--output",
     ],
     flags: &["--mixed", "--topology", "--unpruned"],
 };
@@ -118,7 +129,8 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
         }
         let start = Instant::now();
         // The groups of a scene are sound.
-        let Ok(gang) = Gang::new(&group) else { continue };
+        let members = group.pods.len();
+        let Ok(gang) = Gang::new(group) else { continue };
         interning += start.elapsed();
         let counted = allocation_count();
         let start = Instant::now();
@@ -135,13 +147,13 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
                 deciding += spent;
                 placed_times.push(spent);
                 report.placed += plan.len();
-                report.refused += group.pods.len() - plan.len();
+                report.refused += members - plan.len();
                 nodes.push(plan.assignments().map(|a| a.node().to_string()).collect());
             }
             None => {
                 deciding += decided;
                 refused_times.push(decided);
-                report.refused += group.pods.len();
+                report.refused += members;
                 nodes.push(Vec::new());
             }
         }
@@ -166,7 +178,7 @@ fn decide(
     planner: &mut Planner,
     cluster: &Cluster,
     framework: &Framework,
-    gang: &Gang<'_>,
+    gang: &Gang,
 ) -> Option<Outcome> {
     let request = Request::from(gang).strategy(phalanx::Strategy::Kubernetes);
     match way {

@@ -1,10 +1,8 @@
 //! The cluster and the pending gangs of a measurement.
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
-use phalanx::model::{
-    LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint,
-};
+use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint};
 use phalanx::{Cluster, Framework, Planner};
 
 use crate::common::cli::{Arguments, Mistake};
@@ -38,7 +36,7 @@ pub(crate) struct Scene {
     pub(crate) constraint: Constraint,
     pub(crate) binpack: bool,
     pub(crate) churn: Option<usize>,
-    templates: OnceCell<Vec<Pod>>,
+    templates: OnceLock<Vec<Pod>>,
 }
 
 /// A small generator of numbers; the same on every machine.
@@ -67,9 +65,11 @@ impl Scene {
         }
         let fill: f64 = match arguments.value("--fill") {
             None => 0.0,
-            Some(text) => text.parse().ok().filter(|fill| (0.0..=1.0).contains(fill)).ok_or_else(
-                || Mistake::Usage(format!("--fill {text:?} is not a number from 0 to 1")),
-            )?,
+            Some(text) => {
+                text.parse().ok().filter(|fill| (0.0..=1.0).contains(fill)).ok_or_else(|| {
+                    Mistake::Usage(format!("--fill {text:?} is not a number from 0 to 1"))
+                })?
+            }
         };
         let constraints =
             ["none", "zone-spread", "zone-affinity", "rack-affinity", "hostname-anti"];
@@ -97,7 +97,7 @@ impl Scene {
                 None => None,
                 Some(_) => Some(number("--churn", 0, 0)?),
             },
-            templates: OnceCell::new(),
+            templates: OnceLock::new(),
         })
     }
 
@@ -162,7 +162,8 @@ impl Scene {
         if self.topology {
             group = group.require(RACK);
         }
-        let templates = self.templates.get_or_init(|| (0..self.shapes).map(|k| self.pod(k)).collect());
+        let templates =
+            self.templates.get_or_init(|| (0..self.shapes).map(|k| self.pod(k)).collect());
         if self.mixed {
             for member in 0..members {
                 let shape = (number * self.gang + member) % self.shapes;
@@ -200,7 +201,13 @@ impl Scene {
 
     /// What changes between gangs.
     pub(crate) fn churn(&self) -> Churn {
-        Churn { dice: Dice(2), nodes: self.nodes, changes: self.churn.unwrap_or(0), bound: Vec::new(), next: 0 }
+        Churn {
+            dice: Dice(2),
+            nodes: self.nodes,
+            changes: self.churn.unwrap_or(0),
+            bound: Vec::new(),
+            next: 0,
+        }
     }
 }
 

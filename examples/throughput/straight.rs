@@ -26,7 +26,9 @@ pub(crate) fn pass_us(scene: &Scene) -> f64 {
     scene.fill(&mut cluster);
     let mut columns = Columns::default();
     let id = |name: &str| cluster.resource(name);
-    let (Some(cpu), Some(memory), Some(gpu)) = (id("cpu"), id("memory"), id(GPU)) else { return 0.0 };
+    let (Some(cpu), Some(memory), Some(gpu)) = (id("cpu"), id("memory"), id(GPU)) else {
+        return 0.0;
+    };
     for node in cluster.nodes() {
         columns.cpu.push(node.allocatable(cpu) as f64);
         columns.memory.push(node.allocatable(memory) as f64);

@@ -2,12 +2,12 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Reach, Rejection};
 use crate::state::DeviceNeed;
+use crate::state::bind::Binder;
 use crate::state::journal::{Change, Moment};
 use crate::state::{Assignment, Cluster, Plan, Row, StateError};
 
@@ -73,28 +73,23 @@ impl Cluster {
     /// # Errors
     /// The plan no longer holds; the cluster is unchanged.
     pub fn commit(&mut self, framework: &Framework, plan: &Plan) -> Result<(), CommitError> {
-        let moved = Moved::since(self, plan.basis.0);
+        let moved = Moved::since(self, plan.basis);
         if moved != Moved::Nothing {
             self.recheck(framework, plan, &moved)?;
         }
-        let mut slots = Vec::with_capacity(plan.len());
+        let mut binder = Binder::default();
         for assignment in plan.assignments() {
             let pod = assignment.pod();
-            let result = if self.slot_of(pod.namespace(), &pod.name).is_some() {
-                Err(CommitError::State(StateError::PodExists(full_name(assignment))))
-            } else if self.row_of(assignment.node()).is_none() {
-                Err(gone(assignment))
-            } else {
-                self.put_pod(pod, assignment.node(), 0, None).map_err(CommitError::State)
-            };
-            match result {
-                Ok(slot) => slots.push(slot),
-                Err(error) => {
-                    for slot in slots {
-                        self.drop_pod(slot);
-                    }
-                    return Err(error);
+            let result = match self.row_of(assignment.node()) {
+                None => Err(gone(assignment)),
+                Some(row) => {
+                    let devices = assignment.member().devices.clone();
+                    self.bind(&mut binder, pod, row, devices).map_err(CommitError::State)
                 }
+            };
+            if let Err(error) = result {
+                self.unbind(binder);
+                return Err(error);
             }
         }
         Ok(())
@@ -127,7 +122,7 @@ impl Cluster {
                     let node = assignment.node().to_string();
                     return Err(CommitError::Conflict { pod: full_name(assignment), node, filter });
                 }
-                let held = &assignment.pod().device_indexes;
+                let held = assignment.devices();
                 if !held.is_empty() {
                     let needs = DeviceNeed::of(&txn, shape);
                     if !txn.view(row).is_some_and(|node| still_fit(node, &needs, held)) {
@@ -136,7 +131,7 @@ impl Cluster {
                     }
                 }
             }
-            txn.place_on(assignment.pod(), row)?;
+            txn.place_with(assignment.pod(), row, assignment.member().devices.clone())?;
         }
         for domain in &plan.domains {
             for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {

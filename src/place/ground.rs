@@ -19,7 +19,7 @@ pub(crate) struct FastGround<'a> {
     memory: &'a mut Memory,
     cluster: &'a Cluster,
     framework: &'a Framework,
-    gang: &'a Gang<'a>,
+    gang: &'a Gang,
     now: Time,
     /// The table of each shape.
     tables: Vec<usize>,
@@ -40,7 +40,7 @@ impl<'a> FastGround<'a> {
         memory: &'a mut Memory,
         cluster: &'a Cluster,
         framework: &'a Framework,
-        gang: &'a Gang<'a>,
+        gang: &'a Gang,
         request: &Request<'_>,
     ) -> Opened<'a> {
         if request.salt != 0 {

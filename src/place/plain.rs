@@ -25,7 +25,7 @@ impl<'a> Plain<'a> {
     pub(crate) fn new(
         cluster: &Cluster,
         framework: &'a Framework,
-        gang: &'a Gang<'_>,
+        gang: &'a Gang,
         request: &'a Request<'a>,
     ) -> Plain<'a> {
         Plain { txn: cluster.txn(), framework, request, pods: gang.group().all_pods() }

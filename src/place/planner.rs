@@ -12,7 +12,7 @@ use super::plain::Plain;
 use super::request::Request;
 use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
-use crate::state::plan::{Basis, PlanMember};
+use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
 
 /// Places a group whole, or not at all.
@@ -156,32 +156,17 @@ impl Planner {
     }
 }
 
-fn to_plan(cluster: &Cluster, gang: &Gang<'_>, layout: Layout) -> Plan {
-    let pods = gang.group().all_leaves();
-    let mut leaf = 0;
-    let members = layout.members.iter().map(|member| {
-        let index = member.member as usize;
-        // Members come leaf by leaf, so the leaf is mostly the one before.
-        while index < pods[leaf].0 {
-            leaf -= 1;
-        }
-        while index >= pods[leaf].0 + pods[leaf].1.pods.len() {
-            leaf += 1;
-        }
-        let (first, group) = pods[leaf];
-        let mut pod = group.pods[index - first].clone();
-        if pod.group.is_none() {
-            pod.group = Some(group.name.clone());
-        }
-        pod.device_indexes = member.devices.as_deref().unwrap_or(&[]).to_vec();
+fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {
+    let members = layout.members.into_iter().map(|member| {
         let node = cluster.columns.spec[member.row].as_ref().map(|spec| Arc::clone(&spec.name));
-        PlanMember { pod, node: node.unwrap_or_default() }
+        let (node, devices) = (node.unwrap_or_default(), member.devices);
+        PlanMember { node, devices, member: member.member }
     });
     Plan {
-        group: gang.group().full_name(),
+        roster: Arc::clone(gang.roster()),
         members: members.collect(),
         domains: layout.domains,
-        basis: Basis(cluster.moment()),
+        basis: cluster.moment(),
     }
 }
 

@@ -101,10 +101,10 @@ impl<'a> Request<'a> {
     }
 
     /// The group made ready.
-    pub(crate) fn gang(&self) -> Result<Cow<'_, Gang<'_>>, ModelError> {
+    pub(crate) fn gang(&self) -> Result<Gang, ModelError> {
         match &self.subject {
-            Subject::Group(group) => Gang::new(group).map(Cow::Owned),
-            Subject::Gang(gang) => Ok(Cow::Borrowed(*gang)),
+            Subject::Group(group) => Gang::new(PodGroup::clone(group)),
+            Subject::Gang(gang) => Ok(Gang::clone(gang)),
         }
     }
 
@@ -128,11 +128,11 @@ pub(crate) fn tie(cluster: &Cluster, row: Row, salt: u64) -> u64 {
 #[derive(Debug, Clone)]
 enum Subject<'a> {
     Group(Cow<'a, PodGroup>),
-    Gang(&'a Gang<'a>),
+    Gang(&'a Gang),
 }
 
-impl<'a> From<&'a Gang<'a>> for Request<'a> {
-    fn from(gang: &'a Gang<'a>) -> Request<'a> {
+impl<'a> From<&'a Gang> for Request<'a> {
+    fn from(gang: &'a Gang) -> Request<'a> {
         Request { subject: Subject::Gang(gang), ..Request::new(gang.group()) }
     }
 }

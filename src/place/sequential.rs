@@ -125,7 +125,8 @@ pub fn trials<'a>(
     let mut feasible = Vec::new();
     for candidate in candidates.iter() {
         let mut layout = Layout::default();
-        let fits = strategy.fill(group, 0, candidate.rows(rows.as_deref()), &mut layout)?;
+        let within = candidate.rows(rows.as_deref());
+        let fits = strategy.fill_group(&gang, group, 0, within, &mut layout)?;
         strategy.ground.rollback(0)?;
         let name_of = |row| cluster.view(row).map_or("", |node| node.name()).to_string();
         trials.push(DomainTrial {
@@ -155,7 +156,7 @@ impl<G: Ground> Sequential<'_, G> {
     /// Returns whether the group counts. `first` is the place of its first member.
     pub(crate) fn place(
         &mut self,
-        gang: &Gang<'_>,
+        gang: &Gang,
         group: &PodGroup,
         first: usize,
         rows: Option<&[Row]>,
@@ -259,7 +260,7 @@ impl<G: Ground> Sequential<'_, G> {
     /// whether the group counts.
     fn fill_group(
         &mut self,
-        gang: &Gang<'_>,
+        gang: &Gang,
         group: &PodGroup,
         first: usize,
         rows: Option<&[Row]>,
@@ -287,17 +288,6 @@ impl<G: Ground> Sequential<'_, G> {
         Ok(count >= minimum)
     }
 
-    fn fill(
-        &mut self,
-        group: &PodGroup,
-        first: usize,
-        rows: Option<&[Row]>,
-        layout: &mut Layout,
-    ) -> Result<bool, PlaceError> {
-        let gang = Gang::new(group)?;
-        self.fill_group(&gang, group, first, rows, layout)
-    }
-
     fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
         if !group.groups.is_empty() {
             return false;
@@ -310,7 +300,7 @@ impl<G: Ground> Sequential<'_, G> {
     /// Normalised, weighted scores of domains: one list a domain, one score a plugin.
     fn domain_scores(
         &self,
-        gang: &Gang<'_>,
+        gang: &Gang,
         group: &PodGroup,
         domains: &[(&[Row], &Layout)],
     ) -> Vec<Vec<i64>> {

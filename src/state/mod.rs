@@ -1,5 +1,6 @@
 //! What is: the cluster, transactions over it, and plans to change it.
 
+pub(crate) mod bind;
 pub mod cluster;
 mod columns;
 pub mod devices;
@@ -12,6 +13,7 @@ mod order;
 pub(crate) mod overlay;
 pub mod plan;
 mod pods;
+pub(crate) mod roster;
 mod shapes;
 #[cfg(feature = "serde")]
 mod snapshot;
@@ -24,6 +26,6 @@ pub use error::StateError;
 pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
-pub use plan::{Assignment, Plan, PlanMember};
+pub use plan::{Assignment, Plan};
 pub use txn::{Checkpoint, Txn};
 pub use view::{NodeView, PodView};

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::journal::Moment;
+use super::roster::Roster;
 use crate::model::Pod;
 
 /// Where the members of a group go, and what the decision rested on.
@@ -12,23 +13,25 @@ use crate::model::Pod;
 /// A plan is plain data: it names pods and nodes, compares, and serialises. It stays what it is
 /// while the cluster moves on; [`Cluster::commit`](crate::Cluster::commit) finds out whether it
 /// still holds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+///
+/// Two plans are equal if they place the same pods on the same nodes and devices, in the same
+/// order, within the same domains.
+#[derive(Debug, Clone, Default)]
 pub struct Plan {
-    pub(crate) group: String,
+    pub(crate) roster: Arc<Roster>,
     pub(crate) members: Vec<PlanMember>,
     pub(crate) domains: Vec<PlanDomain>,
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) basis: Basis,
+    /// When the plan was made.
+    pub(crate) basis: Moment,
 }
 
-/// One pod of a plan and its node.
+/// A member of the roster and where it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct PlanMember {
-    pub(crate) pod: Pod,
+pub(crate) struct PlanMember {
     pub(crate) node: Arc<str>,
+    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
+    /// Its place in the roster.
+    pub(crate) member: u32,
 }
 
 /// A group of the tree and the domain it was confined to.
@@ -46,43 +49,43 @@ pub(crate) struct PlanDomain {
     pub(crate) end: usize,
 }
 
-/// When a plan was made. It is no part of what a plan says, so all are equal.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Basis(pub(crate) Moment);
-
-impl PartialEq for Basis {
-    fn eq(&self, _: &Basis) -> bool {
-        true
-    }
-}
-
-impl Eq for Basis {}
-
 /// One pod of a [`Plan`] and where it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assignment<'a>(&'a PlanMember);
+#[derive(Debug, Clone, Copy)]
+pub struct Assignment<'a> {
+    plan: &'a Plan,
+    member: &'a PlanMember,
+}
 
 impl<'a> Assignment<'a> {
     /// The pod.
     pub fn pod(self) -> &'a Pod {
-        &self.0.pod
+        self.plan.roster.pod(self.member.member)
     }
 
     /// The name of its node.
     pub fn node(self) -> &'a str {
-        &self.0.node
+        &self.member.node
+    }
+
+    /// The devices chosen for it, one list a device request: indexes of the node's devices.
+    pub fn devices(self) -> &'a [Vec<u32>] {
+        self.member.devices.as_deref().unwrap_or(&[])
+    }
+
+    pub(crate) fn member(self) -> &'a PlanMember {
+        self.member
     }
 }
 
 impl Plan {
     /// The full name of the group, `namespace/name`.
-    pub fn group(&self) -> &str {
-        &self.group
+    pub fn group(&self) -> String {
+        self.roster.group().full_name()
     }
 
     /// The pods and their nodes, in the order in which they were placed.
     pub fn assignments(&self) -> impl ExactSizeIterator<Item = Assignment<'_>> {
-        self.members.iter().map(Assignment)
+        self.members.iter().map(|member| Assignment { plan: self, member })
     }
 
     /// The domains that groups of the tree were confined to: full name of the group, node label
@@ -108,5 +111,88 @@ impl Plan {
             *counts.entry(assignment.node()).or_default() += 1;
         }
         counts.into_iter().collect()
+    }
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Plan) -> bool {
+        self.len() == other.len()
+            && self.domains == other.domains
+            && self.group() == other.group()
+            && self.assignments().zip(other.assignments()).all(|(own, other)| {
+                own.node() == other.node()
+                    && own.devices() == other.devices()
+                    && own.pod() == other.pod()
+            })
+    }
+}
+
+impl Eq for Plan {}
+
+#[cfg(feature = "serde")]
+mod codec {
+    use super::{Plan, PlanDomain, PlanMember};
+    use crate::model::{Pod, PodGroup};
+    use crate::state::roster::Roster;
+    use alloc::string::String;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data {
+        namespace: String,
+        name: String,
+        assignments: Vec<Line>,
+        domains: Vec<PlanDomain>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Line {
+        pod: Pod,
+        node: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<Vec<u32>>,
+    }
+
+    impl Serialize for Plan {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let lines = self.assignments().map(|assignment| Line {
+                pod: assignment.pod().clone(),
+                node: assignment.node().into(),
+                devices: assignment.devices().to_vec(),
+            });
+            let group = self.roster.group();
+            Data {
+                namespace: group.namespace.clone(),
+                name: group.name.clone(),
+                assignments: lines.collect(),
+                domains: self.domains.clone(),
+            }
+            .serialize(serializer)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Plan {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Plan, D::Error> {
+            let data = Data::deserialize(deserializer)?;
+            let mut group = PodGroup::basic(data.name).in_namespace(data.namespace);
+            let mut members = Vec::with_capacity(data.assignments.len());
+            for (member, line) in data.assignments.into_iter().enumerate() {
+                group.pods.push(line.pod);
+                members.push(PlanMember {
+                    node: Arc::from(line.node),
+                    devices: (!line.devices.is_empty()).then(|| line.devices.into()),
+                    member: member as u32,
+                });
+            }
+            Ok(Plan {
+                roster: Arc::new(Roster::new(group)),
+                members,
+                domains: data.domains,
+                basis: Default::default(),
+            })
+        }
     }
 }

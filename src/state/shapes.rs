@@ -98,6 +98,11 @@ impl Shapes {
         ShapeId(id)
     }
 
+    /// Counts one more use of a shape that is in use.
+    pub(crate) fn retain(&mut self, id: ShapeId) {
+        *self.uses.get_mut(id.index()) += 1;
+    }
+
     /// Counts one use less, and forgets a shape nobody uses.
     pub(crate) fn release(&mut self, id: ShapeId) {
         let uses = self.uses.get_mut(id.index());

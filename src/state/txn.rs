@@ -217,7 +217,10 @@ impl Txn {
         let before = self.checkpoint();
         for assignment in plan.assignments() {
             let placed = match self.cluster.row_of(assignment.node()) {
-                Some(row) => self.place_on(assignment.pod(), row).map(|_| ()),
+                Some(row) => {
+                    let devices = assignment.member().devices.clone();
+                    self.place_with(assignment.pod(), row, devices).map(|_| ())
+                }
                 None => Err(StateError::UnknownNode(assignment.node().into())),
             };
             if let Err(error) = placed {
