@@ -85,6 +85,10 @@ impl Ground for FastGround<'_> {
         self.cluster
     }
 
+    fn state(&self) -> &Cluster {
+        self.cluster
+    }
+
     fn overlay(&self) -> Option<&Overlay> {
         Some(&self.memory.overlay)
     }

@@ -15,6 +15,7 @@ use crate::model::{Pod, PodGroup};
 use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
 
 pub(crate) struct Plain<'a> {
+    cluster: &'a Cluster,
     txn: Txn,
     framework: &'a Framework,
     request: &'a Request<'a>,
@@ -23,12 +24,12 @@ pub(crate) struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     pub(crate) fn new(
-        cluster: &Cluster,
+        cluster: &'a Cluster,
         framework: &'a Framework,
         gang: &'a Gang,
         request: &'a Request<'a>,
     ) -> Plain<'a> {
-        Plain { txn: cluster.txn(), framework, request, pods: gang.group().all_pods() }
+        Plain { cluster, txn: cluster.txn(), framework, request, pods: gang.group().all_pods() }
     }
 
     /// The best of the feasible rows for a pod.
@@ -52,6 +53,10 @@ impl<'a> Plain<'a> {
 
 impl Ground for Plain<'_> {
     fn cluster(&self) -> &Cluster {
+        self.cluster
+    }
+
+    fn state(&self) -> &Cluster {
         &self.txn
     }
 

@@ -42,10 +42,13 @@ pub(crate) struct Member {
 
 /// Where members are placed and taken back.
 pub(crate) trait Ground {
-    /// The cluster, for what does not change while members are placed.
+    /// The cluster as it was when the request came.
     fn cluster(&self) -> &Cluster;
 
-    /// What was placed, where the cluster does not have it.
+    /// The cluster with what was placed, or as it was beside an overlay.
+    fn state(&self) -> &Cluster;
+
+    /// What was placed, where the state does not have it.
     fn overlay(&self) -> Option<&Overlay>;
 
     /// This point, to go back to.
@@ -304,9 +307,9 @@ impl<G: Ground> Sequential<'_, G> {
         group: &PodGroup,
         domains: &[(&[Row], &Layout)],
     ) -> Vec<Vec<i64>> {
-        let cluster = self.ground.cluster();
+        let cluster = self.ground.state();
         let overlay = self.ground.overlay();
-        let running = running(cluster, group);
+        let running = running(self.ground.cluster(), group);
         let mut all: Vec<Vec<i64>> = vec![Vec::new(); domains.len()];
         if self.framework.domain_scores().is_empty() {
             return all;
