@@ -141,7 +141,12 @@ impl FrameworkBuilder {
         )?;
         let domain = parts.domain_scores.iter().map(|(weight, plugin)| (*weight, plugin.name()));
         check_weights("domain score", domain)?;
-        Ok(Framework { parts: Arc::new(self.parts) })
+        Ok(self.build_sound())
+    }
+
+    /// Makes a framework of plugins that are known to go together.
+    pub(crate) fn build_sound(self) -> Framework {
+        Framework { parts: Arc::new(self.parts) }
     }
 }
 

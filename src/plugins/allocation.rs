@@ -3,24 +3,45 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use super::utilization::Utilization;
+use crate::base::chunks::CHUNK;
+use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
-use crate::model::resources::{CPU, MEMORY};
-use crate::state::{NodeView, ResourceId};
+use crate::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use crate::state::{Cluster, NodeView, ResourceId};
 
-/// Resources with weights, and whether a full or an empty node is liked.
+/// Resources with weights, and whether full or empty nodes are liked, or what else.
 ///
 /// For each resource, of a node with allocatable amount `A` whose pods would take `q` with the new
-/// one: `(A−q)·100 ÷ A` if empty nodes are liked (0 beyond `A`), `min(q, A)·100 ÷ A` if full ones
-/// are. The score is the weighted mean, truncated. A resource the node lacks, or one other than
-/// CPU and memory that the pod does not request, is left out.
+/// one:
 ///
-/// Source: kube-scheduler, `noderesources/least_allocated.go`, `most_allocated.go`.
+/// | made by | score of the resource | together |
+/// |---|---|---|
+/// | [`LeastAllocated::of`] | `(A − q)·100 ÷ A`, 0 beyond `A` | `Σ w·x ÷ Σ w` |
+/// | [`MostAllocated::of`] | `min(q, A)·100 ÷ A` | `Σ w·x ÷ Σ w` |
+/// | [`RequestedToCapacityRatio::of`] | the curve at `q·100 ÷ A`, at 100 beyond `A` | the same, rounded, over resources with a score above 0 |
+///
+/// Divisions are of integers and truncate. CPU and memory are counted with Kubernetes' defaults
+/// for containers that ask for none. A resource that the node lacks is left out, and so is one
+/// that the pod does not request, unless it is CPU, memory or ephemeral storage. With nothing left
+/// the score is 0.
+///
+/// O(resources) a node.
+///
+/// Source: kube-scheduler, `noderesources/{resource_allocation,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 #[derive(Debug, Clone)]
 pub struct Allocation {
     name: &'static str,
-    likes_full: bool,
+    liking: Liking,
     resources: Vec<(String, i64)>,
+}
+
+/// What is liked.
+#[derive(Debug, Clone)]
+enum Liking {
+    Empty,
+    Full,
+    Curve(Utilization),
 }
 
 /// A score that likes full nodes, so that others stay free.
@@ -31,84 +52,276 @@ pub struct MostAllocated;
 #[derive(Debug)]
 pub struct LeastAllocated;
 
+/// A score that likes nodes by a curve of how full they would be.
+#[derive(Debug)]
+pub struct RequestedToCapacityRatio;
+
 impl MostAllocated {
     /// Over these resources, with these weights.
     pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> Allocation {
-        Allocation::new("MostAllocated", true, resources)
+        Allocation::new("MostAllocated", Liking::Full, resources)
     }
 }
 
 impl LeastAllocated {
     /// Over these resources, with these weights.
     pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> Allocation {
-        Allocation::new("LeastAllocated", false, resources)
+        Allocation::new("LeastAllocated", Liking::Empty, resources)
+    }
+}
+
+impl RequestedToCapacityRatio {
+    /// Over these resources, with these weights, by this curve.
+    pub fn of<S: Into<String>>(
+        curve: Utilization,
+        resources: impl IntoIterator<Item = (S, u32)>,
+    ) -> Allocation {
+        Allocation::new("RequestedToCapacityRatio", Liking::Curve(curve), resources)
     }
 }
 
 impl Allocation {
     fn new<S: Into<String>>(
         name: &'static str,
-        likes_full: bool,
+        liking: Liking,
         resources: impl IntoIterator<Item = (S, u32)>,
     ) -> Allocation {
         let resources =
             resources.into_iter().map(|(name, weight)| (name.into(), i64::from(weight))).collect();
-        Allocation { name, likes_full, resources }
+        Allocation { name, liking, resources }
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(mut self, name: &'static str) -> Allocation {
+        self.name = name;
+        self
+    }
+
+    /// The resources and their weights.
+    pub(super) fn resources(&self) -> &[(String, i64)] {
+        &self.resources
+    }
+
+    /// The score of one resource. `taken` may be beyond `allocatable`, which is above 0.
+    #[inline]
+    fn part(&self, taken: i64, allocatable: i64) -> i64 {
+        match &self.liking {
+            Liking::Empty if taken > allocatable => 0,
+            Liking::Empty => percent(allocatable - taken, allocatable),
+            Liking::Full => percent(taken.min(allocatable), allocatable),
+            Liking::Curve(curve) if taken > allocatable => curve.at(MAX_SCORE),
+            Liking::Curve(curve) => curve.at(percent(taken, allocatable)),
+        }
+    }
+
+    /// Adds the score of one resource to the sums of scores and of weights.
+    #[inline]
+    fn add(&self, weight: i64, score: i64, sums: &mut i64, weights: &mut i64) {
+        if score > 0 || !matches!(self.liking, Liking::Curve(_)) {
+            *sums += weight * score;
+            *weights += weight;
+        }
+    }
+
+    #[inline]
+    fn combine(&self, sum: i64, weights: i64) -> i64 {
+        match &self.liking {
+            _ if weights == 0 => 0,
+            // Halves round up; all is positive.
+            Liking::Curve(_) => (2 * sum + weights) / (2 * weights),
+            _ => sum / weights,
+        }
     }
 }
 
 /// A resource to look at.
-struct Part {
-    resource: ResourceId,
-    weight: i64,
-    request: i64,
-    /// CPU and memory are counted with defaults.
-    scored: Option<usize>,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) resource: ResourceId,
+    pub(super) weight: i64,
+    pub(super) request: i64,
+    /// CPU (0) and memory (1) are counted with defaults.
+    pub(super) scored: Option<usize>,
+}
+
+/// The resources to look at for pods that request `request(name)` of each.
+pub(super) fn parts<'a>(
+    cluster: &Cluster,
+    resources: impl IntoIterator<Item = (&'a str, i64)>,
+    request: impl Fn(&str) -> i64,
+) -> Vec<Part> {
+    let part = |(name, weight): (&str, i64)| {
+        let request = request(name);
+        let scored = [CPU, MEMORY].iter().position(|native| *native == name);
+        let counts = request > 0 || scored.is_some() || name == EPHEMERAL_STORAGE;
+        let resource = cluster.resource(name)?;
+        counts.then_some(Part { resource, weight, request, scored })
+    };
+    resources.into_iter().filter_map(part).collect()
+}
+
+/// `part·100 ÷ whole`, exactly.
+#[inline]
+pub(super) fn percent(part: i64, whole: i64) -> i64 {
+    const SMALL: i64 = i64::MAX / MAX_SCORE;
+    if part.unsigned_abs() <= SMALL as u64 {
+        part * MAX_SCORE / whole
+    } else {
+        (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64
+    }
 }
 
 impl Score for Allocation {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         self.name
     }
 
     fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        let parts: Vec<Part> = self
-            .resources
-            .iter()
-            .filter_map(|(name, weight)| {
-                let request = cx.pod().incoming_requests.of(name);
-                let scored = [CPU, MEMORY].iter().position(|native| native == name);
-                let resource = cx.cluster().resource(name)?;
-                (request > 0 || scored.is_some()).then_some(Part {
-                    resource,
-                    weight: *weight,
-                    request,
-                    scored,
-                })
-            })
-            .collect();
-        Preparation::with(parts)
+        let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
+        let parts = parts(cx.cluster(), resources, |name| cx.pod().incoming_requests.of(name));
+        if parts.is_empty() { Preparation::Constant(0) } else { Preparation::with(parts) }
     }
 
     fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
         let Some(parts) = cx.prepared::<Vec<Part>>() else { return 0 };
-        let (mut sum, mut weights) = (0_i128, 0_i128);
+        let (mut sum, mut weights) = (0, 0);
         for part in parts {
-            let allocatable = i128::from(node.allocatable(part.resource));
+            let allocatable = node.allocatable(part.resource);
             if allocatable <= 0 {
                 continue;
             }
             let used =
                 part.scored.map_or_else(|| node.used(part.resource), |at| node.scored_used()[at]);
-            let taken = (i128::from(used) + i128::from(part.request)).min(allocatable);
-            let liked = if self.likes_full { taken } else { allocatable - taken };
-            sum += i128::from(part.weight) * (liked * i128::from(MAX_SCORE) / allocatable);
-            weights += i128::from(part.weight);
+            let score = self.part(used.saturating_add(part.request), allocatable);
+            self.add(part.weight, score, &mut sum, &mut weights);
         }
-        if weights == 0 { 0 } else { (sum / weights) as i64 }
+        self.combine(sum, weights)
+    }
+
+    fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
+        let Some(parts) = cx.prepared::<Vec<Part>>() else { return out.fill(0) };
+        let mut weights = [0; CHUNK];
+        out.fill(0);
+        for part in parts {
+            let used = match part.scored {
+                Some(0) => block.scored_cpu(),
+                Some(_) => block.scored_memory(),
+                None => block.used(part.resource),
+            };
+            let columns = block.allocatable(part.resource).iter().zip(used);
+            for ((sum, weights), (&allocatable, used)) in
+                out.iter_mut().zip(&mut weights).zip(columns)
+            {
+                if allocatable > 0 {
+                    let score = self.part(used.saturating_add(part.request), allocatable);
+                    self.add(part.weight, score, sum, weights);
+                }
+            }
+        }
+        for (out, weights) in out.iter_mut().zip(weights) {
+            *out = self.combine(*out, weights);
+        }
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, scores};
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    const GPU: &str = "nvidia.com/gpu";
+
+    #[test]
+    fn empty_and_full_are_opposites() {
+        let mut cluster = cluster([
+            Node::new("a").capacity("cpu", 10).capacity("memory", 1000),
+            Node::new("b").capacity("cpu", 4).capacity("memory", 1000),
+            Node::new("c").capacity("cpu", 4),
+            Node::new("d"),
+        ]);
+        let bound = Pod::new().name("p").request("cpu", 3).request("memory", 100).on("b");
+        cluster.add_pod(bound).unwrap();
+        let pod = Pod::new().request("cpu", 2).request("memory", 500);
+        let weights = [("cpu", 3), ("memory", 1)];
+        // a: cpu 80, memory 50; b: cpu 0 (over), memory 40; c: cpu 50.
+        assert_eq!(scores(LeastAllocated::of(weights), &cluster, &pod), [72, 10, 50, 0]);
+        // a: cpu 20, memory 50; b: cpu 100 (held), memory 60; c: cpu 50.
+        assert_eq!(scores(MostAllocated::of(weights), &cluster, &pod), [27, 90, 50, 0]);
+    }
+
+    #[test]
+    fn the_curve_counts_only_what_scores() {
+        let cluster = cluster([
+            Node::new("a").capacity("cpu", 10).capacity(GPU, 8),
+            Node::new("b").capacity("cpu", 1).capacity(GPU, 3),
+            Node::new("c").capacity("cpu", 10),
+        ]);
+        let curve = || Utilization::new([(0, 0), (100, 10)]).unwrap();
+        let weights = [("cpu", 1), (GPU, 2)];
+        let score = RequestedToCapacityRatio::of(curve(), weights);
+        let pod = Pod::new().request("cpu", 5).request(GPU, 1);
+        // a: (50 + 2·12) / 3 = 24.67; b: (100 + 2·33) / 3 = 55.33; c: 50.
+        assert_eq!(scores(score.clone(), &cluster, &pod), [25, 55, 50]);
+        let pod = Pod::new().request("cpu", 0).request("memory", 0).request(GPU, 1);
+        assert_eq!(scores(score, &cluster, &pod), [12, 33, 0]);
+    }
+
+    #[test]
+    fn a_device_that_is_not_requested_is_left_out_and_disk_is_not() {
+        let cluster = cluster([Node::new("a")
+            .capacity("cpu", 10)
+            .capacity(GPU, 8)
+            .capacity(EPHEMERAL_STORAGE, 100)]);
+        let pod = Pod::new().request("cpu", 5);
+        assert_eq!(scores(LeastAllocated::of([("cpu", 1), (GPU, 9)]), &cluster, &pod), [50]);
+        let with_disk = LeastAllocated::of([("cpu", 1), (EPHEMERAL_STORAGE, 1)]);
+        assert_eq!(scores(with_disk, &cluster, &pod), [75]);
+        // Defaults: 100m and 200 MiB for a container that asks for nothing.
+        assert_eq!(scores(LeastAllocated::of([("cpu", 1)]), &cluster, &Pod::new()), [99]);
+    }
+
+    #[test]
+    fn huge_amounts_are_exact() {
+        let cluster = cluster([Node::new("a").capacity("x", i64::MAX).capacity("memory", "8Ei")]);
+        let pod = Pod::new().request("x", i64::MAX / 4 * 3).request("memory", "4Ei");
+        assert_eq!(scores(MostAllocated::of([("x", 1)]), &cluster, &pod), [74]);
+        let even = LeastAllocated::of([("x", 1), ("memory", u32::MAX)]);
+        assert_eq!(scores(even, &cluster, &pod), [48]);
+    }
+
+    #[test]
+    fn blocks_are_scored_as_nodes_are() {
+        let mut cluster = Cluster::new();
+        for i in 0..300_i64 {
+            let node = Node::new(std::format!("n{i:03}")).capacity("cpu", i % 7);
+            cluster.add_node(node.capacity("memory", i * 1000).capacity(GPU, i % 3)).unwrap();
+            let bound = Pod::new().name(std::format!("p{i}")).request("cpu", i % 4);
+            cluster.add_pod(bound.request(GPU, i % 11).on(std::format!("n{i:03}"))).unwrap();
+        }
+        let pod = Pod::new().request("cpu", 1).request("memory", 50_000).request(GPU, 1);
+        let weights = [("cpu", 1), ("memory", 2), (GPU, 20)];
+        let curve = Utilization::new([(10, 10), (60, 0), (90, 7)]).unwrap();
+        for score in [
+            LeastAllocated::of(weights),
+            MostAllocated::of(weights),
+            RequestedToCapacityRatio::of(curve, weights),
+        ] {
+            let cx = Context::new(&cluster, pod.shape());
+            let Preparation::Ready(prepared) = score.prepare(&cx) else { panic!() };
+            let cx = Context { prepared: &prepared, ..cx };
+            for block in Block::all(&cluster) {
+                let mut out = alloc::vec![7; block.len()];
+                score.score_block(&cx, &block, &mut out);
+                for (at, out) in out.iter().enumerate() {
+                    assert_eq!(*out, score.score(&cx, block.node(at).unwrap()));
+                }
+            }
+        }
     }
 }

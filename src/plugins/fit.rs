@@ -1,54 +1,289 @@
 //! Whether a node has room.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::framework::{Context, Declaration, Filter, Preparation, Verdict};
+use crate::framework::{Block, Context, Declaration, Filter, Preparation, Verdict};
 use crate::model::PodShape;
 use crate::state::{NodeView, ResourceId};
 
+const NAME: &str = "NodeResourcesFit";
+
 /// Lets a pod on nodes that have room for what it requests, and for one more pod.
 ///
-/// Mirrors kube-scheduler's `NodeResourcesFit` filter (`noderesources/fit.go`): a node has room if
-/// it may have one more pod, and if of every resource requested no more is requested than is left.
-/// A node without the resource has none of it. Nothing requested always fits, even on a node that
-/// is overcommitted.
+/// A node has room if it may have one more pod, and if of every resource requested no more is
+/// requested than is left. A node without the resource has none of it. Nothing requested always
+/// fits, even on a node that is overcommitted. The rejection is
+/// [`Unresolvable`](Verdict::Unresolvable) if the node would be too small when empty.
 ///
 /// O(resources requested) a node.
+///
+/// Source: kube-scheduler, `noderesources/fit.go`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fit;
+
+/// [`Fit`], blind to some extended resources: those that others look after.
+///
+/// ```
+/// use phalanx::plugins::Fit;
+///
+/// let filter = Fit.ignoring(["example.com/licence"], ["vendor.example"]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct FitIgnoring {
+    resources: Vec<String>,
+    groups: Vec<String>,
+}
+
+impl Fit {
+    /// Ignores extended resources: those listed (`ignoredResources`), and those whose name begins
+    /// with one of the groups and a slash (`ignoredResourceGroups`). Resources that are not
+    /// extended, such as `cpu` or `hugepages-2Mi`, are judged all the same.
+    pub fn ignoring<R: Into<String>, G: Into<String>>(
+        self,
+        resources: impl IntoIterator<Item = R>,
+        groups: impl IntoIterator<Item = G>,
+    ) -> FitIgnoring {
+        FitIgnoring {
+            resources: resources.into_iter().map(Into::into).collect(),
+            groups: groups.into_iter().map(Into::into).collect(),
+        }
+    }
+}
 
 /// What the pod requests, resolved; a resource the cluster has never seen has no id.
 struct Requests(Vec<(Option<ResourceId>, i64)>);
 
+fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> Preparation {
+    let requested = cx.pod().requests.iter().filter(|(name, amount)| *amount > 0 && counts(name));
+    let resolved = requested.map(|(name, amount)| (cx.cluster().resource(name), amount));
+    Preparation::with(Requests(resolved.collect()))
+}
+
+fn judge(cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+    let Some(Requests(requests)) = cx.prepared() else { return Verdict::Unschedulable };
+    let mut lacking = node.pod_count() >= node.pod_limit();
+    for &(resource, amount) in requests {
+        let Some(resource) = resource else { return Verdict::Unresolvable };
+        if amount > node.free(resource) {
+            if amount > node.allocatable(resource) {
+                return Verdict::Unresolvable;
+            }
+            lacking = true;
+        }
+    }
+    Verdict::pass_if(!lacking)
+}
+
+/// Amounts up to this add and subtract to a block's without overflow, if those are narrow.
+const NARROW: i64 = 1 << 60;
+
+fn judge_block(cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+    let Some(Requests(requests)) = cx.prepared() else { return verdicts.fill(-1) };
+    for ((verdict, limit), count) in verdicts.iter_mut().zip(block.pod_limit()).zip(block.pod_count())
+    {
+        // Counts are never negative.
+        *verdict |= limit - count - 1;
+    }
+    for &(resource, amount) in requests {
+        let Some(resource) = resource else { return verdicts.fill(-1) };
+        let columns = block.allocatable(resource).iter().zip(block.used(resource));
+        let rows = verdicts.iter_mut().zip(columns);
+        if block.is_narrow() && amount < NARROW {
+            for (verdict, (allocatable, used)) in rows {
+                *verdict |= allocatable - used - amount;
+            }
+        } else {
+            for (verdict, (allocatable, used)) in rows {
+                *verdict |= -i64::from(amount > allocatable.saturating_sub(*used));
+            }
+        }
+    }
+}
+
+/// How many more pods of the shape a node has room for.
+fn room(cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+    let Some(Requests(requests)) = cx.prepared() else { return 0 };
+    let mut room = node.pod_limit().saturating_sub(node.pod_count());
+    for &(resource, amount) in requests {
+        room = room.min(resource.map_or(0, |resource| node.free(resource) / amount));
+    }
+    room.max(0)
+}
+
+fn room_block(cx: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+    let Some(Requests(requests)) = cx.prepared() else { return room.fill(0) };
+    for ((room, limit), count) in room.iter_mut().zip(block.pod_limit()).zip(block.pod_count()) {
+        *room = (*room).min(limit.saturating_sub(*count)).max(0);
+    }
+    for &(resource, amount) in requests {
+        let Some(resource) = resource else { return room.fill(0) };
+        let columns = block.allocatable(resource).iter().zip(block.used(resource));
+        for (room, (allocatable, used)) in room.iter_mut().zip(columns) {
+            *room = (*room).min(allocatable.saturating_sub(*used) / amount).max(0);
+        }
+    }
+}
+
 impl Filter for Fit {
-    fn name(&self) -> &str {
-        "NodeResourcesFit"
+    fn name(&self) -> &'static str {
+        NAME
     }
 
     fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        let requested = cx.pod().requests.iter().filter(|(_, amount)| *amount > 0);
-        let resolved = requested.map(|(name, amount)| (cx.cluster().resource(name), amount));
-        Preparation::with(Requests(resolved.collect()))
+        prepare(cx, |_| true)
     }
 
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(Requests(requests)) = cx.prepared() else { return Verdict::Unschedulable };
-        let full = node.pod_count() >= node.pod_limit();
-        let mut lacking = full;
-        for &(resource, amount) in requests {
-            let (allocatable, free) =
-                resource.map_or((0, 0), |id| (node.allocatable(id), node.free(id)));
-            if amount > free {
-                if amount > allocatable {
-                    return Verdict::Unresolvable;
-                }
-                lacking = true;
-            }
-        }
-        Verdict::pass_if(!lacking)
+        judge(cx, node)
+    }
+
+    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        judge_block(cx, block, verdicts);
+    }
+
+    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        room(cx, node)
+    }
+
+    fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, counts: &mut [i64]) {
+        room_block(cx, block, counts);
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage().monotone()
+    }
+}
+
+impl FitIgnoring {
+    fn ignores(&self, resource: &str) -> bool {
+        let Some((group, _)) = resource.split_once('/') else { return false };
+        let extended = !resource.contains("kubernetes.io/") && !resource.starts_with("requests.");
+        extended
+            && (self.resources.iter().any(|name| name == resource)
+                || self.groups.iter().any(|name| name == group))
+    }
+}
+
+impl Filter for FitIgnoring {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        prepare(cx, |resource| !self.ignores(resource))
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        judge(cx, node)
+    }
+
+    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        judge_block(cx, block, verdicts);
+    }
+
+    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        room(cx, node)
+    }
+
+    fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, counts: &mut [i64]) {
+        room_block(cx, block, counts);
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage().monotone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, passing};
+    use super::*;
+    use crate::base::Time;
+    use crate::framework::{Evaluation, Framework, Rejection};
+    use crate::model::{Node, Pod};
+    use crate::state::Cluster;
+
+    const GPU: &str = "nvidia.com/gpu";
+
+    fn verdict(cluster: &Cluster, node: &str, pod: &Pod) -> Verdict {
+        let framework = Framework::builder().filter(Fit).build().unwrap();
+        let evaluation = Evaluation::new(&framework, cluster, pod.shape(), None, Time::ZERO);
+        match evaluation.filter(cluster.node(node).unwrap()) {
+            Ok(()) => Verdict::Pass,
+            Err(Rejection::Filter(_, verdict)) => verdict,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_an_empty_node_could_not_take_is_unresolvable() {
+        let mut cluster = cluster([Node::new("n").capacity("cpu", 4).capacity("pods", 2)]);
+        cluster.add_pod(Pod::new().name("a").request("cpu", 3).on("n")).unwrap();
+        let cpu = |amount: i64| Pod::new().request("cpu", amount);
+        assert_eq!(verdict(&cluster, "n", &cpu(1)), Verdict::Pass);
+        assert_eq!(verdict(&cluster, "n", &cpu(2)), Verdict::Unschedulable);
+        assert_eq!(verdict(&cluster, "n", &cpu(5)), Verdict::Unresolvable);
+        assert_eq!(verdict(&cluster, "n", &Pod::new().request(GPU, 1)), Verdict::Unresolvable);
+        assert_eq!(verdict(&cluster, "n", &Pod::new().request(GPU, 0)), Verdict::Pass);
+        cluster.add_pod(Pod::new().name("b").on("n")).unwrap();
+        assert_eq!(verdict(&cluster, "n", &Pod::new()), Verdict::Unschedulable);
+        assert_eq!(verdict(&cluster, "n", &cpu(5)), Verdict::Unresolvable);
+    }
+
+    #[test]
+    fn nothing_requested_fits_an_overcommitted_node() {
+        let mut cluster = cluster([Node::new("n").capacity("cpu", 1)]);
+        cluster.add_pod(Pod::new().name("a").request("cpu", 3).on("n")).unwrap();
+        assert_eq!(verdict(&cluster, "n", &Pod::new()), Verdict::Pass);
+        assert_eq!(verdict(&cluster, "n", &Pod::new().request("cpu", "1m")), Verdict::Unschedulable);
+    }
+
+    #[test]
+    fn only_extended_resources_can_be_ignored() {
+        let cluster = cluster([Node::new("n")]);
+        let filter = || Fit.ignoring([GPU, "cpu", "hugepages-2Mi"], ["vendor.example"]);
+        let fits = |resource| !passing(filter(), &cluster, &Pod::new().request(resource, 1)).is_empty();
+        assert!(fits(GPU) && fits("vendor.example/x"));
+        for resource in ["cpu", "hugepages-2Mi", "vendor.example.com/x", "amd.com/gpu"] {
+            assert!(!fits(resource), "{resource}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_judged_as_nodes_are() {
+        let wide = i64::MAX - 5;
+        for huge in [false, true] {
+            let mut cluster = Cluster::new();
+            for i in 0..300_i64 {
+                let mut node = Node::new(std::format!("n{i:03}")).capacity("cpu", i % 7);
+                if i % 3 > 0 {
+                    node = node.capacity(GPU, if huge { wide } else { i % 9 });
+                }
+                if i % 5 == 0 {
+                    node = node.capacity("pods", i % 2);
+                }
+                cluster.add_node(node).unwrap();
+                let bound = Pod::new().name(std::format!("p{i}")).request("cpu", i % 4);
+                cluster.add_pod(bound.request(GPU, i % 11).on(std::format!("n{i:03}"))).unwrap();
+            }
+            for (cpu, gpu) in [(0, 0), (1, 0), (2, 3), (0, wide), (3, 20)] {
+                let pod = Pod::new().request("cpu", cpu).request(GPU, gpu);
+                let cx = Context::new(&cluster, pod.shape());
+                let Preparation::Ready(prepared) = Filter::prepare(&Fit, &cx) else { panic!() };
+                let cx = Context { prepared: &prepared, ..cx };
+                for block in Block::all(&cluster) {
+                    let mut verdicts = alloc::vec![0; block.len()];
+                    Fit.filter_block(&cx, &block, &mut verdicts);
+                    let mut room = alloc::vec![9; block.len()];
+                    Fit.room_block(&cx, &block, &mut room);
+                    for (at, verdict) in verdicts.iter().enumerate() {
+                        let node = block.node(at).unwrap();
+                        assert_eq!(*verdict >= 0, Fit.filter(&cx, node).passes());
+                        assert_eq!(room[at], Fit.room(&cx, node).min(9));
+                    }
+                }
+            }
+        }
     }
 }

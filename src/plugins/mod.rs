@@ -1,14 +1,53 @@
 //! Filters, scores and permits that most schedulers want. One judgement a file, written with
 //! nothing an outsider could not use.
+//!
+//! Those that mirror a plugin of kube-scheduler say which, and answer as it does, bit for bit;
+//! [`KubernetesProfile`] puts them together. Where a plugin can tell beforehand that it has
+//! nothing to say about a pod, it skips itself, so a large profile costs little.
 
 mod allocation;
+mod balanced_allocation;
 mod devices;
+mod domain_scores;
 mod fit;
+mod fit_plus;
+mod image_locality;
+mod inter_pod_affinity;
+mod kubernetes_profile;
+mod minimum_count;
+mod node_affinity;
+mod node_name;
+mod node_ports;
+mod node_rules;
+mod node_unschedulable;
+mod pod_rules;
 mod profiles;
+mod scarce_resource;
+mod taint_toleration;
+mod tally;
+#[cfg(test)]
+mod testing;
+mod topology_spread;
+mod utilization;
 
-pub use allocation::{Allocation, LeastAllocated, MostAllocated};
+pub use allocation::{Allocation, LeastAllocated, MostAllocated, RequestedToCapacityRatio};
+pub use balanced_allocation::BalancedAllocation;
 pub use devices::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, LowestIndex,
     SpreadDevices, TypicalPod, TypicalPods,
 };
-pub use fit::Fit;
+pub use domain_scores::{DomainAllocation, PodGroupPodsCount};
+pub use fit::{Fit, FitIgnoring};
+pub use fit_plus::{NodeResourcesFitPlus, ResourceStrategy};
+pub use image_locality::ImageLocality;
+pub use inter_pod_affinity::InterPodAffinity;
+pub use kubernetes_profile::KubernetesProfile;
+pub use minimum_count::MinimumCount;
+pub use node_affinity::NodeAffinity;
+pub use node_name::NodeName;
+pub use node_ports::NodePorts;
+pub use node_unschedulable::NodeUnschedulable;
+pub use scarce_resource::ScarceResourceAvoidance;
+pub use taint_toleration::TaintToleration;
+pub use topology_spread::{PodTopologySpread, SpreadDefaults};
+pub use utilization::{Utilization, UtilizationError};

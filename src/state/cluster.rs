@@ -259,6 +259,11 @@ impl Cluster {
         self.resources.find(name).map(ResourceId)
     }
 
+    /// The resources that have been mentioned, in no particular order.
+    pub fn resources(&self) -> impl Iterator<Item = ResourceId> + use<> {
+        (0..self.columns.allocatable.len() as u32).map(ResourceId)
+    }
+
     /// The name of a resource.
     pub fn resource_name(&self, resource: ResourceId) -> &str {
         self.resources.text(resource.0)

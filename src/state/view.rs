@@ -27,6 +27,12 @@ pub(crate) struct RowUsage {
 }
 
 impl<'a> NodeView<'a> {
+    /// The cluster, or the transaction, that the node is of.
+    #[inline]
+    pub fn cluster(self) -> &'a Cluster {
+        self.cluster
+    }
+
     /// The node's place in the columns.
     #[inline]
     pub fn row(self) -> Row {

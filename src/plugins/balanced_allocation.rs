@@ -1,0 +1,135 @@
+//! Resources used up evenly.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::allocation::{Part, parts};
+use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::model::PodShape;
+use crate::model::resources::{CPU, MEMORY};
+use crate::state::NodeView;
+
+/// Prefers nodes whose resources the pod would bring closer to even use.
+///
+/// With `σ` the standard deviation of the used fractions of the resources, a state is worth
+/// `trunc((1 − σ)·100)`; the score is `50 + (50 + with − without) ÷ 2`, from 50 to 100, and 75 if
+/// the pod changes nothing. Fractions are held at 1. A resource that the node lacks is left out,
+/// and so is one other than CPU, memory and ephemeral storage that the pod does not request.
+///
+/// O(resources) a node; skipped for pods that request none of the resources.
+///
+/// Source: kube-scheduler, `noderesources/balanced_allocation.go`.
+#[derive(Debug, Clone)]
+pub struct BalancedAllocation {
+    resources: Vec<String>,
+}
+
+impl BalancedAllocation {
+    /// Over these resources, in this order.
+    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = S>) -> BalancedAllocation {
+        BalancedAllocation { resources: resources.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl Default for BalancedAllocation {
+    /// Over CPU and memory.
+    fn default() -> BalancedAllocation {
+        BalancedAllocation { resources: [CPU, MEMORY].map(|name| name.to_string()).into() }
+    }
+}
+
+impl Score for BalancedAllocation {
+    fn name(&self) -> &'static str {
+        "NodeResourcesBalancedAllocation"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let request = |name: &str| cx.pod().requests.of(name);
+        if self.resources.iter().all(|name| request(name) == 0) {
+            return Preparation::Skip;
+        }
+        let resources = self.resources.iter().map(|name| (name.as_str(), 1));
+        Preparation::with(parts(cx.cluster(), resources, request))
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(parts) = cx.prepared::<Vec<Part>>() else { return 0 };
+        let with = evenness(parts, node, |part| part.request);
+        let without = evenness(parts, node, |_| 0);
+        50 + (50 + with - without) / 2
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
+    }
+}
+
+/// What the state of a node is worth if its pods took so much more.
+fn evenness(parts: &[Part], node: NodeView<'_>, more: impl Fn(&Part) -> i64) -> i64 {
+    let fraction = |part: &Part| {
+        let allocatable = node.allocatable(part.resource);
+        let taken = node.used(part.resource).saturating_add(more(part));
+        (allocatable > 0).then(|| (taken as f64 / allocatable as f64).min(1.0))
+    };
+    let fractions = || parts.iter().filter_map(fraction);
+    let deviation = match fractions().count() {
+        0 | 1 => 0.0,
+        2 => {
+            let mut both = fractions();
+            let (first, second) = (both.next().unwrap_or(0.0), both.next().unwrap_or(0.0));
+            ((first - second) / 2.0).abs()
+        }
+        count => {
+            let count = count as f64;
+            let mean = fractions().fold(0.0, |sum, fraction| sum + fraction) / count;
+            let square = |fraction: f64| (fraction - mean) * (fraction - mean);
+            libm::sqrt(fractions().fold(0.0, |sum, fraction| sum + square(fraction)) / count)
+        }
+    };
+    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, scores};
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    #[test]
+    fn evening_out_is_rewarded_and_unevenness_punished() {
+        let mut cluster = cluster([
+            Node::new("a").capacity("cpu", 10).capacity("memory", 100),
+            Node::new("b").capacity("cpu", 10).capacity("memory", 100),
+            Node::new("c").capacity("cpu", 10),
+        ]);
+        cluster.add_pod(Pod::new().name("p").request("memory", 50).on("b")).unwrap();
+        // a: from 100 to 75; b: from 75 to 100; c: nothing to compare.
+        let pod = Pod::new().request("cpu", 5);
+        assert_eq!(scores(BalancedAllocation::default(), &cluster, &pod), [62, 87, 75]);
+        let pod = Pod::new().request("cpu", 5).request("memory", 50);
+        assert_eq!(scores(BalancedAllocation::default(), &cluster, &pod), [75, 75, 75]);
+    }
+
+    #[test]
+    fn pods_that_request_nothing_are_not_judged() {
+        let cluster = cluster([Node::new("a").capacity("cpu", 10)]);
+        for pod in [Pod::new(), Pod::new().request("cpu", 0), Pod::new().request("x/y", 3)] {
+            assert_eq!(scores(BalancedAllocation::default(), &cluster, &pod), [0]);
+        }
+    }
+
+    #[test]
+    fn three_resources_use_the_standard_deviation() {
+        let cluster =
+            cluster([Node::new("a").capacity("cpu", 10).capacity("memory", 100).capacity("g/g", 4)]);
+        let pod = Pod::new().request("cpu", 10).request("memory", 50).request("g/g", 0);
+        let score = || BalancedAllocation::of(["cpu", "memory", "g/g"]);
+        // The device is left out: σ of 1, ½ is ¼.
+        assert_eq!(scores(score(), &cluster, &pod), [62]);
+        let pod = pod.request("g/g", 2);
+        // σ of 1, ½, ½ is 0.2357.
+        assert_eq!(scores(score(), &cluster, &pod), [63]);
+        let pod = pod.request("g/g", 9);
+        assert_eq!(scores(score(), &cluster, &pod), [63]);
+    }
+}

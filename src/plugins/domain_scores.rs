@@ -1,0 +1,137 @@
+//! Which of the domains that a group fits in is liked best.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::allocation::{Allocation, Part, parts, percent};
+use crate::framework::{DomainContext, DomainScore, MAX_SCORE, Normalization};
+
+/// Likes domains that the group would fill, so that others stay whole.
+///
+/// For each resource, with `A` and `U` the sums of what is allocatable and used over the nodes of
+/// the domain that have the resource, and `r` what the proposed pods request together:
+/// `min(U + r, A)·100 ÷ A`. The score is the weighted mean, truncated. CPU and memory are counted
+/// with Kubernetes' defaults for containers that ask for none; another resource that the pods do
+/// not request is left out.
+///
+/// O(nodes of the domain × resources).
+///
+/// Source: kube-scheduler 1.36, `noderesources/fit.go`, `ScorePlacement`: whatever the strategy
+/// for nodes is, domains are scored as most allocated is.
+#[derive(Debug, Clone)]
+pub struct DomainAllocation {
+    resources: Vec<(String, i64)>,
+    likes_full: bool,
+}
+
+impl DomainAllocation {
+    /// Over these resources, with these weights.
+    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> DomainAllocation {
+        let resources = resources.into_iter().map(|(name, weight)| (name.into(), weight.into()));
+        DomainAllocation { resources: resources.collect(), likes_full: true }
+    }
+
+    /// Over the resources of a node-level score, with its weights.
+    pub fn like(score: &Allocation) -> DomainAllocation {
+        DomainAllocation { resources: score.resources().to_vec(), likes_full: true }
+    }
+
+    /// The reverse: likes domains that stay empty.
+    #[must_use]
+    pub fn reversed(mut self) -> DomainAllocation {
+        self.likes_full = !self.likes_full;
+        self
+    }
+}
+
+impl DomainScore for DomainAllocation {
+    fn name(&self) -> &'static str {
+        "NodeResourcesFit"
+    }
+
+    fn score(&self, cx: &DomainContext<'_>) -> i64 {
+        let request = |name: &str| {
+            let requests = cx.proposed.iter().map(|(shape, _)| shape.incoming_requests.of(name));
+            requests.fold(0, i64::saturating_add)
+        };
+        let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
+        let (mut sum, mut weights) = (0, 0);
+        for part in parts(cx.cluster, resources, request) {
+            let (allocatable, taken) = total(cx, &part);
+            if allocatable > 0 {
+                sum += part.weight * percent(taken.min(allocatable), allocatable);
+                weights += part.weight;
+            }
+        }
+        match (weights, self.likes_full) {
+            (0, _) => 0,
+            (_, true) => sum / weights,
+            (_, false) => MAX_SCORE - sum / weights,
+        }
+    }
+}
+
+/// What the nodes of a domain have of a resource, and what their pods would take.
+fn total(cx: &DomainContext<'_>, part: &Part) -> (i64, i64) {
+    let nodes = cx.rows.iter().filter_map(|&row| cx.node(row));
+    nodes.fold((0, part.request), |(all, taken), node| {
+        let allocatable = node.allocatable(part.resource);
+        if allocatable <= 0 {
+            return (all, taken);
+        }
+        let used =
+            part.scored.map_or_else(|| node.used(part.resource), |at| node.scored_used()[at]);
+        (all.saturating_add(allocatable), taken.saturating_add(used))
+    })
+}
+
+/// Likes domains in which many members of the group would run.
+///
+/// Members that run already and those proposed, in proportion to the most.
+///
+/// Source: kube-scheduler 1.36, `podgrouppodscount`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PodGroupPodsCount;
+
+impl DomainScore for PodGroupPodsCount {
+    fn name(&self) -> &'static str {
+        "PodGroupPodsCount"
+    }
+
+    fn score(&self, cx: &DomainContext<'_>) -> i64 {
+        (cx.running + cx.proposed.len()) as i64
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::Max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, Pod, PodGroup, PodShape};
+    use crate::state::{Cluster, Row};
+
+    #[test]
+    fn a_domain_is_scored_as_one_large_node() {
+        let mut cluster = Cluster::new();
+        cluster.add_node(Node::new("a").capacity("cpu", 10).capacity("g/g", 8)).unwrap();
+        cluster.add_node(Node::new("b").capacity("cpu", 10)).unwrap();
+        // Counts on b, where there is no device: left out of the sum.
+        cluster.add_pod(Pod::new().name("p").request("cpu", 5).request("g/g", 4).on("b")).unwrap();
+        let pod = Pod::new().request("cpu", 1).request("g/g", 2);
+        let group = PodGroup::gang("g", 2).pods(2, pod.clone());
+        let rows: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+        let proposed: Vec<(&PodShape, Row)> = alloc::vec![(pod.shape(), rows[0]); 2];
+        let mut cx = DomainContext::new(&cluster, &group, &rows, &proposed);
+        cx.running = 3;
+        // cpu 7 of 20, devices 4 of 8.
+        let score = DomainAllocation::of([("cpu", 1), ("g/g", 3), ("no/such", 9)]);
+        assert_eq!(score.score(&cx), 46);
+        assert_eq!(score.reversed().score(&cx), 54);
+        assert_eq!(PodGroupPodsCount.score(&cx), 5);
+        let none = DomainContext { proposed: &[], ..cx };
+        assert_eq!(DomainAllocation::of([("cpu", 1), ("g/g", 3)]).score(&none), 25);
+    }
+}

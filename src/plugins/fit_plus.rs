@@ -1,0 +1,129 @@
+//! A strategy for each resource.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::allocation::percent;
+use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::model::PodShape;
+use crate::state::{NodeView, ResourceId};
+
+/// Likes nodes full in some resources and empty in others, such as full of GPUs and empty of CPU.
+///
+/// Of the resources that are both listed and requested: `min(q, A)·100 ÷ A` where full is liked,
+/// `(A − q)·100 ÷ A` (0 beyond `A`) where empty is, with `A` what is allocatable and `q` what the
+/// node's pods would request. The score is the weighted mean, truncated; a resource that the node
+/// lacks counts as 0. If no listed resource is requested, all nodes score 100.
+///
+/// O(resources) a node.
+///
+/// Source: Koordinator, `noderesourcesfitplus`.
+///
+/// ```
+/// use phalanx::plugins::{NodeResourcesFitPlus, ResourceStrategy};
+///
+/// let score = NodeResourcesFitPlus::of([
+///     ("nvidia.com/gpu", ResourceStrategy::MostAllocated, 20),
+///     ("cpu", ResourceStrategy::LeastAllocated, 1),
+/// ]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct NodeResourcesFitPlus {
+    resources: Vec<(String, ResourceStrategy, i64)>,
+}
+
+/// What is liked of one resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ResourceStrategy {
+    /// Nodes that have little left of it.
+    MostAllocated,
+    /// Nodes that have much left of it.
+    LeastAllocated,
+}
+
+struct Part {
+    /// `None` if the cluster has never seen the resource.
+    resource: Option<ResourceId>,
+    strategy: ResourceStrategy,
+    weight: i64,
+    request: i64,
+}
+
+impl NodeResourcesFitPlus {
+    /// By resource: the strategy and the weight.
+    pub fn of<S: Into<String>>(
+        resources: impl IntoIterator<Item = (S, ResourceStrategy, u32)>,
+    ) -> NodeResourcesFitPlus {
+        let resource = |(name, strategy, weight): (S, _, u32)| (name.into(), strategy, weight.into());
+        NodeResourcesFitPlus { resources: resources.into_iter().map(resource).collect() }
+    }
+}
+
+impl Score for NodeResourcesFitPlus {
+    fn name(&self) -> &'static str {
+        "NodeResourcesFitPlus"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let part = |(name, strategy, weight): &(String, ResourceStrategy, i64)| Part {
+            resource: cx.cluster().resource(name),
+            strategy: *strategy,
+            weight: *weight,
+            request: cx.pod().requests.of(name),
+        };
+        let parts = self.resources.iter().map(part);
+        let parts: Vec<Part> = parts.filter(|part| part.request > 0 && part.weight > 0).collect();
+        if parts.is_empty() { Preparation::Constant(MAX_SCORE) } else { Preparation::with(parts) }
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(parts) = cx.prepared::<Vec<Part>>() else { return 0 };
+        let (mut sum, mut weights) = (0, 0);
+        for part in parts {
+            weights += part.weight;
+            let Some(resource) = part.resource else { continue };
+            let allocatable = node.allocatable(resource);
+            let taken = node.used(resource).saturating_add(part.request);
+            sum += part.weight
+                * match part.strategy {
+                    _ if allocatable <= 0 => 0,
+                    ResourceStrategy::MostAllocated => percent(taken.min(allocatable), allocatable),
+                    ResourceStrategy::LeastAllocated if taken > allocatable => 0,
+                    ResourceStrategy::LeastAllocated => percent(allocatable - taken, allocatable),
+                };
+        }
+        if weights == 0 { MAX_SCORE } else { sum / weights }
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, scores};
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    #[test]
+    fn each_resource_has_its_own_strategy() {
+        let mut cluster = cluster([
+            Node::new("a").capacity("cpu", 10).capacity("g/g", 8),
+            Node::new("b").capacity("cpu", 10).capacity("g/g", 8),
+            Node::new("c").capacity("cpu", 10),
+        ]);
+        cluster.add_pod(Pod::new().name("p").request("cpu", 4).request("g/g", 6).on("a")).unwrap();
+        let score = || {
+            NodeResourcesFitPlus::of([
+                ("g/g", ResourceStrategy::MostAllocated, 3),
+                ("cpu", ResourceStrategy::LeastAllocated, 1),
+            ])
+        };
+        let pod = Pod::new().request("cpu", 1).request("g/g", 2);
+        // a: (3·100 + 50) / 4; b: (3·25 + 90) / 4; c: 90 / 4.
+        assert_eq!(scores(score(), &cluster, &pod), [87, 41, 22]);
+        assert_eq!(scores(score(), &cluster, &Pod::new().request("cpu", 1)), [50, 90, 90]);
+        assert_eq!(scores(score(), &cluster, &Pod::new()), [100; 3]);
+    }
+}

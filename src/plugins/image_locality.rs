@@ -1,0 +1,145 @@
+//! Images that are already there.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::model::PodShape;
+use crate::state::NodeView;
+
+const MEBIBYTE: i64 = 1 << 20;
+/// What fewer bytes than this are worth: nothing.
+const LEAST: i64 = 23 * MEBIBYTE;
+/// What more bytes than this, per container, are worth: no more.
+const MOST: i64 = 1_000 * MEBIBYTE;
+
+/// Prefers nodes that have the pod's images, the large and widespread ones before all.
+///
+/// Each image counts with its size on the node times the share of nodes that have it. Of the sum
+/// `s`, with `c` containers, the score is `100·(s − 23 MiB) ÷ (1000 MiB·c − 23 MiB)`, with `s`
+/// held between those bounds. Images are looked up by exact name, with `:latest` where there is
+/// no tag.
+///
+/// O(images of the node) a node; skipped if no node has any of the images.
+///
+/// Source: kube-scheduler, `imagelocality/image_locality.go`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ImageLocality;
+
+/// Images that some node has.
+struct Wanted {
+    /// Name, share of nodes that have it, and how often the pod names it.
+    images: Vec<(String, f64, i64)>,
+    most: i64,
+}
+
+impl Score for ImageLocality {
+    fn name(&self) -> &'static str {
+        "ImageLocality"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let (cluster, pod) = (cx.cluster(), cx.pod());
+        let nodes = cluster.node_count() as f64;
+        let mut images: Vec<(String, f64, i64)> = Vec::new();
+        for image in &pod.images {
+            let name = normalized(image);
+            if let Some(known) = images.iter_mut().find(|(known, ..)| *known == name) {
+                known.2 += 1;
+                continue;
+            }
+            let having = cluster.nodes_with_image(&name);
+            if having > 0 {
+                images.push((name, f64::from(having) / nodes, 1));
+            }
+        }
+        if images.is_empty() {
+            return Preparation::Skip;
+        }
+        Preparation::with(Wanted { images, most: MOST * i64::from(pod.containers) })
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(wanted) = cx.prepared::<Wanted>() else { return 0 };
+        let mut sum = 0_i64;
+        for (name, share, times) in &wanted.images {
+            // Of several images with one name the last counts.
+            let mut here = node.images().iter().rev();
+            if let Some(image) = here.find(|image| image.names.contains(name)) {
+                sum = sum.saturating_add((image.size as f64 * share) as i64 * times);
+            }
+        }
+        let sum = if sum < LEAST { LEAST } else { sum.min(wanted.most) };
+        MAX_SCORE * (sum - LEAST) / (wanted.most - LEAST)
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        if pod.images.is_empty() {
+            return Declaration::constant();
+        }
+        Declaration::constant().reading_nodes()
+    }
+}
+
+/// The name with the tag that is meant where none is written.
+fn normalized(image: &str) -> String {
+    let tagged = image.rfind(':') > image.rfind('/');
+    let mut name = String::from(image);
+    if !tagged {
+        name.push_str(":latest");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, scores};
+    use super::*;
+    use crate::model::{Image, Node, Pod};
+
+    #[test]
+    fn tags_are_told_from_ports() {
+        for (image, expected) in [
+            ("a", "a:latest"),
+            ("a:1", "a:1"),
+            ("host:5000/a", "host:5000/a:latest"),
+            ("host:5000/a:1", "host:5000/a:1"),
+            ("", ":latest"),
+        ] {
+            assert_eq!(normalized(image), expected);
+        }
+    }
+
+    #[test]
+    fn large_and_widespread_images_count_most() {
+        let cluster = cluster([
+            Node::new("n0").image("a:latest", 500 * MEBIBYTE),
+            Node::new("n1").image("a:latest", 500 * MEBIBYTE).image("b:1", 900 * MEBIBYTE),
+            Node::new("n2"),
+            Node::new("n3").image("b:1", 10 * MEBIBYTE),
+        ]);
+        let pod = |images: &[&str], containers| {
+            let mut pod = Pod::new();
+            let shape = pod.shape_mut();
+            shape.images = images.iter().map(|image| String::from(*image)).collect();
+            shape.containers = containers;
+            pod
+        };
+        // Half of 500 MiB: 227 of 977.
+        assert_eq!(scores(ImageLocality, &cluster, &pod(&["a"], 1)), [23, 23, 0, 0]);
+        // 227 + 450 of 1977, and 5 MiB on the last, which is too little.
+        assert_eq!(scores(ImageLocality, &cluster, &pod(&["a", "b:1"], 2)), [11, 34, 0, 0]);
+        assert_eq!(scores(ImageLocality, &cluster, &pod(&["b"], 1)), [0; 4]);
+    }
+
+    #[test]
+    fn the_last_image_of_a_name_counts() {
+        let mut node = Node::new("n");
+        let image = |size| Image { names: alloc::vec!["x".into(), "a:1".into()], size };
+        node.images = alloc::vec![image(900 * MEBIBYTE), image(123 * MEBIBYTE)];
+        let cluster = cluster([node]);
+        let mut pod = Pod::new();
+        pod.shape_mut().images = alloc::vec!["a:1".into()];
+        assert_eq!(scores(ImageLocality, &cluster, &pod), [10]);
+    }
+}

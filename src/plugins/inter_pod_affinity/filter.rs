@@ -1,0 +1,184 @@
+//! Required terms.
+
+use alloc::vec::Vec;
+
+use super::InterPodAffinity;
+use super::company::{Sums, expanded, malformed, namespace_labels, required, visit_pods};
+use super::super::pod_rules::Term;
+use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use crate::model::{Labels, PodShape};
+use crate::state::{Cluster, NodeView};
+
+/// What is prepared.
+struct State {
+    affinity: Vec<Term>,
+    anti_affinity: Vec<Term>,
+    namespace: Labels,
+    /// Pods that all affinity terms mean.
+    wanted: Sums,
+    /// How many entries `wanted` has in all domains together.
+    wanted_anywhere: i64,
+    /// Pods that an anti-affinity term means.
+    unwanted: Sums,
+    /// Pods with an anti-affinity term that means this pod.
+    repelling: Sums,
+    means_itself: bool,
+}
+
+/// What one pod of a shape changes: keys by number.
+#[derive(Debug, Default)]
+struct Effect {
+    wanted: bool,
+    unwanted: Vec<usize>,
+    repelling: Vec<usize>,
+}
+
+impl Filter for InterPodAffinity {
+    fn name(&self) -> &'static str {
+        "InterPodAffinity"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let (cluster, pod) = (cx.cluster(), cx.pod());
+        let plain = pod.pod_affinity.is_empty() && pod.pod_anti_affinity.is_empty();
+        if !pod.has_pod_affinity() && !cluster.has_affinity_pods() {
+            return Preparation::Skip;
+        }
+        if malformed(pod) {
+            return Preparation::Reject(Verdict::Unresolvable);
+        }
+        let mut state = State::new(cx);
+        let mut effects = Vec::new();
+        if plain {
+            for (id, shape, _) in cluster.affinity_shapes() {
+                effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
+            }
+            if effects.is_empty() {
+                return Preparation::Skip;
+            }
+        } else {
+            for (id, shape, _) in cluster.shapes() {
+                effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
+            }
+        }
+        visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
+        Preparation::with(state)
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let Some(state) = cx.prepared::<State>() else { return Verdict::Unresolvable };
+        let mut found = true;
+        for count in state.wanted.of(node) {
+            match count {
+                None => return Verdict::Unresolvable,
+                Some(count) => found &= count > 0,
+            }
+        }
+        // The first of a group whose members want each other.
+        if !found && !(state.wanted_anywhere == 0 && state.means_itself) {
+            return Verdict::Unresolvable;
+        }
+        let mut bad = state.unwanted.of(node).chain(state.repelling.of(node));
+        Verdict::pass_if(!bad.any(|count| count.is_some_and(|count| count > 0)))
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        let declaration = Declaration::cluster().reading_affinity();
+        if pod.pod_affinity.is_empty() { declaration.monotone() } else { declaration }
+    }
+
+    fn take(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        change(prepared, cx, placed, node, 1);
+    }
+
+    fn undo(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        change(prepared, cx, placed, node, -1);
+    }
+}
+
+fn change(
+    prepared: &mut Prepared,
+    cx: &Context<'_>,
+    placed: &PodShape,
+    node: NodeView<'_>,
+    sign: i64,
+) {
+    let Some(state) = prepared.value_mut::<State>() else { return };
+    if let Some(effect) = state.effect(cx.cluster(), cx.pod(), placed) {
+        state.apply(&effect, node, sign);
+    }
+}
+
+impl State {
+    fn new(cx: &Context<'_>) -> State {
+        let (cluster, pod) = (cx.cluster(), cx.pod());
+        let own = |terms| expanded(required(terms, &pod.namespace), cluster);
+        let (affinity, anti_affinity) = (own(&pod.pod_affinity), own(&pod.pod_anti_affinity));
+        let (mut wanted, mut unwanted) = (Sums::default(), Sums::default());
+        for term in &affinity {
+            wanted.number(cluster, &term.key);
+        }
+        for term in &anti_affinity {
+            unwanted.number(cluster, &term.key);
+        }
+        let means_itself = affinity.iter().all(|term| term.means(pod, &Labels::new()));
+        State {
+            affinity,
+            anti_affinity,
+            namespace: namespace_labels(cx),
+            wanted,
+            wanted_anywhere: 0,
+            unwanted,
+            repelling: Sums::default(),
+            means_itself,
+        }
+    }
+
+    /// What a pod of a shape changes for the pod being placed, if anything.
+    fn effect(&mut self, cluster: &Cluster, pod: &PodShape, shape: &PodShape) -> Option<Effect> {
+        let no_labels = Labels::new();
+        let wanted = !self.affinity.is_empty()
+            && self.affinity.iter().all(|term| term.means(shape, &no_labels));
+        let mut effect = Effect { wanted, ..Effect::default() };
+        for term in self.anti_affinity.iter().filter(|term| term.means(shape, &no_labels)) {
+            effect.unwanted.push(self.unwanted.number(cluster, &term.key));
+        }
+        if !shape.pod_anti_affinity.is_empty() {
+            for term in required(&shape.pod_anti_affinity, &shape.namespace) {
+                if term.means(pod, &self.namespace) {
+                    effect.repelling.push(self.repelling.number(cluster, &term.key));
+                }
+            }
+        }
+        let any = wanted || !effect.unwanted.is_empty() || !effect.repelling.is_empty();
+        any.then_some(effect)
+    }
+
+    fn apply(&mut self, effect: &Effect, node: NodeView<'_>, sign: i64) {
+        if effect.wanted {
+            for number in 0..self.wanted.len() {
+                if self.wanted.add(number, node, sign) {
+                    self.wanted_anywhere += sign;
+                }
+            }
+        }
+        for &number in &effect.unwanted {
+            self.unwanted.add(number, node, sign);
+        }
+        for &number in &effect.repelling {
+            self.repelling.add(number, node, sign);
+        }
+    }
+}

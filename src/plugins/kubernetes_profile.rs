@@ -1,0 +1,197 @@
+//! kube-scheduler's default profile.
+
+use alloc::string::String;
+
+use super::{
+    Allocation, BalancedAllocation, DeviceFit, DomainAllocation, Fit, FitIgnoring, ImageLocality,
+    InterPodAffinity, LeastAllocated, NodeAffinity, NodeName, NodePorts, NodeUnschedulable,
+    PodGroupPodsCount, PodTopologySpread, SpreadDefaults, TaintToleration,
+};
+use crate::framework::{Framework, FrameworkBuilder, Strategy};
+use crate::model;
+use crate::model::resources::{CPU, MEMORY};
+
+/// The default profile of kube-scheduler 1.36, with the arguments its plugins take.
+///
+/// Filters, in order: `NodeUnschedulable`, `NodeName`, `TaintToleration`, `NodeAffinity`,
+/// `NodePorts`, `NodeResourcesFit`, `PodTopologySpread`, `InterPodAffinity`; then [`DeviceFit`] for
+/// pods with device requests, which manifests never make. Scores, with weights:
+/// `TaintToleration` 3, `NodeAffinity` 2, `NodeResourcesFit` 1, `PodTopologySpread` 2,
+/// `InterPodAffinity` 2, `NodeResourcesBalancedAllocation` 1, `ImageLocality` 1. Domain scores:
+/// `NodeResourcesFit` 1, `PodGroupPodsCount` 1.
+///
+/// ```
+/// use phalanx::plugins::{KubernetesProfile, MostAllocated};
+///
+/// let packing = MostAllocated::of([("nvidia.com/gpu", 5), ("cpu", 1), ("memory", 1)]);
+/// let framework = KubernetesProfile::new().fit_strategy(packing).framework();
+/// assert_eq!(framework.filters()[5].name(), "NodeResourcesFit");
+/// ```
+///
+/// Source: kube-scheduler, `apis/config/v1/default_plugins.go`.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct KubernetesProfile {
+    fit: Allocation,
+    ignoring: FitIgnoring,
+    balanced: BalancedAllocation,
+    added_affinity: model::NodeAffinity,
+    spread: SpreadDefaults,
+    company: InterPodAffinity,
+}
+
+impl Default for KubernetesProfile {
+    fn default() -> KubernetesProfile {
+        KubernetesProfile {
+            fit: LeastAllocated::of([(CPU, 1), (MEMORY, 1)]),
+            ignoring: FitIgnoring::default(),
+            balanced: BalancedAllocation::default(),
+            added_affinity: model::NodeAffinity::default(),
+            spread: SpreadDefaults::default(),
+            company: InterPodAffinity::default(),
+        }
+    }
+}
+
+impl KubernetesProfile {
+    /// With kube-scheduler's own defaults.
+    pub fn new() -> KubernetesProfile {
+        KubernetesProfile::default()
+    }
+
+    /// Sets how `NodeResourcesFit` scores (`scoringStrategy`).
+    pub fn fit_strategy(mut self, strategy: Allocation) -> KubernetesProfile {
+        self.fit = strategy;
+        self
+    }
+
+    /// Sets the extended resources that the `NodeResourcesFit` filter does not look at, by name
+    /// and by group (`ignoredResources`, `ignoredResourceGroups`).
+    pub fn ignoring<R: Into<String>, G: Into<String>>(
+        mut self,
+        resources: impl IntoIterator<Item = R>,
+        groups: impl IntoIterator<Item = G>,
+    ) -> KubernetesProfile {
+        self.ignoring = Fit.ignoring(resources, groups);
+        self
+    }
+
+    /// Sets the resources of `NodeResourcesBalancedAllocation`.
+    pub fn balanced_resources<S: Into<String>>(
+        mut self,
+        resources: impl IntoIterator<Item = S>,
+    ) -> KubernetesProfile {
+        self.balanced = BalancedAllocation::of(resources);
+        self
+    }
+
+    /// Sets what is asked of nodes for every pod (`addedAffinity`).
+    pub fn added_affinity(mut self, affinity: model::NodeAffinity) -> KubernetesProfile {
+        self.added_affinity = affinity;
+        self
+    }
+
+    /// Sets the spread constraints of pods that have none (`defaultConstraints`,
+    /// `defaultingType`).
+    pub fn default_constraints(mut self, defaults: SpreadDefaults) -> KubernetesProfile {
+        self.spread = defaults;
+        self
+    }
+
+    /// Sets `hardPodAffinityWeight`.
+    pub fn hard_pod_affinity_weight(mut self, weight: u8) -> KubernetesProfile {
+        self.company = self.company.hard_weight(weight);
+        self
+    }
+
+    /// Sets `ignorePreferredTermsOfExistingPods`.
+    pub fn ignore_preferred_terms_of_existing_pods(mut self) -> KubernetesProfile {
+        self.company = self.company.ignore_preferred_terms_of_existing_pods();
+        self
+    }
+
+    /// The framework.
+    pub fn framework(self) -> Framework {
+        let filters = self.filters();
+        let fit = self.fit.named("NodeResourcesFit");
+        let domain_fit = DomainAllocation::like(&fit);
+        filters
+            .score(3, TaintToleration)
+            .score(2, NodeAffinity::with_added(self.added_affinity))
+            .score(1, fit)
+            .score(2, PodTopologySpread::with_defaults(self.spread))
+            .score(2, self.company)
+            .score(1, self.balanced)
+            .score(1, ImageLocality)
+            .domain_score(1, domain_fit)
+            .domain_score(1, PodGroupPodsCount)
+            .strategy(Strategy::Kubernetes)
+            .build_sound()
+    }
+
+    /// All filters, in order.
+    pub(super) fn filters(&self) -> FrameworkBuilder {
+        Framework::builder()
+            .filter(NodeUnschedulable)
+            .filter(NodeName)
+            .filter(TaintToleration)
+            .filter(NodeAffinity::with_added(self.added_affinity.clone()))
+            .filter(NodePorts)
+            .filter(self.ignoring.clone())
+            .filter(PodTopologySpread::with_defaults(self.spread.clone()))
+            .filter(self.company)
+            .filter(DeviceFit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn the_profile_is_a_sound_set_in_the_order_of_kube_scheduler() {
+        let framework = Framework::kubernetes();
+        let filters: Vec<&str> = framework.filters().iter().map(|filter| filter.name()).collect();
+        assert_eq!(
+            filters,
+            [
+                "NodeUnschedulable",
+                "NodeName",
+                "TaintToleration",
+                "NodeAffinity",
+                "NodePorts",
+                "NodeResourcesFit",
+                "PodTopologySpread",
+                "InterPodAffinity",
+                "DeviceFit",
+            ]
+        );
+        let scores = framework.scores().iter().map(|(weight, score)| (score.name(), *weight));
+        assert_eq!(
+            scores.collect::<Vec<_>>(),
+            [
+                ("TaintToleration", 3),
+                ("NodeAffinity", 2),
+                ("NodeResourcesFit", 1),
+                ("PodTopologySpread", 2),
+                ("InterPodAffinity", 2),
+                ("NodeResourcesBalancedAllocation", 1),
+                ("ImageLocality", 1),
+            ]
+        );
+        assert_eq!(framework.strategy(), Strategy::Kubernetes);
+        // What is built unchecked passes the checks.
+        for framework in [framework, Framework::default(), Framework::spread()] {
+            let mut builder = Framework::builder().strategy(framework.strategy());
+            for filter in framework.filters() {
+                builder = builder.filter_arc(filter.clone());
+            }
+            for (weight, score) in framework.scores() {
+                builder = builder.score_arc(u32::try_from(*weight).unwrap(), score.clone());
+            }
+            assert!(builder.build().is_ok());
+        }
+    }
+}

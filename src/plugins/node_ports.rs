@@ -1,0 +1,81 @@
+//! Ports of the node itself.
+
+use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use crate::model::PodShape;
+use crate::state::NodeView;
+
+/// Keeps a pod off nodes where a port it wants is taken.
+///
+/// Two ports conflict if number and protocol are equal, and the addresses are or one of them is
+/// `0.0.0.0`. Ports of one pod do not conflict with each other. kube-scheduler keeps a set of
+/// ports a node, so that of two pods that hold the same port one frees it for both; here the port
+/// is taken until both are gone.
+///
+/// O(pods of the node) a node; skipped for pods that want no port.
+///
+/// Source: kube-scheduler, `nodeports/node_ports.go`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NodePorts;
+
+impl Filter for NodePorts {
+    fn name(&self) -> &'static str {
+        "NodePorts"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        if cx.pod().ports.is_empty() {
+            return Preparation::Skip;
+        }
+        Preparation::ready(Prepared::NONE)
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let wanted = &cx.pod().ports;
+        let mut taken = node.pods().flat_map(|pod| &pod.shape().ports);
+        Verdict::pass_if(!taken.any(|taken| wanted.iter().any(|port| port.conflicts(taken))))
+    }
+
+    /// A pod conflicts with the next of its shape.
+    fn room(&self, _: &Context<'_>, _: NodeView<'_>) -> i64 {
+        1
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        if pod.ports.is_empty() {
+            return Declaration::constant();
+        }
+        Declaration::node().monotone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, passing};
+    use super::*;
+    use crate::model::{HostPort, Node, Pod};
+
+    #[test]
+    fn ports_conflict_by_number_protocol_and_address() {
+        let mut cluster = cluster([Node::new("n")]);
+        let port = |ip: &str, protocol: &str, port| {
+            let mut pod = Pod::new();
+            let (ip, protocol) = (ip.into(), protocol.into());
+            pod.shape_mut().ports.push(HostPort { ip, protocol, port });
+            pod
+        };
+        let running = port("10.0.0.1", "TCP", 80).name("a").on("n");
+        cluster.add_pod(running).unwrap();
+        for (pod, fits) in [
+            (port("10.0.0.1", "TCP", 80), false),
+            (port("0.0.0.0", "TCP", 80), false),
+            (port("10.0.0.2", "TCP", 80), true),
+            (port("::", "TCP", 80), true),
+            (port("10.0.0.1", "UDP", 80), true),
+            (port("10.0.0.1", "TCP", 81), true),
+        ] {
+            assert_eq!(!passing(NodePorts, &cluster, &pod).is_empty(), fits, "{pod:?}");
+        }
+        let twice = Pod::new().host_port("TCP", 90).host_port("TCP", 90);
+        assert_eq!(passing(NodePorts, &cluster, &twice), ["n"]);
+    }
+}

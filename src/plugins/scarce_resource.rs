@@ -1,0 +1,92 @@
+//! Keeping scarce resources for those who need them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::model::PodShape;
+use crate::state::{NodeView, ResourceId};
+
+/// Keeps pods away from nodes with scarce resources that they do not request.
+///
+/// Of the resources that a node has and the pod does not request, `d` in all, `i` are listed as
+/// scarce: the score is `(d − i)·100 ÷ d`, and 100 if either is 0.
+///
+/// O(resources of the cluster) a node.
+///
+/// Source: Koordinator, `scarceresourceavoidance`.
+#[derive(Debug, Clone)]
+pub struct ScarceResourceAvoidance {
+    resources: Vec<String>,
+}
+
+/// The resources that are not requested, and whether they are scarce.
+struct Unrequested(Vec<(ResourceId, bool)>);
+
+impl ScarceResourceAvoidance {
+    /// With these resources scarce.
+    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = S>) -> ScarceResourceAvoidance {
+        ScarceResourceAvoidance { resources: resources.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl Score for ScarceResourceAvoidance {
+    fn name(&self) -> &'static str {
+        "ScarceResourceAvoidance"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let cluster = cx.cluster();
+        let left = cluster.resources().filter_map(|resource| {
+            let name = cluster.resource_name(resource);
+            let scarce = self.resources.iter().any(|listed| listed == name);
+            (cx.pod().requests.of(name) == 0).then_some((resource, scarce))
+        });
+        let left: Vec<_> = left.collect();
+        if left.iter().any(|(_, scarce)| *scarce) {
+            Preparation::with(Unrequested(left))
+        } else {
+            Preparation::Constant(MAX_SCORE)
+        }
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(Unrequested(resources)) = cx.prepared() else { return 0 };
+        let (mut different, mut scarce) = (0, 0);
+        for (resource, listed) in resources {
+            if node.allocatable(*resource) > 0 {
+                different += 1;
+                scarce += i64::from(*listed);
+            }
+        }
+        if scarce == 0 { MAX_SCORE } else { (different - scarce) * MAX_SCORE / different }
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, scores};
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    #[test]
+    fn nodes_with_scarce_resources_are_kept_for_others() {
+        let node = |name| Node::new(name).capacity("cpu", 4).capacity("memory", 8);
+        let cluster = cluster([
+            node("a"),
+            node("b").capacity("g/g", 8),
+            node("c").capacity("g/g", 8).capacity("h/h", 1),
+        ]);
+        let score = || ScarceResourceAvoidance::of(["g/g", "h/h"]);
+        let pod = Pod::new().request("cpu", 1);
+        assert_eq!(scores(score(), &cluster, &pod), [100, 50, 33]);
+        assert_eq!(scores(score(), &cluster, &pod.clone().request("g/g", 1)), [100, 100, 50]);
+        assert_eq!(scores(score(), &cluster, &pod.request("memory", 1)), [100, 0, 0]);
+        let none = ScarceResourceAvoidance::of(["no/such"]);
+        assert_eq!(scores(none, &cluster, &Pod::new()), [100; 3]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Taints and who tolerates them.
+
+use alloc::vec::Vec;
+
+use crate::framework::{
+    Context, Declaration, Filter, Normalization, Preparation, Prepared, Score, Verdict,
+};
+use crate::model::{Effect, PodShape, Toleration};
+use crate::state::NodeView;
+
+/// Keeps pods off nodes with taints that they do not tolerate, and prefers nodes with fewer soft
+/// taints that they do not tolerate.
+///
+/// As a filter: every taint with effect `NoSchedule` or `NoExecute` must be tolerated; the
+/// rejection is [`Unresolvable`](Verdict::Unresolvable). As a score: the number of
+/// `PreferNoSchedule` taints that no toleration for that effect (or for any) tolerates, in
+/// proportion to the highest, reversed: 0, 1, 2, 3 become 100, 67, 34, 0.
+///
+/// O(taints × tolerations) a node; skipped, and the same for all nodes, where none has taints.
+///
+/// Source: kube-scheduler, `tainttoleration/taint_toleration.go`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TaintToleration;
+
+/// The tolerations that count for soft taints.
+struct Soft(Vec<Toleration>);
+
+impl Filter for TaintToleration {
+    fn name(&self) -> &'static str {
+        "TaintToleration"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        if cx.cluster().tainted_nodes() == 0 {
+            return Preparation::Skip;
+        }
+        Preparation::ready(Prepared::NONE)
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Verdict::pass_or_unresolvable(tolerated(node, cx.pod()))
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant()
+    }
+}
+
+/// Whether a pod tolerates every taint that keeps pods off a node.
+pub(super) fn tolerated(node: NodeView<'_>, pod: &PodShape) -> bool {
+    let mut repelling = node.taints().iter().filter(|taint| taint.repels());
+    repelling.all(|taint| pod.tolerations.iter().any(|consent| consent.tolerates(taint)))
+}
+
+impl Score for TaintToleration {
+    fn name(&self) -> &'static str {
+        "TaintToleration"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        if cx.cluster().tainted_nodes() == 0 {
+            return Preparation::Constant(0);
+        }
+        let counts = |consent: &&Toleration| {
+            consent.effect.as_ref().is_none_or(|effect| *effect == Effect::PreferNoSchedule)
+        };
+        Preparation::with(Soft(cx.pod().tolerations.iter().filter(counts).cloned().collect()))
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(Soft(consents)) = cx.prepared() else { return 0 };
+        let soft = node.taints().iter().filter(|taint| taint.effect == Effect::PreferNoSchedule);
+        soft.filter(|taint| !consents.iter().any(|consent| consent.tolerates(taint))).count() as i64
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::MaxReversed
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cluster, passing, scores};
+    use super::*;
+    use crate::model::{Node, Pod, Taint};
+
+    #[test]
+    fn soft_taints_cost_in_proportion_to_the_most() {
+        let soft = |key: &str| Taint::new(key, "", Effect::PreferNoSchedule);
+        let cluster = cluster([
+            Node::new("n0"),
+            Node::new("n1").taint(soft("a")),
+            Node::new("n2").taint(soft("a")).taint(soft("b")),
+            Node::new("n3").taint(soft("a")).taint(soft("b")).taint(soft("c")),
+        ]);
+        assert_eq!(scores(TaintToleration, &cluster, &Pod::new()), [100, 67, 34, 0]);
+        let hard = Toleration { effect: Some(Effect::NoSchedule), ..Toleration::exists("") };
+        let pod = Pod::new().toleration(hard);
+        assert_eq!(scores(TaintToleration, &cluster, &pod), [100, 67, 34, 0]);
+        let pod = Pod::new().toleration(Toleration::exists("a"));
+        assert_eq!(scores(TaintToleration, &cluster, &pod), [100, 100, 50, 0]);
+        let pod = Pod::new().toleration(Toleration::exists(""));
+        assert_eq!(scores(TaintToleration, &cluster, &pod), [100; 4]);
+    }
+
+    #[test]
+    fn hard_taints_must_be_tolerated_by_key_value_and_effect() {
+        let taint = |effect| Taint::new("k", "v", effect);
+        let cluster = cluster([
+            Node::new("execute").taint(taint(Effect::NoExecute)),
+            Node::new("none"),
+            Node::new("prefer").taint(taint(Effect::PreferNoSchedule)),
+            Node::new("schedule").taint(taint(Effect::NoSchedule)),
+            Node::new("unknown").taint(taint(Effect::Unknown("Sometimes".into()))),
+        ]);
+        let on = |consents: &[Toleration]| {
+            let mut pod = Pod::new();
+            pod.shape_mut().tolerations = consents.to_vec();
+            passing(TaintToleration, &cluster, &pod)
+        };
+        let free = ["none", "prefer", "unknown"];
+        assert_eq!(on(&[]), free);
+        assert_eq!(on(&[Toleration::default()]), free);
+        assert_eq!(on(&[Toleration::equal("k", "w")]), free);
+        assert_eq!(on(&[Toleration::equal("", "v")]).len(), 5);
+        let schedule = Toleration { effect: Some(Effect::NoSchedule), ..Toleration::exists("k") };
+        assert_eq!(on(&[schedule]), ["none", "prefer", "schedule", "unknown"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Counting the pods that run.
+
+use alloc::vec::Vec;
+
+use super::super::node_rules::NodeRules;
+use super::super::taint_toleration::tolerated;
+use super::constraints::Constraint;
+use crate::base::RowSet;
+use crate::framework::Context;
+use crate::state::{LabelKey, NodeView};
+
+/// For each constraint, the rows whose pods count: those with every key of `keys` (if all are
+/// asked for) that the pod could use as far as the constraint honours that.
+pub(super) fn counted_rows(
+    cx: &Context<'_>,
+    constraints: &[Constraint],
+    keys: Option<&[Option<LabelKey>]>,
+) -> Vec<RowSet> {
+    let (cluster, pod) = (cx.cluster(), cx.pod());
+    let rules = NodeRules::new(cluster, pod);
+    let affinity = !rules.ask_nothing() && constraints.iter().any(|c| c.honours_affinity);
+    let taints = cluster.tainted_nodes() > 0 && constraints.iter().any(|c| c.honours_taints);
+    let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
+    for node in (0..cluster.rows()).filter_map(|row| cluster.view(row)) {
+        if !keys.is_none_or(|keys| has_all(node, keys)) {
+            continue;
+        }
+        let wanted = !affinity || rules.matches(node);
+        let clean = !taints || tolerated(node, pod);
+        for (constraint, rows) in constraints.iter().zip(&mut rows) {
+            if (wanted || !constraint.honours_affinity) && (clean || !constraint.honours_taints) {
+                rows.insert(node.row());
+            }
+        }
+    }
+    rows
+}
+
+/// Whether a node has all of the keys. A key that no node has is `None`.
+pub(super) fn has_all(node: NodeView<'_>, keys: &[Option<LabelKey>]) -> bool {
+    keys.iter().all(|key| key.is_some_and(|key| node.label_value(key).is_some()))
+}
+
+/// Calls `count(constraint, node)` for each pod that runs and that a constraint counts, by the
+/// number of the constraint; which nodes count is the caller's to say.
+pub(super) fn count_pods<'a>(
+    cx: &Context<'a>,
+    constraints: &[Constraint],
+    mut count: impl FnMut(usize, NodeView<'a>),
+) {
+    let cluster = cx.cluster();
+    // By number of shape: which constraints count its pods.
+    let mut counting: Vec<Vec<usize>> = Vec::new();
+    for (id, shape, _) in cluster.shapes() {
+        let numbers: Vec<usize> = constraints
+            .iter()
+            .enumerate()
+            .filter(|(_, constraint)| constraint.counts(shape, cx.pod()))
+            .map(|(number, _)| number)
+            .collect();
+        if !numbers.is_empty() {
+            if counting.len() <= id.index() {
+                counting.resize(id.index() + 1, Vec::new());
+            }
+            counting[id.index()] = numbers;
+        }
+    }
+    if counting.is_empty() {
+        return;
+    }
+    for pod in cluster.pods() {
+        let Some(numbers) = counting.get(pod.shape_id().index()) else { continue };
+        if numbers.is_empty() || pod.deleting() {
+            continue;
+        }
+        if let Some(node) = pod.node() {
+            numbers.iter().for_each(|number| count(*number, node));
+        }
+    }
+}

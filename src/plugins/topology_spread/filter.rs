@@ -1,0 +1,187 @@
+//! Constraints that reject.
+
+use alloc::vec::Vec;
+
+use super::PodTopologySpread;
+use super::constraints::Constraint;
+use super::counts::{count_pods, counted_rows};
+use crate::base::RowSet;
+use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use crate::model::{PodShape, WhenUnsatisfiable};
+use crate::state::{LabelKey, LabelValue, NodeView};
+
+/// A constraint and the counts of its domains.
+struct Counted {
+    constraint: Constraint,
+    /// `None` if no node has the label.
+    key: Option<LabelKey>,
+    rows: RowSet,
+    domains: Domains,
+    /// How much one more pod, this one, adds to its own domain.
+    itself: i64,
+}
+
+/// The counts of domains, and the least of them at hand.
+#[derive(Debug, Default)]
+struct Domains {
+    /// By number of label value; `None` for a value that is no domain.
+    counts: Vec<Option<u32>>,
+    /// How many domains have each count.
+    with_count: Vec<u32>,
+    len: i64,
+    least: usize,
+}
+
+impl Domains {
+    /// Makes a value a domain.
+    fn open(&mut self, value: LabelValue) {
+        if self.counts.len() <= value.index() {
+            self.counts.resize(value.index() + 1, None);
+        }
+        if self.counts[value.index()].is_none() {
+            self.counts[value.index()] = Some(0);
+            self.len += 1;
+            if self.with_count.is_empty() {
+                self.with_count.push(0);
+            }
+            self.with_count[0] += 1;
+            self.least = 0;
+        }
+    }
+
+    #[inline]
+    fn of(&self, value: LabelValue) -> i64 {
+        i64::from(self.counts.get(value.index()).copied().flatten().unwrap_or(0))
+    }
+
+    /// The least count of a domain; `i32::MAX` if there is none.
+    fn least(&self) -> i64 {
+        if self.len == 0 { i64::from(i32::MAX) } else { self.least as i64 }
+    }
+
+    fn add(&mut self, value: LabelValue) {
+        let Some(Some(count)) = self.counts.get_mut(value.index()) else { return };
+        let before = *count as usize;
+        *count += 1;
+        if self.with_count.len() <= before + 1 {
+            self.with_count.resize(before + 2, 0);
+        }
+        self.with_count[before] -= 1;
+        self.with_count[before + 1] += 1;
+        if before == self.least && self.with_count[before] == 0 {
+            self.least += 1;
+        }
+    }
+
+    fn subtract(&mut self, value: LabelValue) {
+        let Some(Some(count)) = self.counts.get_mut(value.index()) else { return };
+        let Some(after) = count.checked_sub(1) else { return };
+        *count = after;
+        self.with_count[after as usize + 1] -= 1;
+        self.with_count[after as usize] += 1;
+        self.least = self.least.min(after as usize);
+    }
+}
+
+impl Filter for PodTopologySpread {
+    fn name(&self) -> &'static str {
+        "PodTopologySpread"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let (cluster, pod) = (cx.cluster(), cx.pod());
+        let constraints = self.constraints(pod, WhenUnsatisfiable::DoNotSchedule);
+        if constraints.is_empty() {
+            return Preparation::Skip;
+        }
+        let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
+        let mut sound = Vec::new();
+        for (constraint, error) in constraints.check(pod) {
+            if error.is_some() {
+                return Preparation::Reject(Verdict::Unresolvable);
+            }
+            sound.push(constraint);
+        }
+        let rows = counted_rows(cx, &sound, Some(&keys));
+        let mut counted: Vec<Counted> = Vec::with_capacity(sound.len());
+        for ((constraint, rows), &key) in sound.iter().zip(rows).zip(&keys) {
+            let mut domains = Domains::default();
+            let values = rows.iter().filter_map(|row| cluster.view(row)?.label_value(key?));
+            values.for_each(|value| domains.open(value));
+            let itself = constraint.matches_itself(pod).into();
+            let constraint = constraint.clone();
+            counted.push(Counted { constraint, key, rows, domains, itself });
+        }
+        count_pods(cx, &sound, |number, node| counted[number].add(node));
+        Preparation::with(counted)
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let Some(constraints) = cx.prepared::<Vec<Counted>>() else {
+            return Verdict::Unresolvable;
+        };
+        for counted in constraints {
+            let value = counted.key.and_then(|key| node.label_value(key));
+            let Some(value) = value else { return Verdict::Unresolvable };
+            let domains = &counted.domains;
+            let few = domains.len < counted.constraint.min_domains;
+            let least = if few { 0 } else { domains.least() };
+            if domains.of(value) + counted.itself - least > counted.constraint.max_skew {
+                return Verdict::Unschedulable;
+            }
+        }
+        Verdict::Pass
+    }
+
+    /// One more pod in the least filled domain can open all others, so the filter reaches
+    /// everywhere.
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
+            return Declaration::constant();
+        }
+        Declaration::cluster()
+    }
+
+    fn take(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        for counted in prepared.value_mut::<Vec<Counted>>().into_iter().flatten() {
+            if counted.constraint.counts(placed, cx.pod()) {
+                counted.add(node);
+            }
+        }
+    }
+
+    fn undo(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        for counted in prepared.value_mut::<Vec<Counted>>().into_iter().flatten() {
+            if counted.constraint.counts(placed, cx.pod())
+                && let Some(value) = counted.domain(node)
+            {
+                counted.domains.subtract(value);
+            }
+        }
+    }
+}
+
+impl Counted {
+    /// The domain that the pods of a node count in.
+    fn domain(&self, node: NodeView<'_>) -> Option<LabelValue> {
+        if self.rows.contains(node.row()) { node.label_value(self.key?) } else { None }
+    }
+
+    fn add(&mut self, node: NodeView<'_>) {
+        if let Some(value) = self.domain(node) {
+            self.domains.add(value);
+        }
+    }
+}

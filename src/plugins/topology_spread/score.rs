@@ -1,0 +1,217 @@
+//! Constraints that score.
+
+use alloc::vec::Vec;
+
+use super::PodTopologySpread;
+use super::super::tally::Tally;
+use super::constraints::Constraint;
+use super::counts::{count_pods, counted_rows, has_all};
+use crate::base::RowSet;
+use crate::framework::{
+    Context, Declaration, Feasible, MAX_SCORE, Normalization, Preparation, Prepared, Score,
+};
+use crate::model::{PodShape, WhenUnsatisfiable};
+use crate::state::{LabelKey, LabelValue, NodeView};
+
+/// What is prepared.
+struct Wishes {
+    wishes: Vec<Wish>,
+    keys: Vec<Option<LabelKey>>,
+    /// Feasible nodes that lack a key score nothing.
+    all_keys: bool,
+}
+
+/// A constraint and its counts.
+struct Wish {
+    constraint: Constraint,
+    counts: Counts,
+    /// `ln(domains + 2)`.
+    weight: f64,
+}
+
+enum Counts {
+    /// By row.
+    Node(Vec<u32>),
+    Domain {
+        tally: Tally,
+        rows: RowSet,
+        /// Where nodes without the key count: as if its value were empty.
+        blank: Blank,
+    },
+}
+
+/// What the absent value of a key is taken for.
+enum Blank {
+    /// Nodes without the key are left out.
+    Out,
+    /// The empty value, which some node has.
+    Value(LabelValue),
+    /// The empty value, which no node has: pods there count for no node that is scored.
+    Unseen,
+}
+
+impl Score for PodTopologySpread {
+    fn name(&self) -> &'static str {
+        "PodTopologySpread"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let (cluster, pod) = (cx.cluster(), cx.pod());
+        let constraints = self.constraints(pod, WhenUnsatisfiable::ScheduleAnyway);
+        if constraints.is_empty() {
+            return Preparation::Skip;
+        }
+        let all_keys = constraints.all_keys;
+        let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
+        let list: Vec<Constraint> = constraints.check(pod).map(|(sound, _)| sound).collect();
+        let rows = counted_rows(cx, &list, all_keys.then_some(&keys));
+        let mut wishes: Vec<Wish> = Vec::with_capacity(list.len());
+        for ((constraint, rows), &key) in list.iter().zip(rows).zip(&keys) {
+            let counts = if constraint.is_hostname() {
+                Counts::Node(alloc::vec![0; cluster.rows()])
+            } else {
+                let blank = match cluster.find_label_value("") {
+                    _ if all_keys => Blank::Out,
+                    Some(value) => Blank::Value(value),
+                    None => Blank::Unseen,
+                };
+                Counts::Domain { tally: Tally::new(key), rows, blank }
+            };
+            wishes.push(Wish { constraint: constraint.clone(), counts, weight: 0.0 });
+        }
+        count_pods(cx, &list, |number, node| wishes[number].add(node, 1));
+        Preparation::with(Wishes { wishes, keys, all_keys })
+    }
+
+    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
+        let Some(Wishes { wishes, keys, all_keys }) = prepared.value_mut() else { return };
+        let known: Option<Vec<LabelKey>> =
+            if *all_keys { keys.iter().copied().collect() } else { Some(Vec::new()) };
+        for wish in wishes {
+            // Without one of the keys anywhere there are no domains at all.
+            let size = known.as_ref().map_or(0, |known| match &wish.counts {
+                Counts::Node(_) => feasible.with_labels(known),
+                Counts::Domain { tally, blank, .. } => {
+                    domains(cx, feasible, known, tally.key, blank)
+                }
+            });
+            wish.weight = libm::log((size + 2) as f64);
+        }
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Some(Wishes { wishes, keys, all_keys }) = cx.prepared() else {
+            return Normalization::IGNORED;
+        };
+        if *all_keys && !has_all(node, keys) {
+            return Normalization::IGNORED;
+        }
+        let mut sum = 0.0;
+        for (wish, key) in wishes.iter().zip(keys) {
+            let Some(value) = key.and_then(|key| node.label_value(key)) else { continue };
+            let count = match &wish.counts {
+                Counts::Node(counts) => counts.get(node.row()).copied().unwrap_or(0).into(),
+                Counts::Domain { tally, .. } => tally.at(value),
+            };
+            sum += count as f64 * wish.weight + (wish.constraint.max_skew - 1) as f64;
+        }
+        libm::round(sum) as i64
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::Extremes
+    }
+
+    fn rescale(&self, raw: i64, low: i64, high: i64) -> i64 {
+        // kube-scheduler marks nodes that take no part with -1, which a skew of 0 makes too.
+        if raw == -1 {
+            0
+        } else if high <= 0 {
+            MAX_SCORE
+        } else {
+            let scaled = i128::from(high) + i128::from(low) - i128::from(raw);
+            (i128::from(MAX_SCORE) * scaled / i128::from(high)).clamp(0, 100) as i64
+        }
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        let constraints = self.constraints(pod, WhenUnsatisfiable::ScheduleAnyway);
+        if constraints.is_empty() {
+            return Declaration::constant();
+        }
+        Declaration::domain(constraints.keys()).reading_nodes().reading_feasible()
+    }
+
+    fn take(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        count(prepared, cx, placed, node, 1);
+    }
+
+    fn undo(
+        &self,
+        prepared: &mut Prepared,
+        cx: &Context<'_>,
+        placed: &PodShape,
+        node: NodeView<'_>,
+    ) {
+        count(prepared, cx, placed, node, -1);
+    }
+}
+
+fn count(
+    prepared: &mut Prepared,
+    cx: &Context<'_>,
+    placed: &PodShape,
+    node: NodeView<'_>,
+    sign: i32,
+) {
+    let Some(Wishes { wishes, .. }) = prepared.value_mut() else { return };
+    for wish in wishes {
+        if wish.constraint.counts(placed, cx.pod()) {
+            wish.add(node, sign);
+        }
+    }
+}
+
+impl Wish {
+    fn add(&mut self, node: NodeView<'_>, sign: i32) {
+        match &mut self.counts {
+            Counts::Node(counts) => {
+                if let Some(count) = counts.get_mut(node.row()) {
+                    *count = count.saturating_add_signed(sign);
+                }
+            }
+            Counts::Domain { tally, rows, blank } if rows.contains(node.row()) => {
+                if !tally.add(node, sign.into())
+                    && let Blank::Value(value) = blank
+                {
+                    tally.add_at(*value, sign.into());
+                }
+            }
+            Counts::Domain { .. } => {}
+        }
+    }
+}
+
+/// How many domains of a key the feasible nodes with all of `keys` are in.
+fn domains(
+    cx: &Context<'_>,
+    feasible: &Feasible<'_>,
+    keys: &[LabelKey],
+    key: Option<LabelKey>,
+    blank: &Blank,
+) -> usize {
+    let values = key.map(|key| feasible.values(key, keys)).unwrap_or_default();
+    if matches!(blank, Blank::Out) {
+        return values.len();
+    }
+    let labelled = key.map_or(0, |key| feasible.with_labels(&[key]));
+    let absent = feasible.with_labels(&[]) > labelled;
+    let empty = values.iter().any(|value| cx.cluster().label_text(*value).is_empty());
+    values.len() + usize::from(absent && !empty)
+}
