@@ -10,8 +10,10 @@ use super::ground::{FastGround, Opened};
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
 use super::plain::Plain;
 use super::request::Request;
+use super::search::{self, Found};
 use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
+use crate::model::{PodGroup, TopologyRequest};
 use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
 
@@ -98,6 +100,9 @@ impl Planner {
         let request = request.into();
         let gang = request.gang()?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
+        if strategy == Strategy::Search && !is_simple(gang.group()) {
+            return search(cluster, framework, &gang, &request);
+        }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
         let fits = match FastGround::open(&mut self.memory, cluster, framework, &gang, &request) {
@@ -114,11 +119,11 @@ impl Planner {
             }
         };
         if !fits || layout.members.is_empty() {
-            let kind = match strategy {
-                Strategy::Kubernetes | Strategy::Search => UnplacedKind::Greedy,
-            };
+            if strategy == Strategy::Search {
+                return search(cluster, framework, &gang, &request);
+            }
             let group = gang.group().full_name();
-            return Ok(Outcome::Unplaced(Unplaced { group, kind }));
+            return Ok(Outcome::Unplaced(Unplaced::new(group, UnplacedKind::Greedy)));
         }
         let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))
@@ -144,7 +149,7 @@ impl Planner {
             || layout.members.is_empty()
         {
             let (group, kind) = (gang.group().full_name(), UnplacedKind::Greedy);
-            return Ok(Outcome::Unplaced(Unplaced { group, kind }));
+            return Ok(Outcome::Unplaced(Unplaced::new(group, kind)));
         }
         let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))
@@ -154,6 +159,33 @@ impl Planner {
     pub fn plugin_calls(&self) -> u64 {
         self.memory.calls()
     }
+}
+
+/// Whether the sequential strategy finds as good a place as a search, if it finds one: the group
+/// is one of pods, and asks nothing of the topology.
+fn is_simple(group: &PodGroup) -> bool {
+    group.groups.is_empty() && !group.leader && group.topology == TopologyRequest::default()
+}
+
+fn search(
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    request: &Request<'_>,
+) -> Result<Outcome, PlaceError> {
+    let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Infeasible);
+    match search::place(cluster, framework, gang, request)? {
+        Found::Placed(layout) => {
+            let plan = to_plan(cluster, gang, layout);
+            return Ok(permit(cluster, framework, request, plan));
+        }
+        Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
+        Found::Exhausted(layout) => {
+            unplaced.kind = UnplacedKind::Exhausted;
+            unplaced.partial = Some(to_plan(cluster, gang, layout));
+        }
+    }
+    Ok(Outcome::Unplaced(unplaced))
 }
 
 fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {
