@@ -120,8 +120,10 @@ mod tests {
 
     #[test]
     fn three_resources_use_the_standard_deviation() {
-        let cluster =
-            cluster([Node::new("a").capacity("cpu", 10).capacity("memory", 100).capacity("g/g", 4)]);
+        let cluster = cluster([Node::new("a")
+            .capacity("cpu", 10)
+            .capacity("memory", 100)
+            .capacity("g/g", 4)]);
         let pod = Pod::new().request("cpu", 10).request("memory", 50).request("g/g", 0);
         let score = || BalancedAllocation::of(["cpu", "memory", "g/g"]);
         // The device is left out: σ of 1, ½ is ¼.

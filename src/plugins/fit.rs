@@ -80,7 +80,8 @@ const NARROW: i64 = 1 << 60;
 
 fn judge_block(cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
     let Some(Requests(requests)) = cx.prepared() else { return verdicts.fill(-1) };
-    for ((verdict, limit), count) in verdicts.iter_mut().zip(block.pod_limit()).zip(block.pod_count())
+    for ((verdict, limit), count) in
+        verdicts.iter_mut().zip(block.pod_limit()).zip(block.pod_count())
     {
         // Counts are never negative.
         *verdict |= limit - count - 1;
@@ -236,14 +237,18 @@ mod tests {
         let mut cluster = cluster([Node::new("n").capacity("cpu", 1)]);
         cluster.add_pod(Pod::new().name("a").request("cpu", 3).on("n")).unwrap();
         assert_eq!(verdict(&cluster, "n", &Pod::new()), Verdict::Pass);
-        assert_eq!(verdict(&cluster, "n", &Pod::new().request("cpu", "1m")), Verdict::Unschedulable);
+        assert_eq!(
+            verdict(&cluster, "n", &Pod::new().request("cpu", "1m")),
+            Verdict::Unschedulable
+        );
     }
 
     #[test]
     fn only_extended_resources_can_be_ignored() {
         let cluster = cluster([Node::new("n")]);
         let filter = || Fit.ignoring([GPU, "cpu", "hugepages-2Mi"], ["vendor.example"]);
-        let fits = |resource| !passing(filter(), &cluster, &Pod::new().request(resource, 1)).is_empty();
+        let fits =
+            |resource| !passing(filter(), &cluster, &Pod::new().request(resource, 1)).is_empty();
         assert!(fits(GPU) && fits("vendor.example/x"));
         for resource in ["cpu", "hugepages-2Mi", "vendor.example.com/x", "amd.com/gpu"] {
             assert!(!fits(resource), "{resource}");

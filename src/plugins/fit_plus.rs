@@ -54,7 +54,8 @@ impl NodeResourcesFitPlus {
     pub fn of<S: Into<String>>(
         resources: impl IntoIterator<Item = (S, ResourceStrategy, u32)>,
     ) -> NodeResourcesFitPlus {
-        let resource = |(name, strategy, weight): (S, _, u32)| (name.into(), strategy, weight.into());
+        let resource =
+            |(name, strategy, weight): (S, _, u32)| (name.into(), strategy, weight.into());
         NodeResourcesFitPlus { resources: resources.into_iter().map(resource).collect() }
     }
 }

@@ -4,9 +4,7 @@ use alloc::vec::Vec;
 
 use super::node_rules::{NodeRules, Term, named, resolve};
 use crate::base::RowSet;
-use crate::framework::{
-    Context, Declaration, Filter, Normalization, Preparation, Score, Verdict,
-};
+use crate::framework::{Context, Declaration, Filter, Normalization, Preparation, Score, Verdict};
 use crate::model::{self, PodShape};
 use crate::state::NodeView;
 

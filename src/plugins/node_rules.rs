@@ -121,8 +121,7 @@ impl Rule {
     }
 
     fn matches(&self, node: NodeView<'_>, value: Option<LabelValue>) -> bool {
-        let number =
-            |value: LabelValue| node.cluster().label_text(value).parse::<i64>().ok();
+        let number = |value: LabelValue| node.cluster().label_text(value).parse::<i64>().ok();
         match self {
             Rule::In(values) => value.is_some_and(|value| values.contains(&value)),
             Rule::NotIn(values) => value.is_none_or(|value| !values.contains(&value)),

@@ -68,9 +68,7 @@ impl Utilization {
             if used <= point {
                 return match before {
                     None => score,
-                    Some((from, start)) => {
-                        start + (score - start) * (used - from) / (point - from)
-                    }
+                    Some((from, start)) => start + (score - start) * (used - from) / (point - from),
                 };
             }
             before = Some((point, score));

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
+use super::super::pod_rules::Term;
 use super::InterPodAffinity;
 use super::company::{Sums, expanded, malformed, namespace_labels, required, visit_pods};
-use super::super::pod_rules::Term;
 use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::InterPodAffinity;
 use super::super::pod_rules::Term;
+use super::InterPodAffinity;
 use super::company::{
     Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
 };

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::PodTopologySpread;
 use super::super::tally::Tally;
+use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows, has_all};
 use crate::base::RowSet;

@@ -2,8 +2,8 @@ use alloc::vec::Vec;
 
 use super::super::testing::{cluster, passing, refused, scores};
 use super::*;
-use crate::model::{LabelSelector, Node, NodeInclusion, Operator, Pod, Requirement, Taint};
 use crate::model::{Effect, WhenUnsatisfiable};
+use crate::model::{LabelSelector, Node, NodeInclusion, Operator, Pod, Requirement, Taint};
 use crate::state::Cluster;
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -60,9 +60,8 @@ fn an_empty_tainted_zone_counts_unless_taints_are_honoured() {
 #[test]
 fn node_affinity_leaves_domains_out_unless_ignored() {
     let mut constraint = SpreadConstraint::new(1, "zone", selector());
-    let pod = |constraint: &SpreadConstraint| {
-        app().node_selector("zone", "a").spread(constraint.clone())
-    };
+    let pod =
+        |constraint: &SpreadConstraint| app().node_selector("zone", "a").spread(constraint.clone());
     let passing = |constraint| passing(PodTopologySpread::new(), &zones(), &pod(constraint));
     // b and c are no domains: their count is 0, the least is 2.
     assert_eq!(passing(&constraint), ["a1", "a2", "b1", "c1"]);

@@ -1,0 +1,192 @@
+//! Cases with the answers of other schedulers, a line each.
+
+mod expect;
+mod feasible;
+mod gangs;
+#[path = "../common/kueue_cases.rs"]
+mod kueue_cases;
+mod pods;
+mod scenario;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What `--help` prints.
+#[allow(dead_code, reason = "the tests have no arguments")]
+pub(crate) const USAGE: &str = "\
+Compares this crate with the answers of other schedulers.
+
+Usage: conformance FILE...
+
+Files hold one JSON object a line; gzip will do. A line is one of:
+  pods      {name, scenario, expect: {steps}}: kube-scheduler's verdicts, scores and choices for
+            pods placed one after another
+  gangs     {name, scenario, expect: {domains, best}}: what kube-scheduler makes of a gang in each
+            candidate domain
+  feasible  {name, scenario, expect: {feasible}}: gangs that are known to fit, or not to; placed
+            with the default framework
+  kueue     {id, podSets, expect, ...}: topology assignments of Kueue
+
+Kubernetes objects are taken as an API server stores them.
+
+Exit code: 0 all agree; 1 some do not, or a file is bad.
+";
+
+/// How many disagreements are told of.
+const TOLD: usize = 10;
+
+/// Where an answer differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Disagreement {
+    /// Where in the case: a step, a domain, a pod set.
+    pub(crate) step: String,
+    /// The plugin asked, if it is about one.
+    pub(crate) plugin: String,
+    /// The node or the pod, if it is about one.
+    pub(crate) node: String,
+    /// The answer of the other scheduler.
+    pub(crate) expected: String,
+    /// Ours.
+    pub(crate) actual: String,
+}
+
+impl Disagreement {
+    fn new(
+        step: impl fmt::Display,
+        plugin: impl fmt::Display,
+        node: impl fmt::Display,
+        expected: impl fmt::Display,
+        actual: impl fmt::Display,
+    ) -> Disagreement {
+        Disagreement {
+            step: step.to_string(),
+            plugin: plugin.to_string(),
+            node: node.to_string(),
+            expected: expected.to_string(),
+            actual: actual.to_string(),
+        }
+    }
+}
+
+/// How many cases of each category agree, and the first that do not.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Passed and failed, by category.
+    categories: BTreeMap<String, (usize, usize)>,
+    told: Vec<(String, Disagreement)>,
+    /// By outcome, of the gangs that are known to fit.
+    outcomes: BTreeMap<&'static str, usize>,
+    /// How long each of those decisions took.
+    durations: Vec<Duration>,
+}
+
+impl Tally {
+    /// Runs the cases of a text, one a line.
+    ///
+    /// # Errors
+    /// A line is no case. The message names the file and the line.
+    pub(crate) fn run(&mut self, file: &str, text: &str) -> Result<(), String> {
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            self.case(line).map_err(|error| format!("{file}:{}: {error}", number + 1))?;
+        }
+        Ok(())
+    }
+
+    fn case(&mut self, line: &str) -> Result<(), String> {
+        let mut case: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        if case.get("podSets").is_some() {
+            let verdict = kueue_cases::run_case(line)?;
+            let difference = verdict.difference.map(|difference| {
+                Disagreement::new("", "", "", difference.expected, difference.actual)
+            });
+            self.count(format!("kueue {}", verdict.category), &verdict.id, difference);
+            return Ok(());
+        }
+        let name = expect::text(&case, "name")?.to_string();
+        let scenario = scenario::read(expect::take(&mut case, "scenario")?)?;
+        let expected = expect::take(&mut case, "expect")?;
+        let category = category(&name);
+        if expected.get("steps").is_some() {
+            let disagreement = pods::compare(&scenario, &expected)?;
+            self.count(format!("pods {category}"), &name, disagreement);
+        } else if expected.get("domains").is_some() {
+            let disagreement = gangs::compare(&scenario, &expected)?;
+            self.count(format!("gangs {category}"), &name, disagreement);
+        } else if let Some(fits) = expected.get("feasible").and_then(Value::as_bool) {
+            let trial = feasible::place(&scenario, fits)?;
+            *self.outcomes.entry(trial.word).or_default() += 1;
+            self.durations.push(trial.duration);
+            self.count(format!("feasible {category}"), &name, trial.disagreement);
+        } else {
+            return Err("expect: has neither steps, nor domains, nor feasible".into());
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, category: String, name: &str, disagreement: Option<Disagreement>) {
+        let (passed, failed) = self.categories.entry(category).or_default();
+        match disagreement {
+            None => *passed += 1,
+            Some(disagreement) => {
+                *failed += 1;
+                if self.told.len() < TOLD {
+                    self.told.push((name.to_string(), disagreement));
+                }
+            }
+        }
+    }
+
+    /// How many cases agree.
+    pub(crate) fn passed(&self) -> usize {
+        self.categories.values().map(|(passed, _)| passed).sum()
+    }
+
+    /// How many do not.
+    pub(crate) fn failed(&self) -> usize {
+        self.categories.values().map(|(_, failed)| failed).sum()
+    }
+}
+
+/// The name of a case without its number.
+fn category(name: &str) -> &str {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem.strip_suffix('-').filter(|stem| !stem.is_empty()).unwrap_or(name)
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (category, (passed, failed)) in &self.categories {
+            writeln!(f, "{category}: {passed} of {} agree", passed + failed)?;
+        }
+        for (name, disagreement) in &self.told {
+            let Disagreement { step, plugin, node, expected, actual } = disagreement;
+            writeln!(f, "\n{name}")?;
+            for (title, text) in [("step", step), ("plugin", plugin), ("node", node)] {
+                if !text.is_empty() {
+                    writeln!(f, "  {title}: {text}")?;
+                }
+            }
+            writeln!(f, "  expected: {expected}\n  actual:   {actual}")?;
+        }
+        if self.failed() > self.told.len() {
+            writeln!(f, "\nand {} more", self.failed() - self.told.len())?;
+        }
+        if !self.told.is_empty() {
+            writeln!(f)?;
+        }
+        if !self.durations.is_empty() {
+            let mut durations = self.durations.clone();
+            durations.sort_unstable();
+            for word in ["placed", "infeasible", "exhausted", "greedy"] {
+                write!(f, "{word} {}, ", self.outcomes.get(word).copied().unwrap_or(0))?;
+            }
+            let micros = |at: usize| durations[at].as_micros();
+            let last = durations.len() - 1;
+            writeln!(f, "p50 {} us, max {} us", micros(last / 2), micros(last))?;
+        }
+        writeln!(f, "{} passed, {} failed", self.passed(), self.failed())
+    }
+}
