@@ -347,10 +347,10 @@ impl<G: Ground> Sequential<'_, G> {
 
 fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
     let high = i128::from(high);
-    let proportion = |raw: i64| (100 * i128::from(raw) / high) as i64;
+    let proportion = |raw: i64| (100 * i128::from(raw) / high).clamp(0, 100) as i64;
     match normalization {
-        Normalization::Max if high > 0 => proportion(raw).clamp(0, 100),
-        Normalization::MaxReversed if high > 0 => 100 - proportion(raw).clamp(0, 100),
+        Normalization::Max if high > 0 => proportion(raw),
+        Normalization::MaxReversed if high > 0 => 100 - proportion(raw),
         Normalization::MaxReversed => 100,
         _ => raw.clamp(0, 100),
     }
