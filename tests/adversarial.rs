@@ -713,3 +713,19 @@ fn a_planner_survives_every_refusal() {
     }
     assert!(planner.place(&cluster, &framework, &gang(7)).unwrap().is_placed());
 }
+
+#[test]
+fn a_preference_that_running_members_have_broken_is_given_up_and_a_requirement_is_an_error() {
+    let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+    for (name, rack) in [("n1", "a"), ("n2", "b"), ("n3", "b")] {
+        cluster.add_node(Node::new(name).capacity("cpu", 1).label("rack", rack)).unwrap();
+    }
+    for (name, node) in [("r-1", "n1"), ("r-2", "n2")] {
+        cluster.add_pod(Pod::new().name(name).request("cpu", 1).in_group("gang").on(node)).unwrap();
+    }
+    let framework = Framework::default();
+    let outcome = place_gang(&cluster, &framework, &gang(1).prefer("rack")).unwrap();
+    assert_eq!(outcome.plan().unwrap().pods_per_node(), [("n3", 1)]);
+    let refusal = place_gang(&cluster, &framework, &gang(1).require("rack"));
+    assert!(matches!(refusal, Err(PlaceError::Scattered { key, .. }) if key == "rack"));
+}

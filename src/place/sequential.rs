@@ -250,8 +250,12 @@ impl<G: Ground> Sequential<'_, G> {
     ) -> Result<Arc<[Candidate]>, PlaceError> {
         let Some(key) = key else { return Ok(Arc::from([Candidate::whole()])) };
         let Some(id) = self.ground.cluster().label_key(key) else { return Ok(Arc::from([])) };
-        // Members that run already decide where the others go.
-        let home = home(self.ground.cluster(), group, key)?;
+        // Members that run already decide where the others go. If they are in several domains,
+        // there is none that could be preferred.
+        let home = match home(self.ground.cluster(), group, key) {
+            Err(_) if group.topology.require.as_deref() != Some(key) => return Ok(Arc::from([])),
+            home => home?,
+        };
         let parts = self.ground.partition(rows, id);
         Ok(match home {
             None => parts,
