@@ -1,5 +1,5 @@
 //! Random worlds, and what must hold of any cluster.
-#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -48,8 +48,10 @@ pub fn derived(cluster: &Cluster) -> String {
         )
         .expect("text grows");
     }
-    let mut shapes: Vec<String> =
-        cluster.shapes().map(|(_, shape, uses)| format!("{uses} {shape:?}")).collect();
+    let mut shapes: Vec<String> = cluster
+        .shapes()
+        .map(|(_, shape, uses)| format!("{uses} {:?} {:?}", shape.requests, shape.labels))
+        .collect();
     shapes.sort();
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for group in cluster.pods().filter_map(PodView::group) {
