@@ -5,7 +5,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::cluster::{Cluster, check_named};
+use super::check::check_named;
+use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
 use super::pods::PodRecord;

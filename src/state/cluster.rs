@@ -8,8 +8,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::builder::ClusterBuilder;
+use super::check::{bound_node, full_name};
 use super::columns::{Columns, NO_POD_LIMIT, NodeSpec};
-use super::devices::{DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm};
+use super::devices::{DeviceNeed, DeviceSpecs, DeviceTerm};
 use super::error::StateError;
 use super::event::Deleted;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
@@ -462,22 +463,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// The devices of a node, and what is left of them when some pods hold theirs.
-    fn devices_of(
-        &mut self,
-        node: &Node,
-        slots: impl Iterator<Item = u32>,
-    ) -> Result<Option<(Arc<DeviceSpecs>, DeviceState)>, StateError> {
-        let terms = &mut self.label_values;
-        let specs = DeviceSpecs::new(&node.devices, |text| DeviceTerm(terms.intern(text)));
-        let Some(specs) = specs else { return Ok(None) };
-        let state = self.tally_devices(&specs, slots).ok_or_else(|| StateError::Overflow {
-            node: node.name.clone(),
-            resource: "devices".into(),
-        })?;
-        Ok(Some((specs, state)))
-    }
-
     pub(crate) fn remove_row(&mut self, row: Row) {
         let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return };
         let mut orphans = Vec::new();
@@ -587,25 +572,4 @@ impl Cluster {
     pub(crate) fn shape_entry(&self, shape: ShapeId) -> Option<&Arc<ShapeEntry>> {
         self.shapes.entry(shape)
     }
-}
-
-/// Whether a pod can be taken by name.
-pub(crate) fn check_named(pod: &Pod) -> Result<(), StateError> {
-    pod.check()?;
-    if pod.name.is_empty() {
-        let object = format!("pod {}", full_name(pod));
-        return Err(ModelError::new(object, "name", Problem::Required).into());
-    }
-    Ok(())
-}
-
-/// The node that a pod is bound to, if the pod can be taken.
-pub(crate) fn bound_node(pod: &Pod) -> Result<&str, StateError> {
-    check_named(pod)?;
-    let node = pod.node.as_deref().filter(|node| !node.is_empty());
-    node.ok_or_else(|| StateError::NotBound(full_name(pod)))
-}
-
-fn full_name(pod: &Pod) -> String {
-    format!("{}/{}", pod.namespace(), pod.name)
 }

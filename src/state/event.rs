@@ -3,7 +3,8 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::cluster::{Cluster, bound_node};
+use super::check::bound_node;
+use super::cluster::Cluster;
 use super::error::StateError;
 use super::journal::Change;
 use crate::model::{Labels, Node, Pod};

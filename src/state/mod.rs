@@ -2,6 +2,7 @@
 
 pub(crate) mod bind;
 mod builder;
+mod check;
 pub mod cluster;
 mod columns;
 pub mod devices;

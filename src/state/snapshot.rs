@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use super::cluster::{Cluster, bound_node};
+use super::check::bound_node;
+use super::cluster::Cluster;
 use super::event::Deleted;
 use crate::model::{Labels, Node, Pod};
 

@@ -6,7 +6,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-use super::cluster::{Cluster, check_named};
+use super::check::check_named;
+use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, NodeId, PodId, Row};
 use super::plan::Plan;
