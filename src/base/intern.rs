@@ -34,9 +34,9 @@ impl Interner {
         self.index.find(hash_of(text), |id| &*self.strings[id as usize] == text)
     }
 
-    /// The string of a number.
+    /// The string of a number; empty for a number that was not given here.
     #[inline]
     pub(crate) fn text(&self, id: u32) -> &str {
-        &self.strings[id as usize]
+        self.strings.get(id as usize).map_or("", |text| text)
     }
 }

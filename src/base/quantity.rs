@@ -7,8 +7,6 @@ use core::str::FromStr;
 const NANOS: i128 = 1_000_000_000;
 /// Whole units never exceed what Kubernetes keeps in an `int64`.
 const LIMIT: i128 = i64::MAX as i128;
-/// More fraction digits than any suffix makes visible are only remembered as "something more".
-const FRACTION_DIGITS: usize = 24;
 
 /// An amount of a resource as Kubernetes writes it: `500m`, `1.5Gi`, `2e3`, `8`.
 ///
@@ -245,26 +243,16 @@ fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> Option<i128> {
 fn binary_nanos(whole: &str, fraction: &str, bits: u32) -> Option<i128> {
     let whole =
         parse_digits(whole.trim_start_matches('0'))?.checked_mul(1 << bits)?.checked_mul(NANOS)?;
-    let fraction = fraction.trim_end_matches('0');
-    let (kept, dropped) = fraction.split_at(fraction.len().min(FRACTION_DIGITS));
-    let mut numerator = parse_digits(kept)?;
-    // numerator / 10^kept × 2^bits × 10^9, without leaving 128 bits.
-    let mut denominator = 1_i128;
-    let mut twos = bits as usize;
-    if kept.len() <= 9 {
-        numerator *= 10_i128.pow((9 - kept.len()) as u32);
-    } else {
-        let tens = kept.len() - 9;
-        let shared = tens.min(twos);
-        twos -= shared;
-        denominator = 5_i128.pow(tens as u32) << (tens - shared);
+    // From the last digit to the first, `part` is what those after a digit stand for, rounded
+    // down: dividing again leaves what dividing once would have left.
+    let scale = (1_i128 << bits) * NANOS;
+    let (mut part, mut more) = (0_i128, false);
+    for digit in fraction.bytes().rev() {
+        let sum = i128::from(digit - b'0') * scale + part;
+        part = sum / 10;
+        more |= sum % 10 != 0;
     }
-    let scaled = numerator.checked_mul(1 << twos)?;
-    let mut part = scaled / denominator;
-    if scaled % denominator != 0 || !dropped.is_empty() {
-        part += 1;
-    }
-    whole.checked_add(part)
+    whole.checked_add(part + i128::from(more))
 }
 
 fn divide_away_from_zero(value: i128, by: i128) -> i128 {
@@ -368,6 +356,7 @@ mod tests {
             ("0.0000000001", 1),
             ("-0.0000000001", -1),
             ("0.12345678901234567890Ki", 126_419_751_949),
+            (".0000000000000000000000001Ei", 116),
         ] {
             assert_eq!(nanos(text), expected, "{text}");
         }

@@ -110,6 +110,9 @@ impl<'a> Evaluation<'a> {
 
     /// Whether the pod can go to a node, or the first reason why not. A node that is not there is
     /// narrowed out.
+    ///
+    /// # Errors
+    /// The pod cannot go there: the first reason.
     pub fn filter(&self, node: NodeView<'_>) -> Result<(), Rejection> {
         if let Some((plugin, verdict)) = self.refused {
             return Err(Rejection::Refused(plugin, verdict));

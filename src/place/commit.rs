@@ -53,7 +53,7 @@ pub enum CommitError {
         /// The value it had.
         value: String,
     },
-    /// A pod of the plan is bound already, or a sum overflows.
+    /// A pod of the plan is unsound or bound already, or a sum overflows.
     #[error(transparent)]
     State(#[from] StateError),
 }

@@ -250,8 +250,12 @@ impl<G: Ground> Sequential<'_, G> {
     ) -> Result<Arc<[Candidate]>, PlaceError> {
         let Some(key) = key else { return Ok(Arc::from([Candidate::whole()])) };
         let Some(id) = self.ground.cluster().label_key(key) else { return Ok(Arc::from([])) };
-        // Members that run already decide where the others go.
-        let home = home(self.ground.cluster(), group, key)?;
+        // Members that run already decide where the others go. If they are in several domains,
+        // there is none that could be preferred.
+        let home = match home(self.ground.cluster(), group, key) {
+            Err(_) if group.topology.require.as_deref() != Some(key) => return Ok(Arc::from([])),
+            home => home?,
+        };
         let parts = self.ground.partition(rows, id);
         Ok(match home {
             None => parts,
@@ -347,10 +351,10 @@ impl<G: Ground> Sequential<'_, G> {
 
 fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
     let high = i128::from(high);
-    let proportion = |raw: i64| (100 * i128::from(raw) / high) as i64;
+    let proportion = |raw: i64| (100 * i128::from(raw) / high).clamp(0, 100) as i64;
     match normalization {
-        Normalization::Max if high > 0 => proportion(raw).clamp(0, 100),
-        Normalization::MaxReversed if high > 0 => 100 - proportion(raw).clamp(0, 100),
+        Normalization::Max if high > 0 => proportion(raw),
+        Normalization::MaxReversed if high > 0 => 100 - proportion(raw),
         Normalization::MaxReversed => 100,
         _ => raw.clamp(0, 100),
     }

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::check::check_named;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
@@ -20,7 +21,7 @@ pub(crate) struct Binder {
 }
 
 impl Cluster {
-    /// Binds a pod that has passed its checks.
+    /// Binds a pod, if it is sound.
     pub(crate) fn bind(
         &mut self,
         binder: &mut Binder,
@@ -28,13 +29,18 @@ impl Cluster {
         row: Row,
         devices: Option<Arc<[Vec<u32>]>>,
     ) -> Result<(), StateError> {
+        let pointer = Arc::as_ptr(pod.shape());
+        // The shape bound before was found sound.
+        let known = binder.shape.filter(|(known, _)| *known == pointer && !pod.name.is_empty());
+        if known.is_none() {
+            check_named(pod)?;
+        }
         if self.slot_of(pod.namespace(), &pod.name).is_some() {
             return Err(StateError::PodExists(format!("{}/{}", pod.namespace(), pod.name)));
         }
-        let pointer = Arc::as_ptr(pod.shape());
-        let shape = match binder.shape {
+        let shape = match known {
             // The pod bound before holds the shape, so it can only be the same one.
-            Some((known, id)) if known == pointer => {
+            Some((_, id)) => {
                 self.shapes.retain(id);
                 id
             }

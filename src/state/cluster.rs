@@ -7,13 +7,16 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::builder::ClusterBuilder;
+use super::check::{bound_node, full_name};
 use super::columns::{Columns, NO_POD_LIMIT, NodeSpec};
-use super::devices::{DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm};
+use super::devices::{DeviceNeed, DeviceSpecs, DeviceTerm};
 use super::error::StateError;
 use super::event::Deleted;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
 use super::journal::{Change, Journal, Moment};
 use super::order::NodeOrder;
+use super::parked::Parked;
 use super::pods::{PodRecord, Pods};
 use super::shapes::{ShapeEntry, Shapes};
 use super::view::{NodeView, PodView};
@@ -54,7 +57,7 @@ pub struct Cluster {
     /// Grows whenever ranks are given anew.
     pub(crate) rank_epoch: u64,
     node_index: Index,
-    node_count: usize,
+    pub(super) node_count: usize,
     free_rows: Vec<u32>,
     pub(crate) resources: Interner,
     pub(crate) label_keys: Interner,
@@ -62,45 +65,13 @@ pub struct Cluster {
     pub(crate) groups: Interner,
     pub(crate) levels: Vec<LabelKey>,
     pub(crate) namespaces: Arc<BTreeMap<String, (Labels, u64)>>,
-    tainted: usize,
-    unschedulable: usize,
+    pub(super) tainted: usize,
+    pub(super) unschedulable: usize,
     /// How many nodes have an image, by name.
     pub(crate) image_nodes: Arc<BTreeMap<Box<str>, u32>>,
-    /// Pods whose node does not exist, by its name.
-    pub(crate) parked: Arc<BTreeMap<String, Vec<u32>>>,
+    /// Pods whose node does not exist.
+    pub(crate) parked: Arc<Parked>,
     pub(crate) deleted: Arc<BTreeMap<Deleted, u64>>,
-}
-
-/// Makes a [`Cluster`].
-#[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct ClusterBuilder {
-    levels: Vec<String>,
-}
-
-impl ClusterBuilder {
-    /// Declares the levels of the topology by node label keys, coarsest first. The node itself is
-    /// always the last level and need not be named.
-    pub fn levels<S: Into<String>>(mut self, keys: impl IntoIterator<Item = S>) -> ClusterBuilder {
-        self.levels.extend(keys.into_iter().map(Into::into));
-        self
-    }
-
-    /// Makes the cluster, empty.
-    ///
-    /// # Errors
-    /// A level is declared twice.
-    pub fn build(self) -> Result<Cluster, StateError> {
-        let mut cluster = Cluster::new();
-        for key in self.levels {
-            let level = LabelKey(cluster.label_keys.intern(&key));
-            if cluster.levels.contains(&level) {
-                return Err(StateError::DuplicateLevel(key));
-            }
-            cluster.levels.push(level);
-        }
-        Ok(cluster)
-    }
 }
 
 impl Cluster {
@@ -133,10 +104,10 @@ impl Cluster {
     /// The node is unsound, or there is none of its name.
     pub fn update_node(&mut self, node: &Node) -> Result<(), StateError> {
         node.check()?;
-        match self.row_of(&node.name) {
-            Some(row) => self.replace_node(row, node, 0),
-            None => Err(StateError::UnknownNode(node.name.clone())),
-        }
+        let unknown = || StateError::UnknownNode(node.name.clone());
+        let row = self.row_of(&node.name).ok_or_else(unknown)?;
+        let version = self.spec(row).map_or(0, |spec| spec.version);
+        self.replace_node(row, node, version)
     }
 
     /// Removes a node. Its pods are kept aside until they are removed or it returns.
@@ -154,12 +125,11 @@ impl Cluster {
     ///
     /// # Errors
     /// The pod is unsound or not bound, there is one of its name, or a sum overflows.
+    #[expect(clippy::needless_pass_by_value, reason = "the cluster takes the pod over")]
     pub fn add_pod(&mut self, pod: Pod) -> Result<PodId, StateError> {
-        pod.check()?;
-        let full_name = || format!("{}/{}", pod.namespace(), pod.name);
-        let Some(node) = &pod.node else { return Err(StateError::NotBound(full_name())) };
+        let node = bound_node(&pod)?;
         if self.slot_of(pod.namespace(), &pod.name).is_some() {
-            return Err(StateError::PodExists(full_name()));
+            return Err(StateError::PodExists(full_name(&pod)));
         }
         self.put_pod(&pod, node, 0, None).map(PodId)
     }
@@ -178,30 +148,9 @@ impl Cluster {
 
     /// Sets the labels of a namespace.
     pub fn set_namespace(&mut self, name: impl Into<String>, labels: Labels) {
-        Arc::make_mut(&mut self.namespaces).insert(name.into(), (labels, 0));
+        let namespaces = Arc::make_mut(&mut self.namespaces);
+        namespaces.entry(name.into()).or_default().0 = labels;
         self.journal.record(Change::Namespaces);
-    }
-
-    /// The labels of a namespace; `None` if it is not known.
-    pub fn namespace(&self, name: &str) -> Option<&Labels> {
-        self.namespaces.get(name).map(|(labels, _)| labels)
-    }
-
-    /// The namespaces that are known, in order of name.
-    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Labels)> {
-        self.namespaces.iter().map(|(name, (labels, _))| (name.as_str(), labels))
-    }
-
-    /// A node by name.
-    pub fn node(&self, name: &str) -> Option<NodeView<'_>> {
-        self.view(self.row_of(name)?)
-    }
-
-    /// A node by id; `None` if it is gone.
-    pub fn node_by_id(&self, id: NodeId) -> Option<NodeView<'_>> {
-        let row = id.row as Row;
-        let view = self.view(row)?;
-        (self.columns.use_count[row] == id.use_count).then_some(view)
     }
 
     /// A node by row; `None` for a row that is not in use.
@@ -209,120 +158,6 @@ impl Cluster {
     pub fn view(&self, row: Row) -> Option<NodeView<'_>> {
         let spec = self.columns.spec.get(row)?.as_deref()?;
         Some(NodeView { cluster: self, spec, row, usage: None })
-    }
-
-    /// All nodes, in the order of ties: by tie rank, then by name.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
-        self.order.iter().filter_map(|row| self.view(row as Row))
-    }
-
-    /// How many nodes there are.
-    pub fn node_count(&self) -> usize {
-        self.node_count
-    }
-
-    /// How many pods are bound.
-    pub fn pod_count(&self) -> usize {
-        self.pods.len()
-    }
-
-    /// Rows are below this number; some may not be in use.
-    #[inline]
-    pub fn rows(&self) -> usize {
-        self.columns.len()
-    }
-
-    /// A bound pod by name.
-    pub fn pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
-        self.pod_view(self.slot_of(namespace, name)?)
-    }
-
-    /// All bound pods, those kept aside too, in no particular order.
-    pub fn pods(&self) -> impl Iterator<Item = PodView<'_>> {
-        self.pods.iter().filter_map(|(slot, _)| self.pod_view(slot))
-    }
-
-    /// The bound pods of a group, by its full name `namespace/name`, in no particular order.
-    pub fn group_pods(&self, group: &str) -> impl Iterator<Item = PodView<'_>> {
-        let members = self.groups.find(group).map_or(&[][..], |group| self.pods.members(group));
-        members.iter().filter_map(|&slot| self.pod_view(slot))
-    }
-
-    /// The shapes of bound pods, each with the number of pods that have it, in no particular
-    /// order.
-    pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
-        self.shapes.iter().map(|(id, entry, uses)| (id, &*entry.shape, uses))
-    }
-
-    /// A resource by name; `None` if nothing has mentioned it.
-    pub fn resource(&self, name: &str) -> Option<ResourceId> {
-        self.resources.find(name).map(ResourceId)
-    }
-
-    /// The resources that have been mentioned, in no particular order.
-    pub fn resources(&self) -> impl Iterator<Item = ResourceId> + use<> {
-        (0..self.columns.allocatable.len() as u32).map(ResourceId)
-    }
-
-    /// The name of a resource.
-    pub fn resource_name(&self, resource: ResourceId) -> &str {
-        self.resources.text(resource.0)
-    }
-
-    /// A label key by its text; `None` if no node has it.
-    pub fn label_key(&self, key: &str) -> Option<LabelKey> {
-        self.label_keys.find(key).map(LabelKey)
-    }
-
-    /// A label value by its text; `None` if no node has it.
-    pub fn find_label_value(&self, value: &str) -> Option<LabelValue> {
-        self.label_values.find(value).map(LabelValue)
-    }
-
-    /// The text of a label key.
-    pub fn label_key_text(&self, key: LabelKey) -> &str {
-        self.label_keys.text(key.0)
-    }
-
-    /// The text of a label value.
-    pub fn label_text(&self, value: LabelValue) -> &str {
-        self.label_values.text(value.0)
-    }
-
-    /// The declared levels, coarsest first, without the node.
-    pub fn levels(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.levels.iter().map(|level| self.label_keys.text(level.0))
-    }
-
-    /// How many nodes have taints.
-    pub fn tainted_nodes(&self) -> usize {
-        self.tainted
-    }
-
-    /// How many nodes keep new pods away.
-    pub fn unschedulable_nodes(&self) -> usize {
-        self.unschedulable
-    }
-
-    /// Whether a pod with affinity or anti-affinity terms of any kind is bound. O(1).
-    pub fn has_affinity_pods(&self) -> bool {
-        self.shapes.with_affinity().next().is_some()
-    }
-
-    /// The shapes of bound pods that have affinity or anti-affinity terms of any kind, with the
-    /// number of pods, in order of number.
-    pub fn affinity_shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
-        self.shapes.with_affinity()
-    }
-
-    /// How many nodes have an image, by its exact name.
-    pub fn nodes_with_image(&self, name: &str) -> u32 {
-        self.image_nodes.get(name).copied().unwrap_or(0)
-    }
-
-    /// How many changes there have been. Equal numbers of one cluster mean equal states.
-    pub fn generation(&self) -> u64 {
-        self.journal.now().generation
     }
 
     pub(crate) fn moment(&self) -> Moment {
@@ -403,8 +238,11 @@ impl Cluster {
             return Err(error);
         }
         if let Some((slot, place)) = old_place {
-            if place.is_none() {
-                self.unpark(slot);
+            match place {
+                // A pod that moves leaves another node changed.
+                Some(left) if Some(left) != row => self.touch(left),
+                Some(_) => {}
+                None => self.unpark(slot),
             }
             self.erase(slot);
         }
@@ -433,7 +271,7 @@ impl Cluster {
                 self.link(slot, row);
                 self.touch(row);
             }
-            None => Arc::make_mut(&mut self.parked).entry(node.into()).or_default().push(slot),
+            None => Arc::make_mut(&mut self.parked).park(&Arc::from(node), [slot]),
         }
         Ok(slot)
     }
@@ -466,11 +304,9 @@ impl Cluster {
     }
 
     fn unpark(&mut self, slot: u32) {
-        let parked = Arc::make_mut(&mut self.parked);
-        parked.retain(|_, slots| {
-            slots.retain(|&other| other != slot);
-            !slots.is_empty()
-        });
+        if self.parked.node_of(slot).is_some() {
+            Arc::make_mut(&mut self.parked).leave(slot);
+        }
     }
 
     /// Records that the pods of a row have changed.
@@ -552,11 +388,11 @@ impl Cluster {
     }
 
     pub(crate) fn insert_node(&mut self, node: &Node, version: u64) -> Result<Row, StateError> {
-        let waiting = self.parked.get(&node.name).cloned().unwrap_or_default();
+        let waiting = self.parked.waiting(&node.name).to_vec();
         self.check_sums(node, &waiting)?;
         let devices = self.devices_of(node, waiting.iter().copied())?;
         if !waiting.is_empty() {
-            Arc::make_mut(&mut self.parked).remove(&node.name);
+            Arc::make_mut(&mut self.parked).release(&node.name);
         }
         let row = self.free_rows.pop().map_or_else(
             || {
@@ -627,22 +463,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// The devices of a node, and what is left of them when some pods hold theirs.
-    fn devices_of(
-        &mut self,
-        node: &Node,
-        slots: impl Iterator<Item = u32>,
-    ) -> Result<Option<(Arc<DeviceSpecs>, DeviceState)>, StateError> {
-        let terms = &mut self.label_values;
-        let specs = DeviceSpecs::new(&node.devices, |text| DeviceTerm(terms.intern(text)));
-        let Some(specs) = specs else { return Ok(None) };
-        let state = self.tally_devices(&specs, slots).ok_or_else(|| StateError::Overflow {
-            node: node.name.clone(),
-            resource: "devices".into(),
-        })?;
-        Ok(Some((specs, state)))
-    }
-
     pub(crate) fn remove_row(&mut self, row: Row) {
         let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return };
         let mut orphans = Vec::new();
@@ -652,7 +472,7 @@ impl Cluster {
             orphans.push(slot);
         }
         if !orphans.is_empty() {
-            Arc::make_mut(&mut self.parked).insert(String::from(&*spec.name), orphans);
+            Arc::make_mut(&mut self.parked).park(&spec.name, orphans);
         }
         self.count_specials(row, -1);
         self.unrank(row);
@@ -747,36 +567,6 @@ impl Cluster {
                 counts.remove(name.as_str());
             }
         }
-    }
-
-    /// Gives a row its place in the order among equals.
-    fn rank(&mut self, row: Row) {
-        let columns = &self.columns;
-        let place =
-            |row: Row| columns.spec[row].as_deref().map(|spec| (spec.tie_rank, &*spec.name));
-        let own = place(row);
-        let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
-        let low = found.before.map_or(0, |row| u64::from(columns.rank[row as Row]) + 1);
-        let high = found.after.map_or(1 << 32, |row| u64::from(columns.rank[row as Row]));
-        if low < high {
-            // At the end there is room for a million more; in between, halve what is there.
-            let step = (high - low) / 2;
-            let step = if found.after.is_none() { step.min(4_096) } else { step };
-            *self.columns.rank.get_mut(row) = (low + step) as u32;
-            return;
-        }
-        let rows: Vec<u32> = self.order.iter().collect();
-        let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
-        for (place, row) in rows.into_iter().enumerate() {
-            *self.columns.rank.get_mut(row as Row) = ((place as u64 + 1) * step) as u32;
-        }
-        self.rank_epoch += 1;
-    }
-
-    fn unrank(&mut self, row: Row) {
-        let columns = &self.columns;
-        let own = columns.rank[row];
-        self.order.remove(|other| columns.rank[other as Row].cmp(&own));
     }
 
     pub(crate) fn shape_entry(&self, shape: ShapeId) -> Option<&Arc<ShapeEntry>> {

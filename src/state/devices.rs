@@ -15,7 +15,7 @@ use super::columns::Columns;
 use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
 use super::view::NodeView;
-use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule, PodShape};
+use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, PodShape};
 
 /// The kind, the model, the island or a unit of devices, as a number of one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -376,6 +376,22 @@ impl<'a> NodeView<'a> {
 }
 
 impl Cluster {
+    /// The devices of a node, and what is left of them when some pods hold theirs.
+    pub(super) fn devices_of(
+        &mut self,
+        node: &Node,
+        slots: impl Iterator<Item = u32>,
+    ) -> Result<Option<(Arc<DeviceSpecs>, DeviceState)>, StateError> {
+        let terms = &mut self.label_values;
+        let specs = DeviceSpecs::new(&node.devices, |text| DeviceTerm(terms.intern(text)));
+        let Some(specs) = specs else { return Ok(None) };
+        let state = self.tally_devices(&specs, slots).ok_or_else(|| StateError::Overflow {
+            node: node.name.clone(),
+            resource: "devices".into(),
+        })?;
+        Ok(Some((specs, state)))
+    }
+
     /// The number of a kind, model, island or unit of devices; `None` if nothing has mentioned it.
     pub fn device_term(&self, text: &str) -> Option<DeviceTerm> {
         self.label_values.find(text).map(DeviceTerm)

@@ -1,9 +1,9 @@
 //! What happens to a cluster, as an embedder hears of it.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use super::check::bound_node;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::journal::Change;
@@ -14,7 +14,8 @@ use crate::model::{Labels, Node, Pod};
 /// Events may come twice, late and in any order between objects. Each carries the version of its
 /// object, a number that grows with every change (`metadata.resourceVersion`); an event that is
 /// not newer than what is known of its object is [`Applied::Stale`] and changes nothing. Version
-/// 0 says that the embedder keeps order itself: the event always counts.
+/// 0 says that the embedder keeps order itself: the event always counts, and what is known of the
+/// object's version stays known.
 ///
 /// A deletion is remembered by its version, so that a late event does not bring the object back;
 /// [`Cluster::forget_deleted`] drops that memory.
@@ -112,7 +113,7 @@ impl Cluster {
             Event::NamespaceChanged { name, labels, version } => {
                 Ok(self.namespace_changed(name, labels, version))
             }
-            Event::NamespaceRemoved { name, version } => Ok(self.namespace_removed(name, version)),
+            Event::NamespaceRemoved { name, version } => Ok(self.namespace_removed(&name, version)),
             Event::PodChanged { pod, version } => self.pod_changed(&pod, version),
             Event::PodDeleted { namespace, name, version } => {
                 Ok(self.pod_deleted(namespace, name, version))
@@ -128,22 +129,17 @@ impl Cluster {
 
     fn node_changed(&mut self, node: &Node, version: u64) -> Result<Applied, StateError> {
         node.check()?;
-        match self.row_of(&node.name) {
-            Some(row) => {
-                if is_stale(version, self.spec(row).map_or(0, |spec| spec.version)) {
-                    return Ok(Applied::Stale);
-                }
-                self.replace_node(row, node, version)?;
-            }
-            None => {
-                let key = Deleted::Node(node.name.clone());
-                if self.is_deleted(&key, version) {
-                    return Ok(Applied::Stale);
-                }
-                self.insert_node(node, version)?;
-                self.recall(&key);
-            }
+        let row = self.row_of(&node.name);
+        let known = row.and_then(|row| self.spec(row)).map_or(0, |spec| spec.version);
+        let key = Deleted::Node(node.name.clone());
+        if is_stale(version, known) || self.is_deleted(&key, version) {
+            return Ok(Applied::Stale);
         }
+        match row {
+            Some(row) => self.replace_node(row, node, version.max(known))?,
+            None => self.insert_node(node, version).map(|_| ())?,
+        }
+        self.recall(&key, version);
         Ok(Applied::Changed)
     }
 
@@ -163,33 +159,31 @@ impl Cluster {
         if is_stale(version, known) || self.is_deleted(&key, version) {
             return Applied::Stale;
         }
-        self.recall(&key);
-        Arc::make_mut(&mut self.namespaces).insert(name, (labels, version));
+        self.recall(&key, version);
+        Arc::make_mut(&mut self.namespaces).insert(name, (labels, version.max(known)));
         self.journal.record(Change::Namespaces);
         Applied::Changed
     }
 
-    fn namespace_removed(&mut self, name: String, version: u64) -> Applied {
-        let known = self.namespaces.get(&name).map(|(_, version)| *version);
-        let key = Deleted::Namespace(name.clone());
+    fn namespace_removed(&mut self, name: &str, version: u64) -> Applied {
+        let known = self.namespaces.get(name).map(|(_, version)| *version);
+        let key = Deleted::Namespace(String::from(name));
         self.deletion(key, version, known.unwrap_or(0), known.is_some(), |cluster| {
-            Arc::make_mut(&mut cluster.namespaces).remove(&name);
+            Arc::make_mut(&mut cluster.namespaces).remove(name);
             cluster.journal.record(Change::Namespaces);
         })
     }
 
     fn pod_changed(&mut self, pod: &Pod, version: u64) -> Result<Applied, StateError> {
-        pod.check()?;
-        let full_name = || format!("{}/{}", pod.namespace(), pod.name);
-        let Some(node) = &pod.node else { return Err(StateError::NotBound(full_name())) };
+        let node = bound_node(pod)?;
         let slot = self.slot_of(pod.namespace(), &pod.name);
         let known = slot.and_then(|slot| self.pods.record(slot)).map_or(0, |pod| pod.version);
         let key = Deleted::Pod(pod.namespace().into(), pod.name.clone());
-        if is_stale(version, known) || slot.is_none() && self.is_deleted(&key, version) {
+        if is_stale(version, known) || self.is_deleted(&key, version) {
             return Ok(Applied::Stale);
         }
-        self.put_pod(pod, node, version, slot)?;
-        self.recall(&key);
+        self.put_pod(pod, node, version.max(known), slot)?;
+        self.recall(&key, version);
         let parked = self.row_of(node).is_none();
         Ok(if parked { Applied::Parked } else { Applied::Changed })
     }
@@ -213,7 +207,7 @@ impl Cluster {
         delete: impl FnOnce(&mut Cluster),
     ) -> Applied {
         // A deletion carries the last version of its object or a later one.
-        if version != 0 && version < known {
+        if version != 0 && version < known || exists && self.is_deleted(&key, version) {
             return Applied::Stale;
         }
         if version != 0 {
@@ -231,8 +225,10 @@ impl Cluster {
         version != 0 && self.deleted.get(key).is_some_and(|deleted| version <= *deleted)
     }
 
-    fn recall(&mut self, key: &Deleted) {
-        if self.deleted.contains_key(key) {
+    /// Forgets the deletion of an object that has come back with a later version. Without one,
+    /// the deletion still tells late events from new ones.
+    fn recall(&mut self, key: &Deleted, version: u64) {
+        if version != 0 && self.deleted.contains_key(key) {
             Arc::make_mut(&mut self.deleted).remove(key);
         }
     }

@@ -1,6 +1,8 @@
 //! What is: the cluster, transactions over it, and plans to change it.
 
 pub(crate) mod bind;
+mod builder;
+mod check;
 pub mod cluster;
 mod columns;
 pub mod devices;
@@ -11,8 +13,10 @@ pub(crate) mod journal;
 mod objects;
 mod order;
 pub(crate) mod overlay;
+mod parked;
 pub mod plan;
 mod pods;
+mod read;
 pub(crate) mod roster;
 mod shapes;
 #[cfg(feature = "serde")]
@@ -20,7 +24,8 @@ mod snapshot;
 pub mod txn;
 pub mod view;
 
-pub use cluster::{Cluster, ClusterBuilder};
+pub use builder::ClusterBuilder;
+pub use cluster::Cluster;
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use error::StateError;
 pub use event::{Applied, Event};

@@ -45,13 +45,10 @@ impl PodView<'_> {
     /// The pod as a value of its own, bound to the node it is on or waits for. A pod that a
     /// transaction has evicted is bound to none.
     pub fn to_pod(self) -> Pod {
-        let waits_for = || {
-            let mut parked = self.cluster.parked.iter();
-            parked.find(|(_, slots)| slots.contains(&self.slot)).map(|(node, _)| node.clone())
-        };
-        let node = self.node().map(|node| String::from(node.name())).or_else(waits_for);
+        let waits_for = || self.cluster.parked.node_of(self.slot);
+        let node = self.node().map(NodeView::name).or_else(waits_for);
         let mut pod = self.to_pod_on("");
-        pod.node = node;
+        pod.node = node.map(String::from);
         pod
     }
 

@@ -4,6 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
+use super::cluster::Cluster;
+use super::ids::Row;
+
 /// Rows in a block before it is split.
 const BLOCK: usize = 512;
 
@@ -80,9 +83,77 @@ impl NodeOrder {
     }
 }
 
+impl Cluster {
+    /// Gives a row its place in the order among equals.
+    pub(super) fn rank(&mut self, row: Row) {
+        let columns = &self.columns;
+        let place =
+            |row: Row| columns.spec[row].as_deref().map(|spec| (spec.tie_rank, &*spec.name));
+        let own = place(row);
+        let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
+        let of = |row: u32| columns.rank[row as Row];
+        if let Some(rank) = rank_between(found.before.map(of), found.after.map(of)) {
+            *self.columns.rank.get_mut(row) = rank;
+            return;
+        }
+        let rows: Vec<u32> = self.order.iter().collect();
+        let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
+        for (place, row) in rows.into_iter().enumerate() {
+            *self.columns.rank.get_mut(row as Row) = ((place as u64 + 1) * step) as u32;
+        }
+        self.rank_epoch += 1;
+    }
+
+    pub(super) fn unrank(&mut self, row: Row) {
+        let columns = &self.columns;
+        let own = columns.rank[row];
+        self.order.remove(|other| columns.rank[other as Row].cmp(&own));
+    }
+}
+
+/// Steps between ranks at either end, where sorted input arrives.
+const STEP: u32 = 4_096;
+
+/// A rank between two, if there is one: in the middle, but at either end near what is there.
+fn rank_between(before: Option<u32>, after: Option<u32>) -> Option<u32> {
+    match (before, after) {
+        (None, None) => Some(1 << 31),
+        (Some(before), None) => {
+            let room = u32::MAX - before;
+            (room > 0).then(|| before + room.div_ceil(2).min(STEP))
+        }
+        (None, Some(after)) => (after > 0).then(|| after - after.div_ceil(2).min(STEP)),
+        (Some(before), Some(after)) => {
+            let middle = before + after.saturating_sub(before) / 2;
+            (middle > before).then_some(middle)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rank_lies_between_its_neighbours_or_there_is_none() {
+        let ends = [0, 1, 2, 3, 5_000, 1 << 31, u32::MAX - 1, u32::MAX];
+        for before in ends.map(Some).into_iter().chain([None]) {
+            for after in ends.map(Some).into_iter().chain([None]) {
+                let room = match (before, after) {
+                    (Some(before), Some(after)) => before < after && after - before > 1,
+                    (Some(before), None) => before < u32::MAX,
+                    (None, Some(after)) => after > 0,
+                    (None, None) => true,
+                };
+                let rank = rank_between(before, after);
+                assert_eq!(rank.is_some(), room, "{before:?} {after:?}");
+                if let Some(rank) = rank {
+                    assert!(before.is_none_or(|before| before < rank));
+                    assert!(after.is_none_or(|after| rank < after));
+                }
+            }
+        }
+    }
 
     #[test]
     fn rows_stay_in_order_whatever_the_order_of_insertion() {

@@ -58,10 +58,8 @@ impl Pods {
 
     #[inline]
     pub(crate) fn record_mut(&mut self, slot: u32) -> Option<&mut PodRecord> {
-        if slot == NONE {
-            return None;
-        }
-        self.records.get_mut(slot as usize).as_mut()
+        let known = (slot as usize) < self.records.len();
+        if known { self.records.get_mut(slot as usize).as_mut() } else { None }
     }
 
     /// The slot of a pod; `namespace_of` tells the namespace of a shape.

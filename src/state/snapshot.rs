@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use super::check::bound_node;
 use super::cluster::Cluster;
 use super::event::Deleted;
 use crate::model::{Labels, Node, Pod};
@@ -28,9 +29,8 @@ impl Serialize for Cluster {
             self.nodes().map(|node| (node.to_node(), node.spec.version)).collect();
         nodes.sort_by(|a, b| a.0.name.cmp(&b.0.name));
         let bound = self.pods().filter_map(|pod| Some((pod, pod.node()?.name())));
-        let parked = self.parked.iter().flat_map(|(node, slots)| {
-            slots.iter().filter_map(|&slot| Some((self.pod_view(slot)?, node.as_str())))
-        });
+        let parked =
+            self.parked.iter().filter_map(|(node, slot)| Some((self.pod_view(slot)?, node)));
         let mut pods: Vec<_> = bound
             .chain(parked)
             .map(|(pod, node)| (pod.to_pod_on(node), pod.record.version))
@@ -69,12 +69,11 @@ impl<'de> Deserialize<'de> for Cluster {
             cluster.insert_node(&node, version).map_err(D::Error::custom)?;
         }
         for (pod, version) in snapshot.pods {
-            pod.check().map_err(D::Error::custom)?;
-            let Some(node) = pod.node.clone() else {
-                return Err(D::Error::custom(super::StateError::NotBound(pod.name)));
-            };
-            let old = cluster.slot_of(pod.namespace(), &pod.name);
-            cluster.put_pod(&pod, &node, version, old).map_err(D::Error::custom)?;
+            let node = bound_node(&pod).map_err(D::Error::custom)?;
+            if cluster.slot_of(pod.namespace(), &pod.name).is_some() {
+                return Err(D::Error::custom(super::StateError::PodExists(pod.name)));
+            }
+            cluster.put_pod(&pod, node, version, None).map_err(D::Error::custom)?;
         }
         Arc::make_mut(&mut cluster.deleted).extend(snapshot.deleted);
         Ok(cluster)

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+use super::check::check_named;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, NodeId, PodId, Row};
@@ -41,12 +42,18 @@ use crate::model::{Node, Pod};
 #[derive(Debug, Clone)]
 pub struct Txn {
     cluster: Cluster,
-    undo: Vec<Undo>,
+    /// Changes, each with its number; numbers are never used again.
+    undo: Vec<(u64, Undo)>,
+    made: u64,
 }
 
 /// A point in a transaction to go back to. Checkpoints nest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checkpoint(usize);
+pub struct Checkpoint {
+    changes: usize,
+    /// The number of the last change before it.
+    last: u64,
+}
 
 #[derive(Debug, Clone)]
 enum Undo {
@@ -66,22 +73,26 @@ impl Deref for Txn {
 impl Cluster {
     /// A transaction over the cluster as it is now.
     pub fn txn(&self) -> Txn {
-        Txn { cluster: self.clone(), undo: Vec::new() }
+        Txn { cluster: self.clone(), undo: Vec::new(), made: 0 }
     }
 }
 
 impl Txn {
     /// Marks this point.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint(self.undo.len())
+        Checkpoint { changes: self.undo.len(), last: self.last(self.undo.len()) }
     }
 
     /// Takes back all changes since a point, latest first.
     ///
     /// # Errors
-    /// The point itself was taken back before.
+    /// The point itself was taken back before. Nothing is changed then. A point of another
+    /// transaction is not always told from one of this.
     pub fn rollback(&mut self, to: Checkpoint) -> Result<(), StateError> {
-        self.rollback_to(to.0)
+        if to.changes > self.undo.len() || self.last(to.changes) != to.last {
+            return Err(StateError::StaleId);
+        }
+        self.rollback_to(to.changes)
     }
 
     /// [`Txn::rollback`] to a number of [`Txn::changes`].
@@ -160,7 +171,7 @@ impl Txn {
         let slot = self.cluster.store(record);
         self.cluster.link(slot, row);
         self.cluster.touch(row);
-        self.undo.push(Undo::Placed(slot));
+        self.record(Undo::Placed(slot));
         Ok(PodId(slot))
     }
 
@@ -182,7 +193,7 @@ impl Txn {
     pub fn evict_pod(&mut self, pod: PodId) -> Result<(), StateError> {
         let row = self.cluster.unlink(pod.0).ok_or(StateError::StaleId)?;
         self.cluster.touch(row);
-        self.undo.push(Undo::Evicted(pod.0, row));
+        self.record(Undo::Evicted(pod.0, row));
         Ok(())
     }
 
@@ -192,7 +203,7 @@ impl Txn {
     /// The node is unsound, or there is one of its name.
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
         let id = self.cluster.add_node(node)?;
-        self.undo.push(Undo::Added(id.row as Row));
+        self.record(Undo::Added(id.row as Row));
         Ok(id)
     }
 
@@ -200,9 +211,11 @@ impl Txn {
     /// not taken first.
     ///
     /// # Errors
-    /// The template is unsound. No node is added then.
+    /// The template is unsound, or pods that wait for such a node overflow its sums. No node is
+    /// added then.
     pub fn add_nodes(&mut self, template: &Node, count: usize) -> Result<Vec<NodeId>, StateError> {
         template.check()?;
+        let before = self.checkpoint();
         let mut index = 0_usize;
         let mut added = Vec::with_capacity(count.min(1 << 16));
         while added.len() < count {
@@ -211,7 +224,13 @@ impl Txn {
             if self.cluster.row_of(&name).is_none() {
                 let mut node = template.clone();
                 node.name = name;
-                added.push(self.add_node(node)?);
+                match self.add_node(node) {
+                    Ok(id) => added.push(id),
+                    Err(error) => {
+                        self.rollback(before)?;
+                        return Err(error);
+                    }
+                }
             }
         }
         Ok(added)
@@ -220,14 +239,16 @@ impl Txn {
     /// Places everything a plan places. Nothing is judged.
     ///
     /// # Errors
-    /// A node of the plan is not there, or a sum overflows. No pod is placed then.
+    /// A pod of the plan is unsound, its node is not there, or a sum overflows. No pod is placed
+    /// then.
     pub fn apply_plan(&mut self, plan: &Plan) -> Result<(), StateError> {
         let before = self.checkpoint();
         for assignment in plan.assignments() {
             let placed = match self.cluster.row_of(assignment.node()) {
                 Some(row) => {
                     let devices = assignment.member().devices.clone();
-                    self.place_with(assignment.pod(), row, devices).map(|_| ())
+                    let sound = check_named(assignment.pod());
+                    sound.and_then(|()| self.place_with(assignment.pod(), row, devices)).map(|_| ())
                 }
                 None => Err(StateError::UnknownNode(assignment.node().into())),
             };
@@ -239,16 +260,31 @@ impl Txn {
         Ok(())
     }
 
-    /// The cluster as the transaction leaves it.
+    /// The cluster as the transaction leaves it, without the pods that were evicted.
     ///
     /// Pods that the transaction placed are not found by name in it; commit plans to a cluster
     /// of your own to keep them.
-    pub fn into_cluster(self) -> Cluster {
+    pub fn into_cluster(mut self) -> Cluster {
+        for (_, change) in core::mem::take(&mut self.undo) {
+            if let Undo::Evicted(slot, _) = change {
+                self.cluster.drop_pod(slot);
+            }
+        }
         self.cluster
     }
 
+    /// The number of the last of the first so many changes.
+    fn last(&self, changes: usize) -> u64 {
+        changes.checked_sub(1).and_then(|at| self.undo.get(at)).map_or(0, |(number, _)| *number)
+    }
+
+    fn record(&mut self, change: Undo) {
+        self.made += 1;
+        self.undo.push((self.made, change));
+    }
+
     fn undo_last(&mut self) {
-        match self.undo.pop() {
+        match self.undo.pop().map(|(_, change)| change) {
             Some(Undo::Placed(slot)) => {
                 if let Some(row) = self.cluster.unlink(slot) {
                     self.cluster.touch(row);

@@ -11,7 +11,7 @@ use super::{Law, LawError};
 use crate::base::Time;
 use crate::framework::declaration::{Declaration, Reach};
 use crate::model::{Effect, Node, Pod, PodGroup, PodShape, Taint};
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, NodeView, Row};
 
 /// How many nodes are disturbed, at most.
 const NODES: usize = 32;
@@ -177,7 +177,7 @@ impl<'a> Trial<'a> {
         let before = self.ready(self.cluster, question);
         let expected = before.answers(self.subject, self.cluster, question, false);
         for &row in &self.touched {
-            let pods = self.cluster.view(row).into_iter().flat_map(|node| node.pods());
+            let pods = self.cluster.view(row).into_iter().flat_map(NodeView::pods);
             for pod in pods.take(2) {
                 let mut txn = self.cluster.txn();
                 if txn.evict_pod(pod.id()).is_err() {

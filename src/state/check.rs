@@ -1,0 +1,29 @@
+//! Whether a pod can be taken.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::error::StateError;
+use crate::model::{ModelError, Pod, Problem};
+
+/// Whether a pod can be taken by name.
+pub(crate) fn check_named(pod: &Pod) -> Result<(), StateError> {
+    pod.check()?;
+    if pod.name.is_empty() {
+        let object = format!("pod {}", full_name(pod));
+        return Err(ModelError::new(object, "name", Problem::Required).into());
+    }
+    Ok(())
+}
+
+/// The node that a pod is bound to, if the pod can be taken.
+pub(crate) fn bound_node(pod: &Pod) -> Result<&str, StateError> {
+    check_named(pod)?;
+    let node = pod.node.as_deref().filter(|node| !node.is_empty());
+    node.ok_or_else(|| StateError::NotBound(full_name(pod)))
+}
+
+/// `namespace/name`.
+pub(crate) fn full_name(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace(), pod.name)
+}

@@ -1,0 +1,145 @@
+//! Reading a cluster.
+
+use super::cluster::Cluster;
+use super::ids::{LabelKey, LabelValue, NodeId, ResourceId, Row, ShapeId};
+use super::view::{NodeView, PodView};
+use crate::model::{Labels, PodShape};
+
+impl Cluster {
+    /// The labels of a namespace; `None` if it is not known.
+    pub fn namespace(&self, name: &str) -> Option<&Labels> {
+        self.namespaces.get(name).map(|(labels, _)| labels)
+    }
+
+    /// The namespaces that are known, in order of name.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Labels)> {
+        self.namespaces.iter().map(|(name, (labels, _))| (name.as_str(), labels))
+    }
+
+    /// A node by name.
+    pub fn node(&self, name: &str) -> Option<NodeView<'_>> {
+        self.view(self.row_of(name)?)
+    }
+
+    /// A node by id; `None` if it is gone.
+    pub fn node_by_id(&self, id: NodeId) -> Option<NodeView<'_>> {
+        let row = id.row as Row;
+        let view = self.view(row)?;
+        (self.columns.use_count[row] == id.use_count).then_some(view)
+    }
+
+    /// All nodes, in the order of ties: by tie rank, then by name.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.order.iter().filter_map(|row| self.view(row as Row))
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.node_count
+    }
+
+    /// How many pods are bound.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Rows are below this number; some may not be in use.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// A bound pod by name.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
+        self.pod_view(self.slot_of(namespace, name)?)
+    }
+
+    /// All bound pods, those kept aside too, in no particular order.
+    pub fn pods(&self) -> impl Iterator<Item = PodView<'_>> {
+        self.pods.iter().filter_map(|(slot, _)| self.pod_view(slot))
+    }
+
+    /// The bound pods of a group, by its full name `namespace/name`, in no particular order.
+    pub fn group_pods(&self, group: &str) -> impl Iterator<Item = PodView<'_>> {
+        let members = self.groups.find(group).map_or(&[][..], |group| self.pods.members(group));
+        members.iter().filter_map(|&slot| self.pod_view(slot))
+    }
+
+    /// The shapes of bound pods, each with the number of pods that have it, in no particular
+    /// order.
+    pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
+        self.shapes.iter().map(|(id, entry, uses)| (id, &*entry.shape, uses))
+    }
+
+    /// A resource by name; `None` if nothing has mentioned it.
+    pub fn resource(&self, name: &str) -> Option<ResourceId> {
+        self.resources.find(name).map(ResourceId)
+    }
+
+    /// The resources that have been mentioned, in no particular order.
+    pub fn resources(&self) -> impl Iterator<Item = ResourceId> + use<> {
+        (0..self.columns.allocatable.len() as u32).map(ResourceId)
+    }
+
+    /// The name of a resource; empty for an id of another cluster.
+    pub fn resource_name(&self, resource: ResourceId) -> &str {
+        self.resources.text(resource.0)
+    }
+
+    /// A label key by its text; `None` if no node has it.
+    pub fn label_key(&self, key: &str) -> Option<LabelKey> {
+        self.label_keys.find(key).map(LabelKey)
+    }
+
+    /// A label value by its text; `None` if no node has it.
+    pub fn find_label_value(&self, value: &str) -> Option<LabelValue> {
+        self.label_values.find(value).map(LabelValue)
+    }
+
+    /// The text of a label key; empty for an id of another cluster.
+    pub fn label_key_text(&self, key: LabelKey) -> &str {
+        self.label_keys.text(key.0)
+    }
+
+    /// The text of a label value; empty for an id of another cluster.
+    pub fn label_text(&self, value: LabelValue) -> &str {
+        self.label_values.text(value.0)
+    }
+
+    /// The declared levels, coarsest first, without the node.
+    pub fn levels(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.levels.iter().map(|level| self.label_keys.text(level.0))
+    }
+
+    /// How many nodes have taints.
+    pub fn tainted_nodes(&self) -> usize {
+        self.tainted
+    }
+
+    /// How many nodes keep new pods away.
+    pub fn unschedulable_nodes(&self) -> usize {
+        self.unschedulable
+    }
+
+    /// Whether a pod with affinity or anti-affinity terms of any kind is bound. O(1).
+    pub fn has_affinity_pods(&self) -> bool {
+        self.shapes.with_affinity().next().is_some()
+    }
+
+    /// The shapes of bound pods that have affinity or anti-affinity terms of any kind, with the
+    /// number of pods, in order of number.
+    pub fn affinity_shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
+        self.shapes.with_affinity()
+    }
+
+    /// How many nodes have an image, by its exact name.
+    pub fn nodes_with_image(&self, name: &str) -> u32 {
+        self.image_nodes.get(name).copied().unwrap_or(0)
+    }
+
+    /// How many changes there have been. Equal numbers of one cluster mean that placement sees
+    /// the same; what only waits aside is not counted.
+    pub fn generation(&self) -> u64 {
+        self.journal.now().generation
+    }
+}
