@@ -62,9 +62,10 @@ pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
         }
     }
     // A stride that shares no factor with the number of pods visits each once.
-    let stride = (running.len() / 3..).find(|stride| coprime(*stride, running.len())).unwrap_or(1);
-    for visit in 0..running.len() {
-        let (name, count) = &running[visit * stride % running.len()];
+    let pods = running.len();
+    let stride = (pods / 3..pods).find(|stride| coprime(*stride, pods)).unwrap_or(1);
+    for visit in 0..pods {
+        let (name, count) = &running[visit * stride % pods];
         if *count > 0 && taken - count >= gpus / 2 {
             cluster.remove_pod("default", name)?;
             taken -= count;
