@@ -101,6 +101,98 @@ fn jobs_larger_than_the_cluster_are_reported_and_never_placed() {
     assert_eq!(answer["placements_tried"], 2 + 3 + 2);
 }
 
+/// The rule written out with an array of free GPUs, for the crate's placements to be held to.
+fn plainly(jobs: &[Job], nodes: usize, gpus: u32, policy: Policy) -> (Vec<Option<f64>>, u64) {
+    let mut left: Vec<f64> = jobs.iter().map(|job| job.iterations).collect();
+    let mut ends: Vec<Option<f64>> = vec![None; jobs.len()];
+    let mut order: Vec<usize> = Vec::new();
+    let mut places: Vec<(usize, f64)> = Vec::new();
+    let (mut now, mut asked) = (0.0, 0);
+    let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    loop {
+        let arrivals = jobs.iter().enumerate().filter(|(job, _)| !order.contains(job));
+        let arrivals = arrivals.filter(|(job, _)| ends[*job].is_none()).map(|(_, job)| job.submit);
+        let event = arrivals.chain(places.iter().map(|place| place.1)).fold(f64::MAX, f64::min);
+        if event == f64::MAX {
+            return (ends, asked);
+        }
+        for (job, end) in places.drain(..) {
+            if same(end, event) {
+                ends[job] = Some(event);
+            } else {
+                let elapsed: f64 = event - now;
+                left[job] -= (elapsed - jobs[job].overhead).max(0.0) / jobs[job].iteration;
+            }
+        }
+        order.retain(|job| ends[*job].is_none());
+        for (job, arriving) in jobs.iter().enumerate() {
+            let waits = ends[job].is_none() && !order.contains(&job);
+            if waits && (arriving.submit <= event || same(arriving.submit, event)) {
+                order.push(job);
+            }
+        }
+        now = event;
+        let key = |job: usize| match policy {
+            Policy::Srtf => left[job] * jobs[job].iteration,
+            Policy::Srsf => left[job] * jobs[job].iteration * f64::from(jobs[job].gpus),
+        };
+        order.sort_by(|a, b| key(*a).total_cmp(&key(*b)));
+        let mut free = vec![gpus; nodes];
+        for &job in &order {
+            asked += 1;
+            let mut then = free.clone();
+            let mut pods = vec![gpus; (jobs[job].gpus / gpus) as usize];
+            pods.extend((jobs[job].gpus % gpus > 0).then_some(jobs[job].gpus % gpus));
+            let fits = pods.iter().all(|pod| {
+                let node = then.iter_mut().find(|free| **free >= *pod);
+                node.map(|free| *free -= pod).is_some()
+            });
+            if fits {
+                free = then;
+                places.push((job, now + left[job] * jobs[job].iteration));
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    /// Ties, arrivals at one instant, odd sizes and jobs larger than the cluster included.
+    #[test]
+    fn other_traces_go_by_the_rule_too(
+        shapes in proptest::collection::vec((1_u32..14, 0_u32..40, 0_u32..50, 1_u32..4, 0_u32..9), 1..40),
+        nodes in 1_u32..5,
+        gpus in 1_u32..9,
+        by_service in proptest::bool::ANY,
+    ) {
+        let jobs: Vec<Job> = shapes
+            .iter()
+            .enumerate()
+            .map(|(index, &(size, submit, iterations, iteration, overhead))| Job {
+                iteration: f64::from(iteration) * 1.015,
+                overhead: f64::from(overhead),
+                ..job(&index.to_string(), size, f64::from(submit * 10), f64::from(iterations))
+            })
+            .collect();
+        let policy = if by_service { Policy::Srsf } else { Policy::Srtf };
+        let (ends, asked) = plainly(&jobs, nodes as usize, gpus, policy);
+        let summary = simulate(&jobs, nodes, gpus, policy);
+        let mut spans: Vec<f64> =
+            ends.iter().zip(&jobs).filter_map(|(end, job)| Some((*end)? - job.submit)).collect();
+        spans.sort_by(f64::total_cmp);
+        let never: Vec<String> = (0..jobs.len()).filter(|job| ends[*job].is_none()).map(|job| job.to_string()).collect();
+        proptest::prop_assert_eq!(&summary.never_placed, &never);
+        proptest::prop_assert_eq!(summary.asked, asked);
+        let close = |ours: f64, theirs: f64| (ours - theirs).abs() <= 1e-6 * theirs.max(1.0);
+        let average = spans.iter().sum::<f64>() / spans.len().max(1) as f64;
+        proptest::prop_assert!(close(summary.average_jct, average));
+        proptest::prop_assert!(close(summary.makespan, ends.iter().flatten().fold(0.0, |a, b| b.max(a))));
+        let p99 = spans.get((0.99 * spans.len() as f64) as usize).copied().unwrap_or(0.0);
+        proptest::prop_assert!(close(summary.p99_jct, p99));
+    }
+}
+
 #[test]
 fn a_trace_may_be_compressed_and_the_answer_is_the_same() {
     let text = "job_id,num_gpu,submit_time,iterations,model_name,iteration_time\n\

@@ -24,11 +24,10 @@ pub(crate) fn explain(
     if !matches!(outcome, Outcome::Unplaced(_)) {
         return text;
     }
-    if let Some(partial) = partial(cluster, framework, group) {
-        let found = partial.as_ref().map_or(0, Plan::len);
-        let minimum = group.policy.minimum();
+    if let Some(plan) = partial(cluster, framework, group) {
+        let (found, minimum) = (plan.len(), group.policy.minimum());
         let _ = write!(text, "; {found} of the {minimum} pods needed would find a place");
-        if let Some(verdict) = partial.and_then(|plan| next(cluster, framework, group, &plan)) {
+        if let Some(verdict) = next(cluster, framework, group, &plan) {
             let _ = write!(text, "; after those, {verdict}");
         }
     }
@@ -59,15 +58,15 @@ pub(crate) fn explain(
     text
 }
 
-/// Where the pods of a leaf go if any number of them will do.
-fn partial(cluster: &Cluster, framework: &Framework, group: &PodGroup) -> Option<Option<Plan>> {
+/// Where the pods of a leaf go if any number of them will do; `None` if none finds a place.
+fn partial(cluster: &Cluster, framework: &Framework, group: &PodGroup) -> Option<Plan> {
     if !group.groups.is_empty() || group.policy.minimum() < 2 {
         return None;
     }
     let mut relaxed = group.clone();
     relaxed.policy = GroupPolicy::Basic {};
     let outcome = place_gang(cluster, framework, &relaxed).ok()?;
-    Some(outcome.plan().cloned())
+    outcome.plan().cloned()
 }
 
 /// What the first pod without a place meets once the others are in place.
