@@ -2,7 +2,7 @@
 
 use phalanx::framework::Strategy;
 use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
+use phalanx::plugins::{Fit, MostAllocated};
 use phalanx::{Cluster, CommitError, Framework, Outcome, Planner, place_gang};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -15,11 +15,6 @@ fn cluster(nodes: usize, gpus: u32) -> Cluster {
         cluster.add_node(node.capacity(GPU, gpus)).unwrap();
     }
     cluster
-}
-
-fn spread() -> Framework {
-    let spread = LeastAllocated::of([(GPU, 20), ("cpu", 1), ("memory", 1)]);
-    Framework::builder().filter(Fit).score(1, spread).build().unwrap()
 }
 
 /// GPUs taken, node by node.
@@ -77,7 +72,7 @@ fn weighted_bin_packing_fills_a_node_before_it_opens_the_next() {
 #[test]
 fn packing_leaves_a_whole_node_free_and_spreading_leaves_none() {
     let gang = PodGroup::gang("g", 8).pods(8, Pod::new().request(GPU, 1));
-    for (framework, expected) in [(Framework::default(), [8, 0]), (spread(), [4, 4])] {
+    for (framework, expected) in [(Framework::default(), [8, 0]), (Framework::spread(), [4, 4])] {
         for strategy in STRATEGIES {
             let mut cluster = cluster(2, 8);
             let request = phalanx::Request::new(&gang).strategy(strategy);
