@@ -11,7 +11,7 @@ use phalanx::{Cluster, Framework, place_gang, plugins};
 struct Cool;
 
 impl Score for Cool {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "Cool"
     }
     fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
@@ -33,6 +33,7 @@ fn main() -> std::process::ExitCode {
         let gang = PodGroup::gang("solver", 3).pods(3, Pod::new().request("cpu", 4));
         let outcome = place_gang(&cluster, &framework, &gang)?;
         let nodes = outcome.plan().map(phalanx::Plan::pods_per_node).unwrap_or_default();
-        Ok(nodes.iter().map(|(node, pods)| format!("{node:<8} {}\n", "● ".repeat(*pods))).collect())
+        let line = |(node, pods): &(&str, usize)| format!("{node:<8} {}", "● ".repeat(*pods));
+        Ok(nodes.iter().map(line).collect::<Vec<_>>().join("\n") + "\n")
     })
 }

@@ -1,11 +1,11 @@
 //! Why a group was not placed, in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use phalanx::framework::{Evaluation, Rejection};
 use phalanx::model::{GroupPolicy, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Outcome, Time, place_gang};
+use phalanx::{Cluster, Framework, Outcome, Plan, Time, place_gang};
 
 use crate::common::text::count;
 
@@ -24,9 +24,12 @@ pub(crate) fn explain(
     if !matches!(outcome, Outcome::Unplaced(_)) {
         return text;
     }
-    if let Some(found) = at_most(cluster, framework, group) {
-        let minimum = group.policy.minimum();
+    if let Some(plan) = partial(cluster, framework, group) {
+        let (found, minimum) = (plan.len(), group.policy.minimum());
         let _ = write!(text, "; {found} of the {minimum} pods needed would find a place");
+        if let Some(verdict) = next(cluster, framework, group, &plan) {
+            let _ = write!(text, "; after those, {verdict}");
+        }
     }
     let pods = group.all_pods();
     let gated = pods.iter().filter(|pod| !pod.scheduling_gates.is_empty()).count();
@@ -46,7 +49,8 @@ pub(crate) fn explain(
             0 => String::new(),
             others => format!(" and {others} like it"),
         };
-        let _ = write!(text, "; pod {}/{}{others}: {verdict}", pod.namespace(), pod.name);
+        let (namespace, name) = (pod.namespace(), &pod.name);
+        let _ = write!(text, "; alone, pod {namespace}/{name}{others}: {verdict}");
     }
     if kinds.len() > SHAPES {
         let _ = write!(text, "; and {} more", count(kinds.len() - SHAPES, "kind of pod"));
@@ -54,16 +58,26 @@ pub(crate) fn explain(
     text
 }
 
-/// How many pods of a leaf find a place if any number will do.
-fn at_most(cluster: &Cluster, framework: &Framework, group: &PodGroup) -> Option<usize> {
+/// Where the pods of a leaf go if any number of them will do; `None` if none finds a place.
+fn partial(cluster: &Cluster, framework: &Framework, group: &PodGroup) -> Option<Plan> {
     if !group.groups.is_empty() || group.policy.minimum() < 2 {
         return None;
     }
     let mut relaxed = group.clone();
     relaxed.policy = GroupPolicy::Basic {};
-    place_gang(cluster, framework, &relaxed)
-        .ok()
-        .map(|outcome| outcome.plan().map_or(0, phalanx::Plan::len))
+    let outcome = place_gang(cluster, framework, &relaxed).ok()?;
+    outcome.plan().cloned()
+}
+
+/// What the first pod without a place meets once the others are in place.
+fn next(cluster: &Cluster, framework: &Framework, group: &PodGroup, plan: &Plan) -> Option<String> {
+    let mut txn = cluster.txn();
+    txn.apply_plan(plan).ok()?;
+    let placed: BTreeSet<&str> = plan.assignments().map(|at| at.pod().name.as_str()).collect();
+    let waits = |pod: &&Pod| pod.scheduling_gates.is_empty() && !placed.contains(pod.name.as_str());
+    let pod = group.pods.iter().find(waits)?;
+    let verdict = rejections(&txn, framework, group, pod);
+    Some(format!("pod {}/{}: {verdict}", pod.namespace(), pod.name))
 }
 
 /// How many nodes take a pod of its own, and which filters reject the others.

@@ -55,7 +55,8 @@ fn feed(reader: &mut Reader, file: &str, mode: Mode) -> Result<(), String> {
         return Err(format!("{file}: is empty"));
     };
     let bare = file.strip_suffix(".gz").unwrap_or(file);
-    let is_yaml = bare.ends_with(".yaml") || bare.ends_with(".yml");
+    let extension = std::path::Path::new(bare).extension().unwrap_or_default();
+    let is_yaml = ["yaml", "yml"].iter().any(|yaml| extension.eq_ignore_ascii_case(yaml));
     if !is_yaml && (*first == b'{' || *first == b'[') {
         feed_json(reader, file, &bytes)
     } else {

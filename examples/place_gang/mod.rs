@@ -90,19 +90,11 @@ pub(crate) struct Scene {
     groups: Vec<phalanx::model::PodGroup>,
 }
 
+/// A profile, with the strategy that is natural to it.
 fn profile_framework(profile: &str) -> Framework {
-    use phalanx::framework::Strategy;
-    use phalanx::plugins::{Fit, LeastAllocated};
-    let native = [("cpu", 1), ("memory", 1)];
-    let gpus = [("nvidia.com/gpu", 20), ("cpu", 1), ("memory", 1)];
-    let base = Framework::builder().filter(Fit);
     match profile {
-        "kubernetes" => base
-            .score(1, LeastAllocated::of(native))
-            .strategy(Strategy::Kubernetes)
-            .build()
-            .unwrap(),
-        "spread" => base.score(1, LeastAllocated::of(gpus)).build().unwrap(),
+        "kubernetes" => Framework::kubernetes(),
+        "spread" => Framework::spread(),
         _ => Framework::default(),
     }
 }

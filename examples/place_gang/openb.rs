@@ -5,9 +5,7 @@
 
 use std::error::Error;
 
-use phalanx::framework::Strategy;
 use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::plugins::{Fit, LeastAllocated};
 use phalanx::{Cluster, Framework, Planner};
 
 use super::Scene;
@@ -19,10 +17,10 @@ const PODS: &[u8] = include_bytes!("../data/openb/pods.csv.gz");
 /// The node label that names the kind of GPU.
 pub(crate) const MODEL: &str = "gpu-model";
 
-/// The cluster with half of its GPUs taken, and a launcher with 48 workers.
+/// The cluster with half of its GPUs taken, and a training gang of four groups.
 ///
-/// Pods are taken in the order of the file until half of the GPUs are; those that share a GPU are
-/// passed over. They are spread, as Kubernetes does unless told otherwise.
+/// Pods come in the order of the file, packed, until 70 % of the GPUs are taken; those that share
+/// a GPU are passed over. Then every so many leave, until half are: holes of all sizes stay.
 pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
     let mut cluster = Cluster::new();
     let mut gpus = 0;
@@ -36,17 +34,14 @@ pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
             .label(MODEL, model);
         cluster.add_node(node)?;
     }
-    let spread = Framework::builder()
-        .filter(Fit)
-        .score(1, LeastAllocated::of([(GPU, 2), ("cpu", 1), ("memory", 1)]))
-        .strategy(Strategy::Kubernetes)
-        .build()?;
+    let pack = Framework::default();
     let mut planner = Planner::new();
+    let mut running = Vec::new();
     let mut taken = 0;
     for line in table("pods.csv.gz", PODS)?.lines().skip(1) {
         let [name, cpu_milli, memory_mib, count, milli, ..] = fields::<11>(line)?;
         let count: i64 = count.parse()?;
-        if taken + count > gpus / 2 {
+        if taken + count > gpus * 7 / 10 {
             break;
         }
         if count == 1 && milli != "1000" {
@@ -60,14 +55,30 @@ pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
             pod = pod.request(GPU, count);
         }
         let alone = PodGroup::basic(name).pod(pod);
-        if let Some(plan) = planner.place(&cluster, &spread, &alone)?.plan() {
-            cluster.commit(&spread, plan)?;
+        if let Some(plan) = planner.place(&cluster, &pack, &alone)?.plan() {
+            cluster.commit(&pack, plan)?;
+            running.push((name.to_string(), count));
             taken += count;
         }
     }
-    let worker = Pod::new().request("cpu", 16).request("memory", "64Gi").request(GPU, 2);
-    let launcher = Pod::new().name("launcher").request("cpu", 4).request("memory", "16Gi");
-    let gang = PodGroup::gang("llm-pretrain", 49).pods(48, worker).pod(launcher);
+    // A stride that shares no factor with the number of pods visits each once.
+    let pods = running.len();
+    let stride = (pods / 3..pods).find(|stride| coprime(*stride, pods)).unwrap_or(1);
+    for visit in 0..pods {
+        let (name, count) = &running[visit * stride % pods];
+        if *count > 0 && taken - count >= gpus / 2 {
+            cluster.remove_pod("default", name)?;
+            taken -= count;
+        }
+    }
+    let pod = |cpu: i32, memory: &str, gpus: i32| {
+        Pod::new().request("cpu", cpu).request("memory", memory).request(GPU, gpus)
+    };
+    let gang = PodGroup::gang("rlhf", 4)
+        .group(PodGroup::gang("launcher", 1).pods(1, pod(4, "16Gi", 0)))
+        .group(PodGroup::gang("trainer", 8).pods(8, pod(64, "256Gi", 8)))
+        .group(PodGroup::gang("rollout", 12).pods(12, pod(16, "64Gi", 2)))
+        .group(PodGroup::gang("reward", 4).pods(4, pod(8, "32Gi", 1)));
     Ok(Scene {
         title: "openb (Alibaba)".into(),
         source: "openb".into(),
@@ -83,4 +94,12 @@ fn table(name: &str, bytes: &[u8]) -> Result<String, String> {
 fn fields<const N: usize>(line: &str) -> Result<[&str; N], String> {
     let fields: Vec<&str> = line.split(',').collect();
     fields.try_into().map_err(|_| format!("{line:?} has not {N} fields"))
+}
+
+fn coprime(a: usize, b: usize) -> bool {
+    let (mut a, mut b) = (a, b);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a == 1
 }
