@@ -82,6 +82,11 @@ impl RowSet {
         }
     }
 
+    /// Whether some row is in both sets.
+    pub fn intersects(&self, other: &RowSet) -> bool {
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+    }
+
     /// The rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, word)| {

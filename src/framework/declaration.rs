@@ -50,6 +50,10 @@ pub struct Declaration {
     pub reads_feasible: bool,
     /// Placing more pods never turns a "no" into a "yes". Filters only.
     pub monotone: bool,
+    /// The verdict is "no" exactly where the node has no room: one pod more than it may have, or
+    /// more requested of a resource than is free, as [`Fit`](crate::plugins::Fit) has it. A search
+    /// then counts instead of asking. Filters only.
+    pub room: bool,
     /// Counts of pods, per domain, that the framework keeps for the plugin.
     pub counters: Vec<CounterSpec>,
 }
@@ -64,6 +68,7 @@ impl Declaration {
             reads_nodes: false,
             reads_feasible: false,
             monotone: false,
+            room: false,
             counters: Vec::new(),
             reach,
         }
@@ -106,6 +111,14 @@ impl Declaration {
     pub fn monotone(mut self) -> Declaration {
         self.monotone = true;
         self
+    }
+
+    /// Promises that the verdict is exactly whether the node has room, as
+    /// [`Fit`](crate::plugins::Fit) has it. Such a filter is monotone.
+    #[must_use]
+    pub fn judging_room(mut self) -> Declaration {
+        self.room = true;
+        self.monotone()
     }
 
     /// States that the group is read.

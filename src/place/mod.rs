@@ -1,6 +1,7 @@
 //! Placing groups: requests, outcomes, the planner and its strategies.
 
 mod board;
+pub mod certificate;
 mod commit;
 mod domains;
 pub mod error;
@@ -12,13 +13,18 @@ pub mod outcome;
 mod plain;
 pub mod planner;
 pub mod request;
+pub(crate) mod search;
 pub mod sequential;
 mod table;
+pub(crate) mod topology;
+pub mod verify;
 
+pub use certificate::{CandidateLack, Certificate, Lack, Refusal};
 pub use commit::CommitError;
 pub use error::PlaceError;
 pub use gang::Gang;
 pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
+pub use verify::Flaw;
 pub use sequential::{DomainTrial, trials};

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
+use super::certificate::Certificate;
 use crate::base::Time;
 use crate::state::Plan;
 
@@ -44,6 +45,17 @@ pub struct Unplaced {
     pub group: String,
     /// What is claimed.
     pub kind: UnplacedKind,
+    /// The proof of [`UnplacedKind::Infeasible`].
+    pub certificate: Option<Certificate>,
+    /// The most that was placed at once before the budget ran out. It is no plan to commit: parts
+    /// of the group are missing, and filters that read beyond a node were not asked.
+    pub partial: Option<Plan>,
+}
+
+impl Unplaced {
+    pub(crate) fn new(group: String, kind: UnplacedKind) -> Unplaced {
+        Unplaced { group, kind, certificate: None, partial: None }
+    }
 }
 
 /// What is claimed of a group that was not placed.

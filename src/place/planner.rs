@@ -10,6 +10,7 @@ use super::ground::{FastGround, Opened};
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
 use super::plain::Plain;
 use super::request::Request;
+use super::search::{self, Found};
 use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::state::plan::PlanMember;
@@ -98,6 +99,9 @@ impl Planner {
         let request = request.into();
         let gang = request.gang()?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
+        if strategy == Strategy::Search {
+            return self::search(cluster, framework, &gang, &request);
+        }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
         let fits = match FastGround::open(&mut self.memory, cluster, framework, &gang, &request) {
@@ -118,7 +122,7 @@ impl Planner {
                 Strategy::Kubernetes | Strategy::Search => UnplacedKind::Greedy,
             };
             let group = gang.group().full_name();
-            return Ok(Outcome::Unplaced(Unplaced { group, kind }));
+            return Ok(Outcome::Unplaced(Unplaced::new(group, kind)));
         }
         let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))
@@ -144,7 +148,7 @@ impl Planner {
             || layout.members.is_empty()
         {
             let (group, kind) = (gang.group().full_name(), UnplacedKind::Greedy);
-            return Ok(Outcome::Unplaced(Unplaced { group, kind }));
+            return Ok(Outcome::Unplaced(Unplaced::new(group, kind)));
         }
         let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))
@@ -154,6 +158,27 @@ impl Planner {
     pub fn plugin_calls(&self) -> u64 {
         self.memory.calls()
     }
+}
+
+fn search(
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    request: &Request<'_>,
+) -> Result<Outcome, PlaceError> {
+    let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Infeasible);
+    match search::place(cluster, framework, gang, request)? {
+        Found::Placed(layout) => {
+            let plan = to_plan(cluster, gang, layout);
+            return Ok(permit(cluster, framework, request, plan));
+        }
+        Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
+        Found::Exhausted(layout) => {
+            unplaced.kind = UnplacedKind::Exhausted;
+            unplaced.partial = Some(to_plan(cluster, gang, layout));
+        }
+    }
+    Ok(Outcome::Unplaced(unplaced))
 }
 
 fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {

@@ -95,6 +95,14 @@ impl Txn {
         Ok(())
     }
 
+    /// The devices of the pod that a change placed.
+    pub(crate) fn placed_devices(&self, change: usize) -> Option<Arc<[Vec<u32>]>> {
+        match self.undo.get(change)? {
+            Undo::Placed(slot) => self.cluster.pods.record(*slot)?.devices.clone(),
+            _ => None,
+        }
+    }
+
     /// How many changes can be taken back.
     pub fn changes(&self) -> usize {
         self.undo.len()

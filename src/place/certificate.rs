@@ -1,0 +1,147 @@
+//! Why a group cannot be placed, as data.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why a group cannot be placed: the domains it might go to, and what each lacks.
+///
+/// [`Certificate::verify`] checks it without the planner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub struct Certificate {
+    /// What the whole group lacks.
+    pub refusal: Refusal,
+}
+
+/// A group, or a slice of one, and why it can go nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub struct Refusal {
+    /// The full name of the group; a slice has its number after it: `default/trainer[3]`.
+    pub group: String,
+    /// Every domain it may go to, and what that lacks. Empty if there is no such domain, or if the
+    /// group cannot count anywhere.
+    pub candidates: Vec<CandidateLack>,
+    /// More must be placed than there is, whatever the cluster: what there is, what is needed.
+    pub too_few: Option<(u32, u32)>,
+}
+
+/// A domain and what it lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub struct CandidateLack {
+    /// The node label key; `None` where the group is not confined.
+    pub key: Option<String>,
+    /// The values of the level and of those above it, coarsest first; `None` where nodes lack the
+    /// label of a level above.
+    pub path: Vec<Option<String>>,
+    /// What it lacks.
+    pub lack: Lack,
+}
+
+/// What a domain lacks for a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
+#[non_exhaustive]
+pub enum Lack {
+    /// Not enough of a resource is free in all of its nodes together.
+    Room {
+        /// The resource; `pods` for the number of pods.
+        resource: String,
+        /// The least the group takes.
+        need: i64,
+        /// What is free.
+        free: i64,
+    },
+    /// Not enough pods like one of the group's fit, each node by itself.
+    Count {
+        /// A pod of the group, by name; the others like it are meant too.
+        pod: String,
+        /// How many are needed.
+        need: u32,
+        /// How many fit if nothing else is placed.
+        fits: u32,
+    },
+    /// Not enough members fit, each kind counted by itself.
+    Members {
+        /// How many are needed.
+        need: u32,
+        /// At most so many fit.
+        fits: u32,
+    },
+    /// Too many of the groups inside can go nowhere in it.
+    Groups {
+        /// What must count: groups, or members in slices.
+        need: u32,
+        /// What can, at most.
+        fits: u32,
+        /// Those that cannot.
+        blocked: Vec<Refusal>,
+    },
+    /// Everything was tried. Only a search of one's own can check this.
+    Searched,
+}
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refusal.write(f, 0)
+    }
+}
+
+impl Refusal {
+    fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let indent = 2 * depth;
+        if let Some((have, need)) = self.too_few {
+            return write!(f, "{:indent$}{}: {need} needed, there are {have}", "", self.group);
+        }
+        if self.candidates.is_empty() {
+            return write!(f, "{:indent$}{}: there is no domain for it", "", self.group);
+        }
+        write!(f, "{:indent$}{} fits nowhere", "", self.group)?;
+        for candidate in &self.candidates {
+            write!(f, "\n{:indent$}  {}: {}", "", candidate.name(), candidate.lack)?;
+            if let Lack::Groups { blocked, .. } = &candidate.lack {
+                for refusal in blocked {
+                    writeln!(f)?;
+                    refusal.write(f, depth + 2)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CandidateLack {
+    /// The domain for people: `rack=r1`, or `all nodes`.
+    pub fn name(&self) -> String {
+        match (&self.key, self.path.last()) {
+            (Some(key), Some(value)) => {
+                alloc::format!("{key}={}", value.as_deref().unwrap_or("-"))
+            }
+            _ => String::from("all nodes"),
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Room { resource, need, free } => {
+                write!(f, "needs {need} of {resource}, {free} are free")
+            }
+            Lack::Count { pod, need, fits } => {
+                write!(f, "{need} pods like {pod} are needed, {fits} fit")
+            }
+            Lack::Members { need, fits } => write!(f, "{need} members are needed, {fits} fit"),
+            Lack::Groups { need, fits, blocked } => {
+                write!(f, "{need} must be placed inside, {fits} can; blocked: {}", blocked.len())
+            }
+            Lack::Searched => f.write_str("every way was tried"),
+        }
+    }
+}

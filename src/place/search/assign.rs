@@ -1,0 +1,736 @@
+//! Domains for every part, by backtracking over domains and packing what they get.
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::model::Model;
+use super::pack::{Demand, Packed, Packing};
+use super::parts::{Part, Parts};
+use crate::base::RowSet;
+use crate::base::hash::FixedMap;
+use crate::place::domains::running;
+use crate::place::error::PlaceError;
+use crate::place::topology::split::{Path, path_of, split};
+use crate::state::LabelValue;
+
+/// No node.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// A domain met in the search.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    /// The key, as a place in the solver's list, and the value; `None` for all nodes.
+    pub(crate) key: Option<usize>,
+    pub(crate) path: Path,
+    pub(crate) nodes: Rc<[u32]>,
+    members: RowSet,
+    /// What is free in all, a dimension each.
+    pub(crate) sums: Vec<i64>,
+    /// How many pods of a class fit; -1 where not yet known.
+    counts: Vec<i64>,
+}
+
+impl Domain {
+    pub(crate) fn value(&self) -> Option<LabelValue> {
+        self.path.last().copied().flatten()
+    }
+}
+
+/// What was decided for a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Open,
+    /// A domain, and its place among the candidates.
+    In {
+        domain: usize,
+        place: usize,
+    },
+    /// Left out.
+    Out,
+}
+
+/// How a run of the solver ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Solved {
+    Found,
+    Never,
+    Unknown,
+}
+
+/// Judges what a solver has found.
+pub(crate) type Accept<'f, 'm, 'a> =
+    dyn FnMut(&mut Solver<'m, 'a>, &mut u64) -> Result<Option<bool>, PlaceError> + 'f;
+
+/// The search for domains.
+pub(crate) struct Solver<'m, 'a> {
+    pub(crate) model: &'m mut Model<'a>,
+    pub(crate) parts: &'m Parts<'a>,
+    order: Vec<usize>,
+    pub(crate) keys: Vec<&'a str>,
+    pub(crate) domains: Vec<Domain>,
+    splits: BTreeMap<(usize, usize), Rc<[usize]>>,
+    candidates: FixedMap<(usize, usize), Rc<[usize]>>,
+    /// For each part and key: the domain that running members hold it in.
+    homes: BTreeMap<(usize, usize), Home>,
+    pub(crate) choices: Vec<Choice>,
+    /// How much may still be left out, a part each.
+    slack: Vec<u32>,
+    /// The node of each member.
+    pub(crate) places: Vec<u32>,
+    /// What is left free on each node.
+    left: Vec<i64>,
+    /// Dimensions, scarcest first.
+    dimensions: Vec<usize>,
+    never: FixedMap<Vec<i64>, ()>,
+    complete: bool,
+    /// The most members placed at once, with their nodes.
+    pub(crate) best: (usize, Vec<u32>),
+}
+
+/// Where running members are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Home {
+    Nowhere,
+    In(Path),
+    Scattered,
+}
+
+/// A part being decided, and the choices not yet made.
+struct Frame {
+    candidates: Rc<[usize]>,
+    next: usize,
+    taken: Taken,
+    /// The parent is left out, so this is.
+    inherits: bool,
+    /// What to put back when the choice is taken back: members and their nodes.
+    undo: Vec<(usize, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Nothing,
+    Domain,
+    Out { charged: bool },
+}
+
+impl<'m, 'a> Solver<'m, 'a> {
+    pub(crate) fn new(
+        model: &'m mut Model<'a>,
+        parts: &'m Parts<'a>,
+    ) -> Result<Solver<'m, 'a>, PlaceError> {
+        let nodes: Rc<[u32]> = (0..model.rows.len() as u32).collect();
+        let left = (0..nodes.len() as u32).flat_map(|node| model.free(node).to_vec()).collect();
+        let members = model.members.len();
+        let mut solver = Solver {
+            order: parts.order(),
+            keys: Vec::new(),
+            domains: Vec::new(),
+            splits: BTreeMap::new(),
+            candidates: FixedMap::default(),
+            homes: BTreeMap::new(),
+            choices: vec![Choice::Open; parts.parts.len()],
+            slack: parts.parts.iter().map(|part| part.all.saturating_sub(part.need)).collect(),
+            places: vec![NOWHERE; members],
+            left,
+            dimensions: Vec::new(),
+            never: FixedMap::default(),
+            complete: true,
+            best: (0, vec![NOWHERE; members]),
+            model,
+            parts,
+        };
+        solver.add_domain(None, Path::new(), nodes);
+        let (least, sums) = (&parts.parts[0].least, &solver.domains[0].sums);
+        let mut dimensions: Vec<usize> = (0..solver.model.width).collect();
+        // needed / free, without fractions; the number of pods last among equals.
+        dimensions.sort_by(|&a, &b| {
+            let cross = |x: usize, y: usize| i128::from(least[x]) * i128::from(sums[y].max(1));
+            cross(b, a).cmp(&cross(a, b)).then(b.cmp(&a))
+        });
+        solver.dimensions = dimensions;
+        solver.find_homes()?;
+        Ok(solver)
+    }
+
+    fn add_domain(&mut self, key: Option<usize>, path: Path, nodes: Rc<[u32]>) -> usize {
+        let mut sums = vec![0_i64; self.model.width];
+        for &node in &*nodes {
+            for (sum, free) in sums.iter_mut().zip(self.model.free(node)) {
+                *sum = sum.saturating_add(*free);
+            }
+        }
+        let mut members = RowSet::new(self.model.rows.len());
+        for &node in &*nodes {
+            members.insert(node as usize);
+        }
+        let counts = vec![-1; self.model.classes.len()];
+        self.domains.push(Domain { key, path, nodes, members, sums, counts });
+        self.domains.len() - 1
+    }
+
+    pub(crate) fn key_place(&mut self, key: &'a str) -> usize {
+        match self.keys.iter().position(|known| *known == key) {
+            Some(place) => place,
+            None => {
+                self.keys.push(key);
+                self.keys.len() - 1
+            }
+        }
+    }
+
+    /// The domains that a key makes of another domain, in order of name.
+    pub(crate) fn split(&mut self, within: usize, key: usize) -> Rc<[usize]> {
+        if let Some(known) = self.splits.get(&(within, key)) {
+            return Rc::clone(known);
+        }
+        let parts = match self.model.cluster.label_key(self.keys[key]) {
+            Some(id) => {
+                split(self.model.cluster, &self.model.rows, &self.domains[within].nodes, id)
+            }
+            None => Vec::new(),
+        };
+        let ids: Rc<[usize]> = parts
+            .into_iter()
+            .map(|part| self.add_domain(Some(key), part.path, part.nodes.into()))
+            .collect();
+        self.splits.insert((within, key), Rc::clone(&ids));
+        ids
+    }
+
+    fn find_homes(&mut self) -> Result<(), PlaceError> {
+        for place in 0..self.parts.parts.len() {
+            let part = &self.parts.parts[place];
+            if part.slice.is_some() || running(self.model.cluster, part.group) == 0 {
+                continue;
+            }
+            for key in part.keys.iter().flatten() {
+                let home = self.home(part, key);
+                let required = part.group.topology.require.as_deref() == Some(key);
+                if home == Home::Scattered && required {
+                    let group = part.group.full_name();
+                    return Err(PlaceError::Scattered { group, key: (*key).into() });
+                }
+                let key = self.key_place(key);
+                self.homes.insert((place, key), home);
+            }
+        }
+        Ok(())
+    }
+
+    fn home(&self, part: &Part<'a>, key: &str) -> Home {
+        let cluster = self.model.cluster;
+        let id = cluster.label_key(key);
+        let mut home = Home::Nowhere;
+        part.group.visit(&mut |group| {
+            for node in cluster.group_pods(&group.full_name()).filter_map(|pod| pod.node()) {
+                let path = id.and_then(|id| path_of(cluster, node.row(), id));
+                home = match (core::mem::replace(&mut home, Home::Scattered), path) {
+                    (Home::Nowhere, Some(path)) => Home::In(path),
+                    (Home::In(home), Some(path)) if home == path => Home::In(home),
+                    _ => Home::Scattered,
+                };
+            }
+        });
+        home
+    }
+
+    /// Looks for domains and nodes, with at most `quota` steps a packing. What is found is shown to
+    /// `accept`, which says whether to stop there: yes, no, or nothing if its steps ran out.
+    pub(crate) fn run(
+        &mut self,
+        steps: &mut u64,
+        quota: u64,
+        accept: &mut Accept<'_, 'm, 'a>,
+    ) -> Result<Solved, PlaceError> {
+        self.reset();
+        self.complete = true;
+        let mut frames: Vec<Frame> = Vec::with_capacity(self.order.len());
+        loop {
+            if frames.len() == self.order.len() {
+                self.note_best();
+                match accept(self, steps)? {
+                    Some(true) => return Ok(Solved::Found),
+                    Some(false) => {}
+                    None => self.complete = false,
+                }
+            } else {
+                let frame = self.open(frames.len());
+                frames.push(frame);
+            }
+            // Go on from the deepest part that has another choice.
+            loop {
+                let at = frames.len().saturating_sub(1);
+                let Some(frame) = frames.last_mut() else {
+                    return Ok(if self.complete { Solved::Never } else { Solved::Unknown });
+                };
+                if *steps == 0 {
+                    return Ok(Solved::Unknown);
+                }
+                *steps -= 1;
+                self.note_best();
+                if self.advance(at, frame, steps, quota) {
+                    break;
+                }
+                frames.pop();
+            }
+        }
+    }
+
+    fn reset(&mut self) {
+        self.choices.fill(Choice::Open);
+        self.places.fill(NOWHERE);
+        self.left.clear();
+        for node in 0..self.model.rows.len() as u32 {
+            self.left.extend_from_slice(self.model.free(node));
+        }
+        for (slack, part) in self.slack.iter_mut().zip(&self.parts.parts) {
+            *slack = part.all.saturating_sub(part.need);
+        }
+    }
+
+    fn note_best(&mut self) {
+        let placed = self.places.iter().filter(|place| **place != NOWHERE).count();
+        if placed > self.best.0 {
+            self.best = (placed, self.places.clone());
+        }
+    }
+
+    /// A frame for the part at a place of the order.
+    fn open(&mut self, at: usize) -> Frame {
+        let part = self.order[at];
+        let own = &self.parts.parts[part];
+        let none: Rc<[usize]> = Rc::new([]);
+        let within = match self.choices[own.parent] {
+            _ if part == 0 => Some(0),
+            Choice::In { domain, .. } => Some(domain),
+            Choice::Open | Choice::Out => None,
+        };
+        let (candidates, next) = match within {
+            None => (none, 0),
+            Some(within) => {
+                let candidates = self.candidates(part, within);
+                // Twins are chosen for in order, so that no pair of choices is tried twice.
+                let next = match own.twin.map(|twin| self.choices[twin]) {
+                    Some(Choice::In { place, .. }) => place,
+                    Some(Choice::Out) => candidates.len(),
+                    _ => 0,
+                };
+                (candidates, next)
+            }
+        };
+        let inherits = within.is_none();
+        Frame { candidates, next, taken: Taken::Nothing, inherits, undo: Vec::new() }
+    }
+
+    /// Takes back the frame's choice, and makes its next one. Returns whether there was one.
+    fn advance(&mut self, at: usize, frame: &mut Frame, steps: &mut u64, quota: u64) -> bool {
+        let part = self.order[at];
+        let own = &self.parts.parts[part];
+        let taken = core::mem::replace(&mut frame.taken, Taken::Nothing);
+        self.choices[part] = Choice::Open;
+        match taken {
+            Taken::Nothing => {}
+            Taken::Domain => self.put_back(&mut frame.undo),
+            Taken::Out { charged } => {
+                if charged {
+                    self.slack[own.parent] += own.weight;
+                }
+                return false;
+            }
+        }
+        while let Some(&domain) = frame.candidates.get(frame.next) {
+            let place = frame.next;
+            frame.next += 1;
+            if *steps == 0 {
+                self.complete = false;
+                return false;
+            }
+            *steps -= 1;
+            if !self.twins_fit(part, &frame.candidates, place) {
+                continue;
+            }
+            self.choices[part] = Choice::In { domain, place };
+            let fits = if own.members.is_empty() || own.need == 0 {
+                Some(true)
+            } else {
+                self.pack(part, domain, &mut frame.undo, steps, quota)
+            };
+            match fits {
+                Some(true) => {
+                    frame.taken = Taken::Domain;
+                    return true;
+                }
+                Some(false) => {}
+                None => self.complete = false,
+            }
+            self.choices[part] = Choice::Open;
+        }
+        // It may be left out if its parent is, if nothing is asked of it any more, or if enough
+        // others are left.
+        let charged = !frame.inherits && own.need > 0;
+        if charged {
+            if part == 0 || self.slack[own.parent] < own.weight {
+                return false;
+            }
+            self.slack[own.parent] -= own.weight;
+        }
+        self.choices[part] = Choice::Out;
+        frame.taken = Taken::Out { charged };
+        true
+    }
+
+    /// The domains a part may go to within another, best first; those that cannot hold it are
+    /// left out.
+    fn candidates(&mut self, part: usize, within: usize) -> Rc<[usize]> {
+        let own = &self.parts.parts[part];
+        if let Some(led) = self.parts.led_by(part)
+            && let Choice::In { domain, .. } = self.choices[led]
+        {
+            return Rc::new([domain]);
+        }
+        let head = self.parts.head(part);
+        if let Some(known) = self.candidates.get(&(head, within)) {
+            return Rc::clone(known);
+        }
+        let mut found = Vec::new();
+        for key in &own.keys {
+            let mut tier = self.tier(part, within, *key);
+            tier.retain(|&domain| self.possible(part, domain));
+            // The least room left first; they are in order of name.
+            tier.sort_by(|&a, &b| {
+                let room = |domain: usize| self.dimensions.iter().map(move |&d| (domain, d));
+                let sums = |(domain, d): (usize, usize)| self.domains[domain].sums[d];
+                room(a).map(sums).cmp(room(b).map(sums))
+            });
+            found.extend(tier);
+        }
+        let found: Rc<[usize]> = found.into();
+        self.candidates.insert((head, within), Rc::clone(&found));
+        found
+    }
+
+    /// The domains of one key within another domain that running members leave open.
+    pub(crate) fn tier(&mut self, part: usize, within: usize, key: Option<&'a str>) -> Vec<usize> {
+        let Some(key) = key else { return vec![within] };
+        let key = self.key_place(key);
+        let mut tier = self.split(within, key).to_vec();
+        match self.homes.get(&(part, key)) {
+            Some(Home::In(home)) => tier.retain(|&domain| self.domains[domain].path == *home),
+            Some(Home::Scattered) => tier.clear(),
+            Some(Home::Nowhere) | None => {}
+        }
+        tier
+    }
+
+    /// How many pods of a class fit in a domain, each node by itself.
+    pub(crate) fn count(&mut self, class: usize, domain: usize) -> i64 {
+        let known = self.domains[domain].counts[class];
+        if known >= 0 {
+            return known;
+        }
+        let nodes = Rc::clone(&self.domains[domain].nodes);
+        let count = nodes.iter().map(|&node| i64::from(self.model.fits(class, node))).sum();
+        self.domains[domain].counts[class] = count;
+        count
+    }
+
+    /// Whether sums and counts allow a part in a domain. "No" is certain.
+    pub(crate) fn possible(&mut self, part: usize, domain: usize) -> bool {
+        let own = &self.parts.parts[part];
+        let sums = &self.domains[domain].sums;
+        own.least.iter().zip(sums).all(|(least, sum)| least <= sum)
+            && self.capacity(part, domain) >= i64::from(own.need)
+    }
+
+    /// At most so much of a part fits in a domain: of members, or of the weight of children.
+    fn capacity(&mut self, part: usize, domain: usize) -> i64 {
+        let parts = self.parts;
+        let own = &parts.parts[part];
+        if own.children.is_empty() {
+            let classes = parts.classes(part);
+            return classes
+                .iter()
+                .map(|&(class, count)| self.count(class, domain).min(i64::from(count)))
+                .sum();
+        }
+        let mut capacity = 0;
+        for &child in own.children.iter().filter(|&&child| parts.head(child) == child) {
+            let twins = parts.twins(child);
+            let copies = if parts.parts[child].need == 0 {
+                twins
+            } else {
+                self.copies_within(child, domain, twins)
+            };
+            capacity += copies * i64::from(parts.parts[child].weight);
+        }
+        capacity
+    }
+
+    /// At most so many copies of a part fit in the domains it may have within another.
+    fn copies_within(&mut self, part: usize, within: usize, enough: i64) -> i64 {
+        let mut copies = 0;
+        for key in &self.parts.parts[part].keys {
+            for domain in self.tier(part, within, *key) {
+                copies += self.copies(part, domain, enough);
+                if copies >= enough {
+                    return enough;
+                }
+            }
+        }
+        copies
+    }
+
+    /// At most so many copies of a part fit in a domain.
+    fn copies(&mut self, part: usize, domain: usize, enough: i64) -> i64 {
+        if !self.possible(part, domain) {
+            return 0;
+        }
+        let parts = self.parts;
+        let own = &parts.parts[part];
+        let sums = self.domains[domain].sums.iter().zip(&own.least);
+        let mut copies = enough;
+        for (sum, least) in sums.filter(|(_, least)| **least > 0) {
+            copies = copies.min(sum / least);
+        }
+        for &(class, count) in parts.required(part) {
+            copies = copies.min(self.count(class, domain) / i64::from(count.max(1)));
+        }
+        if own.need == own.all
+            && let [first, ..] = own.children[..]
+            && parts.twins(first) == own.children.len() as i64
+        {
+            let each = own.children.len() as i64;
+            let wanted = copies.saturating_mul(each);
+            copies = copies.min(self.copies_within(first, domain, wanted) / each);
+        }
+        copies
+    }
+
+    /// Whether the candidates from a place on can hold as many of the twins as must still go
+    /// somewhere. "No" is certain.
+    fn twins_fit(&mut self, part: usize, candidates: &Rc<[usize]>, place: usize) -> bool {
+        let parts = self.parts;
+        let own = &parts.parts[part];
+        let after = parts.twins_after(part);
+        if after == 0 && own.twin.is_none() || own.need == 0 {
+            return true;
+        }
+        let spare = i64::from(self.slack[own.parent] / own.weight.max(1));
+        let wanted = after + 1 - spare;
+        let mut here = 0;
+        let mut twin = own.twin;
+        while let Some(other) = twin {
+            match self.choices[other] {
+                Choice::In { place: chosen, .. } if chosen == place => here += 1,
+                _ => break,
+            }
+            twin = parts.parts[other].twin;
+        }
+        let mut copies = -here;
+        for &domain in &candidates[place..] {
+            if copies >= wanted {
+                break;
+            }
+            copies += self.copies(part, domain, wanted + here);
+        }
+        copies >= wanted
+    }
+
+    /// Packs the members of a part into a domain, together with those that share nodes with it.
+    /// Nothing if the steps ran out.
+    fn pack(
+        &mut self,
+        part: usize,
+        domain: usize,
+        undo: &mut Vec<(usize, u32)>,
+        steps: &mut u64,
+        quota: u64,
+    ) -> Option<bool> {
+        let neighbours = self.neighbours(part, domain);
+        if neighbours.len() > 1 {
+            let (packing, members, nodes) = self.packing(&[part]);
+            if let Some(found) = packing.quick() {
+                self.put(&found, members, &nodes, undo);
+                return Some(true);
+            }
+            for &other in &neighbours {
+                for &member in &self.parts.parts[other].members {
+                    undo.push((member, self.places[member]));
+                }
+            }
+            for place in 0..undo.len() {
+                self.set_place(undo[place].0, NOWHERE);
+            }
+        }
+        let (packing, members, nodes) = self.packing(&neighbours);
+        let signature = packing.signature();
+        let packed = if self.never.contains_key(&signature) {
+            Packed::Never
+        } else {
+            let mut own_steps = quota.min(*steps);
+            let before = own_steps;
+            let packed = packing.solve(&mut own_steps);
+            *steps -= before - own_steps;
+            packed
+        };
+        match packed {
+            Packed::Fits(found) => {
+                self.put(&found, members, &nodes, undo);
+                Some(true)
+            }
+            Packed::Never => {
+                self.never.insert(signature, ());
+                self.put_back(undo);
+                Some(false)
+            }
+            Packed::Unknown => {
+                self.put_back(undo);
+                None
+            }
+        }
+    }
+
+    /// The parts with members that share nodes with a part in a domain, directly or through
+    /// others, itself among them.
+    fn neighbours(&self, part: usize, domain: usize) -> Vec<usize> {
+        let mut found = vec![(part, domain)];
+        let mut next = 0;
+        while let Some(&(_, domain)) = found.get(next) {
+            next += 1;
+            for &other in &self.order {
+                let own = &self.parts.parts[other];
+                let Choice::In { domain: theirs, .. } = self.choices[other] else { continue };
+                if own.members.is_empty()
+                    || own.need == 0
+                    || found.iter().any(|(known, _)| *known == other)
+                {
+                    continue;
+                }
+                if theirs == domain
+                    || self.domains[theirs].members.intersects(&self.domains[domain].members)
+                {
+                    found.push((other, theirs));
+                }
+            }
+        }
+        found.into_iter().map(|(part, _)| part).collect()
+    }
+
+    /// The packing of some parts on what is left free in their domains; the members of each
+    /// demand, and the node of each bin.
+    fn packing(&mut self, parts: &[usize]) -> (Packing, Vec<Vec<usize>>, Vec<u32>) {
+        let mut packing = Packing { width: self.model.width, ..Packing::default() };
+        // Parts of which all is needed share one quota that leaves none out.
+        packing.slack.push(0);
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        let mut homes: Vec<(usize, usize)> = Vec::new();
+        for &part in parts {
+            let own = &self.parts.parts[part];
+            let Choice::In { domain, .. } = self.choices[part] else { continue };
+            let quota = if own.need >= own.all {
+                0
+            } else {
+                packing.slack.push(own.all - own.need);
+                packing.slack.len() - 1
+            };
+            for &member in &own.members {
+                let class = self.model.members[member].class;
+                let known = (0..homes.len()).rev().find(|&demand| {
+                    homes[demand] == (class, domain) && packing.demands[demand].quota == quota
+                });
+                let demand = known.unwrap_or_else(|| {
+                    let ask = self.model.classes[class].ask.clone();
+                    packing.demands.push(Demand { ask, count: 0, quota });
+                    members.push(Vec::new());
+                    homes.push((class, domain));
+                    homes.len() - 1
+                });
+                packing.demands[demand].count += 1;
+                members[demand].push(member);
+            }
+        }
+        let mut doms: Vec<usize> = homes.iter().map(|(_, domain)| *domain).collect();
+        doms.sort_unstable();
+        doms.dedup();
+        let nodes: Vec<u32> = if let [only] = doms[..] {
+            self.domains[only].nodes.to_vec()
+        } else {
+            let all = doms.iter().flat_map(|&domain| self.domains[domain].nodes.iter().copied());
+            let mut nodes: Vec<u32> = all.collect();
+            nodes.sort_unstable();
+            nodes.dedup();
+            nodes
+        };
+        let mut bins = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let first = packing.allow.len();
+            let mut any = false;
+            for &(class, domain) in &homes {
+                let allowed = (doms.len() == 1
+                    || self.domains[domain].members.contains(node as usize))
+                    && self.model.fits(class, node) > 0;
+                any |= allowed;
+                packing.allow.push(allowed);
+            }
+            if !any {
+                packing.allow.truncate(first);
+                continue;
+            }
+            let from = node as usize * self.model.width;
+            packing.free.extend_from_slice(&self.left[from..from + self.model.width]);
+            bins.push(node);
+        }
+        (packing, members, bins)
+    }
+
+    /// Takes up a packing.
+    fn put(
+        &mut self,
+        found: &[(usize, usize, u32)],
+        mut members: Vec<Vec<usize>>,
+        nodes: &[u32],
+        undo: &mut Vec<(usize, u32)>,
+    ) {
+        for list in &mut members {
+            list.reverse();
+        }
+        let fresh = undo.is_empty();
+        for &(demand, bin, count) in found {
+            for _ in 0..count {
+                if let Some(member) = members[demand].pop() {
+                    if fresh {
+                        undo.push((member, NOWHERE));
+                    }
+                    self.set_place(member, nodes[bin]);
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self, undo: &mut Vec<(usize, u32)>) {
+        for (member, _) in undo.iter() {
+            self.set_place(*member, NOWHERE);
+        }
+        for (member, place) in undo.drain(..) {
+            self.set_place(member, place);
+        }
+    }
+
+    fn set_place(&mut self, member: usize, node: u32) {
+        let class = self.model.members[member].class;
+        let width = self.model.width;
+        let old = core::mem::replace(&mut self.places[member], node);
+        for (node, sign) in [(old, 1), (node, -1)] {
+            if node == NOWHERE {
+                continue;
+            }
+            let first = node as usize * width;
+            let ask = &self.model.classes[class].ask;
+            for (left, ask) in self.left[first..first + width].iter_mut().zip(ask) {
+                *left = left.saturating_add(sign * ask);
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The search strategy: complete within a budget of steps.
+
+pub(crate) mod assign;
+pub(crate) mod certificate;
+mod far;
+mod greedy;
+pub(crate) mod model;
+mod pack;
+pub(crate) mod parts;
+
+use alloc::vec::Vec;
+
+use self::assign::{Choice, NOWHERE, Solved, Solver};
+use self::far::walk;
+use self::greedy::{Task, by_scores};
+use self::model::Model;
+use self::parts::Parts;
+use super::certificate::Certificate;
+use super::error::PlaceError;
+use super::gang::Gang;
+use super::request::Request;
+use super::sequential::{Layout, Member};
+use crate::framework::Framework;
+use crate::state::plan::PlanDomain;
+use crate::state::{Cluster, Txn};
+
+/// What came of a search.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Placed(Layout),
+    Infeasible(Certificate),
+    Exhausted(Layout),
+}
+
+/// Steps a packing may take in each round, and the part of the budget that the round may take.
+const ROUNDS: [(u64, u64); 4] = [(256, 16), (4_096, 8), (32_768, 4), (u64::MAX, 1)];
+
+/// Searches for a place for a group.
+pub(crate) fn place<'a>(
+    cluster: &'a Cluster,
+    framework: &'a Framework,
+    gang: &'a Gang<'a>,
+    request: &Request<'_>,
+) -> Result<Found, PlaceError> {
+    let group = gang.group();
+    let rows = request.rows(cluster);
+    let rows = rows.unwrap_or_else(|| cluster.nodes().map(|node| node.row()).collect());
+    let mut model = Model::new(cluster, framework, gang, request.now, rows);
+    let whole = Parts::new(&model, group, true);
+    let least = Parts::new(&model, group, false);
+    if let Some(short) = least.too_few() {
+        return Ok(Found::Infeasible(certificate::too_few(&least, short)));
+    }
+    let mut steps = request.budget;
+    let elastic = whole.parts.iter().zip(&least.parts).any(|(a, b)| a.need != b.need);
+    if elastic {
+        // All members, if that is easy.
+        let mut solver = Solver::new(&mut model, &whole)?;
+        let mut part = steps / 16;
+        steps -= part;
+        let quota = part / 4;
+        if let (Solved::Found, Some(layout)) = attempt(&mut solver, request, &mut part, quota)? {
+            return Ok(Found::Placed(layout));
+        }
+    }
+    let mut solver = Solver::new(&mut model, &least)?;
+    for (quota, share) in ROUNDS {
+        let mut part = steps / share;
+        steps -= part;
+        let (solved, layout) = attempt(&mut solver, request, &mut part, quota)?;
+        steps += part;
+        match (solved, layout) {
+            (Solved::Found, Some(layout)) => return Ok(Found::Placed(layout)),
+            (Solved::Never, _) => return Ok(Found::Infeasible(certificate::of(&mut solver))),
+            _ if steps == 0 => break,
+            _ => {}
+        }
+    }
+    let order = in_order(&solver.best.1);
+    solver.choices.fill(Choice::Open);
+    Ok(Found::Exhausted(layout(&solver, &order, None)))
+}
+
+/// One run of a solver, up to a layout that every filter has passed.
+fn attempt(
+    solver: &mut Solver<'_, '_>,
+    request: &Request<'_>,
+    steps: &mut u64,
+    quota: u64,
+) -> Result<(Solved, Option<Layout>), PlaceError> {
+    let mut layout = None;
+    let solved = solver.run(steps, quota, &mut |solver: &mut Solver<'_, '_>, steps: &mut u64| {
+        Ok(match realise(solver, request, quota, steps)? {
+            Realised::Passed(passed) => {
+                layout = Some(passed);
+                Some(true)
+            }
+            Realised::Never => Some(false),
+            Realised::Unknown => None,
+        })
+    })?;
+    Ok((solved, layout))
+}
+
+/// What every filter says of a solution.
+enum Realised {
+    Passed(Layout),
+    /// In these domains there is no order and no choice of nodes that they all pass.
+    Never,
+    Unknown,
+}
+
+/// Turns a solution into a layout that every filter has passed.
+///
+/// The nodes with the best scores are tried first, then those of the solution, then, if a filter
+/// objects that the solution knows nothing of, every order and every choice of nodes.
+fn realise(
+    solver: &mut Solver<'_, '_>,
+    request: &Request<'_>,
+    quota: u64,
+    steps: &mut u64,
+) -> Result<Realised, PlaceError> {
+    let homes = homes(solver);
+    let model = &*solver.model;
+    let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
+    let task = Task { domain_of: &homes, nodes_of: &nodes_of, salt: request.salt };
+    let mut txn = model.cluster.txn();
+    let places = by_scores(model, &mut txn, &task)?;
+    if enough(solver, &places) {
+        return Ok(Realised::Passed(layout(solver, &in_order(&places), Some(&txn))));
+    }
+    txn = model.cluster.txn();
+    let mut order = in_order(&solver.places);
+    let passed = order.iter().try_fold(true, |passed, &(number, node)| {
+        Ok::<bool, PlaceError>(passed && model.place(&mut txn, number, node)?)
+    })?;
+    if !passed {
+        let nodes = 0..solver.model.rows.len() as u32;
+        let fits: Vec<Vec<u32>> = (0..solver.model.classes.len())
+            .map(|class| nodes.clone().filter(|&node| solver.model.fits(class, node) > 0).collect())
+            .collect();
+        let mut own = quota.saturating_mul(16).min(*steps);
+        let before = own;
+        txn = solver.model.cluster.txn();
+        let walked = walk(solver, &mut txn, &fits, &mut own)?;
+        *steps -= before - own;
+        order = match walked {
+            Ok(order) => order,
+            Err(true) => return Ok(Realised::Never),
+            Err(false) => return Ok(Realised::Unknown),
+        };
+    }
+    // Members beyond the minimum, wherever they fit.
+    let mut rest = homes;
+    for &(number, _) in &order {
+        rest[number] = None;
+    }
+    let model = &*solver.model;
+    let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
+    let task = Task { domain_of: &rest, nodes_of: &nodes_of, salt: request.salt };
+    order.extend(in_order(&by_scores(model, &mut txn, &task)?));
+    Ok(Realised::Passed(layout(solver, &order, Some(&txn))))
+}
+
+/// Whether every part that has a domain gets what it needs.
+fn enough(solver: &Solver<'_, '_>, places: &[u32]) -> bool {
+    solver.parts.parts.iter().zip(&solver.choices).all(|(part, choice)| {
+        let placed = part.members.iter().filter(|&&member| places[member] != NOWHERE).count();
+        !matches!(choice, Choice::In { .. })
+            || part.members.is_empty()
+            || placed >= part.need as usize
+    })
+}
+
+/// The members that have nodes, in their order.
+fn in_order(places: &[u32]) -> Vec<(usize, u32)> {
+    places.iter().copied().enumerate().filter(|(_, node)| *node != NOWHERE).collect()
+}
+
+/// The domain of each member.
+fn homes(solver: &Solver<'_, '_>) -> Vec<Option<usize>> {
+    let mut homes = alloc::vec![None; solver.model.members.len()];
+    for (part, choice) in solver.parts.parts.iter().zip(&solver.choices) {
+        if let Choice::In { domain, .. } = choice {
+            for &member in &part.members {
+                homes[member] = Some(*domain);
+            }
+        }
+    }
+    homes
+}
+
+/// The layout of members with their nodes, in the order given.
+///
+/// Devices are those that the transaction has chosen.
+fn layout(solver: &Solver<'_, '_>, order: &[(usize, u32)], txn: Option<&Txn>) -> Layout {
+    let model = &*solver.model;
+    let mut layout = Layout::default();
+    let mut index = alloc::vec![None; model.members.len()];
+    for &(number, node) in order {
+        let member = &model.members[number];
+        let place = layout.members.len();
+        index[number] = Some(place);
+        let row = model.rows[node as usize];
+        // The transaction's changes are the members, in the same order.
+        let devices = txn.and_then(|txn| txn.placed_devices(place));
+        layout.members.push(Member { member: member.number, row, devices });
+    }
+    for (part, choice) in solver.choices.iter().enumerate() {
+        let Choice::In { domain, .. } = choice else { continue };
+        let domain = &solver.domains[*domain];
+        let (Some(key), Some(value)) = (domain.key, domain.value()) else { continue };
+        // A part without a key of its own shares its parent's domain.
+        if solver.parts.parts[part].keys == [None] {
+            continue;
+        }
+        let members = solver.parts.members_below(part);
+        let mut placed: Vec<usize> = members.filter_map(|member| index[member]).collect();
+        placed.sort_unstable();
+        for run in placed.chunk_by(|a, b| a + 1 == *b) {
+            layout.domains.push(PlanDomain {
+                group: solver.parts.name(part),
+                key: solver.keys[key].into(),
+                value: model.cluster.label_text(value).into(),
+                first: run[0],
+                end: run[0] + run.len(),
+            });
+        }
+    }
+    layout
+}

@@ -1,0 +1,3 @@
+//! The topology: domains of levels and of flat partitions.
+
+pub(crate) mod split;

@@ -1,0 +1,5 @@
+//! Checking certificates.
+
+/// x
+#[derive(Debug)]
+pub struct Flaw;
