@@ -30,7 +30,8 @@ fn refusal(solver: &mut Solver<'_, '_>, part: usize, within: usize) -> Refusal {
     for key in solver.parts.parts[part].keys.clone() {
         for domain in solver.tier(part, within, key) {
             let lack = lack(solver, part, domain).unwrap_or(Lack::Searched);
-            let path = path(solver, domain);
+            // Where the part is not confined, the domain is its parent's.
+            let path = if key.is_some() { path(solver, domain) } else { Vec::new() };
             candidates.push(CandidateLack { key: key.map(String::from), path, lack });
         }
     }
