@@ -62,8 +62,7 @@ pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> O
         let fits = solver.count(class, domain);
         if fits < i64::from(need) {
             let members = &solver.model.members;
-            let mut below = parts.members_below(part);
-            let pod = below.find(|&member| members[member].class == class);
+            let pod = parts.required_member(part, |member| members[member].class == class);
             let pod = pod.map_or("", |member| &members[member].pod.name).to_string();
             return Some(Lack::Count { pod, need, fits: fits as u32 });
         }

@@ -347,6 +347,21 @@ impl<'a> Parts<'a> {
         found.into_iter()
     }
 
+    /// The first member among those that are all needed for which something holds.
+    pub(crate) fn required_member(
+        &self,
+        part: usize,
+        holds: impl Fn(usize) -> bool + Copy,
+    ) -> Option<usize> {
+        let own = &self.parts[part];
+        if own.need < own.all {
+            return None;
+        }
+        let mut inside = own.children.iter();
+        let first = own.members.iter().copied().find(|&member| holds(member));
+        first.or_else(|| inside.find_map(|&child| self.required_member(child, holds)))
+    }
+
     /// The name of a part: the group's full name, and which slice of it.
     pub(crate) fn name(&self, part: usize) -> String {
         let own = &self.parts[part];
