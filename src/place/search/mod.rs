@@ -39,7 +39,7 @@ const ROUNDS: [(u64, u64); 4] = [(256, 16), (4_096, 8), (32_768, 4), (u64::MAX, 
 pub(crate) fn place<'a>(
     cluster: &'a Cluster,
     framework: &'a Framework,
-    gang: &'a Gang<'a>,
+    gang: &'a Gang,
     request: &Request<'_>,
 ) -> Result<Found, PlaceError> {
     let group = gang.group();

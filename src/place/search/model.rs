@@ -76,7 +76,7 @@ impl<'a> Model<'a> {
     pub(crate) fn new(
         cluster: &'a Cluster,
         framework: &'a Framework,
-        gang: &'a Gang<'a>,
+        gang: &'a Gang,
         now: Time,
         rows: Vec<Row>,
     ) -> Model<'a> {
