@@ -28,3 +28,4 @@ pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
 pub use verify::Flaw;
 pub use sequential::{DomainTrial, trials};
+pub use verify::Flaw;

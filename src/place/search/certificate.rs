@@ -30,7 +30,8 @@ fn refusal(solver: &mut Solver<'_, '_>, part: usize, within: usize) -> Refusal {
     for key in solver.parts.parts[part].keys.clone() {
         for domain in solver.tier(part, within, key) {
             let lack = lack(solver, part, domain).unwrap_or(Lack::Searched);
-            let path = path(solver, domain);
+            // Where the part is not confined, the domain is its parent's.
+            let path = if key.is_some() { path(solver, domain) } else { Vec::new() };
             candidates.push(CandidateLack { key: key.map(String::from), path, lack });
         }
     }
@@ -61,8 +62,7 @@ pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> O
         let fits = solver.count(class, domain);
         if fits < i64::from(need) {
             let members = &solver.model.members;
-            let mut below = parts.members_below(part);
-            let pod = below.find(|&member| members[member].class == class);
+            let pod = parts.required_member(part, |member| members[member].class == class);
             let pod = pod.map_or("", |member| &members[member].pod.name).to_string();
             return Some(Lack::Count { pod, need, fits: fits as u32 });
         }

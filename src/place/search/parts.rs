@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::model::Model;
 use crate::model::PodGroup;
 use crate::place::domains::running;
-use crate::state::Cluster;
+use crate::place::topology::ask::keys;
 
 /// A group or a slice of one.
 #[derive(Debug, Clone)]
@@ -347,6 +347,21 @@ impl<'a> Parts<'a> {
         found.into_iter()
     }
 
+    /// The first member among those that are all needed for which something holds.
+    pub(crate) fn required_member(
+        &self,
+        part: usize,
+        holds: impl Fn(usize) -> bool + Copy,
+    ) -> Option<usize> {
+        let own = &self.parts[part];
+        if own.need < own.all {
+            return None;
+        }
+        let mut inside = own.children.iter();
+        let first = own.members.iter().copied().find(|&member| holds(member));
+        first.or_else(|| inside.find_map(|&child| self.required_member(child, holds)))
+    }
+
     /// The name of a part: the group's full name, and which slice of it.
     pub(crate) fn name(&self, part: usize) -> String {
         let own = &self.parts[part];
@@ -378,42 +393,4 @@ fn least_sum(amounts: &mut [(i64, u32)], need: u32) -> i64 {
         }
     }
     sum
-}
-
-/// The keys that confine a group, best first.
-///
-/// A requirement is one key. A preference is its own level and each level above, up to the highest
-/// allowed, the required one, or the whole.
-pub(crate) fn keys<'a>(cluster: &'a Cluster, group: &'a PodGroup) -> Vec<Option<&'a str>> {
-    let topology = &group.topology;
-    let levels: Vec<&str> = cluster.levels().collect();
-    let place = |key: &str| levels.iter().position(|level| *level == key);
-    let require = topology.require.as_deref();
-    let mut keys = Vec::new();
-    // A preference counts where it is finer than what is required.
-    let prefer = topology.prefer.as_deref().filter(|prefer| {
-        require.is_none_or(|require| match (place(prefer), place(require)) {
-            (Some(prefer), Some(require)) => require < prefer,
-            _ => false,
-        })
-    });
-    if let Some(prefer) = prefer {
-        keys.push(Some(prefer));
-        let stop = topology.highest.as_deref().or(require);
-        if stop != Some(prefer) {
-            let own = place(prefer).unwrap_or(0);
-            for level in levels[..own].iter().rev() {
-                keys.push(Some(*level));
-                if Some(*level) == stop {
-                    break;
-                }
-            }
-        }
-    }
-    match require {
-        Some(require) if !keys.contains(&Some(require)) => keys.push(Some(require)),
-        None if prefer.is_none() || topology.highest.is_none() => keys.push(None),
-        _ => {}
-    }
-    keys
 }

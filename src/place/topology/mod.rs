@@ -1,3 +1,4 @@
 //! The topology: domains of levels and of flat partitions.
 
+pub(crate) mod ask;
 pub(crate) mod split;
