@@ -50,6 +50,9 @@ pub struct Declaration {
     pub reads_feasible: bool,
     /// Placing more pods never turns a "no" into a "yes". Filters only.
     pub monotone: bool,
+    /// A node that has less left of some resource than the pod requests, or no place for one more
+    /// pod, is rejected. Filters only.
+    pub capped: bool,
     /// Counts of pods, per domain, that the framework keeps for the plugin.
     pub counters: Vec<CounterSpec>,
 }
@@ -64,6 +67,7 @@ impl Declaration {
             reads_nodes: false,
             reads_feasible: false,
             monotone: false,
+            capped: false,
             counters: Vec::new(),
             reach,
         }
@@ -105,6 +109,15 @@ impl Declaration {
     #[must_use]
     pub fn monotone(mut self) -> Declaration {
         self.monotone = true;
+        self
+    }
+
+    /// Promises that a node is rejected that has less left of some resource than the pod requests,
+    /// or no place for one more pod. Then a change on a node that has less left concerns nobody who
+    /// waits for room.
+    #[must_use]
+    pub fn capped(mut self) -> Declaration {
+        self.capped = true;
         self
     }
 

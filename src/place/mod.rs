@@ -2,7 +2,7 @@
 
 mod board;
 mod commit;
-mod domains;
+pub(crate) mod domains;
 pub mod error;
 mod fast;
 pub mod gang;

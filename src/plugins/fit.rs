@@ -151,7 +151,7 @@ impl Filter for Fit {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage().monotone()
+        Declaration::usage().monotone().capped()
     }
 }
 
