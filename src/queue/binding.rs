@@ -359,6 +359,7 @@ impl Scheduler {
                 let ticket = *ticket;
                 member.place = Place::Bound;
                 self.counters.bound += 1;
+                self.check_health(id);
                 self.result_in(ticket, name);
             }
             // Of what is taken back anyway, the last word is whether it is off.
