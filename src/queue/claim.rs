@@ -184,7 +184,7 @@ impl Scheduler {
             let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
         }
         let Some(tree) = self.joint_tree(&[id]) else { return };
-        let found = self.find(id, &[id], &tree);
+        let found = self.find(id, &[id], &tree, false);
         let lacks = match found {
             Found::Nothing(lacks, _) => lacks,
             Found::Plan(plan, held) => {

@@ -34,6 +34,7 @@ impl Scheduler {
             if let Some(decision) = self.outbox.pop_front() {
                 return Some(decision);
             }
+            self.wake();
             if core::mem::take(&mut self.stirred) {
                 self.claim();
                 if !self.outbox.is_empty() {
@@ -114,7 +115,7 @@ impl Scheduler {
             self.set_phase(id, Phase::Idle);
             return;
         };
-        match self.find(id, &cohort, &tree) {
+        match self.find(id, &cohort, &tree, true) {
             Found::Plan(plan, held) => self.launch(cohort, plan, held),
             Found::Nothing(lacks, watched) => self.sleep(&cohort, &lacks, &watched),
             Found::Trouble(error) => self.fail(&cohort, &error),
@@ -135,7 +136,8 @@ impl Scheduler {
     fn withdrawn(&mut self, id: UnitId) -> bool {
         let Some(unit) = self.units.get(&id) else { return false };
         let Watched::Room { shape, level, needed } = &unit.watched else { return false };
-        self.watches.room(&self.cluster, &self.framework, shape, level.as_deref()) < *needed
+        self.watches.room(&self.cluster, &self.framework, shape, level.as_deref(), true)
+            < *needed
     }
 
     /// The members that wait, of one or several units, as one tree; `None` if there are none.
@@ -158,15 +160,22 @@ impl Scheduler {
         Some(joint)
     }
 
-    /// Looks for a plan, and puts it into the cluster if there is one.
-    pub(crate) fn find(&mut self, id: UnitId, cohort: &[UnitId], tree: &PodGroup) -> Found {
+    /// Looks for a plan, and puts it into the cluster if there is one. `in_step` says that nothing
+    /// has moved since [`Scheduler::wake`].
+    pub(crate) fn find(
+        &mut self,
+        id: UnitId,
+        cohort: &[UnitId],
+        tree: &PodGroup,
+        in_step: bool,
+    ) -> Found {
         self.counters.attempts += 1;
         if let Some(plan) = self.nominated(id, cohort) {
             self.counters.placed += 1;
             return Found::Plan(plan, None);
         }
         if let Some((lacks, watched)) =
-            lack(&self.cluster, &self.framework, &mut self.watches, tree)
+            lack(&self.cluster, &self.framework, &mut self.watches, tree, in_step)
         {
             self.counters.short_of_room += 1;
             return Found::Nothing(lacks, watched);

@@ -312,7 +312,7 @@ impl Scheduler {
     /// There is no root group of the plan's name, or a pod of the plan is none of its members.
     pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
-        let id = self.root(plan.group())?;
+        let id = self.root(&plan.group())?;
         for assignment in plan.assignments() {
             let name = full_name(assignment.pod());
             if self.pods.get(&name).is_none_or(|(unit, _)| *unit != id) {

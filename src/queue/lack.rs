@@ -22,12 +22,13 @@ pub(crate) fn lack(
     framework: &Framework,
     watches: &mut Watches,
     tree: &PodGroup,
+    in_step: bool,
 ) -> Option<(Lacks, Watched)> {
     let mut wants = Vec::new();
     collect(cluster, tree, true, &mut wants);
     let mut worst: Option<(u64, Lacks, Watched)> = None;
     for want in wants {
-        let found = watches.room(cluster, framework, &want.shape, want.level.as_deref());
+        let found = watches.room(cluster, framework, &want.shape, want.level.as_deref(), in_step);
         let short = want.needed.saturating_sub(found);
         if short > worst.as_ref().map_or(0, |(worst, _, _)| *worst) {
             let lacks = Lacks::Room {
@@ -152,7 +153,7 @@ mod tests {
 
     fn room(cluster: &Cluster, tree: &PodGroup) -> Option<(u64, u64)> {
         let framework = Framework::default();
-        match lack(cluster, &framework, &mut Watches::default(), tree) {
+        match lack(cluster, &framework, &mut Watches::default(), tree, true) {
             Some((Lacks::Room { needed, found, .. }, _)) => Some((needed, found)),
             _ => None,
         }

@@ -2,10 +2,9 @@
 //!
 //! Two ways to sleep:
 //! - *Counted*: a group cannot do without `needed` pods of one shape in one domain, and in every
-//!   domain there is room for fewer. Node-scoped monotone filters say which nodes take the shape
-//!   at all, and [`Declaration::capped`](crate::framework::Declaration::capped) filters that what
-//!   is requested must be left. The count is an upper bound under every strategy, so while it is
-//!   short nothing can help.
+//!   domain there is room for fewer. Node-scoped monotone filters say which nodes take the shape,
+//!   and how often ([`Filter::room`](crate::framework::Filter::room)). The count is an upper bound
+//!   under every strategy, so while it is short nothing can help.
 //! - *Loosely*: no count explains the failure. Whatever happens on a node that could host one of
 //!   the shapes may help; if a plugin reads beyond the node, whatever happens anywhere.
 
@@ -145,7 +144,7 @@ impl<'a> Bound<'a> {
                 continue;
             }
             match filter.prepare(&cx) {
-                Preparation::Skip => {}
+                Preparation::Skip | Preparation::Constant(_) => {}
                 Preparation::Ready(prepared) => bound.filters.push((index, prepared)),
                 Preparation::Narrow(prepared, rows) => {
                     match &mut bound.only {
@@ -242,16 +241,19 @@ pub(crate) fn scarcest(shape: &PodShape) -> Option<(Box<str>, i64)> {
 }
 
 impl Watches {
-    /// For how many pods of a shape there is room in the best domain, at the most.
+    /// For how many pods of a shape there is room in the best domain, at the most. What is known
+    /// already is used only if [`Watches::wake`] was told of everything that moved.
     pub(crate) fn room(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
         shape: &Arc<PodShape>,
         level: Option<&str>,
+        in_step: bool,
     ) -> u64 {
         let key = (level.map(String::from), Arc::clone(shape));
-        if let Some(watch) = self.numbers.get(&key).and_then(|id| self.watches.get_mut(id)) {
+        if in_step && let Some(watch) = self.numbers.get(&key).and_then(|id| self.watches.get_mut(id))
+        {
             return watch.recount(cluster, framework);
         }
         let watch = new_watch(cluster, framework, shape, level);
