@@ -118,13 +118,17 @@ fn full_pod() -> Pod {
             kind: "gpu".into(),
             models: vec!["A100".into()],
             ask: DeviceAsk::Shares { count: 2, each },
+            islands: vec!["left".into()],
             island: IslandRule::Required,
+            numa: IslandRule::Any,
         })
         .device(DeviceRequest {
             kind: "nic".into(),
             models: Vec::new(),
             ask: DeviceAsk::Whole { count: 1 },
+            islands: Vec::new(),
             island: IslandRule::Preferred,
+            numa: IslandRule::Required,
         })
         .attribute("colour", "green");
     pod.deleting = true;

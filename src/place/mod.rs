@@ -3,7 +3,7 @@
 mod board;
 pub mod certificate;
 mod commit;
-mod domains;
+pub(crate) mod domains;
 pub mod error;
 mod fast;
 pub mod gang;
@@ -26,6 +26,5 @@ pub use gang::Gang;
 pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
-pub use verify::Flaw;
 pub use sequential::{DomainTrial, trials};
 pub use verify::Flaw;

@@ -109,7 +109,7 @@ impl Txn {
     /// The devices of the pod that a change placed.
     pub(crate) fn placed_devices(&self, change: usize) -> Option<Arc<[Vec<u32>]>> {
         match self.undo.get(change)? {
-            Undo::Placed(slot) => self.cluster.pods.record(*slot)?.devices.clone(),
+            (_, Undo::Placed(slot)) => self.cluster.pods.record(*slot)?.devices.clone(),
             _ => None,
         }
     }

@@ -62,7 +62,9 @@ fn node_affinity_leaves_domains_out_unless_ignored() {
     let mut constraint = SpreadConstraint::new(1, "zone", selector());
     let pod =
         |constraint: &SpreadConstraint| app().node_selector("zone", "a").spread(constraint.clone());
-    let passing = |constraint| passing(PodTopologySpread::new(), &zones(), &pod(constraint));
+    let passing = |constraint: &SpreadConstraint| {
+        passing(PodTopologySpread::new(), &zones(), &pod(constraint))
+    };
     // b and c are no domains: their count is 0, the least is 2.
     assert_eq!(passing(&constraint), ["a1", "a2", "b1", "c1"]);
     constraint.node_affinity_policy = NodeInclusion::Ignore;

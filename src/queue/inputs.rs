@@ -1,0 +1,739 @@
+//! What goes in: groups, members, events of the cluster, the time.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::observe::{Gate, GroupChange, ReservationEnd};
+use super::scheduler::{QueueError, Scheduler, Timer};
+use super::unit::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in};
+use super::watch::Watched;
+use crate::base::Time;
+use crate::framework::Strategy;
+use crate::model::{Pod, PodGroup};
+use crate::state::{Applied, Event, Plan, StateError};
+
+impl Scheduler {
+    /// Takes the time in: everything due by then happens.
+    pub fn handle_time(&mut self, now: Time) {
+        self.expire(now, true);
+    }
+
+    /// A root group appeared or changed, with its whole tree.
+    ///
+    /// A leaf may be empty, and members may come one by one by [`Scheduler::handle_pod`]. Pods
+    /// that the tree lists are added, or take the place of what was known of them while they
+    /// wait; pods that it does not list stay. A pod that names a node is bound already.
+    ///
+    /// # Errors
+    /// The tree is unsound, a group or pod of it belongs to another tree, or the cluster cannot
+    /// take a bound pod.
+    pub fn handle_group(&mut self, group: PodGroup, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let root = group.full_name();
+        self.check_group(&group)?;
+        let mut tree = group;
+        let mut parts = Vec::new();
+        split(&mut tree, &mut parts);
+        let mut adopted: Vec<Pod> = Vec::new();
+        for (leaf, pods) in &parts {
+            for pod in pods.iter().filter(|pod| pod.node.is_some()) {
+                let pod = in_leaf(pod.clone(), leaf);
+                let known = self.cluster.pod(pod.namespace(), &pod.name).is_some();
+                if known {
+                    continue;
+                }
+                if let Err(error) = self.cluster.add_pod(pod.clone()) {
+                    for pod in adopted {
+                        self.cluster.remove_pod(pod.namespace(), &pod.name)?;
+                    }
+                    return Err(error.into());
+                }
+                adopted.push(pod);
+            }
+        }
+        for pod in &adopted {
+            self.note(pod.node.as_deref().unwrap_or(""));
+        }
+        let known = self.names.get(&root).map(|(id, _)| *id);
+        let id = if let Some(id) = known { id } else { self.take_number() };
+        let old_leaves = match self.units.get_mut(&id) {
+            Some(_) => {
+                self.leave(id);
+                self.forget_names(id);
+                self.units
+                    .get_mut(&id)
+                    .map_or_else(Vec::new, |unit| core::mem::take(&mut unit.leaves))
+            }
+            None => Vec::new(),
+        };
+        let leaves: Vec<String> = parts.iter().map(|(leaf, _)| leaf.clone()).collect();
+        let mut index = 0;
+        let mut names = Vec::new();
+        tree.visit(&mut |group| {
+            let leaf = group.groups.is_empty().then(|| {
+                index += 1;
+                index - 1
+            });
+            names.push((group.full_name(), (id, leaf)));
+        });
+        self.names.extend(names);
+        for partner in &tree.gang_group {
+            self.links.entry(partner.clone()).or_default().insert(id);
+        }
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.root = tree;
+            unit.leaves = leaves;
+            unit.hopeless_at = None;
+            self.move_members(id, &old_leaves);
+        } else {
+            self.units.insert(id, Unit::new(tree, leaves, self.now));
+            self.emit(id, GroupChange::Added);
+        }
+        for (index, (leaf, pods)) in parts.into_iter().enumerate() {
+            let orphans = self.orphans.remove(&leaf).unwrap_or_default();
+            for pod in orphans.into_iter().chain(pods) {
+                self.put_member(id, index, in_leaf(pod, &leaf));
+            }
+        }
+        self.settle_linked(id);
+        Ok(())
+    }
+
+    /// A root group is gone. Members that wait are forgotten, plans on their way are taken back;
+    /// pods that run stay in the cluster until they are deleted.
+    ///
+    /// # Errors
+    /// There is no root group of that name.
+    pub fn handle_group_removed(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let id = self.root(group)?;
+        if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) =
+            self.units.get(&id).map(|unit| unit.phase.clone())
+        {
+            self.abandon(ticket, "the group was removed");
+        }
+        self.end_reservation(id, ReservationEnd::Outranked);
+        self.leave(id);
+        self.emit(id, GroupChange::Removed);
+        let partners = self.linked(id);
+        self.forget_names(id);
+        if let Some(unit) = self.units.remove(&id) {
+            for member in unit.members.values() {
+                self.pods.remove(&full_name(&member.pod));
+            }
+            if let Some(since) = unit.below_since {
+                self.timers.remove(&(since.after(self.settings.stale_after), Timer::Below(id)));
+            }
+        }
+        for partner in partners {
+            self.settle(partner, true);
+        }
+        Ok(())
+    }
+
+    /// A member that waits appeared or changed. It names its group; a pod whose group is not known
+    /// yet is kept aside until it is.
+    ///
+    /// # Errors
+    /// The pod is unsound, names no group, or belongs to another one.
+    pub fn handle_pod(&mut self, pod: Pod, now: Time) -> Result<(), QueueError> {
+        if pod.node.is_some() {
+            return self.handle_event(Event::PodChanged { pod, version: 0 }, now).map(|_| ());
+        }
+        self.expire(now, false);
+        pod.check()?;
+        let name = full_name(&pod);
+        let Some(group) = &pod.group else { return Err(QueueError::NoGroup(name)) };
+        let leaf = format!("{}/{group}", pod.namespace());
+        match self.names.get(&leaf) {
+            Some(&(id, Some(index))) => {
+                self.check_member(&name, id, index)?;
+                self.put_member(id, index, pod);
+                self.settle_linked(id);
+                self.ask_again(id);
+            }
+            Some((_, None)) => return Err(QueueError::PodTaken { pod: name, group: leaf }),
+            None => self.put_orphan(leaf, pod),
+        }
+        Ok(())
+    }
+
+    /// A pod is gone, whether it waited or ran.
+    ///
+    /// # Errors
+    /// None at present; unknown pods are ignored.
+    pub fn handle_pod_deleted(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let event = Event::PodDeleted { namespace, name, version: 0 };
+        self.handle_event(event, now).map(|_| ())
+    }
+
+    /// A member has finished its work: its room is free, and it counts towards the minimum for
+    /// ever.
+    ///
+    /// # Errors
+    /// There is no such member.
+    pub fn handle_pod_finished(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let full = format!("{namespace}/{name}");
+        let &(id, seq) = self.pods.get(&full).ok_or(QueueError::UnknownPod(full))?;
+        self.take_off(namespace, name);
+        self.vanish(id, seq, true);
+        Ok(())
+    }
+
+    /// Something happened to the cluster; see [`Event`]. Pods that are members are recognised by
+    /// name, and by the group they name: one bound elsewhere is bound, one deleted has vanished,
+    /// one without a node waits ([`Scheduler::handle_pod`]).
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`](crate::Cluster::apply) and [`Scheduler::handle_pod`].
+    pub fn handle_event(&mut self, event: Event, now: Time) -> Result<Applied, QueueError> {
+        self.expire(now, false);
+        match event {
+            Event::PodChanged { pod, .. } if pod.node.is_none() => {
+                self.handle_pod(pod, now).map(|()| Applied::Changed)
+            }
+            Event::PodChanged { pod, version } => self.pod_changed(pod, version),
+            Event::PodDeleted { namespace, name, version } => {
+                Ok(self.pod_deleted(namespace, name, version)?)
+            }
+            Event::NodeChanged { node, version } => {
+                let name = node.name.clone();
+                let applied = self.cluster.apply(Event::NodeChanged { node, version })?;
+                if applied == Applied::Changed {
+                    self.note(&name);
+                    self.note_all();
+                    self.epoch += 1;
+                    for id in self.units_on(&name) {
+                        self.settle_linked(id);
+                    }
+                }
+                Ok(applied)
+            }
+            Event::NodeRemoved { name, version } => {
+                let units = self.units_on(&name);
+                let members = self.members_on(&name);
+                let applied = self.cluster.apply(Event::NodeRemoved { name, version })?;
+                if applied == Applied::Changed {
+                    self.note_all();
+                    self.epoch += 1;
+                    self.node_lost(&units, members);
+                }
+                Ok(applied)
+            }
+            event => {
+                let applied = self.cluster.apply(event)?;
+                if applied == Applied::Changed {
+                    self.note_all();
+                }
+                Ok(applied)
+            }
+        }
+    }
+
+    /// Keeps a group out of the queue. A plan that is held is released; one that is being bound
+    /// goes on.
+    ///
+    /// # Errors
+    /// There is no root group of that name.
+    pub fn handle_pause(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let id = self.root(group)?;
+        let Some(unit) = self.units.get_mut(&id) else { return Ok(()) };
+        if core::mem::replace(&mut unit.paused, true) {
+            return Ok(());
+        }
+        let held = match unit.phase {
+            Phase::Held(ticket) => Some(ticket),
+            _ => None,
+        };
+        self.emit(id, GroupChange::Paused);
+        if let Some(ticket) = held {
+            self.release(ticket, "the group was paused");
+        }
+        self.settle_linked(id);
+        Ok(())
+    }
+
+    /// Lets a paused group into the queue again, and tries a failed one again.
+    ///
+    /// # Errors
+    /// There is no root group of that name.
+    pub fn handle_resume(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let id = self.root(group)?;
+        let Some(unit) = self.units.get_mut(&id) else { return Ok(()) };
+        if core::mem::replace(&mut unit.paused, false) {
+            self.emit(id, GroupChange::Resumed);
+        }
+        self.settle_linked(id);
+        Ok(())
+    }
+
+    /// Sets the strategy of a group; `None` is the scheduler's own.
+    ///
+    /// # Errors
+    /// There is no root group of that name.
+    pub fn handle_strategy(
+        &mut self,
+        group: &str,
+        strategy: Option<Strategy>,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let id = self.root(group)?;
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.strategy = strategy;
+        }
+        self.settle_linked(id);
+        Ok(())
+    }
+
+    /// Says where a group is to go if that is possible: room that preemption makes. Room for the
+    /// plan is put aside, even beyond what nodes have yet, until the group is placed or
+    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) is over. The nomination
+    /// itself outlasts failed bindings, holds and conflicts, until the group starts.
+    ///
+    /// # Errors
+    /// There is no root group of the plan's name, or a pod of the plan is none of its members.
+    pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let id = self.root(&plan.group())?;
+        for assignment in plan.assignments() {
+            let name = full_name(assignment.pod());
+            if self.pods.get(&name).is_none_or(|(unit, _)| *unit != id) {
+                return Err(QueueError::UnknownPod(name));
+            }
+        }
+        self.nominate(id, plan);
+        Ok(())
+    }
+
+    /// What the embedder's own order rests on has changed: asks it for all ranks again.
+    /// O(waiting groups).
+    pub fn handle_reorder(&mut self, now: Time) {
+        self.expire(now, false);
+        self.rekey_all();
+        self.stirred = true;
+    }
+
+    /// Lets happen what is due before a time, or by it.
+    pub(crate) fn expire(&mut self, now: Time, inclusive: bool) {
+        while let Some(&(time, timer)) = self.timers.first() {
+            if time > now || time == now && !inclusive {
+                break;
+            }
+            self.timers.pop_first();
+            self.now = self.now.max(time);
+            self.fire(timer);
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Phase(id) => {
+                if matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Sleeping(_))) {
+                    self.counters.floor_retries += 1;
+                }
+                self.set_phase(id, Phase::Queued);
+                self.emit(id, GroupChange::Queued);
+            }
+            Timer::Flight(ticket) => self.flight_expired(ticket),
+            Timer::Below(id) => self.evict(id),
+            Timer::Reservation(id) => {
+                let over = self.units.get(&id).and_then(|unit| unit.reservation.as_ref());
+                if over.is_some_and(|reserved| reserved.until <= self.now) {
+                    self.counters.reservation_timeouts += 1;
+                    self.end_reservation(id, ReservationEnd::Timeout);
+                }
+                self.stirred = true;
+            }
+        }
+    }
+
+    pub(crate) fn root(&self, group: &str) -> Result<UnitId, QueueError> {
+        let found = self.names.get(group).map(|(id, _)| *id);
+        found
+            .filter(|id| self.units.get(id).is_some_and(|unit| unit.name == group))
+            .ok_or_else(|| QueueError::UnknownGroup(group.to_owned()))
+    }
+
+    pub(crate) fn take_number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    fn check_group(&self, group: &PodGroup) -> Result<(), QueueError> {
+        let mut whole = group.clone();
+        fill_empty(&mut whole);
+        whole.check()?;
+        let root = group.full_name();
+        let own = self.names.get(&root).map(|(id, _)| *id);
+        let mut taken = None;
+        group.visit(&mut |part| {
+            let name = part.full_name();
+            if let Some((id, _)) = self.names.get(&name)
+                && (Some(*id) != own || self.units.get(id).is_some_and(|unit| unit.name != root))
+            {
+                let root = self.units.get(id).map_or_else(String::new, |unit| unit.name.clone());
+                taken = taken.take().or(Some(QueueError::GroupTaken { group: name, root }));
+            }
+            for pod in &part.pods {
+                let name = full_name(pod);
+                let elsewhere = self.pods.get(&name).is_some_and(|(id, _)| Some(*id) != own);
+                if elsewhere || pod.namespace() != part.namespace {
+                    let group = part.full_name();
+                    taken = taken.take().or(Some(QueueError::PodTaken { pod: name, group }));
+                }
+            }
+        });
+        taken.map_or(Ok(()), Err)
+    }
+
+    fn check_member(&self, name: &str, id: UnitId, leaf: usize) -> Result<(), QueueError> {
+        let Some(&(other, seq)) = self.pods.get(name) else { return Ok(()) };
+        let unit = self.units.get(&other);
+        let member = unit.and_then(|unit| unit.members.get(&seq));
+        if other == id && member.is_none_or(|member| member.leaf == leaf) {
+            return Ok(());
+        }
+        let group = unit
+            .and_then(|unit| unit.leaves.get(member?.leaf))
+            .map_or_else(String::new, String::clone);
+        Err(QueueError::PodTaken { pod: name.to_owned(), group })
+    }
+
+    fn put_orphan(&mut self, leaf: String, pod: Pod) {
+        let orphans = self.orphans.entry(leaf).or_default();
+        match orphans.iter_mut().find(|other| other.name == pod.name) {
+            Some(other) => *other = pod,
+            None => orphans.push(pod),
+        }
+    }
+
+    /// Adds a member, or takes in what changed of it while it waits.
+    fn put_member(&mut self, id: UnitId, leaf: usize, pod: Pod) {
+        let name = full_name(&pod);
+        let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
+        if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
+            // It may have been known without its group.
+            let pod = pod.clone().on(node);
+            let _ = self.cluster.apply(Event::PodChanged { pod, version: 0 });
+        }
+        let known = self.pods.get(&name).map(|(_, seq)| *seq);
+        let next = if known.is_none() { self.take_number() } else { 0 };
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        match known.and_then(|seq| unit.members.get_mut(&seq)) {
+            Some(member) if member.place == Place::Pending => {
+                member.leaf = leaf;
+                member.pod = pod;
+                if bound {
+                    member.place = Place::Bound;
+                }
+            }
+            Some(_) => {}
+            None => {
+                let place = if bound { Place::Bound } else { Place::Pending };
+                unit.members.insert(next, Member { leaf, pod, place });
+                self.pods.insert(name, (id, next));
+            }
+        }
+    }
+
+    /// After the tree has changed: members find their leaf again, or go.
+    fn move_members(&mut self, id: UnitId, old: &[String]) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let mut homeless = Vec::new();
+        for (seq, member) in &mut unit.members {
+            let leaf = old.get(member.leaf);
+            match leaf.and_then(|leaf| unit.leaves.iter().position(|other| other == leaf)) {
+                Some(leaf) => member.leaf = leaf,
+                None => homeless.push(*seq),
+            }
+        }
+        for seq in homeless {
+            self.vanish(id, seq, false);
+        }
+    }
+
+    fn forget_names(&mut self, id: UnitId) {
+        let Some(unit) = self.units.get(&id) else { return };
+        unit.root.visit(&mut |group| {
+            self.names.remove(&group.full_name());
+        });
+        for partner in &unit.root.gang_group {
+            if let Some(units) = self.links.get_mut(partner) {
+                units.remove(&id);
+                if units.is_empty() {
+                    self.links.remove(partner);
+                }
+            }
+        }
+    }
+
+    /// Takes a unit out of its queue, unless it is on its way.
+    fn leave(&mut self, id: UnitId) {
+        if self.units.get(&id).is_some_and(|unit| !unit.phase.busy()) {
+            self.set_phase(id, Phase::Idle);
+        }
+    }
+
+    fn pod_changed(&mut self, mut pod: Pod, version: u64) -> Result<Applied, QueueError> {
+        let name = full_name(&pod);
+        if pod.group.is_none()
+            && let Some((id, seq)) = self.pods.get(&name)
+            && let Some(unit) = self.units.get(id)
+            && let Some(member) = unit.members.get(seq)
+        {
+            pod.group.clone_from(&member.pod.group);
+        }
+        let leaf = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
+        let place = leaf.as_ref().and_then(|leaf| self.names.get(leaf)).copied();
+        if let Some((id, Some(index))) = place {
+            self.check_member(&name, id, index)?;
+        }
+        let old = self.node_of(pod.namespace(), &pod.name);
+        let node = pod.node.clone().unwrap_or_default();
+        let event = Event::PodChanged { pod: pod.clone(), version };
+        let applied = self.cluster.apply(event)?;
+        if applied == Applied::Stale {
+            return Ok(applied);
+        }
+        self.note(&node);
+        if let Some(old) = old.filter(|old| *old != node) {
+            self.note(&old);
+        }
+        match (self.pods.get(&name).copied(), place, leaf) {
+            (Some((id, seq)), ..) => self.seen_bound(id, seq, &name),
+            (None, Some((id, Some(index))), _) => {
+                self.put_member(id, index, pod);
+                self.settle_linked(id);
+            }
+            (None, None, Some(leaf)) => self.put_orphan(leaf, pod),
+            _ => {}
+        }
+        Ok(applied)
+    }
+
+    fn pod_deleted(
+        &mut self,
+        namespace: String,
+        name: String,
+        version: u64,
+    ) -> Result<Applied, StateError> {
+        let full = format!("{namespace}/{name}");
+        let node = self.node_of(&namespace, &name);
+        let event = Event::PodDeleted { namespace, name: name.clone(), version };
+        let applied = self.cluster.apply(event)?;
+        if applied == Applied::Stale {
+            return Ok(applied);
+        }
+        if let Some(node) = node {
+            self.note(&node);
+        }
+        if let Some(&(id, seq)) = self.pods.get(&full) {
+            self.vanish(id, seq, false);
+            return Ok(Applied::Changed);
+        }
+        self.orphans.retain(|_, pods| {
+            pods.retain(|pod| full_name(pod) != full);
+            !pods.is_empty()
+        });
+        Ok(applied)
+    }
+
+    /// A member is gone from the cluster.
+    pub(crate) fn vanish(&mut self, id: UnitId, seq: u64, finished: bool) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let Some(member) = unit.members.get_mut(&seq) else { return };
+        let name = full_name(&member.pod);
+        let place = member.place;
+        if finished {
+            member.place = Place::Done;
+        } else {
+            unit.members.remove(&seq);
+            self.pods.remove(&name);
+        }
+        match place {
+            Place::Planned => self.lost_on_the_way(id, &name),
+            Place::Unbinding => self.undoing_ended(id),
+            Place::Bound => self.lost_running(id),
+            Place::Pending | Place::Done => {}
+        }
+        self.settle_linked(id);
+    }
+
+    pub(crate) fn node_of(&self, namespace: &str, name: &str) -> Option<String> {
+        let pod = self.cluster.pod(namespace, name)?;
+        Some(pod.node()?.name().to_owned())
+    }
+
+    /// Takes a pod out of the cluster, if it is there.
+    pub(crate) fn take_off(&mut self, namespace: &str, name: &str) {
+        let node = self.node_of(namespace, name);
+        if self.cluster.remove_pod(namespace, name).is_ok()
+            && let Some(node) = node
+        {
+            self.note(&node);
+        }
+    }
+
+    fn members_on(&self, node: &str) -> Vec<(UnitId, u64)> {
+        let pods = self.cluster.node(node).into_iter().flat_map(|node| node.pods());
+        let mut members: Vec<_> = pods
+            .filter_map(|pod| self.pods.get(&format!("{}/{}", pod.namespace(), pod.name())))
+            .copied()
+            .collect();
+        members.sort_unstable();
+        members
+    }
+
+    fn units_on(&self, node: &str) -> BTreeSet<UnitId> {
+        self.members_on(node).into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// The unit and all that start together with it, whatever their state.
+    pub(crate) fn linked(&self, id: UnitId) -> BTreeSet<UnitId> {
+        let mut found = BTreeSet::from([id]);
+        let mut open = alloc::vec![id];
+        while let Some(unit) = open.pop().and_then(|id| self.units.get(&id)) {
+            let named = unit.root.gang_group.iter();
+            let named = named.filter_map(|name| self.names.get(name)).map(|(id, _)| *id);
+            let naming = self.links.get(&unit.name).into_iter().flatten().copied();
+            for other in named.chain(naming) {
+                if found.insert(other) {
+                    open.push(other);
+                }
+            }
+        }
+        found
+    }
+
+    /// The units to place together with one that is to start, itself among them; or what they
+    /// wait for. Units that have started are no partners any more.
+    pub(crate) fn cohort(&self, id: UnitId) -> Result<Vec<UnitId>, Gate> {
+        let Some(own) = self.units.get(&id) else { return Ok(Vec::new()) };
+        if own.started || own.root.gang_group.is_empty() && !self.links.contains_key(&own.name) {
+            return Ok(alloc::vec![id]);
+        }
+        let mut cohort = Vec::new();
+        for other in self.linked(id) {
+            let Some(unit) = self.units.get(&other) else { continue };
+            if unit.started && !unit.evicting {
+                continue;
+            }
+            for name in &unit.root.gang_group {
+                if !self.names.contains_key(name) {
+                    return Err(Gate::Partner { group: name.clone() });
+                }
+            }
+            let ready = !unit.paused
+                && !unit.evicting
+                && !unit.phase.busy()
+                && !matches!(unit.phase, Phase::Failed(_))
+                && unit.short(&unit.tallies(&self.cluster)).is_none();
+            if !ready && other != id {
+                return Err(Gate::Partner { group: unit.name.clone() });
+            }
+            cohort.push(other);
+        }
+        Ok(cohort)
+    }
+
+    pub(crate) fn settle_linked(&mut self, id: UnitId) {
+        for other in self.linked(id) {
+            self.settle(other, true);
+        }
+    }
+
+    /// Puts a unit where it belongs, unless it is on its way. `changed` says that it must be tried
+    /// anew if it waits.
+    pub(crate) fn settle(&mut self, id: UnitId, changed: bool) {
+        self.check_health(id);
+        let Some(unit) = self.units.get(&id) else { return };
+        if unit.phase.busy() {
+            return;
+        }
+        let tallies = unit.tallies(&self.cluster);
+        let pending = tallies.iter().any(|tally| tally.pending > 0);
+        let finished = !unit.members.is_empty()
+            && unit.members.values().all(|member| member.place == Place::Done);
+        let phase = if unit.evicting {
+            Phase::Gated(Gate::Evicting)
+        } else if unit.paused {
+            Phase::Paused
+        } else if !pending && (unit.started || finished) {
+            Phase::Idle
+        } else if let Some(gate) = unit.short(&tallies) {
+            Phase::Gated(gate)
+        } else if !pending {
+            // Enough exist, and some of them are still to be taken off.
+            Phase::Idle
+        } else if let Err(gate) = self.cohort(id) {
+            Phase::Gated(gate)
+        } else if !changed && (unit.phase.waits() || matches!(unit.phase, Phase::Failed(_))) {
+            return;
+        } else if unit.not_before > self.now {
+            Phase::BackingOff(unit.not_before)
+        } else {
+            Phase::Queued
+        };
+        if changed {
+            self.sleep_on(id, Watched::Nothing);
+        }
+        let Some(unit) = self.units.get(&id) else { return };
+        if unit.phase == phase {
+            return;
+        }
+        if !unit.phase.waits() && phase.waits() && unit.ready_since.is_none() {
+            let now = self.now;
+            if let Some(unit) = self.units.get_mut(&id) {
+                unit.since = now;
+            }
+        }
+        let change = match &phase {
+            Phase::Gated(gate) => Some(GroupChange::Gated(gate.clone())),
+            Phase::Queued => Some(GroupChange::Queued),
+            Phase::BackingOff(until) => Some(GroupChange::BackedOff { until: *until }),
+            Phase::Idle if finished => Some(GroupChange::Finished),
+            _ => None,
+        };
+        if !phase.waits() {
+            self.end_reservation(id, ReservationEnd::Outranked);
+        }
+        self.set_phase(id, phase);
+        if let Some(change) = change {
+            self.emit(id, change);
+        }
+    }
+}
+
+fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
+    pod.group = leaf.split_once('/').map(|(_, name)| name.to_owned());
+    pod
+}
+
+fn fill_empty(group: &mut PodGroup) {
+    if group.groups.is_empty() && group.pods.is_empty() {
+        group.pods.push(stand_in(group));
+    }
+    for inner in &mut group.groups {
+        fill_empty(inner);
+    }
+}

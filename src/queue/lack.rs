@@ -1,0 +1,193 @@
+//! Why a group failed, by counting: the pods it cannot do without, against the room there is.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::observe::Lacks;
+use super::unit::shapes;
+use super::watch::{Watched, Watches, is_capped, is_far, scarcest};
+use crate::framework::Framework;
+use crate::model::{PodGroup, PodShape};
+use crate::place::domains::running;
+use crate::state::Cluster;
+
+/// What a tree of waiting members lacks, and what to sleep on until that may have changed.
+///
+/// Looks for the largest lack: a group that must be placed, a shape of which it cannot do without
+/// so many pods, and in no domain room for as many. If there is none, the failure is a matter of
+/// arrangement.
+pub(crate) fn lack(
+    cluster: &Cluster,
+    framework: &Framework,
+    watches: &mut Watches,
+    tree: &PodGroup,
+    in_step: bool,
+) -> Option<(Lacks, Watched)> {
+    let mut wants = Vec::new();
+    collect(cluster, tree, true, &mut wants);
+    let mut worst: Option<(u64, Lacks, Watched)> = None;
+    for want in wants {
+        let found = watches.room(cluster, framework, &want.shape, want.level.as_deref(), in_step);
+        let short = want.needed.saturating_sub(found);
+        if short > worst.as_ref().map_or(0, |(worst, _, _)| *worst) {
+            let lacks = Lacks::Room {
+                group: want.group,
+                requests: want.shape.requests.clone(),
+                needed: want.needed,
+                found,
+                level: want.level.clone(),
+            };
+            let watched =
+                Watched::Room { shape: want.shape, level: want.level, needed: want.needed };
+            worst = Some((short, lacks, watched));
+        }
+    }
+    worst.map(|(_, lacks, watched)| (lacks, watched))
+}
+
+/// What to sleep on if no count explains the failure.
+pub(crate) fn loosely(framework: &Framework, tree: &PodGroup) -> Watched {
+    let mut requests = Vec::new();
+    for (shape, _) in shapes(tree.all_pods().into_iter()) {
+        if is_far(framework, &shape) || !is_capped(framework, &shape) {
+            return Watched::Anything;
+        }
+        match scarcest(&shape) {
+            Some(request) => requests.push(request),
+            None => return Watched::Anything,
+        }
+    }
+    requests.sort_unstable();
+    requests.dedup();
+    Watched::Nodes(requests)
+}
+
+struct Want {
+    group: String,
+    shape: Arc<PodShape>,
+    level: Option<String>,
+    needed: u64,
+}
+
+/// Gathers what a tree cannot do without. Only groups that must be placed and that are confined
+/// say more than the tree as a whole.
+fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<Want>) {
+    if is_root || group.topology.require.is_some() {
+        let pods = group.all_pods();
+        let all: u64 = pods.iter().filter(|pod| pod.scheduling_gates.is_empty()).count() as u64;
+        for (shape, count) in shapes(pods.into_iter()) {
+            let mut needed = forced(cluster, group, &shape);
+            if is_root && count == all {
+                // Whatever is placed is of this shape, and something must be.
+                needed = needed.max(1);
+            }
+            if needed > 0 {
+                let level = outermost(group);
+                wants.push(Want { group: group.full_name(), shape, level, needed });
+            }
+        }
+    }
+    let open: Vec<&PodGroup> = group.groups.iter().filter(|inner| !runs(cluster, inner)).collect();
+    if open.len() as u64 == open_need(cluster, group) {
+        for inner in open {
+            collect(cluster, inner, false, wants);
+        }
+    }
+}
+
+/// The level whose domains bound the group. A preference falls back to others, so beside one
+/// nothing is taken for granted.
+fn outermost(group: &PodGroup) -> Option<String> {
+    let topology = &group.topology;
+    topology.require.clone().filter(|_| topology.prefer.is_none())
+}
+
+/// How many groups inside must be placed on top of those that run.
+fn open_need(cluster: &Cluster, group: &PodGroup) -> u64 {
+    let running = group.groups.iter().filter(|inner| runs(cluster, inner)).count() as u64;
+    u64::from(group.policy.minimum()).saturating_sub(running)
+}
+
+/// The least number of waiting pods of a shape in any way to make a group count.
+fn forced(cluster: &Cluster, group: &PodGroup, shape: &PodShape) -> u64 {
+    if group.groups.is_empty() {
+        let need = u64::from(group.policy.minimum()).saturating_sub(running(cluster, group) as u64);
+        let free = group.pods.iter().filter(|pod| pod.scheduling_gates.is_empty());
+        let others = free.filter(|pod| **pod.shape() != *shape).count() as u64;
+        return need.saturating_sub(others);
+    }
+    let open = group.groups.iter().filter(|inner| !runs(cluster, inner));
+    let mut least: Vec<u64> = open.map(|inner| forced(cluster, inner, shape)).collect();
+    least.sort_unstable();
+    let need = usize::try_from(open_need(cluster, group)).unwrap_or(usize::MAX);
+    least.iter().take(need).fold(0, |sum, more| sum.saturating_add(*more))
+}
+
+fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
+    let minimum = group.policy.minimum() as usize;
+    if group.groups.is_empty() {
+        running(cluster, group) >= minimum
+    } else {
+        group.groups.iter().filter(|inner| runs(cluster, inner)).count() >= minimum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    fn cluster(gpus: &[i64]) -> Cluster {
+        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+        for (index, gpus) in gpus.iter().enumerate() {
+            let node = Node::new(std::format!("n{index}")).capacity("gpu", *gpus);
+            cluster.add_node(node.label("rack", std::format!("r{}", index / 2))).unwrap();
+        }
+        cluster
+    }
+
+    fn gpu(count: i64) -> Pod {
+        Pod::new().request("gpu", count)
+    }
+
+    fn room(cluster: &Cluster, tree: &PodGroup) -> Option<(u64, u64)> {
+        let framework = Framework::default();
+        match lack(cluster, &framework, &mut Watches::default(), tree, true) {
+            Some((Lacks::Room { needed, found, .. }, _)) => Some((needed, found)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_without_is_counted_against_the_best_domain() {
+        let cluster = cluster(&[2, 1, 3, 0]);
+        let gang = PodGroup::gang("g", 5).pods(5, gpu(1));
+        assert_eq!(room(&cluster, &gang), None);
+        assert_eq!(room(&cluster, &gang.clone().require("rack")), Some((5, 3)));
+        assert_eq!(room(&cluster, &gang.clone().prefer("rack")), None);
+        // Two of five may stay away, so three must find room for two GPUs each.
+        assert_eq!(room(&cluster, &PodGroup::gang("g", 3).pods(5, gpu(2))), Some((3, 2)));
+        // Of mixed pods, only those are counted that the others cannot stand in for.
+        let mixed = PodGroup::gang("g", 4).pods(2, gpu(1)).pods(3, gpu(3));
+        assert_eq!(room(&cluster, &mixed), Some((2, 1)));
+    }
+
+    #[test]
+    fn groups_of_a_tree_are_summed_if_all_must_be_placed() {
+        let cluster = cluster(&[2, 2, 2]);
+        let part = |name: &str| PodGroup::gang(name, 2).pods(2, gpu(1));
+        let tree = |min| {
+            PodGroup::gang("t", min)
+                .group(part("a"))
+                .group(part("b"))
+                .group(part("c"))
+                .group(part("d"))
+        };
+        assert_eq!(room(&cluster, &tree(4)), Some((8, 6)));
+        assert_eq!(room(&cluster, &tree(3)), None);
+        let confined =
+            PodGroup::gang("t", 1).group(PodGroup::gang("a", 5).pods(5, gpu(1)).require("rack"));
+        assert_eq!(room(&cluster, &confined), Some((5, 4)));
+    }
+}
