@@ -7,7 +7,7 @@ use phalanx::framework::{Evaluation, Rejection};
 use phalanx::model::{GroupPolicy, Pod, PodGroup};
 use phalanx::{Cluster, Framework, Outcome, Plan, Time, place_gang};
 
-use crate::common::text::count;
+use crate::common::text::{count, thousands};
 
 /// How many kinds of pods are told of.
 const SHAPES: usize = 8;
@@ -94,10 +94,12 @@ fn rejections(cluster: &Cluster, framework: &Framework, group: &PodGroup, pod: &
             Err(Rejection::Narrowed) => *counts.entry(usize::MAX).or_default() += 1,
         }
     }
+    let pass = thousands(pass);
     let mut text = format!("{pass} of {} would do", count(cluster.node_count(), "node"));
     for (index, (filter, nodes)) in counts.iter().enumerate() {
         let name = framework.filters().get(*filter).map_or("another node is named", |f| f.name());
-        let _ = write!(text, "{} {nodes} rejected by {name}", if index == 0 { ":" } else { "," });
+        let (before, nodes) = (if index == 0 { ":" } else { "," }, thousands(*nodes as u64));
+        let _ = write!(text, "{before} {nodes} rejected by {name}");
     }
     text
 }
