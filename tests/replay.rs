@@ -142,7 +142,7 @@ fn plainly(jobs: &[Job], nodes: usize, gpus: u32, policy: Policy) -> (Vec<Option
             asked += 1;
             let mut then = free.clone();
             let mut pods = vec![gpus; (jobs[job].gpus / gpus) as usize];
-            pods.extend((jobs[job].gpus % gpus > 0).then_some(jobs[job].gpus % gpus));
+            pods.extend(Some(jobs[job].gpus % gpus).filter(|rest| *rest > 0));
             let fits = pods.iter().all(|pod| {
                 let node = then.iter_mut().find(|free| **free >= *pod);
                 node.map(|free| *free -= pod).is_some()
