@@ -4,7 +4,7 @@ use phalanx::framework::{Context, Declaration, Normalization, Reach, Score, filt
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner};
+use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, Request, Strategy};
 
 /// A small generator of numbers; the same on every machine.
 struct Dice(u64);
@@ -178,7 +178,8 @@ fn kept_tables_answer_like_the_plain_loop() {
             } else {
                 group(&mut dice, &name)
             };
-            let fast = planner.place(&cluster, &framework, &group);
+            let request = Request::new(&group).strategy(Strategy::Kubernetes);
+            let fast = planner.place(&cluster, &framework, request);
             let plain = Planner::place_reference(&cluster, &framework, &group);
             assert_eq!(brief(&fast), brief(&plain), "seed {seed} step {step}");
             assert_eq!(fast, plain, "seed {seed} step {step}");

@@ -27,6 +27,8 @@ pub(crate) struct Memory {
     rank_epoch: u64,
     tables: Vec<Table>,
     by_shape: FixedMap<u64, Vec<u32>>,
+    /// Tables by the address of their shape.
+    by_address: FixedMap<usize, u32>,
     /// Rows that changed, oldest first; `log_start` were dropped before the first.
     log: Vec<u32>,
     log_start: u64,
@@ -83,6 +85,7 @@ impl Memory {
             self.calls += table.calls;
         }
         self.by_shape.clear();
+        self.by_address.clear();
         self.partitions.clear();
         self.log.clear();
         self.log_start = 0;
@@ -102,9 +105,17 @@ impl Memory {
         shape: &Arc<PodShape>,
         wanted: usize,
     ) -> Option<Result<usize, TooFew>> {
-        let hash = hash_of(&**shape);
         let same = |table: &Table| Arc::ptr_eq(&table.shape, shape) || table.shape == *shape;
-        let found = self.by_shape.get(&hash).and_then(|places| {
+        let pointer = Arc::as_ptr(shape) as usize;
+        // A shape met before, by its address: the table holds the shape, so if it is still the
+        // same one the address has not been used again.
+        let near = self.by_address.get(&pointer).copied().filter(|&place| {
+            self.tables.get(place as usize).is_some_and(|table| Arc::ptr_eq(&table.shape, shape))
+        });
+        let mut hash = 0;
+        let found = near.or_else(|| {
+            hash = hash_of(&**shape);
+            let places = self.by_shape.get(&hash)?;
             places.iter().copied().find(|&place| same(&self.tables[place as usize]))
         });
         if let Some(place) = found {
@@ -136,6 +147,7 @@ impl Memory {
                 let old = core::mem::replace(&mut self.tables[place], table);
                 self.calls += old.calls;
                 self.tables[place].board = old.board;
+                self.by_address.remove(&(Arc::as_ptr(&old.shape) as usize));
                 if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.shape)) {
                     places.retain(|&other| other as usize != place);
                 }
@@ -144,6 +156,7 @@ impl Memory {
         }
         let place = place.unwrap_or(self.tables.len() - 1);
         self.by_shape.entry(hash).or_default().push(place as u32);
+        self.by_address.insert(pointer, place as u32);
         Some(self.build(cluster, framework, place, wanted))
     }
 

@@ -103,7 +103,11 @@ impl<'a> Request<'a> {
     /// The group made ready.
     pub(crate) fn gang(&self) -> Result<Gang, ModelError> {
         match &self.subject {
-            Subject::Group(group) => Gang::new(PodGroup::clone(group)),
+            Subject::Group(group) => {
+                // Checked before it is copied, as a tree may be too deep to copy.
+                group.check()?;
+                Ok(Gang::checked(PodGroup::clone(group)))
+            }
             Subject::Gang(gang) => Ok(Gang::clone(gang)),
         }
     }
