@@ -26,5 +26,5 @@ pub use gang::Gang;
 pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
-pub use verify::Flaw;
 pub use sequential::{DomainTrial, trials};
+pub use verify::Flaw;

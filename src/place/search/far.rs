@@ -41,7 +41,12 @@ struct Walk<'s, 'm, 'a> {
 pub(crate) type Walked = Result<Vec<(usize, u32)>, bool>;
 
 /// Looks for an order and nodes for the members of the parts that have domains.
-pub(crate) fn walk(solver: &Solver<'_, '_>, txn: &mut Txn, fits: &[Vec<u32>], steps: &mut u64) -> Result<Walked, PlaceError> {
+pub(crate) fn walk(
+    solver: &Solver<'_, '_>,
+    txn: &mut Txn,
+    fits: &[Vec<u32>],
+    steps: &mut u64,
+) -> Result<Walked, PlaceError> {
     let model = &*solver.model;
     let mut demands: Vec<Demand> = Vec::new();
     for (part, choice) in solver.choices.iter().enumerate() {

@@ -89,16 +89,17 @@ fn attempt(
     quota: u64,
 ) -> Result<(Solved, Option<Layout>), PlaceError> {
     let mut layout = None;
-    let solved = solver.run(steps, quota, &mut |solver: &mut Solver<'_, '_>, steps: &mut u64| {
-        Ok(match realise(solver, request, quota, steps)? {
-            Realised::Passed(passed) => {
-                layout = Some(passed);
-                Some(true)
-            }
-            Realised::Never => Some(false),
-            Realised::Unknown => None,
-        })
-    })?;
+    let solved =
+        solver.run(steps, quota, &mut |solver: &mut Solver<'_, '_>, steps: &mut u64| {
+            Ok(match realise(solver, request, quota, steps)? {
+                Realised::Passed(passed) => {
+                    layout = Some(passed);
+                    Some(true)
+                }
+                Realised::Never => Some(false),
+                Realised::Unknown => None,
+            })
+        })?;
     Ok((solved, layout))
 }
 
