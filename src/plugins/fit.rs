@@ -191,8 +191,13 @@ impl Filter for FitIgnoring {
         room_block(cx, block, counts);
     }
 
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage().monotone()
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        let declaration = Declaration::usage();
+        // Where something is ignored there can be room that the sums do not show.
+        if pod.requests.iter().any(|(name, amount)| amount > 0 && self.ignores(name)) {
+            return declaration.monotone();
+        }
+        declaration.judging_room()
     }
 }
 
