@@ -61,6 +61,11 @@ impl Source {
         }
     }
 
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     fn bad(&self, line: usize, problem: impl Into<String>) -> Bad {
         Bad { file: self.name.clone(), line, problem: problem.into() }
     }
