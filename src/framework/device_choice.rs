@@ -13,9 +13,10 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
+use super::builder::Framework;
 use super::context::Context;
 use crate::model::{IslandRule, PodShape};
-use crate::state::{Cluster, DeviceNeed, Devices, NodeDevices, NodeView};
+use crate::state::{Cluster, DeviceNeed, Devices, NodeDevices, NodeView, Row};
 
 /// How often groups may be combined anew before requests that compete for devices, and are each
 /// confined to one group, count as impossible.
@@ -256,6 +257,17 @@ pub(crate) fn choose_devices(
     }
     let lists = choose(choice, &Context::new(cluster, pod), node?, needs)?;
     Some(Some(lists.into()))
+}
+
+/// [`choose_devices`] for a pod and a row of a cluster.
+pub(crate) fn choose_for(
+    framework: &Framework,
+    cluster: &Cluster,
+    pod: &PodShape,
+    row: Row,
+) -> Option<Option<Devices>> {
+    let needs = DeviceNeed::of(cluster, pod);
+    choose_devices(framework.device_choice(), cluster, pod, cluster.view(row), &needs)
 }
 
 /// Devices for all needs, one ascending list a need; `None` if there are none.

@@ -9,10 +9,10 @@ use super::error::PlaceError;
 use super::gang::Gang;
 use super::request::{Request, tie};
 use super::sequential::{Ground, Member};
-use crate::framework::device_choice::choose_devices;
+use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup};
-use crate::state::{Cluster, DeviceNeed, LabelKey, Overlay, Row, Txn};
+use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
 
 pub(crate) struct Plain<'a> {
     cluster: &'a Cluster,
@@ -92,15 +92,10 @@ impl Ground for Plain<'_> {
                 continue;
             }
             if let Some(row) = self.best_row(leaf, pod, rows) {
-                let needs = DeviceNeed::of(&self.txn, pod.shape());
-                let choice = self.framework.device_choice();
-                let node = self.txn.view(row);
                 // A row without devices for the pod is only found best where no filter looks at
                 // them; the pod stays unplaced then.
-                let Some(devices) = choose_devices(choice, &self.txn, pod.shape(), node, &needs)
-                else {
-                    continue;
-                };
+                let chosen = choose_for(self.framework, &self.txn, pod.shape(), row);
+                let Some(devices) = chosen else { continue };
                 self.txn.place_with(pod, row, devices.clone())?;
                 placed.push(Member { member: (first + index) as u32, row, devices });
             }
