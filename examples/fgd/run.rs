@@ -8,7 +8,7 @@ use phalanx::model::{Pod, PodGroup};
 use phalanx::plugins::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking, TypicalPods,
 };
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::{Cluster, Framework, Planner, Strategy};
 
 use crate::trace::{KIND, Trace, UNIT};
 
@@ -44,7 +44,9 @@ impl Policy {
     /// The one score that is active, and the choice of devices that goes with it.
     fn framework(self, typical: &TypicalPods) -> FrameworkBuilder {
         let pool = DevicePool::new(KIND, UNIT);
-        let builder = Framework::builder().filter(Fit).filter(DeviceFit);
+        // A pod alone has no other order to be tried in, so there is nothing to search for.
+        let strategy = Strategy::Kubernetes;
+        let builder = Framework::builder().strategy(strategy).filter(Fit).filter(DeviceFit);
         match self {
             Policy::DotProduct => builder.score(1, DotProduct::new(pool)),
             Policy::Clustering => builder.score(1, GpuClustering::new(pool)),
