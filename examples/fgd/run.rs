@@ -82,7 +82,12 @@ pub(crate) struct Point {
 }
 
 /// Runs the arrivals of a seed. The curve is only drawn if asked for.
-pub(crate) fn run(trace: &Trace, policy: Policy, seed: u64, curve: bool) -> Result<Run, Box<dyn Error>> {
+pub(crate) fn run(
+    trace: &Trace,
+    policy: Policy,
+    seed: u64,
+    curve: bool,
+) -> Result<Run, Box<dyn Error>> {
     let (node_order, arrivals) = trace.order(seed).ok_or("no such seed")?;
     let started = Instant::now();
     let mut cluster = Cluster::new();

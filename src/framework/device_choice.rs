@@ -243,20 +243,23 @@ fn capacity_among(devices: NodeDevices<'_>, need: &DeviceNeed, among: &[u32]) ->
     low
 }
 
-/// The devices of a pod that is about to be placed on a node: `Some(None)` if it needs none,
-/// `None` if the node does not serve it.
+/// A node whose devices do not serve a pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unfit;
+
+/// The devices of a pod that is about to be placed on a node; `None` if it needs none.
 pub(crate) fn choose_devices(
     choice: &dyn DeviceChoice,
     cluster: &Cluster,
     pod: &PodShape,
     node: Option<NodeView<'_>>,
     needs: &[DeviceNeed],
-) -> Option<Option<Devices>> {
+) -> Result<Option<Devices>, Unfit> {
     if needs.is_empty() {
-        return Some(None);
+        return Ok(None);
     }
-    let lists = choose(choice, &Context::new(cluster, pod), node?, needs)?;
-    Some(Some(lists.into()))
+    let lists = node.and_then(|node| choose(choice, &Context::new(cluster, pod), node, needs));
+    lists.map(|lists| Some(lists.into())).ok_or(Unfit)
 }
 
 /// [`choose_devices`] for a pod and a row of a cluster.
@@ -265,7 +268,7 @@ pub(crate) fn choose_for(
     cluster: &Cluster,
     pod: &PodShape,
     row: Row,
-) -> Option<Option<Devices>> {
+) -> Result<Option<Devices>, Unfit> {
     let needs = DeviceNeed::of(cluster, pod);
     choose_devices(framework.device_choice(), cluster, pod, cluster.view(row), &needs)
 }

@@ -260,7 +260,7 @@ impl Memory {
             None
         } else {
             let node = self.overlay.view(cluster, row);
-            choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs)?
+            choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
         };
         let fits = self.take(cluster, row, shape, devices.clone());
         Some(if fits { Ok(devices) } else { Err(Overflow) })

@@ -95,7 +95,7 @@ impl Ground for Plain<'_> {
                 // A row without devices for the pod is only found best where no filter looks at
                 // them; the pod stays unplaced then.
                 let chosen = choose_for(self.framework, &self.txn, pod.shape(), row);
-                let Some(devices) = chosen else { continue };
+                let Ok(devices) = chosen else { continue };
                 self.txn.place_with(pod, row, devices.clone())?;
                 placed.push(Member { member: (first + index) as u32, row, devices });
             }

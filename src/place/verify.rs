@@ -597,7 +597,7 @@ impl<'c, 'a> Everything<'c, 'a> {
                     continue;
                 }
                 let chosen = choose_for(framework, txn, kind.shape, row);
-                let Some(devices) = chosen else { continue };
+                let Ok(devices) = chosen else { continue };
                 let before = txn.checkpoint();
                 txn.place_with(pod, row, devices).map_err(PlaceError::from)?;
                 places[number].push(row);

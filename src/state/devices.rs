@@ -282,10 +282,13 @@ pub struct DeviceNeed {
     any_island: bool,
     count: u32,
     /// `None`: all of each device.
-    each: Option<SmallVec<[(Option<DeviceTerm>, i64); 2]>>,
+    each: Option<Share>,
     island: IslandRule,
     numa: IslandRule,
 }
+
+/// Amounts by unit; `None` for units that no device has.
+type Share = SmallVec<[(Option<DeviceTerm>, i64); 2]>;
 
 impl DeviceNeed {
     /// The needs of a pod. Names the cluster has never heard are of no device. O(requests).
