@@ -58,11 +58,11 @@ fn answer(arguments: impl Iterator<Item = String>) -> Result<String, Box<dyn Err
         None => Source::from_bytes(name, bytes),
     };
     let trace = Trace::read(
-        &source(&options.nodes, "openb-nodes.csv.gz", include_bytes!("data/openb-nodes.csv.gz"))
+        &source(&options.nodes, "openb-nodes.csv.gz", include_bytes!("data/openb/nodes.csv.gz"))
             .map_err(text)?,
-        &source(&options.pods, "openb-pods.csv.gz", include_bytes!("data/openb-pods.csv.gz"))
+        &source(&options.pods, "openb-pods.csv.gz", include_bytes!("data/openb/pods.csv.gz"))
             .map_err(text)?,
-        &source(&options.orders, "openb-orders.txt.gz", include_bytes!("data/openb-orders.txt.gz"))
+        &source(&options.orders, "openb-orders.txt.gz", include_bytes!("data/openb/orders.txt.gz"))
             .map_err(text)?,
     )
     .map_err(text)?;

@@ -9,7 +9,7 @@ use crate::trace::Trace;
 const HEIGHT: usize = 16;
 
 /// Runs every policy with every seed, and shows the means.
-pub fn compare(
+pub(crate) fn compare(
     trace: &Trace,
     policies: &[Policy],
     seeds: &[u64],

@@ -8,13 +8,13 @@ use phalanx::model::{Pod, PodGroup};
 use phalanx::plugins::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking, TypicalPods,
 };
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::{Cluster, Framework, Planner, Strategy};
 
 use crate::trace::{KIND, Trace, UNIT};
 
 /// The published policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub(crate) enum Policy {
     DotProduct,
     Clustering,
     Packing,
@@ -23,11 +23,11 @@ pub enum Policy {
 }
 
 impl Policy {
-    pub const ALL: [Policy; 5] =
+    pub(crate) const ALL: [Policy; 5] =
         [Policy::DotProduct, Policy::Clustering, Policy::Packing, Policy::BestFit, Policy::Fgd];
 
     /// The name on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Policy::DotProduct => "dotprod",
             Policy::Clustering => "clustering",
@@ -37,14 +37,16 @@ impl Policy {
         }
     }
 
-    pub fn parse(name: &str) -> Option<Policy> {
+    pub(crate) fn parse(name: &str) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
     /// The one score that is active, and the choice of devices that goes with it.
     fn framework(self, typical: &TypicalPods) -> FrameworkBuilder {
         let pool = DevicePool::new(KIND, UNIT);
-        let builder = Framework::builder().filter(Fit).filter(DeviceFit);
+        // A pod alone has no other order to be tried in, so there is nothing to search for.
+        let strategy = Strategy::Kubernetes;
+        let builder = Framework::builder().strategy(strategy).filter(Fit).filter(DeviceFit);
         match self {
             Policy::DotProduct => builder.score(1, DotProduct::new(pool)),
             Policy::Clustering => builder.score(1, GpuClustering::new(pool)),
@@ -59,28 +61,33 @@ impl Policy {
 }
 
 /// What came of a run.
-pub struct Run {
-    pub pods: usize,
-    pub failed: usize,
-    pub arrived_milli: i64,
-    pub used_milli: i64,
-    pub total_milli: i64,
-    pub time: Duration,
-    pub curve: Vec<Point>,
+pub(crate) struct Run {
+    pub(crate) pods: usize,
+    pub(crate) failed: usize,
+    pub(crate) arrived_milli: i64,
+    pub(crate) used_milli: i64,
+    pub(crate) total_milli: i64,
+    pub(crate) time: Duration,
+    pub(crate) curve: Vec<Point>,
 }
 
 /// The means over all arrivals that bring the arrived load to one percent of the capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
-    pub arrived: i64,
+pub(crate) struct Point {
+    pub(crate) arrived: i64,
     /// Percent of the capacity.
-    pub allocated: f64,
+    pub(crate) allocated: f64,
     /// Percent of the capacity.
-    pub fragmentation: f64,
+    pub(crate) fragmentation: f64,
 }
 
 /// Runs the arrivals of a seed. The curve is only drawn if asked for.
-pub fn run(trace: &Trace, policy: Policy, seed: u64, curve: bool) -> Result<Run, Box<dyn Error>> {
+pub(crate) fn run(
+    trace: &Trace,
+    policy: Policy,
+    seed: u64,
+    curve: bool,
+) -> Result<Run, Box<dyn Error>> {
     let (node_order, arrivals) = trace.order(seed).ok_or("no such seed")?;
     let started = Instant::now();
     let mut cluster = Cluster::new();

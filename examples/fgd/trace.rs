@@ -9,14 +9,14 @@ use flate2::read::MultiGzDecoder;
 use phalanx::model::{Device, DeviceRequest, Node, Pod, PodShape};
 
 /// A text with the name it is complained about by.
-pub struct Source {
+pub(crate) struct Source {
     name: String,
     text: String,
 }
 
 /// What is wrong, in which file, on which line (from 1; 0 where no line is at fault).
 #[derive(Debug)]
-pub struct Bad {
+pub(crate) struct Bad {
     file: String,
     line: usize,
     problem: String,
@@ -33,7 +33,7 @@ impl fmt::Display for Bad {
 
 impl Source {
     /// Reads a file, plain or gzip.
-    pub fn open(path: &Path) -> Result<Source, Bad> {
+    pub(crate) fn open(path: &Path) -> Result<Source, Bad> {
         let name = path.display().to_string();
         match std::fs::read(path) {
             Ok(bytes) => Source::from_bytes(&name, &bytes),
@@ -42,7 +42,7 @@ impl Source {
     }
 
     /// Takes bytes, plain or gzip.
-    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Source, Bad> {
+    pub(crate) fn from_bytes(name: &str, bytes: &[u8]) -> Result<Source, Bad> {
         let bad = |line, problem: String| Bad { file: name.into(), line, problem };
         let mut plain = Vec::new();
         if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -59,6 +59,11 @@ impl Source {
                 Err(bad(line, "is not UTF-8 text".into()))
             }
         }
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     fn bad(&self, line: usize, problem: impl Into<String>) -> Bad {
@@ -111,16 +116,16 @@ impl Source {
 }
 
 /// The experiment as read.
-pub struct Trace {
-    pub nodes: Vec<Node>,
-    pub pods: Vec<TracePod>,
+pub(crate) struct Trace {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) pods: Vec<TracePod>,
     orders: Vec<Order>,
 }
 
 /// A row of the list of pods.
-pub struct TracePod {
-    pub shape: Arc<PodShape>,
-    pub milli: i64,
+pub(crate) struct TracePod {
+    pub(crate) shape: Arc<PodShape>,
+    pub(crate) milli: i64,
 }
 
 /// The orders of one seed.
@@ -131,35 +136,35 @@ struct Order {
 }
 
 /// The pool of devices in this experiment.
-pub const KIND: &str = "gpu";
-pub const UNIT: &str = "milli";
+pub(crate) const KIND: &str = "gpu";
+pub(crate) const UNIT: &str = "milli";
 /// What one GPU has of the unit.
-pub const GPU: i64 = 1_000;
+pub(crate) const GPU: i64 = 1_000;
 
 const MOST_CPU: i64 = 1 << 40;
 const MOST_MEMORY: i64 = 1 << 40;
 const MOST_GPUS: i64 = 1_024;
 
 impl Trace {
-    pub fn read(nodes: &Source, pods: &Source, orders: &Source) -> Result<Trace, Bad> {
+    pub(crate) fn read(nodes: &Source, pods: &Source, orders: &Source) -> Result<Trace, Bad> {
         let nodes = read_nodes(nodes)?;
         let pods = read_pods(pods)?;
         let orders = read_orders(orders, nodes.len(), pods.len())?;
         Ok(Trace { nodes, pods, orders })
     }
 
-    pub fn seeds(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = u64> + '_ {
         self.orders.iter().map(|order| order.seed)
     }
 
     /// The nodes in the order of ties, and the pods in the order of arrival, for a seed.
-    pub fn order(&self, seed: u64) -> Option<(&[usize], &[usize])> {
+    pub(crate) fn order(&self, seed: u64) -> Option<(&[usize], &[usize])> {
         let order = self.orders.iter().find(|order| order.seed == seed)?;
         Some((&order.nodes, &order.pods))
     }
 
     /// What all GPUs have together.
-    pub fn total_milli(&self) -> i64 {
+    pub(crate) fn total_milli(&self) -> i64 {
         self.nodes.iter().map(|node| node.devices.len() as i64 * GPU).sum()
     }
 }

@@ -37,7 +37,8 @@ pub struct Declaration {
     pub reach: Reach,
     /// The answer depends on the group, not on the shape alone.
     pub reads_group: bool,
-    /// The answer depends on the node's pods or devices themselves, not just on their sums.
+    /// The answer depends on the node's pods themselves, not just on their sums and on what is left
+    /// of its devices.
     pub reads_pods: bool,
     /// The answer depends on affinity terms of other pods: where preparing says `Skip`, that holds
     /// as long as no pod with such terms comes or goes.
@@ -75,7 +76,8 @@ impl Declaration {
     }
 
     /// Reads, beside what is constant, the node's sums: how much of each resource its pods take,
-    /// and how many there are. The cheapest declaration for what changes as pods are placed.
+    /// how many there are, and what is left of its devices. The cheapest declaration for what
+    /// changes as pods are placed.
     #[must_use]
     pub fn usage() -> Declaration {
         Declaration { reads_pods: false, ..Declaration::node() }

@@ -8,7 +8,6 @@
 //! first complete assignment instead. So a choice never decides whether a pod fits; only which
 //! devices it gets.
 
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -16,9 +15,8 @@ use smallvec::SmallVec;
 
 use super::builder::Framework;
 use super::context::Context;
-use crate::base::Time;
-use crate::model::{IslandRule, PodGroup, PodShape};
-use crate::state::{Cluster, DeviceNeed, NodeDevices, NodeView, Row};
+use crate::model::{IslandRule, PodShape};
+use crate::state::{Cluster, DeviceNeed, Devices, NodeDevices, NodeView, Row};
 
 /// How often groups may be combined anew before requests that compete for devices, and are each
 /// confined to one group, count as impossible.
@@ -29,8 +27,9 @@ pub(crate) type Indexes = SmallVec<[u32; 16]>;
 
 /// Says which devices a pod gets, of those it can have.
 ///
-/// The choice is made when a pod is placed, and becomes part of the plan; it is made anew for
-/// every trial. It must be a pure function of what it is shown.
+/// The choice is made when a pod is placed, and becomes part of the plan. It must be a pure function
+/// of the pod and the offer: of the cluster it may look names up, but no other node, and its
+/// context has neither group nor time.
 ///
 /// ```
 /// use phalanx::framework::{Context, DeviceChoice, DeviceOffer};
@@ -244,8 +243,38 @@ fn capacity_among(devices: NodeDevices<'_>, need: &DeviceNeed, among: &[u32]) ->
     low
 }
 
+/// A node whose devices do not serve a pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unfit;
+
+/// The devices of a pod that is about to be placed on a node; `None` if it needs none.
+pub(crate) fn choose_devices(
+    choice: &dyn DeviceChoice,
+    cluster: &Cluster,
+    pod: &PodShape,
+    node: Option<NodeView<'_>>,
+    needs: &[DeviceNeed],
+) -> Result<Option<Devices>, Unfit> {
+    if needs.is_empty() {
+        return Ok(None);
+    }
+    let lists = node.and_then(|node| choose(choice, &Context::new(cluster, pod), node, needs));
+    lists.map(|lists| Some(lists.into())).ok_or(Unfit)
+}
+
+/// [`choose_devices`] for a pod and a row of a cluster.
+pub(crate) fn choose_for(
+    framework: &Framework,
+    cluster: &Cluster,
+    pod: &PodShape,
+    row: Row,
+) -> Result<Option<Devices>, Unfit> {
+    let needs = DeviceNeed::of(cluster, pod);
+    choose_devices(framework.device_choice(), cluster, pod, cluster.view(row), &needs)
+}
+
 /// Devices for all needs, one ascending list a need; `None` if there are none.
-pub fn choose_devices(
+fn choose(
     choice: &dyn DeviceChoice,
     cx: &Context<'_>,
     node: NodeView<'_>,
@@ -274,53 +303,6 @@ pub fn choose_devices(
     }
     Some(lists)
 }
-
-/// What the choice came to for one pod on one row.
-#[derive(Debug, Clone)]
-pub(crate) enum Chosen {
-    /// The pod asks for no devices.
-    Nothing,
-    /// These are its devices.
-    Devices(Arc<[Vec<u32>]>),
-    /// The row has none for it.
-    Unfit,
-}
-
-/// Chooses devices for a pod on the row that was found best.
-pub(crate) fn choose_for(
-    framework: &Framework,
-    cluster: &Cluster,
-    pod: &PodShape,
-    group: Option<&PodGroup>,
-    now: Time,
-    row: Row,
-) -> Chosen {
-    if pod.devices.is_empty() {
-        return Chosen::Nothing;
-    }
-    let Some(node) = cluster.view(row) else { return Chosen::Unfit };
-    let cx = Context { group, now, ..Context::new(cluster, pod) };
-    let needs = DeviceNeed::of(cluster, pod);
-    match choose_devices(framework.device_choice(), &cx, node, &needs) {
-        Some(lists) => Chosen::Devices(lists.into()),
-        None => Chosen::Unfit,
-    }
-}
-
-impl Chosen {
-    /// The devices; `Err` if the row has none.
-    pub(crate) fn devices(self) -> Result<Option<Arc<[Vec<u32>]>>, Unfit> {
-        match self {
-            Chosen::Nothing => Ok(None),
-            Chosen::Devices(lists) => Ok(Some(lists)),
-            Chosen::Unfit => Err(Unfit),
-        }
-    }
-}
-
-/// A row whose devices do not serve a pod.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Unfit;
 
 fn independent(needs: &[DeviceNeed]) -> bool {
     let mut later = needs.iter().enumerate();

@@ -18,9 +18,7 @@ pub use closures::{filter_fn, permit_fn, score_fn};
 pub use context::{Context, DomainContext, Feasible, PermitContext, Prepared};
 pub use counters::{CountedPods, CounterSpec};
 pub use declaration::{Declaration, Reach};
-pub use device_choice::{
-    DeviceChoice, DeviceOffer, TightestFit, choose_devices, device_capacity, devices_fit,
-};
+pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit, device_capacity, devices_fit};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
 pub use strategy::Strategy;
 pub use traits::{

@@ -85,6 +85,22 @@ impl Board {
         self.tree.rebuild(fill);
     }
 
+    /// Starts over with places of which none is feasible.
+    pub(crate) fn rebuild_empty(
+        &mut self,
+        ranks: impl Iterator<Item = u32>,
+        places: usize,
+        normalized: usize,
+    ) {
+        self.rebuild_plain(|keys| keys.resize(places, 0));
+        if normalized > 0 {
+            self.ranks.extend(ranks);
+            self.plain.resize(places, 0);
+            self.raws.resize(normalized, alloc::vec![0; places]);
+            self.extremes.resize(normalized, Extremes::NONE);
+        }
+    }
+
     /// Starts over with normalised scores. `ranks`, `plain` and each of `raws` are by place;
     /// `feasible` tells which places take part.
     pub(crate) fn rebuild_normalized(

@@ -10,9 +10,10 @@ use super::domains::{Candidate, partition};
 use super::table::{Scratch, Table};
 use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::Framework;
+use crate::framework::device_choice::choose_devices;
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
-use crate::state::{Cluster, LabelKey, Overlay, Row, Takes};
+use crate::state::{Cluster, Devices, LabelKey, Overlay, Row, Takes};
 
 /// Tables kept at most, and at most so many rows in all tables together.
 const TABLES: usize = 4_096;
@@ -32,6 +33,8 @@ pub(crate) struct Memory {
     /// Rows that changed, oldest first; `log_start` were dropped before the first.
     log: Vec<u32>,
     log_start: u64,
+    /// Up to where some table or board has looked at the log.
+    seen: u64,
     requests: u64,
     partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
     pub(crate) overlay: Overlay,
@@ -47,8 +50,8 @@ impl Memory {
     /// Takes in what has changed since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         self.requests += 1;
-        let log = &mut self.log;
-        self.overlay.clear(cluster.rows(), |row| log.push(row));
+        let (log, seen) = (&mut self.log, self.seen - self.log_start);
+        self.overlay.clear(cluster.rows(), |row| note(log, seen, row));
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();
         let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
@@ -61,6 +64,7 @@ impl Memory {
         if self.log.len() > 4 * cluster.rows() + 4_096 {
             let keep = self.log.len() / 2;
             self.log_start += keep as u64;
+            self.seen = self.seen.max(self.log_start);
             self.log.drain(..keep);
         }
     }
@@ -73,7 +77,7 @@ impl Memory {
         let Some(changes) = cluster.journal.since(self.moment) else { return false };
         for change in changes {
             match change {
-                Change::Pods(row) => self.log.push(row),
+                Change::Pods(row) => note(&mut self.log, self.seen - self.log_start, row),
                 Change::Nodes | Change::Namespaces => return false,
             }
         }
@@ -89,6 +93,7 @@ impl Memory {
         self.partitions.clear();
         self.log.clear();
         self.log_start = 0;
+        self.seen = 0;
     }
 
     /// Evaluations of a node by a plugin, so far.
@@ -128,7 +133,8 @@ impl Memory {
                 if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
-                if table.scored && (behind as usize) < cluster.rows().max(64) {
+                // Rows told of more than once are looked at once.
+                if table.scored && (behind as usize) < 4 * cluster.rows().max(64) {
                     self.flush(cluster, framework, place);
                     return Some(self.enough(cluster, framework, place, wanted));
                 }
@@ -181,6 +187,7 @@ impl Memory {
         table.last_use = self.requests;
         // The overlay is empty while tables are made: nothing has been placed yet.
         table.cursor = end;
+        self.seen = end;
         if table.build(framework, cluster, wanted, &mut self.scratch) {
             Ok(place)
         } else {
@@ -213,6 +220,7 @@ impl Memory {
         let table = &mut self.tables[place];
         let from = (table.cursor - self.log_start) as usize;
         table.cursor = self.log_start + self.log.len() as u64;
+        self.seen = table.cursor;
         let changed = &self.log[from..];
         if changed.is_empty() {
             return;
@@ -243,17 +251,47 @@ impl Memory {
     }
 
     /// Takes back what was placed since a mark.
-    pub(crate) fn rollback(&mut self, mark: usize) {
-        let log = &mut self.log;
-        self.overlay.rollback(mark, &self.takes, |row| log.push(row));
+    pub(crate) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
+        let (log, seen) = (&mut self.log, self.seen - self.log_start);
+        self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
+    }
+
+    /// Places one pod of a shape on the row found best, with devices if it asks for any. `None`
+    /// if the row has none for it, which only happens where no filter looks at devices: the pod
+    /// stays unplaced.
+    #[inline]
+    fn settle(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        pod: &PodShape,
+        row: Row,
+        shape: u32,
+    ) -> Option<Result<Option<Devices>, Overflow>> {
+        let takes = &self.takes[shape as usize];
+        let devices = if takes.needs.is_empty() {
+            None
+        } else {
+            let node = self.overlay.view(cluster, row);
+            choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
+        };
+        let fits = self.take(cluster, row, shape, devices.clone());
+        Some(if fits { Ok(devices) } else { Err(Overflow) })
     }
 
     /// Places one pod of a shape.
     #[inline]
-    pub(crate) fn take(&mut self, cluster: &Cluster, row: Row, shape: u32) -> bool {
-        let fits = self.overlay.take(cluster, row, shape, &self.takes[shape as usize]);
+    pub(crate) fn take(
+        &mut self,
+        cluster: &Cluster,
+        row: Row,
+        shape: u32,
+        devices: Option<Devices>,
+    ) -> bool {
+        let takes = &self.takes[shape as usize];
+        let fits = self.overlay.take(cluster, row, shape, takes, devices);
         if fits {
-            self.log.push(row as u32);
+            note(&mut self.log, self.seen - self.log_start, row as u32);
         }
         fits
     }
@@ -269,7 +307,7 @@ impl Memory {
         tables: &[usize],
         rows: Option<&[Row]>,
         shapes: impl Iterator<Item = Option<u32>>,
-        mut tell: impl FnMut(usize, Row),
+        mut tell: impl FnMut(usize, Row, Option<Devices>),
     ) -> Result<(), Overflow> {
         match rows {
             None => {
@@ -278,10 +316,10 @@ impl Memory {
                     let place = tables[shape as usize];
                     self.flush(cluster, framework, place);
                     if let Some(row) = self.tables[place].board.best() {
-                        if !self.take(cluster, row, shape) {
-                            return Err(Overflow);
+                        let pod = Arc::clone(&self.tables[place].shape);
+                        if let Some(devices) = self.settle(cluster, framework, &pod, row, shape) {
+                            tell(member, row, devices?);
                         }
-                        tell(member, row);
                     }
                 }
                 Ok(())
@@ -305,7 +343,7 @@ impl Memory {
         rows: &[Row],
         boards: &mut Vec<Board>,
         shapes: impl Iterator<Item = Option<u32>>,
-        mut tell: impl FnMut(usize, Row),
+        mut tell: impl FnMut(usize, Row, Option<Devices>),
     ) -> Result<(), Overflow> {
         if self.places.len() < cluster.rows() {
             self.places.resize(cluster.rows(), 0);
@@ -336,13 +374,18 @@ impl Memory {
                 }
             }
             cursors[at] = Some(self.log_end());
+            self.seen = self.log_end();
             let Some(place) = boards[at].best() else { continue };
             let row = rows[place];
-            if !self.take(cluster, row, shape) {
-                outcome = Err(Overflow);
-                break;
+            let pod = Arc::clone(&self.tables[tables[at]].shape);
+            match self.settle(cluster, framework, &pod, row, shape) {
+                Some(Ok(devices)) => tell(member, row, devices),
+                Some(Err(overflow)) => {
+                    outcome = Err(overflow);
+                    break;
+                }
+                None => {}
             }
-            tell(member, row);
         }
         for &row in rows {
             self.places[row] = 0;
@@ -359,6 +402,13 @@ impl Memory {
     /// Whether a plugin of the table reads more of a node than its sums.
     pub(crate) fn reads_pods(&self, table: usize) -> bool {
         self.tables[table].reads_pods
+    }
+}
+
+/// Adds a row to the log, unless it is the last one there and nobody has looked since.
+fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
+    if log.len() as u64 == seen || log.last() != Some(&row) {
+        log.push(row);
     }
 }
 

@@ -9,18 +9,15 @@ use super::fast::{Memory, TooFew};
 use super::gang::Gang;
 use super::request::Request;
 use super::sequential::{Ground, Member};
-use crate::base::Time;
 use crate::framework::Framework;
-use crate::framework::device_choice::choose_for;
 use crate::model::PodGroup;
-use crate::state::{Cluster, LabelKey, Overlay, Row, StateError, Takes};
+use crate::state::{Cluster, Devices, LabelKey, Overlay, Row, StateError, Takes};
 
 pub(crate) struct FastGround<'a> {
     memory: &'a mut Memory,
     cluster: &'a Cluster,
     framework: &'a Framework,
     gang: &'a Gang,
-    now: Time,
     /// The table of each shape.
     tables: Vec<usize>,
 }
@@ -64,14 +61,13 @@ impl<'a> FastGround<'a> {
         // Tables know sums; plugins that look at the pods of a node want to see the real thing,
         // and pods with affinity terms can concern plugins that were not concerned before.
         let affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
-        let deep = tables.iter().any(|&table| memory.reads_pods(table))
-            || gang.all_shapes().iter().any(|shape| !shape.devices.is_empty());
+        let deep = tables.iter().any(|&table| memory.reads_pods(table));
         if affinity || deep && gang.members() > 1 {
             return Opened::Far;
         }
         memory.takes.clear();
         memory.takes.extend(gang.all_shapes().iter().map(|shape| Takes::of(shape, cluster)));
-        Opened::Fast(FastGround { memory, cluster, framework, gang, now: request.now, tables })
+        Opened::Fast(FastGround { memory, cluster, framework, gang, tables })
     }
 }
 
@@ -98,13 +94,14 @@ impl Ground for FastGround<'_> {
     }
 
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
-        self.memory.rollback(mark);
+        self.memory.rollback(self.cluster, mark);
         Ok(())
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
         let shape = self.gang.shape_of()[member.member as usize];
-        let fits = self.memory.take(self.cluster, member.row, shape);
+        let devices = member.devices.clone();
+        let fits = self.memory.take(self.cluster, member.row, shape, devices);
         if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
     }
 
@@ -119,28 +116,14 @@ impl Ground for FastGround<'_> {
             .iter()
             .zip(&leaf.pods)
             .map(|(&shape, pod)| pod.scheduling_gates.is_empty().then_some(shape));
-        let before = placed.len();
         let mut last = 0;
-        let tell = |index: usize, row: Row| {
+        let tell = |index: usize, row: Row, devices: Option<Devices>| {
             last = row;
-            placed.push(Member { member: (first + index) as u32, row, devices: None });
+            placed.push(Member { member: (first + index) as u32, row, devices });
         };
         let filled =
             self.memory.fill(self.cluster, self.framework, &self.tables, rows, shapes, tell);
-        filled.map_err(|_| overflow(self.cluster, last))?;
-        if let [shape] = self.gang.all_shapes()
-            && !shape.devices.is_empty()
-            && let Some(member) = placed.get_mut(before)
-        {
-            // There is only one member, so the cluster is as it finds it.
-            let (leaf, now) = (Some(leaf), self.now);
-            let chosen = choose_for(self.framework, self.cluster, shape, leaf, now, member.row);
-            match chosen.devices() {
-                Ok(devices) => member.devices = devices,
-                Err(_) => placed.truncate(before),
-            }
-        }
-        Ok(())
+        filled.map_err(|_| overflow(self.cluster, last))
     }
 
     fn is_hopeless(

@@ -92,11 +92,10 @@ impl Ground for Plain<'_> {
                 continue;
             }
             if let Some(row) = self.best_row(leaf, pod, rows) {
-                let (leaf, now) = (Some(leaf), self.request.now);
-                let chosen = choose_for(self.framework, &self.txn, pod.shape(), leaf, now, row);
                 // A row without devices for the pod is only found best where no filter looks at
                 // them; the pod stays unplaced then.
-                let Ok(devices) = chosen.devices() else { continue };
+                let chosen = choose_for(self.framework, &self.txn, pod.shape(), row);
+                let Ok(devices) = chosen else { continue };
                 self.txn.place_with(pod, row, devices.clone())?;
                 placed.push(Member { member: (first + index) as u32, row, devices });
             }

@@ -186,6 +186,17 @@ impl Table {
             feasible += verdicts.iter().map(|verdict| usize::from(*verdict >= 0)).sum::<usize>();
             self.calls += (self.filters.len() * block.len()) as u64;
         }
+        if feasible == 0 {
+            // Nothing to score; kept as it is, for rows that may become feasible.
+            self.room = Some(0);
+            self.board.rebuild_empty(
+                cluster.columns.rank.iter().copied(),
+                cluster.rows(),
+                self.normalized.len(),
+            );
+            self.scored = true;
+            return wanted == 0;
+        }
         if feasible < wanted {
             let verdicts = &scratch.verdicts;
             let room = self.count_room(framework, cluster, |row| verdicts[row] >= 0);

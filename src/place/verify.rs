@@ -596,8 +596,8 @@ impl<'c, 'a> Everything<'c, 'a> {
                 if !txn.view(row).is_some_and(|node| judged.filter(node).is_ok()) {
                     continue;
                 }
-                let chosen = choose_for(framework, txn, kind.shape, Some(kind.group), now, row);
-                let Ok(devices) = chosen.devices() else { continue };
+                let chosen = choose_for(framework, txn, kind.shape, row);
+                let Ok(devices) = chosen else { continue };
                 let before = txn.checkpoint();
                 txn.place_with(pod, row, devices).map_err(PlaceError::from)?;
                 places[number].push(row);

@@ -282,10 +282,13 @@ pub struct DeviceNeed {
     any_island: bool,
     count: u32,
     /// `None`: all of each device.
-    each: Option<SmallVec<[(Option<DeviceTerm>, i64); 2]>>,
+    each: Option<Share>,
     island: IslandRule,
     numa: IslandRule,
 }
+
+/// Amounts by unit; `None` for units that no device has.
+type Share = SmallVec<[(Option<DeviceTerm>, i64); 2]>;
 
 impl DeviceNeed {
     /// The needs of a pod. Names the cluster has never heard are of no device. O(requests).
@@ -340,6 +343,12 @@ impl DeviceNeed {
         self.each.as_deref().unwrap_or(&[])
     }
 
+    /// Whether the need allows any island, and devices without one.
+    #[inline]
+    pub fn names_no_islands(&self) -> bool {
+        self.any_island
+    }
+
     /// Whether a model is allowed.
     #[inline]
     pub fn allows(&self, model: DeviceTerm) -> bool {
@@ -370,7 +379,11 @@ impl<'a> NodeView<'a> {
     #[inline]
     pub fn device_room(self) -> Option<NodeDevices<'a>> {
         let specs = self.spec.device_specs.as_deref()?;
-        let state = self.cluster.columns.device_state[self.row].as_deref()?;
+        let assumed = self.usage.and_then(|usage| usage.devices.as_ref());
+        let state = match assumed {
+            Some(state) => state,
+            None => self.cluster.columns.device_state[self.row].as_deref()?,
+        };
         Some(NodeDevices { specs, words: &state.0 })
     }
 }
@@ -441,6 +454,23 @@ impl Cluster {
         {
             // Within 64 bits, as was asked beforehand.
             let _ = Arc::make_mut(state).apply(specs, &entry.devices, held, sign);
+        }
+    }
+
+    /// Takes devices of a row, or gives them back, on top of the cluster: in `state`, which
+    /// begins as the row has them. The devices are free for it, so amounts stay within 64 bits.
+    pub(crate) fn hold_devices(
+        &self,
+        row: Row,
+        state: &mut Option<DeviceState>,
+        needs: &[DeviceNeed],
+        held: &[Vec<u32>],
+        sign: i64,
+    ) {
+        let specs = self.spec(row).and_then(|spec| spec.device_specs.as_ref());
+        let known = self.columns.device_state[row].as_deref();
+        if let (Some(specs), Some(known)) = (specs, known) {
+            let _ = state.get_or_insert_with(|| known.clone()).apply(specs, needs, held, sign);
         }
     }
 

@@ -30,7 +30,7 @@ pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use error::StateError;
 pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
-pub(crate) use overlay::{Overlay, Takes};
+pub(crate) use overlay::{Devices, Overlay, Takes};
 pub use plan::{Assignment, Plan};
 pub use txn::{Checkpoint, Txn};
 pub use view::{NodeView, PodView};

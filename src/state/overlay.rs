@@ -1,8 +1,10 @@
 //! What a decision under way has placed, beside the cluster it does not touch.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::cluster::Cluster;
+use super::devices::DeviceNeed;
 use super::ids::{ResourceId, Row};
 use super::view::{NodeView, RowUsage};
 use crate::model::PodShape;
@@ -17,14 +19,26 @@ pub(crate) struct Overlay {
     usages: Vec<RowUsage>,
     rows: Vec<u32>,
     live: usize,
-    taken: Vec<(u32, u32)>,
+    taken: Vec<Taken>,
 }
+
+/// A pod that was placed: its row, the number of its shape, its devices.
+#[derive(Debug)]
+struct Taken {
+    row: u32,
+    shape: u32,
+    devices: Option<Devices>,
+}
+
+/// Devices of one pod, one list a request.
+pub(crate) type Devices = Arc<[Vec<u32>]>;
 
 /// What a shape takes, resolved for one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Takes {
     pub(crate) requests: Vec<(ResourceId, i64)>,
     pub(crate) scored: [i64; 2],
+    pub(crate) needs: Vec<DeviceNeed>,
 }
 
 impl Takes {
@@ -36,6 +50,7 @@ impl Takes {
                 .filter_map(|(name, amount)| Some((cluster.resource(name)?, amount)))
                 .collect(),
             scored: shape.existing_requests,
+            needs: DeviceNeed::of(cluster, shape),
         }
     }
 }
@@ -68,9 +83,17 @@ impl Overlay {
         self.taken.len()
     }
 
-    /// Places a pod of the shape numbered `shape`; false if a sum would not fit 64 bits.
+    /// Places a pod of the shape numbered `shape`, with devices that are free for it; false if a
+    /// sum would not fit 64 bits.
     #[inline]
-    pub(crate) fn take(&mut self, cluster: &Cluster, row: Row, shape: u32, takes: &Takes) -> bool {
+    pub(crate) fn take(
+        &mut self,
+        cluster: &Cluster,
+        row: Row,
+        shape: u32,
+        takes: &Takes,
+        devices: Option<Devices>,
+    ) -> bool {
         let slot = match self.slots[row] {
             0 => self.open(cluster, row),
             slot => slot as usize - 1,
@@ -83,16 +106,29 @@ impl Overlay {
                 && usage.scored[1].checked_add(takes.scored[1]).is_some();
         if fits {
             change(usage, takes, 1);
-            self.taken.push((row as u32, shape));
+            if let Some(held) = &devices {
+                cluster.hold_devices(row, &mut usage.devices, &takes.needs, held, 1);
+            }
+            self.taken.push(Taken { row: row as u32, shape, devices });
         }
         fits
     }
 
     /// Takes everything back that was placed since a mark, and tells of each row.
-    pub(crate) fn rollback(&mut self, mark: usize, takes: &[Takes], mut tell: impl FnMut(u32)) {
-        for (row, shape) in self.taken.drain(mark..).rev() {
-            let slot = self.slots[row as usize] as usize - 1;
-            change(&mut self.usages[slot], &takes[shape as usize], -1);
+    pub(crate) fn rollback(
+        &mut self,
+        cluster: &Cluster,
+        mark: usize,
+        takes: &[Takes],
+        mut tell: impl FnMut(u32),
+    ) {
+        for Taken { row, shape, devices } in self.taken.drain(mark..).rev() {
+            let usage = &mut self.usages[self.slots[row as usize] as usize - 1];
+            let takes = &takes[shape as usize];
+            change(usage, takes, -1);
+            if let Some(held) = &devices {
+                cluster.hold_devices(row as Row, &mut usage.devices, &takes.needs, held, -1);
+            }
             tell(row);
         }
     }
@@ -106,6 +142,7 @@ impl Overlay {
         let columns = &cluster.columns;
         usage.pod_count = columns.pod_count[row];
         usage.scored = [columns.scored_cpu[row], columns.scored_memory[row]];
+        usage.devices = None;
         usage.used.clear();
         usage.used.extend(columns.used.iter().map(|column| column[row]));
         self.live += 1;

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::cluster::Cluster;
 use super::columns::NodeSpec;
+use super::devices::DeviceState;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
 use super::pods::PodRecord;
 use crate::model::{Device, Image, PodShape, Taint};
@@ -24,6 +25,8 @@ pub(crate) struct RowUsage {
     pub(crate) pod_count: i64,
     pub(crate) scored: [i64; 2],
     pub(crate) used: SmallVec<[i64; 8]>,
+    /// What is left of devices; `None` while it is as in the cluster.
+    pub(crate) devices: Option<DeviceState>,
 }
 
 impl<'a> NodeView<'a> {

@@ -251,8 +251,7 @@ impl<'a> Model<'a> {
         if !txn.view(row).is_some_and(|view| evaluation.filter(view).is_ok()) {
             return Ok(false);
         }
-        let chosen = choose_for(self.framework, txn, shape, Some(leaf), self.now, row);
-        let Ok(devices) = chosen.devices() else { return Ok(false) };
+        let Ok(devices) = choose_for(self.framework, txn, shape, row) else { return Ok(false) };
         txn.place_with(pod, row, devices)?;
         Ok(true)
     }

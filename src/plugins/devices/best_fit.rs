@@ -54,7 +54,7 @@ impl Score for BestFit {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node()
+        Declaration::usage()
     }
 
     fn normalization(&self) -> Normalization {

@@ -52,10 +52,10 @@ impl Score for DotProduct {
             share(pool.cpu_free(node), self.cpu_scale) * share(pool.cpu_request, self.cpu_scale);
         let devices =
             share(left(&slots), self.device_scale) * share(pool.taken(&slots), self.device_scale);
-        (100.0 * (1.0 - (cpu + devices) / 2.0)) as i64
+        (100.0 * (1.0 - (cpu + devices) * 0.5)) as i64
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node()
+        Declaration::usage()
     }
 }

@@ -3,7 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::pool::{Pool, Slots};
+use smallvec::SmallVec;
+
+use super::pool::{Pool, Slot, Slots};
 use super::typical::{Models, TypicalPods};
 use crate::framework::{
     Context, Declaration, DeviceChoice, DeviceOffer, Preparation, Score, TightestFit,
@@ -94,13 +96,55 @@ impl Judge<'_> {
         self.typical.useless(self.cluster, self.models, slots, cpu)
     }
 
-    /// The same with a share of one device taken.
-    fn useless_with(&self, slots: &mut Slots, at: usize, share: i64, cpu: i64) -> f64 {
-        let free = slots[at].free;
-        slots[at].free = free.saturating_sub(share);
-        let useless = self.useless(slots, cpu);
-        slots[at].free = free;
-        useless
+    /// Tells, for each device that `open` lets through, what the fragmentation is with a share of
+    /// it taken.
+    #[inline]
+    fn try_each(
+        &self,
+        slots: &mut Slots,
+        cpu: i64,
+        share: i64,
+        open: impl Fn(&Slot) -> bool,
+        mut tell: impl FnMut(u32, f64),
+    ) {
+        let table = self.typical.table(self.models, slots);
+        let ready = table.map(|table| {
+            let served = table.served(cpu);
+            let parts: SmallVec<[f64; 8]> =
+                slots.iter().map(|slot| table.useful_to_one(slot, served)).collect();
+            let left: f64 = slots.iter().map(|slot| slot.free as f64).sum();
+            (table, served, parts.iter().sum::<f64>(), parts, left)
+        });
+        let mut last: Option<(Slot, f64)> = None;
+        for at in 0..slots.len() {
+            let slot = slots[at];
+            if !open(&slot) {
+                continue;
+            }
+            let alike = |other: &Slot| {
+                (other.free, other.model, other.capacity) == (slot.free, slot.model, slot.capacity)
+            };
+            // Devices that are alike fragment alike.
+            if let Some((_, useless)) = last.filter(|(other, _)| alike(other)) {
+                tell(slot.index, useless);
+                continue;
+            }
+            slots[at].free = slot.free.saturating_sub(share);
+            let useless = match &ready {
+                // All other devices are as useful as before, but to pods that want several.
+                Some((table, served, sum, parts, left)) => {
+                    let useful = sum - parts[at]
+                        + table.useful_to_one(&slots[at], *served)
+                        + table.useful_to_several(slots, *served);
+                    let left = left - slot.free as f64 + slots[at].free as f64;
+                    left * self.typical.weight - useful
+                }
+                None => self.useless(slots, cpu),
+            };
+            slots[at].free = slot.free;
+            last = Some((slot, useless));
+            tell(slot.index, useless);
+        }
     }
 }
 
@@ -124,18 +168,8 @@ impl Score for Fgd {
         let after = match pool.share {
             Some(share) if pool.count() == 1 => {
                 let mut least = f64::INFINITY;
-                for at in 0..slots.len() {
-                    let slot = slots[at];
-                    // Devices that are alike fragment alike.
-                    let like = |other: &super::pool::Slot| {
-                        other.open
-                            && (other.free, other.model, other.capacity)
-                                == (slot.free, slot.model, slot.capacity)
-                    };
-                    if slot.open && !slots[..at].iter().any(like) {
-                        least = least.min(judge.useless_with(&mut slots, at, share, cpu));
-                    }
-                }
+                let tell = |_, useless: f64| least = least.min(useless);
+                judge.try_each(&mut slots, cpu, share, |slot| slot.open, tell);
                 if least.is_infinite() {
                     return 0;
                 }
@@ -153,7 +187,7 @@ impl Score for Fgd {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node()
+        Declaration::usage()
     }
 }
 
@@ -178,14 +212,13 @@ impl DeviceChoice for Fgd {
         let before = judge.useless(&slots, cpu);
         let cpu = cpu.saturating_sub(pool.cpu_request);
         let mut best = None;
-        for &device in offer.candidates() {
-            let Some(at) = slots.iter().position(|slot| slot.index == device) else { continue };
-            let fall = before - judge.useless_with(&mut slots, at, share, cpu);
-            let score = self.score_of(fall);
+        let open = |slot: &Slot| offer.candidates().binary_search(&slot.index).is_ok();
+        judge.try_each(&mut slots, cpu, share, open, |device, after| {
+            let score = self.score_of(before - after);
             if best.is_none_or(|(high, _)| score > high) {
                 best = Some((score, device));
             }
-        }
+        });
         best.map(|(_, device)| device).into_iter().collect()
     }
 }

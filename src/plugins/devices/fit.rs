@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::framework::{Context, Declaration, Filter, Preparation, Verdict, devices_fit};
+use crate::framework::{
+    Context, Declaration, Filter, Preparation, Verdict, device_capacity, devices_fit,
+};
 use crate::model::PodShape;
 use crate::state::{DeviceNeed, NodeView};
 
@@ -37,7 +39,13 @@ impl Filter for DeviceFit {
         }
     }
 
+    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let needs = cx.prepared::<Vec<DeviceNeed>>();
+        let room = needs.map_or(u64::MAX, |needs| device_capacity(node, needs));
+        i64::try_from(room).unwrap_or(i64::MAX)
+    }
+
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node().monotone()
+        Declaration::usage().monotone()
     }
 }

@@ -56,6 +56,6 @@ impl Score for GpuPacking {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node()
+        Declaration::usage()
     }
 }

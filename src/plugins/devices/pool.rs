@@ -33,11 +33,18 @@ impl DevicePool {
         let cluster = cx.cluster();
         let ours = cx.pod().devices.iter().position(|request| request.kind == self.kind);
         let need = ours.and_then(|at| DeviceNeed::of(cluster, cx.pod()).into_iter().nth(at));
+        let pool = self.bare(cluster);
+        let simple = need.as_ref().is_some_and(|need| {
+            let alone =
+                |&(unit, _): &(Option<DeviceTerm>, i64)| unit.is_some() && unit == pool.unit;
+            need.names_no_islands() && need.each().iter().all(alone)
+        });
         Pool {
             cpu_request: cx.pod().requests.of(CPU),
             share: self.share(cx.pod()),
             need,
-            ..self.bare(cluster)
+            simple,
+            ..pool
         }
     }
 
@@ -50,6 +57,7 @@ impl DevicePool {
             cpu_request: 0,
             share: None,
             need: None,
+            simple: false,
         }
     }
 
@@ -73,6 +81,8 @@ pub(super) struct Pool {
     pub(super) share: Option<i64>,
     /// The pod's first request of the kind.
     pub(super) need: Option<DeviceNeed>,
+    /// Whether the need looks at nothing but models and what is left of the pool's unit.
+    simple: bool,
 }
 
 /// One device of the pool.
@@ -106,17 +116,35 @@ impl Pool {
     pub(super) fn slots_of(&self, devices: NodeDevices<'_>) -> Slots {
         let mut slots = Slots::new();
         let Some(unit) = self.unit.and_then(|unit| devices.unit(unit)) else { return slots };
+        let mut allowed: Option<(DeviceTerm, bool)> = None;
         for device in 0..devices.len() {
-            if Some(devices.kind(device)) == self.kind {
-                slots.push(Slot {
-                    index: device as u32,
-                    model: devices.model(device).0,
-                    capacity: devices.capacity(device, unit),
-                    free: devices.free(device, unit),
-                    idle: devices.is_idle(device),
-                    open: self.need.as_ref().is_some_and(|need| devices.admits(need, device)),
-                });
+            if Some(devices.kind(device)) != self.kind {
+                continue;
             }
+            let model = devices.model(device);
+            let (free, idle) = (devices.free(device, unit), devices.is_idle(device));
+            let open = match &self.need {
+                None => false,
+                Some(need) if self.simple => {
+                    // As `admits`, with the models looked at once for all devices alike.
+                    let allows = match allowed {
+                        Some((last, allows)) if last == model => allows,
+                        _ => need.allows(model),
+                    };
+                    allowed = Some((model, allows));
+                    allows
+                        && match self.share {
+                            None => idle,
+                            Some(share) => {
+                                !devices.is_whole(device) && (share <= 0 || free >= share)
+                            }
+                        }
+                }
+                Some(need) => devices.admits(need, device),
+            };
+            let capacity = devices.capacity(device, unit);
+            let index = device as u32;
+            slots.push(Slot { index, model: model.0, capacity, free, idle, open });
         }
         slots
     }

@@ -58,18 +58,29 @@ pub struct TypicalPods {
     others: Table,
 }
 
-/// The sorts of pods that devices of one model can serve, by what they want of devices.
+/// What the devices of one model are good for: weights of the pods that a device with so much left
+/// serves, on a node with so much CPU left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
-    classes: Vec<Class>,
+    /// The amounts of CPU wanted, ascending.
+    cpu: Vec<i64>,
+    /// The shares wanted of one device, ascending.
+    shares: Vec<i64>,
+    /// By number of amounts of CPU that suffice, then by number of shares that do: the weight of
+    /// the pods that want one share.
+    one_share: Vec<f64>,
+    /// By number of amounts of CPU: the weight of the pods that want one whole device.
+    one_whole: Vec<f64>,
+    several: Vec<Several>,
 }
 
+/// Pods that want several devices.
 #[derive(Debug, Clone)]
-struct Class {
+struct Several {
     share: Option<i64>,
     devices: usize,
-    /// CPU wanted, ascending, with the weight of all pods that want no more.
-    cpu: Vec<(i64, f64)>,
+    /// By number of amounts of CPU.
+    weights: Vec<f64>,
 }
 
 impl TypicalPods {
@@ -153,6 +164,17 @@ impl TypicalPods {
         Models(self.named.iter().map(|(model, _)| cluster.device_term(model)).collect())
     }
 
+    /// What the devices of a node are good for; `None` if they are of several models.
+    #[inline]
+    pub(super) fn table(&self, models: &Models, slots: &[Slot]) -> Option<&Table> {
+        let Some(first) = slots.first() else { return Some(&self.others) };
+        if slots.iter().any(|slot| slot.model != first.model) {
+            return None;
+        }
+        let named = models.0.iter().position(|model| *model == Some(DeviceTerm(first.model)));
+        Some(named.map_or(&self.others, |at| &self.named[at].1))
+    }
+
     /// The sum over all typical pods of what they could not use: fragmentation times weight.
     ///
     /// Sums of weights times amounts are whole numbers, so they are exact up to 2^53.
@@ -164,16 +186,11 @@ impl TypicalPods {
         slots: &[Slot],
         cpu: i64,
     ) -> f64 {
-        let left: f64 = slots.iter().map(|slot| slot.free as f64).sum();
-        let Some(first) = slots.first() else { return 0.0 };
-        let useful = if slots.iter().all(|slot| slot.model == first.model) {
-            let named = models.0.iter().position(|model| *model == Some(DeviceTerm(first.model)));
-            let table = named.map_or(&self.others, |at| &self.named[at].1);
-            table.useful(slots, cpu)
-        } else {
-            self.useful_mixed(cluster, slots, cpu)
+        let useful = match self.table(models, slots) {
+            Some(table) => table.useful(slots, table.served(cpu)),
+            None => self.useful_mixed(cluster, slots, cpu),
         };
-        left * self.weight - useful
+        slots.iter().map(|slot| slot.free as f64).sum::<f64>() * self.weight - useful
     }
 
     /// [`Table::useful`] for a node with devices of several models.
@@ -211,40 +228,83 @@ fn allows(pod: &TypicalPod, model: &str) -> bool {
 
 impl Table {
     fn new(pods: &[TypicalPod], serves: impl Fn(&TypicalPod) -> bool) -> Table {
-        let mut classes: BTreeMap<(Option<i64>, u32), BTreeMap<i64, f64>> = BTreeMap::new();
-        for pod in pods.iter().filter(|pod| pod.devices > 0 && serves(pod)) {
-            let class = classes.entry((pod.share, pod.devices)).or_default();
-            *class.entry(pod.cpu).or_default() += pod.weight as f64;
-        }
-        let classes = classes.into_iter().map(|((share, devices), weights)| {
-            let mut sum = 0.0;
-            let cpu = weights.into_iter().map(|(cpu, weight)| {
-                sum += weight;
-                (cpu, sum)
-            });
-            Class { share, devices: devices as usize, cpu: cpu.collect() }
+        let pods: Vec<&TypicalPod> =
+            pods.iter().filter(|pod| pod.devices > 0 && serves(pod)).collect();
+        let ascending = |amounts: &mut dyn Iterator<Item = i64>| {
+            let mut amounts: Vec<i64> = amounts.collect();
+            amounts.sort_unstable();
+            amounts.dedup();
+            amounts
+        };
+        let cpu = ascending(&mut pods.iter().map(|pod| pod.cpu));
+        let single = || pods.iter().filter(|pod| pod.devices == 1);
+        let shares = ascending(&mut single().filter_map(|pod| pod.share));
+        let weigh = |cpu: i64, wanted: &dyn Fn(&TypicalPod) -> bool| -> f64 {
+            let served = pods.iter().filter(|pod| pod.cpu <= cpu && wanted(pod));
+            served.map(|pod| pod.weight as f64).sum()
+        };
+        // One row for too little CPU for anything, then one for each amount.
+        let rows = || core::iter::once(i64::MIN).chain(cpu.iter().copied());
+        let steps = || core::iter::once(i64::MIN).chain(shares.iter().copied());
+        let one_share = rows().flat_map(|cpu| {
+            steps().map(move |most| (cpu, most)).map(|(cpu, most)| {
+                weigh(cpu, &|pod| pod.devices == 1 && pod.share.is_some_and(|share| share <= most))
+            })
         });
-        Table { classes: classes.collect() }
+        let one_share = one_share.collect();
+        let one_whole =
+            rows().map(|cpu| weigh(cpu, &|pod| pod.devices == 1 && pod.share.is_none())).collect();
+        let mut sorts: Vec<(u32, Option<i64>)> =
+            pods.iter().filter(|pod| pod.devices > 1).map(|pod| (pod.devices, pod.share)).collect();
+        sorts.sort_unstable();
+        sorts.dedup();
+        let several = sorts.into_iter().map(|sort| Several {
+            share: sort.1,
+            devices: sort.0 as usize,
+            weights: rows()
+                .map(|cpu| weigh(cpu, &|pod| (pod.devices, pod.share) == sort))
+                .collect(),
+        });
+        let several = several.collect();
+        Table { cpu, shares, one_share, one_whole, several }
     }
 
-    /// The sum over all pods that the devices serve of what is left where they could go.
+    /// How many of the amounts of CPU wanted suffice.
     #[inline]
-    fn useful(&self, slots: &[Slot], cpu: i64) -> f64 {
+    pub(super) fn served(&self, cpu: i64) -> usize {
+        self.cpu.partition_point(|wanted| *wanted <= cpu)
+    }
+
+    /// The sum over all pods that the devices serve of what is left where they could go; `served`
+    /// is of [`Table::served`].
+    #[inline]
+    pub(super) fn useful(&self, slots: &[Slot], served: usize) -> f64 {
+        slots.iter().map(|slot| self.useful_to_one(slot, served)).sum::<f64>()
+            + self.useful_to_several(slots, served)
+    }
+
+    /// The part of [`Table::useful`] that a device has in pods that want one device.
+    #[inline]
+    pub(super) fn useful_to_one(&self, slot: &Slot, served: usize) -> f64 {
+        // Few enough for counting to beat searching.
+        let fitting: usize = self.shares.iter().map(|share| usize::from(*share <= slot.free)).sum();
+        let mut weight = self.one_share[served * (self.shares.len() + 1) + fitting];
+        if slot.free >= slot.capacity {
+            weight += self.one_whole[served];
+        }
+        slot.free as f64 * weight
+    }
+
+    /// The part of [`Table::useful`] in pods that want several devices.
+    #[inline]
+    pub(super) fn useful_to_several(&self, slots: &[Slot], served: usize) -> f64 {
         let mut useful = 0.0;
-        for class in &self.classes {
-            let fitting = class.cpu.partition_point(|(wanted, _)| *wanted <= cpu);
-            if fitting == 0 {
-                continue;
-            }
-            let (mut count, mut left) = (0, 0.0);
-            for slot in slots {
-                if slot.free >= class.share.unwrap_or(slot.capacity) {
-                    count += 1;
-                    left += slot.free as f64;
-                }
-            }
-            if count >= class.devices {
-                useful += class.cpu[fitting - 1].1 * left;
+        for several in &self.several {
+            let fitting =
+                slots.iter().filter(|slot| slot.free >= several.share.unwrap_or(slot.capacity));
+            if fitting.clone().count() >= several.devices {
+                let left: f64 = fitting.map(|slot| slot.free as f64).sum();
+                useful += several.weights[served] * left;
             }
         }
         useful
