@@ -191,8 +191,14 @@ impl Filter for FitIgnoring {
         room_block(cx, block, counts);
     }
 
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage().monotone()
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        // Where nothing requested is ignored, it is `Fit`.
+        let mut requested = pod.requests.iter().filter(|(_, amount)| *amount > 0);
+        if requested.any(|(resource, _)| self.ignores(resource)) {
+            Declaration::usage().monotone()
+        } else {
+            Declaration::usage().judging_room()
+        }
     }
 }
 
