@@ -103,11 +103,11 @@ fn wrong_child_order() {
 
 #[test]
 fn a_gang_that_fits_only_if_its_large_members_go_first() {
-    let cluster = racks(&[&[8, 6]]);
+    let cluster = racks(&[&[8, 8]]);
     let group = PodGroup::gang("g", 4)
         .pods(2, gpus(3))
-        .pod(gpus(4).name("a"))
-        .pod(gpus(4).name("b"))
+        .pod(gpus(5).name("a"))
+        .pod(gpus(5).name("b"))
         .require("rack");
     greedy_fails(&cluster, &group);
     assert_eq!(placed(&cluster, &group).len(), 4);
@@ -309,14 +309,14 @@ fn elastic_gangs_get_their_minimum_then_what_fits() {
 
 #[test]
 fn a_budget_of_few_steps_is_exhausted_and_claims_nothing() {
-    // Tight enough that quick fills fail.
-    let cluster = racks(&[&[7, 7, 7, 7, 7]]);
+    // Three nodes do, but neither the largest first nor the best fit finds it.
+    let cluster = racks(&[&[61, 61, 61]]);
     let mut group = PodGroup::gang("g", 10).require("rack");
-    for (index, size) in [3, 4, 2, 5, 3, 4, 2, 5, 1, 6].into_iter().enumerate() {
+    for (index, size) in [44, 24, 24, 22, 21, 17, 8, 8, 6, 6].into_iter().enumerate() {
         group = group.pod(gpus(size).name(format!("p{index}")));
     }
     assert!(place_gang(&cluster, &Framework::default(), &group).unwrap().is_placed());
-    let request = phalanx::Request::new(&group).budget(2);
+    let request = phalanx::Request::new(&group).budget(3);
     let outcome = place_gang(&cluster, &Framework::default(), request).unwrap();
     assert_eq!(outcome.word(), "exhausted");
 }
