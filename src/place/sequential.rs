@@ -349,7 +349,7 @@ impl<G: Ground> Sequential<'_, G> {
     }
 }
 
-fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
+pub(crate) fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
     let high = i128::from(high);
     let proportion = |raw: i64| (100 * i128::from(raw) / high).clamp(0, 100) as i64;
     match normalization {

@@ -74,7 +74,10 @@ impl Certificate {
         let rows = request.rows(cluster);
         let rows = rows.unwrap_or_else(|| cluster.nodes().map(|node| node.row()).collect());
         let check = Check { cluster, framework, now: request.now };
-        let ask = check.ask(group);
+        let mut ask = check.ask(group);
+        if group.groups.is_empty() {
+            ask.need = ask.need.max(1);
+        }
         match self.refusal.too_few {
             Some(claim) => {
                 let named = ask.find(&self.refusal.group);

@@ -10,10 +10,13 @@ use super::pack::{Demand, Packed, Packing};
 use super::parts::{Part, Parts};
 use crate::base::RowSet;
 use crate::base::hash::FixedMap;
+use crate::framework::DomainContext;
+use crate::model::PodShape;
 use crate::place::domains::running;
 use crate::place::error::PlaceError;
 use crate::place::topology::split::{Path, path_of, split};
-use crate::state::LabelValue;
+use crate::place::sequential::scale;
+use crate::state::{LabelValue, Row};
 
 /// No node.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -398,17 +401,59 @@ impl<'m, 'a> Solver<'m, 'a> {
         for key in &own.keys {
             let mut tier = self.tier(part, within, *key);
             tier.retain(|&domain| self.possible(part, domain));
-            // The least room left first; they are in order of name.
-            tier.sort_by(|&a, &b| {
+            // The best score first, then the least room; they are in order of name.
+            let scores = self.domain_scores(part, &tier);
+            let mut ordered: Vec<(i64, usize)> = scores.into_iter().zip(tier).collect();
+            ordered.sort_by(|a, b| {
                 let room = |domain: usize| self.dimensions.iter().map(move |&d| (domain, d));
                 let sums = |(domain, d): (usize, usize)| self.domains[domain].sums[d];
-                room(a).map(sums).cmp(room(b).map(sums))
+                b.0.cmp(&a.0).then_with(|| room(a.1).map(sums).cmp(room(b.1).map(sums)))
             });
-            found.extend(tier);
+            found.extend(ordered.into_iter().map(|(_, domain)| domain));
         }
         let found: Rc<[usize]> = found.into();
         self.candidates.insert((head, within), Rc::clone(&found));
         found
+    }
+
+    /// What the framework's domain-level scores say of each domain, before members have nodes:
+    /// all of them are proposed on the domain's first.
+    fn domain_scores(&self, part: usize, tier: &[usize]) -> Vec<i64> {
+        let mut totals = vec![0; tier.len()];
+        let plugins = self.model.framework.domain_scores();
+        if tier.len() < 2 || plugins.is_empty() {
+            return totals;
+        }
+        let group = self.parts.parts[part].group;
+        let cluster = self.model.cluster;
+        let members: Vec<usize> = self.parts.members_below(part).collect();
+        let contexts: Vec<(Vec<Row>, Vec<(&PodShape, Row)>)> = tier
+            .iter()
+            .map(|&domain| {
+                let nodes = self.domains[domain].nodes.iter();
+                let rows: Vec<Row> = nodes.map(|&node| self.model.rows[node as usize]).collect();
+                let first = rows.first().copied().unwrap_or(0);
+                let shape = |&member: &usize| {
+                    let class = self.model.members[member].class;
+                    (&**self.model.classes[class].shape, first)
+                };
+                let proposed = members.iter().map(shape).collect();
+                (rows, proposed)
+            })
+            .collect();
+        for (weight, plugin) in plugins {
+            let raws: Vec<i64> = contexts
+                .iter()
+                .map(|(rows, proposed)| {
+                    plugin.score(&DomainContext::new(cluster, group, rows, proposed))
+                })
+                .collect();
+            let high = raws.iter().copied().max().unwrap_or(0);
+            for (total, raw) in totals.iter_mut().zip(raws) {
+                *total += weight * scale(plugin.normalization(), raw, high);
+            }
+        }
+        totals
     }
 
     /// The domains of one key within another domain that running members leave open.
@@ -445,7 +490,7 @@ impl<'m, 'a> Solver<'m, 'a> {
     }
 
     /// At most so much of a part fits in a domain: of members, or of the weight of children.
-    fn capacity(&mut self, part: usize, domain: usize) -> i64 {
+    pub(crate) fn capacity(&mut self, part: usize, domain: usize) -> i64 {
         let parts = self.parts;
         let own = &parts.parts[part];
         if own.children.is_empty() {

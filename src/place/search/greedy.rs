@@ -1,10 +1,8 @@
 //! Within the domains found: every member in order on the node that scores best.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::assign::NOWHERE;
 use super::model::Model;
 use crate::framework::{Evaluation, Framework, Normalization, Reach};
 use crate::model::PodShape;
@@ -21,8 +19,8 @@ struct Column {
 
 /// Members and the nodes they may go to, by number of domain.
 pub(crate) struct Task<'t> {
-    /// The domain of each member; `None` leaves it out.
-    pub(crate) domain_of: &'t [Option<usize>],
+    /// Members in the order in which they are placed, with their domains.
+    pub(crate) members: &'t [(usize, usize)],
     /// The nodes of each domain.
     pub(crate) nodes_of: &'t dyn Fn(usize) -> &'t [u32],
     pub(crate) salt: u64,
@@ -34,14 +32,13 @@ pub(crate) fn by_scores(
     model: &Model<'_>,
     txn: &mut Txn,
     task: &Task<'_>,
-) -> Result<Vec<u32>, PlaceError> {
-    let mut places = vec![NOWHERE; model.members.len()];
+    places: &mut [u32],
+) -> Result<(), PlaceError> {
     let lasting: Vec<bool> =
         model.classes.iter().map(|class| lasts(model.framework, class.shape)).collect();
     let mut columns: Vec<Column> = Vec::new();
-    for (number, member) in model.members.iter().enumerate() {
-        let Some(domain) = task.domain_of[number] else { continue };
-        let class = member.class;
+    for &(number, domain) in task.members {
+        let class = model.members[number].class;
         let known = columns.iter().position(|c| c.class == class && c.domain == domain);
         let column = match known {
             Some(place) if lasting[class] => place,
@@ -79,7 +76,7 @@ pub(crate) fn by_scores(
             }
         }
     }
-    Ok(places)
+    Ok(())
 }
 
 /// The nodes that every filter passes for a class, with the sums of their scores.

@@ -5,13 +5,16 @@ pub(crate) mod certificate;
 mod far;
 mod greedy;
 pub(crate) mod model;
+mod lay_out;
 mod pack;
 pub(crate) mod parts;
+pub(crate) mod share;
 
 use alloc::vec::Vec;
 
 use self::assign::{Choice, NOWHERE, Solved, Solver};
 use self::far::walk;
+use self::lay_out::lay_out;
 use self::greedy::{Task, by_scores};
 use self::model::Model;
 use self::parts::Parts;
@@ -121,15 +124,12 @@ fn realise(
     quota: u64,
     steps: &mut u64,
 ) -> Result<Realised, PlaceError> {
-    let homes = homes(solver);
-    let model = &*solver.model;
-    let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
-    let task = Task { domain_of: &homes, nodes_of: &nodes_of, salt: request.salt };
-    let mut txn = model.cluster.txn();
-    let places = by_scores(model, &mut txn, &task)?;
+    let mut txn = solver.model.cluster.txn();
+    let (places, order) = lay_out(solver, &mut txn, request.salt)?;
     if enough(solver, &places) {
-        return Ok(Realised::Passed(layout(solver, &in_order(&places), Some(&txn))));
+        return Ok(Realised::Passed(layout(solver, &order, Some(&txn))));
     }
+    let model = &*solver.model;
     txn = model.cluster.txn();
     let mut order = in_order(&solver.places);
     let passed = order.iter().try_fold(true, |passed, &(number, node)| {
@@ -152,14 +152,20 @@ fn realise(
         };
     }
     // Members beyond the minimum, wherever they fit.
-    let mut rest = homes;
-    for &(number, _) in &order {
-        rest[number] = None;
+    let mut rest = Vec::new();
+    for (part, choice) in solver.parts.parts.iter().zip(&solver.choices) {
+        let Choice::In { domain, .. } = choice else { continue };
+        let left = part.members.iter().filter(|&member| order.iter().all(|(m, _)| m != member));
+        rest.extend(left.map(|&member| (member, *domain)));
     }
+    rest.sort_unstable();
     let model = &*solver.model;
     let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
-    let task = Task { domain_of: &rest, nodes_of: &nodes_of, salt: request.salt };
-    order.extend(in_order(&by_scores(model, &mut txn, &task)?));
+    let task = Task { members: &rest, nodes_of: &nodes_of, salt: request.salt };
+    let mut places = alloc::vec![NOWHERE; model.members.len()];
+    by_scores(model, &mut txn, &task, &mut places)?;
+    let placed = rest.iter().map(|&(member, _)| (member, places[member]));
+    order.extend(placed.filter(|(_, node)| *node != NOWHERE));
     Ok(Realised::Passed(layout(solver, &order, Some(&txn))))
 }
 
@@ -176,19 +182,6 @@ fn enough(solver: &Solver<'_, '_>, places: &[u32]) -> bool {
 /// The members that have nodes, in their order.
 fn in_order(places: &[u32]) -> Vec<(usize, u32)> {
     places.iter().copied().enumerate().filter(|(_, node)| *node != NOWHERE).collect()
-}
-
-/// The domain of each member.
-fn homes(solver: &Solver<'_, '_>) -> Vec<Option<usize>> {
-    let mut homes = alloc::vec![None; solver.model.members.len()];
-    for (part, choice) in solver.parts.parts.iter().zip(&solver.choices) {
-        if let Choice::In { domain, .. } = choice {
-            for &member in &part.members {
-                homes[member] = Some(*domain);
-            }
-        }
-    }
-    homes
 }
 
 /// The layout of members with their nodes, in the order given.

@@ -63,6 +63,10 @@ impl<'a> Parts<'a> {
         };
         let mut next = 0;
         parts.add_group(model, group, 0, whole, &mut next);
+        // A plan places something, even where enough members run.
+        if group.groups.is_empty() {
+            parts.parts[0].need = parts.parts[0].need.max(1);
+        }
         parts.weigh(model, 0);
         parts.count_classes(model);
         parts.find_twins(model);
