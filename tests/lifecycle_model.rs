@@ -568,8 +568,7 @@ impl World {
                     let looked = (cluster.generation(), group.all_pods().len());
                     let fresh = self.tried.get(root).is_none_or(|tried| *tried != looked);
                     self.tried.insert(root.clone(), looked);
-                    let trial =
-                        if fresh { scheduler.trial(root, self.now) } else { Ok(None) };
+                    let trial = if fresh { scheduler.trial(root, self.now) } else { Ok(None) };
                     assert!(
                         !matches!(trial, Ok(Some(Outcome::Placed(_) | Outcome::Held { .. }))),
                         "{root} sleeps, and could be placed: {:?} {trial:?}",

@@ -475,10 +475,10 @@ impl Scheduler {
             }
             unit.nominated = None;
             let was_started = unit.started;
-            let pods = flight.plan.len();
+            let pods = flight.plan.len().saturating_sub(flight.failures as usize);
             self.set_phase(id, Phase::Idle);
             self.check_health(id);
-            if was_started {
+            if was_started && pods > 0 {
                 self.emit(id, GroupChange::Joined { pods });
             }
         }
