@@ -56,10 +56,12 @@ impl Scheduler {
         let Some(&(id, seq)) = self.pods.get(&full) else {
             return self.stray(namespace, name, true);
         };
-        self.take_off(namespace, name);
         let member = self.units.get_mut(&id).and_then(|unit| unit.members.get_mut(&seq));
-        let Some(member) = member else { return Ok(()) };
+        let Some(member) = member.filter(|member| member.place != Place::Done) else {
+            return Ok(());
+        };
         let place = core::mem::replace(&mut member.place, Place::Pending);
+        self.take_off(namespace, name);
         match place {
             Place::Planned => self.lost_on_the_way(id, &full),
             Place::Unbinding => self.undoing_ended(id),
@@ -473,10 +475,10 @@ impl Scheduler {
             }
             unit.nominated = None;
             let was_started = unit.started;
-            let pods = flight.plan.len();
+            let pods = flight.plan.len().saturating_sub(flight.failures as usize);
             self.set_phase(id, Phase::Idle);
             self.check_health(id);
-            if was_started {
+            if was_started && pods > 0 {
                 self.emit(id, GroupChange::Joined { pods });
             }
         }
@@ -492,6 +494,7 @@ impl Scheduler {
         let Some(flight) = self.flights.get_mut(&ticket) else { return };
         let held = flight.held_by.is_some();
         flight.outstanding.remove(name);
+        flight.plan.retain(|pod| full_name(pod) != name);
         let empty = flight.outstanding.is_empty();
         let reason = format!("pod {name} is gone");
         if held && (empty || !self.holds(id)) {

@@ -139,8 +139,18 @@ impl Scheduler {
             values.push((Reverse(now), domain.1));
         }
         values.sort_unstable();
+        // Where a reservation was in vain, something may run for ever: other domains come first.
+        let given_up = self.units.get(&id).map(|unit| unit.given_up.clone()).unwrap_or_default();
+        values.sort_by_key(|(_, value)| given_up.contains(value));
         let domains = values.into_iter().map(|(_, value)| (key.clone(), value));
-        domains.into_iter().find(|domain| fits(self, Some(domain))).map(Some)
+        let found = domains.into_iter().find(|domain| fits(self, Some(domain)));
+        if let Some((_, value)) = &found
+            && given_up.contains(value)
+            && let Some(unit) = self.units.get_mut(&id)
+        {
+            unit.given_up.clear();
+        }
+        found.map(Some)
     }
 
     /// As many members as can be placed now, whatever the minimum.
@@ -269,6 +279,7 @@ impl Scheduler {
             let after =
                 self.settings.reservation.map_or(Time::MAX, |policy| now.after(policy.after));
             unit.no_reservation_before = after;
+            unit.given_up.extend(reserved.domain.as_ref().map(|(_, value)| value.clone()));
             unit.nominated = None;
             if after < Time::MAX {
                 self.timers.insert((after, Timer::Reservation(id)));

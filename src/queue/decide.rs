@@ -31,7 +31,13 @@ impl Scheduler {
     pub fn poll_decision(&mut self, now: Time) -> Option<Decision> {
         self.expire(now, true);
         loop {
-            if let Some(decision) = self.outbox.pop_front() {
+            if let Some(mut decision) = self.outbox.pop_front() {
+                if let Decision::Bind { ticket, plan, .. } = &mut decision
+                    && let Some(flight) = self.flights.get(ticket)
+                {
+                    // Members may have gone since it was decided.
+                    plan.clone_from(&flight.plan);
+                }
                 return Some(decision);
             }
             self.wake();

@@ -110,6 +110,10 @@ impl Scheduler {
     pub fn handle_group_removed(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
+        if let Some(unit) = self.units.get_mut(&id) {
+            // What runs is nobody's business any more.
+            unit.started = false;
+        }
         if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) =
             self.units.get(&id).map(|unit| unit.phase.clone())
         {

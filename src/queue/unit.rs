@@ -1,7 +1,7 @@
 //! One root group and its members.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -60,6 +60,8 @@ pub(crate) struct Unit {
     pub(crate) reservation: Option<Reserved>,
     /// A reservation was given up; none before this time.
     pub(crate) no_reservation_before: Time,
+    /// Domains in which a reservation was given up, until none is left.
+    pub(crate) given_up: BTreeSet<String>,
     /// It was found not to fit an empty cluster of this epoch.
     pub(crate) hopeless_at: Option<u64>,
 }
@@ -200,6 +202,7 @@ impl Unit {
             nominated: None,
             reservation: None,
             no_reservation_before: Time::ZERO,
+            given_up: BTreeSet::new(),
             hopeless_at: None,
         }
     }

@@ -114,6 +114,20 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Leaves out the pods of which this does not hold.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Pod) -> bool) {
+        let kept: Vec<bool> =
+            self.assignments().map(|assignment| keep(assignment.pod())).collect();
+        let before = |end: usize| kept.iter().take(end).filter(|kept| **kept).count();
+        for domain in &mut self.domains {
+            (domain.first, domain.end) = (before(domain.first), before(domain.end));
+        }
+        let mut kept = kept.iter();
+        self.members.retain(|_| kept.next().is_some_and(|kept| *kept));
+    }
+}
+
 impl PartialEq for Plan {
     fn eq(&self, other: &Plan) -> bool {
         self.len() == other.len()

@@ -1,0 +1,459 @@
+//! A day of real gang jobs through the state machine, with faults: 5 October 2017 of Microsoft's
+//! Philly cluster (see `data/philly-ATTRIBUTION.txt`) on 1,000 GPUs.
+//!
+//! Each job is a gang of one-GPU workers: up to 8 within one server, more within one rack of 40
+//! GPUs. Bindings take their time and fail now and then, servers fail and come back, lost workers
+//! are made anew. The day runs twice: first come first served with backfill, and with reservations
+//! for the head of the line. Nothing here is random beyond the seed.
+//!
+//! Run it with `cargo run --example lifecycle -- --seed 7`.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::Read;
+use std::time::Duration;
+
+use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::queue::{
+    Decision, GroupChange, GroupState, Lacks, ReservationPolicy, Scheduler, Settings,
+};
+use phalanx::state::Event;
+use phalanx::{Cluster, Framework, Time};
+
+const GPU: &str = "nvidia.com/gpu";
+const SERVERS: usize = 125;
+const DAY: u64 = 86_400;
+
+#[derive(Clone)]
+struct Job {
+    submit: u64,
+    duration: u64,
+    gpus: usize,
+}
+
+/// What the world does.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Submit(usize),
+    /// The end of a job's work, unless it was interrupted since.
+    End(usize, u32),
+    Result(String, bool),
+    Down(usize),
+    Up(usize),
+    Recreate(usize, String),
+    Look,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+/// What became of a job.
+#[derive(Clone, Default)]
+struct Record {
+    started: Option<u64>,
+    ends: u64,
+    runs: u32,
+    finished: bool,
+    why: Option<String>,
+}
+
+struct Simulation {
+    jobs: Vec<Job>,
+    records: Vec<Record>,
+    scheduler: Scheduler,
+    agenda: BinaryHeap<Reverse<(u64, u64, Act)>>,
+    order: u64,
+    random: Random,
+    busy: u128,
+    since: u64,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+fn server(index: usize) -> Node {
+    Node::new(format!("s{index:03}"))
+        .capacity(GPU, 8)
+        .label("server", format!("s{index:03}"))
+        .label("rack", format!("r{:02}", index / 5))
+}
+
+fn group_of(job: usize, gpus: usize) -> PodGroup {
+    let level = if gpus <= 8 { "server" } else { "rack" };
+    let group =
+        PodGroup::gang(format!("job-{job:04}"), gpus as u32).pods(gpus, Pod::new().request(GPU, 1));
+    // One worker is in one place anyway.
+    if gpus > 1 { group.require(level) } else { group }
+}
+
+fn job_of(name: &str) -> usize {
+    let digits = name.rsplit('/').next().and_then(|name| name.split('-').nth(1));
+    digits.and_then(|digits| digits.parse().ok()).expect("names are ours")
+}
+
+impl Simulation {
+    fn new(jobs: Vec<Job>, seed: u64, reservation: Option<ReservationPolicy>) -> Simulation {
+        let mut cluster =
+            Cluster::builder().levels(["rack", "server"]).build().expect("levels are different");
+        for index in 0..SERVERS {
+            cluster.add_node(server(index)).expect("names are different");
+        }
+        let mut settings = Settings::default();
+        settings.reservation = reservation;
+        settings.salt = 0;
+        let scheduler = Scheduler::new(cluster, Framework::default(), settings);
+        let mut simulation = Simulation {
+            records: vec![Record::default(); jobs.len()],
+            jobs,
+            scheduler,
+            agenda: BinaryHeap::new(),
+            order: 0,
+            random: Random(seed),
+            busy: 0,
+            since: 0,
+            counts: BTreeMap::new(),
+        };
+        for job in 0..simulation.jobs.len() {
+            simulation.at(simulation.jobs[job].submit, Act::Submit(job));
+        }
+        for _ in 0..20 {
+            let down = simulation.random.below(DAY);
+            let index = simulation.random.below(SERVERS as u64) as usize;
+            let lasts = 900 + simulation.random.below(5_400);
+            simulation.at(down, Act::Down(index));
+            simulation.at(down + lasts, Act::Up(index));
+        }
+        for hour in 0..=12 {
+            simulation.at(hour * 7_200, Act::Look);
+        }
+        simulation
+    }
+
+    fn at(&mut self, time: u64, act: Act) {
+        self.order += 1;
+        self.agenda.push(Reverse((time, self.order, act)));
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn running_gpus(&self) -> u128 {
+        let cluster = self.scheduler.cluster();
+        let Some(gpu) = cluster.resource(GPU) else { return 0 };
+        let used: i64 = cluster.nodes().map(|node| node.used(gpu)).sum();
+        let reserved: usize =
+            self.scheduler.reservations().iter().map(|r| r.pods.values().sum::<usize>()).sum();
+        (used.max(0) as u128).saturating_sub(reserved as u128)
+    }
+
+    fn run(&mut self) {
+        let mut running = 0;
+        loop {
+            // Whatever comes first: the world, or the scheduler's own time.
+            let wake =
+                self.scheduler.next_wake().map(|wake| wake.as_nanos().div_ceil(1_000_000_000));
+            let next = self.agenda.peek().map(|Reverse((time, _, _))| *time);
+            let Some(now) = [wake, next].into_iter().flatten().min() else { break };
+            if now > DAY {
+                break;
+            }
+            self.busy += running * u128::from(now - self.since);
+            self.since = now;
+            while let Some(Reverse((time, _, _))) = self.agenda.peek() {
+                if *time > now {
+                    break;
+                }
+                let Some(Reverse((_, _, act))) = self.agenda.pop() else { break };
+                self.act(act, now);
+            }
+            self.decide(now);
+            running = self.running_gpus();
+        }
+        self.busy += running * u128::from(DAY - self.since);
+    }
+
+    fn act(&mut self, act: Act, secs: u64) {
+        let now = Time::from_secs(secs);
+        match act {
+            Act::Submit(job) => {
+                let group = group_of(job, self.jobs[job].gpus);
+                self.scheduler.handle_group(group, now).expect("it is sound");
+            }
+            Act::End(job, run) => {
+                if self.records[job].runs != run || self.records[job].finished {
+                    return;
+                }
+                self.records[job].finished = true;
+                let group = group_of(job, self.jobs[job].gpus);
+                for pod in &group.pods {
+                    self.scheduler.handle_pod_deleted("default", &pod.name, now).expect("known");
+                }
+                self.scheduler.handle_group_removed(&group.full_name(), now).expect("known");
+            }
+            Act::Result(pod, good) => {
+                if self.scheduler.cluster().pod("default", &pod).is_none() {
+                    return;
+                }
+                let result = if good { Ok(()) } else { Err("the server refused".into()) };
+                self.scheduler.handle_binding("default", &pod, result, now).expect("known");
+            }
+            Act::Down(index) => {
+                let name = format!("s{index:03}");
+                let Some(node) = self.scheduler.cluster().node(&name) else { return };
+                let lost: Vec<String> = node
+                    .pods()
+                    .filter(|pod| pod.namespace() == "default")
+                    .map(|pod| pod.name().to_owned())
+                    .collect();
+                self.count("servers lost");
+                let event = Event::NodeRemoved { name, version: 0 };
+                self.scheduler.handle_event(event, now).expect("known");
+                // A controller makes lost workers anew a little later.
+                for pod in lost {
+                    self.at(secs + 20, Act::Recreate(job_of(&pod), pod));
+                }
+            }
+            Act::Up(index) => {
+                let event = Event::NodeChanged { node: server(index), version: 0 };
+                self.scheduler.handle_event(event, now).expect("it is sound");
+            }
+            Act::Recreate(job, pod) => {
+                if self.records[job].finished {
+                    return;
+                }
+                let there = self.scheduler.cluster().pod("default", &pod);
+                if there.is_some_and(|pod| pod.node().is_some()) {
+                    return;
+                }
+                self.recreate(job, &pod, now);
+            }
+            Act::Look => self.look(secs),
+        }
+    }
+
+    fn recreate(&mut self, job: usize, pod: &str, now: Time) {
+        self.scheduler.handle_pod_deleted("default", pod, now).expect("known");
+        let group = format!("job-{job:04}");
+        let again = Pod::new().name(pod).request(GPU, 1).in_group(group);
+        self.scheduler.handle_pod(again, now).expect("it is sound");
+    }
+
+    fn decide(&mut self, secs: u64) {
+        let now = Time::from_secs(secs);
+        while let Some(decision) = self.scheduler.poll_decision(now) {
+            match decision {
+                Decision::Bind { plan, .. } => {
+                    // One gang in 200 has a worker that its server refuses.
+                    let bad = (self.random.below(200) == 0)
+                        .then(|| self.random.below(plan.len() as u64) as usize);
+                    for (index, assignment) in plan.assignments().enumerate() {
+                        let when = secs + 1 + self.random.below(3);
+                        let good = bad != Some(index);
+                        self.at(when, Act::Result(assignment.pod().name.clone(), good));
+                    }
+                    if bad.is_some() {
+                        self.count("bindings refused");
+                    }
+                }
+                Decision::Unbind { pods, .. } => {
+                    for pod in pods {
+                        self.scheduler
+                            .handle_unbound(&pod.namespace, &pod.name, now)
+                            .expect("known");
+                    }
+                }
+                Decision::Evict { group, pods, .. } => {
+                    self.count("gangs evicted below their minimum");
+                    let job = job_of(&group);
+                    for pod in pods {
+                        self.recreate(job, &pod.name, now);
+                    }
+                    // What was done is not lost; what is left is run later.
+                    let record = &mut self.records[job];
+                    let left = record.ends.saturating_sub(secs).max(1);
+                    record.runs += 1;
+                    record.ends = 0;
+                    self.jobs[job].duration = left;
+                }
+                _ => {}
+            }
+            self.read_events();
+        }
+        self.read_events();
+    }
+
+    fn read_events(&mut self) {
+        while let Some(event) = self.scheduler.poll_event() {
+            let job = job_of(&event.group);
+            let secs = event.at.as_nanos() / 1_000_000_000;
+            match event.change {
+                GroupChange::Started { .. } => {
+                    let mut duration = self.jobs[job].duration;
+                    let record = &mut self.records[job];
+                    if record.started.is_some() && record.ends > 0 {
+                        // It goes on where it was.
+                        duration = record.ends.saturating_sub(secs).clamp(1, duration);
+                        *self.counts.entry("gangs started again after a loss").or_default() += 1;
+                    }
+                    record.started.get_or_insert(secs);
+                    record.runs += 1;
+                    record.ends = secs + duration;
+                    let run = record.runs;
+                    let ends = record.ends;
+                    if let Some(status) = self.scheduler.status(&event.group) {
+                        let waits = status.waits;
+                        self.records[job].why.get_or_insert(format!(
+                            "lacking room {:?}, backing off {:?}, being bound {:?}",
+                            waits.sleeping, waits.backing_off, waits.binding
+                        ));
+                    }
+                    self.at(ends, Act::End(job, run));
+                }
+                GroupChange::Recovered => self.count("gangs repaired"),
+                GroupChange::Undone { .. } => self.count("gangs undone while being bound"),
+                GroupChange::Reserving { .. } => self.count("reservations"),
+                _ => {}
+            }
+        }
+    }
+
+    fn look(&self, secs: u64) {
+        let waiting: Vec<&str> = self.scheduler.queue("").collect();
+        let gpus: usize = waiting.iter().map(|group| self.jobs[job_of(group)].gpus).sum();
+        let head = waiting.first().map_or(String::from("-"), |group| {
+            let why = match self.scheduler.state(group) {
+                Some(GroupState::Sleeping {
+                    lacks: Some(Lacks::Room { needed, found, level, .. }),
+                    ..
+                }) => {
+                    let where_ = level.map_or("anywhere".into(), |level| format!("in one {level}"));
+                    format!("needs {needed} GPUs {where_}, finds {found}")
+                }
+                Some(GroupState::Sleeping { lacks: Some(lacks), .. }) => format!("{lacks:?}"),
+                Some(state) => format!("{state:?}"),
+                None => String::new(),
+            };
+            format!("{}: {why}", group.trim_start_matches("default/"))
+        });
+        let reserved: usize =
+            self.scheduler.reservations().iter().map(|r| r.pods.values().sum::<usize>()).sum();
+        println!(
+            "  {:02}:00  {:>5} GPUs busy  {:>4} gangs wait for {:>5}  {reserved:>3} reserved  head {head}",
+            secs / 3_600,
+            self.running_gpus(),
+            waiting.len(),
+            gpus
+        );
+    }
+
+    fn report(&self) {
+        let share = self.busy * 1_000 / (u128::from(DAY) * 8 * SERVERS as u128);
+        println!("  utilisation {}.{} %", share / 10, share % 10);
+        for (what, count) in &self.counts {
+            println!("  {count:>5} {what}");
+        }
+        println!("  waiting by size of gang, in seconds (jobs still waiting count until midnight)");
+        println!("  GPUs   jobs  waiting     p50     p90     p99     max");
+        let mut sizes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        let mut open: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut longest = Vec::new();
+        for (index, (job, record)) in self.jobs.iter().zip(&self.records).enumerate() {
+            let wait = record.started.unwrap_or(DAY).saturating_sub(job.submit);
+            sizes.entry(job.gpus).or_default().push(wait);
+            *open.entry(job.gpus).or_default() += usize::from(record.started.is_none());
+            longest.push((Reverse(wait), index));
+        }
+        for (size, waits) in &mut sizes {
+            waits.sort_unstable();
+            let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+            println!(
+                "  {size:>4} {:>6} {:>8} {:>7} {:>7} {:>7} {:>7}",
+                waits.len(),
+                open[size],
+                at(50),
+                at(90),
+                at(99),
+                at(100)
+            );
+        }
+        longest.sort_unstable();
+        println!("  why the longest waited");
+        for (Reverse(wait), index) in longest.into_iter().take(5) {
+            let why = self.records[index].why.clone().unwrap_or_else(|| {
+                let state = self.scheduler.state(&format!("default/job-{index:04}"));
+                match state {
+                    Some(GroupState::Sleeping { lacks: Some(lacks), .. }) => {
+                        format!("still lacks {lacks:?}")
+                    }
+                    state => format!("still {state:?}"),
+                }
+            });
+            let wait = Duration::from_secs(wait);
+            println!("    job-{index:04}, {} GPUs, {wait:?}: {why}", self.jobs[index].gpus);
+        }
+        let counters = self.scheduler.counters();
+        println!(
+            "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} wakes withdrawn",
+            counters.attempts,
+            counters.placed,
+            counters.short_of_room,
+            counters.no_arrangement,
+            counters.woken,
+            counters.wakes_withdrawn
+        );
+    }
+}
+
+fn jobs() -> Vec<Job> {
+    let packed = include_bytes!("data/philly-2017-10-05.csv.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("it is gzip");
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let mut fields = line.split(',').map(|field| field.parse::<u64>().unwrap_or(0));
+            let mut next = || fields.next().unwrap_or(0);
+            Job { submit: next(), duration: next(), gpus: next() as usize }
+        })
+        .collect()
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (mut seed, mut stretch) = (7, 150);
+    while let Some(argument) = arguments.next() {
+        match (argument.as_str(), arguments.next().map(|value| value.parse())) {
+            ("--seed", Some(Ok(value))) => seed = value,
+            ("--stretch", Some(Ok(value))) => stretch = value,
+            _ => {
+                eprintln!("usage: lifecycle [--seed NUMBER] [--stretch PERCENT]");
+                std::process::exit(2);
+            }
+        }
+    }
+    let mut jobs = jobs();
+    for job in &mut jobs {
+        job.duration = (job.duration * stretch / 100).max(1);
+    }
+    println!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * SERVERS);
+    let policy = ReservationPolicy {
+        after: Duration::from_secs(600),
+        timeout: Duration::from_secs(1_200),
+        at_most: 1,
+    };
+    for (title, reservation) in [("without reservation", None), ("with reservation", Some(policy))]
+    {
+        println!("\n{title}");
+        let mut simulation = Simulation::new(jobs.clone(), seed, reservation);
+        simulation.run();
+        simulation.report();
+    }
+}
