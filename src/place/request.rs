@@ -103,7 +103,11 @@ impl<'a> Request<'a> {
     /// The group made ready.
     pub(crate) fn gang(&self) -> Result<Gang, ModelError> {
         match &self.subject {
-            Subject::Group(group) => Gang::new(PodGroup::clone(group)),
+            Subject::Group(group) => {
+                // Copying recurses, so how deep the tree is comes first.
+                group.check_depth()?;
+                Gang::new(PodGroup::clone(group))
+            }
             Subject::Gang(gang) => Ok(Gang::clone(gang)),
         }
     }
