@@ -32,12 +32,7 @@ impl Gang {
     /// As [`PodGroup::check`].
     pub fn new(group: PodGroup) -> Result<Gang, ModelError> {
         group.check()?;
-        Ok(Gang::checked(group))
-    }
-
-    /// A gang of a group that was checked.
-    pub(crate) fn checked(group: PodGroup) -> Gang {
-        Gang { roster: Arc::new(Roster::new(group)) }
+        Ok(Gang { roster: Arc::new(Roster::new(group)) })
     }
 
     /// The same of a workload, as one gang of all its groups.

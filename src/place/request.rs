@@ -104,9 +104,9 @@ impl<'a> Request<'a> {
     pub(crate) fn gang(&self) -> Result<Gang, ModelError> {
         match &self.subject {
             Subject::Group(group) => {
-                // Checked before it is copied, as a tree may be too deep to copy.
-                group.check()?;
-                Ok(Gang::checked(PodGroup::clone(group)))
+                // Copying recurses, so how deep the tree is comes first.
+                group.check_depth()?;
+                Gang::new(PodGroup::clone(group))
             }
             Subject::Gang(gang) => Ok(Gang::clone(gang)),
         }
