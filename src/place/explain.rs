@@ -273,7 +273,8 @@ impl Trial<'_, '_> {
         let mut keys: Vec<Option<&str>> = Vec::new();
         let topology = &gang.group().topology;
         let asked = [topology.require.as_deref(), topology.prefer.as_deref()];
-        let flat = asked.into_iter().flatten().filter(|key| self.cluster.levels().all(|l| l != *key));
+        let flat =
+            asked.into_iter().flatten().filter(|key| self.cluster.levels().all(|l| l != *key));
         keys.extend(self.cluster.levels().map(Some));
         keys.extend(flat.map(Some));
         keys.push(None);
@@ -467,7 +468,9 @@ impl fmt::Display for Remedy {
             Remedy::LowerMinimum { to, from } => write!(f, "lower the minimum from {from} to {to}"),
             Remedy::Free { key, value, members, amounts } => {
                 match key {
-                    Some(key) => write!(f, "free room for {members} more members in {key}={value}")?,
+                    Some(key) => {
+                        write!(f, "free room for {members} more members in {key}={value}")?
+                    }
                     None => write!(f, "free room for {members} more members")?,
                 }
                 for (at, (name, amount)) in amounts.iter().enumerate() {

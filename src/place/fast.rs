@@ -276,7 +276,7 @@ impl Memory {
             choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
         };
         let fits = self.take(cluster, row, shape, devices.clone());
-        Some(if fits { Ok(devices) } else { Err(Overflow) })
+        Some(if fits { Ok(devices) } else { Err(Overflow(row)) })
     }
 
     /// Places one pod of a shape.
@@ -416,6 +416,6 @@ fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooFew;
 
-/// A sum does not fit 64 bits.
+/// A sum of this row does not fit 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overflow;
+pub(crate) struct Overflow(pub(crate) Row);

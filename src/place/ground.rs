@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::domains::{Candidate, partition, running};
 use super::error::PlaceError;
-use super::fast::{Memory, TooFew};
+use super::fast::{Memory, Overflow, TooFew};
 use super::gang::Gang;
 use super::request::Request;
 use super::sequential::{Ground, Member};
@@ -116,14 +116,12 @@ impl Ground for FastGround<'_> {
             .iter()
             .zip(&leaf.pods)
             .map(|(&shape, pod)| pod.scheduling_gates.is_empty().then_some(shape));
-        let mut last = 0;
         let tell = |index: usize, row: Row, devices: Option<Devices>| {
-            last = row;
             placed.push(Member { member: (first + index) as u32, row, devices });
         };
         let filled =
             self.memory.fill(self.cluster, self.framework, &self.tables, rows, shapes, tell);
-        filled.map_err(|_| overflow(self.cluster, last))
+        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
     }
 
     fn is_hopeless(

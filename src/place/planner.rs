@@ -23,8 +23,9 @@ use crate::state::{Cluster, Plan};
 /// [`Planner`].
 ///
 /// # Errors
-/// The group is unsound, or asks what its strategy does not know. That it does not fit is no
-/// error but an [`Outcome`].
+/// The group is unsound, a member is bound already (of a [`Gang`] made beforehand that is found
+/// out by the commit), or the group asks what its strategy does not know. That it does not fit is
+/// no error but an [`Outcome`].
 ///
 /// # Example
 /// ```
@@ -99,6 +100,7 @@ impl Planner {
     ) -> Result<Outcome, PlaceError> {
         let request = request.into();
         let gang = request.gang()?;
+        request.refuse_bound(cluster)?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
         if strategy == Strategy::Search && !is_simple(gang.group()) {
             return search(cluster, framework, &gang, &request);
@@ -141,6 +143,7 @@ impl Planner {
     ) -> Result<Outcome, PlaceError> {
         let request = request.into();
         let gang = request.gang()?;
+        request.refuse_bound(cluster)?;
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
         let ground = Plain::new(cluster, framework, &gang, &request);

@@ -1,15 +1,17 @@
 //! What is asked of a planner.
 
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 
 use alloc::vec::Vec;
 
+use super::error::PlaceError;
 use super::gang::Gang;
 use crate::base::Time;
 use crate::base::hash::hash_of;
 use crate::framework::Strategy;
-use crate::model::{ModelError, PodGroup, Workload};
+use crate::model::{ModelError, Pod, PodGroup, Workload};
 use crate::state::{Cluster, Row};
 
 /// A group to be placed, and how.
@@ -109,6 +111,16 @@ impl<'a> Request<'a> {
                 Gang::new(PodGroup::clone(group))
             }
             Subject::Gang(gang) => Ok(Gang::clone(gang)),
+        }
+    }
+
+    /// Refuses a group with a member that is bound already.
+    pub(crate) fn refuse_bound(&self, cluster: &Cluster) -> Result<(), PlaceError> {
+        let Subject::Group(group) = &self.subject else { return Ok(()) };
+        let bound = |pod: &&Pod| cluster.slot_of(pod.namespace(), &pod.name).is_some();
+        match group.all_pods().into_iter().find(bound) {
+            Some(pod) => Err(PlaceError::AlreadyBound(format!("{}/{}", pod.namespace(), pod.name))),
+            None => Ok(()),
         }
     }
 

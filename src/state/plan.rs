@@ -117,8 +117,7 @@ impl Plan {
 impl Plan {
     /// Leaves out the pods of which this does not hold.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Pod) -> bool) {
-        let kept: Vec<bool> =
-            self.assignments().map(|assignment| keep(assignment.pod())).collect();
+        let kept: Vec<bool> = self.assignments().map(|assignment| keep(assignment.pod())).collect();
         let before = |end: usize| kept.iter().take(end).filter(|kept| **kept).count();
         for domain in &mut self.domains {
             (domain.first, domain.end) = (before(domain.first), before(domain.end));

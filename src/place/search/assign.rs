@@ -14,8 +14,8 @@ use crate::framework::DomainContext;
 use crate::model::PodShape;
 use crate::place::domains::running;
 use crate::place::error::PlaceError;
-use crate::place::topology::split::{Path, path_of, split};
 use crate::place::sequential::scale;
+use crate::place::topology::split::{Path, path_of, split};
 use crate::state::{LabelValue, Row};
 
 /// No node.

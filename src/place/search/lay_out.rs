@@ -107,7 +107,8 @@ fn shares(
         let shares = share::level(&rooms, pods)?;
         return Some(inside.iter().copied().zip(shares).collect());
     }
-    let wish = own.wish.or(if topology.balanced { solver.model.cluster.levels().last() } else { None })?;
+    let wish =
+        own.wish.or(if topology.balanced { solver.model.cluster.levels().last() } else { None })?;
     let mut shared = vec![(domain, pods)];
     for key in levels_below(solver, domain, wish) {
         let key = solver.key_place(key);
@@ -173,9 +174,8 @@ fn rank(
     };
     let mut ranked = places.to_vec();
     for class in 0..model.classes.len() {
-        let placed = |member: &&usize| {
-            model.members[**member].class == class && places[**member] != NOWHERE
-        };
+        let placed =
+            |member: &&usize| model.members[**member].class == class && places[**member] != NOWHERE;
         let equal: Vec<usize> = members.iter().filter(placed).copied().collect();
         let mut nodes: Vec<u32> = equal.iter().map(|&member| places[member]).collect();
         nodes.sort_by_cached_key(|&node| (path(node), node));

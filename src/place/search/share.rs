@@ -75,7 +75,8 @@ pub(crate) fn level(room: &[i64], pods: i64) -> Option<Vec<i64>> {
 fn choose(room: &[i64], pods: i64, least: i64) -> Option<Vec<bool>> {
     let usable: Vec<usize> =
         (0..room.len()).filter(|&domain| room[domain] >= least.max(1)).collect();
-    let total = usable.iter().fold(0_i64, |sum, &domain| sum.saturating_add(room[domain].min(pods)));
+    let total =
+        usable.iter().fold(0_i64, |sum, &domain| sum.saturating_add(room[domain].min(pods)));
     if total < pods {
         return None;
     }
@@ -102,7 +103,8 @@ fn choose(room: &[i64], pods: i64, least: i64) -> Option<Vec<bool>> {
         }
     }
     let sums = (pods as usize)..width;
-    let mut sum = sums.filter(|&sum| count[sum] != u32::MAX).min_by_key(|&sum| (count[sum], sum))?;
+    let mut sum =
+        sums.filter(|&sum| count[sum] != u32::MAX).min_by_key(|&sum| (count[sum], sum))?;
     for (place, &domain) in usable.iter().enumerate().rev() {
         if taken[place * width + sum] {
             chosen[domain] = true;
