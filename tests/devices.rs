@@ -8,7 +8,7 @@ use phalanx::plugins::{
     DeviceFit, DevicePool, Fgd, Fit, GpuPacking, LowestIndex, SpreadDevices, TypicalPods,
 };
 use phalanx::state::DeviceNeed;
-use phalanx::{Cluster, CommitError, Framework, Planner, place_gang};
+use phalanx::{Cluster, CommitError, Framework, Planner, Request, place_gang};
 use proptest::prelude::*;
 
 const UNIT: &str = "milli";
@@ -248,7 +248,9 @@ proptest! {
             let pod = shape_of(requests);
             let group = PodGroup::gang(format!("g{index}"), count as u32).pods(count, pod);
             let before = serde_json::to_string(&cluster).unwrap();
-            let outcome = planner.place(&cluster, &framework, &group).unwrap();
+            // The reference is of the sequential strategy.
+            let request = Request::new(&group).strategy(phalanx::Strategy::Kubernetes);
+            let outcome = planner.place(&cluster, &framework, request).unwrap();
             let reference = Planner::place_reference(&cluster, &framework, &group).unwrap();
             prop_assert_eq!(outcome.plan(), reference.plan());
             prop_assert_eq!(&serde_json::to_string(&cluster).unwrap(), &before);
