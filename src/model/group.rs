@@ -11,6 +11,9 @@ use super::pod::Pod;
 use crate::base::hash::{FixedMap, FixedState};
 
 /// The deepest tree of groups accepted. Kubernetes allows 4 levels.
+///
+/// A deeper one is an error of [`PodGroup::check`], which looks no deeper. Copying and dropping a
+/// tree recurse, as they do for any nested value: do not build trees of thousands of levels.
 pub const MAX_DEPTH: usize = 16;
 
 /// Pods that are placed together: a leaf holds pods, an inner group holds groups.
@@ -292,6 +295,19 @@ impl PodGroup {
             }
         }
         Ok(())
+    }
+
+    /// Whether the tree is no deeper than [`MAX_DEPTH`]; looks no deeper itself.
+    pub(crate) fn check_depth(&self) -> Result<(), ModelError> {
+        if self.is_within(MAX_DEPTH) {
+            return Ok(());
+        }
+        let text = format!("is nested deeper than {MAX_DEPTH} levels");
+        Err(ModelError::new(self.object(), "groups", Problem::Invalid(text)))
+    }
+
+    fn is_within(&self, levels: usize) -> bool {
+        levels > 0 && self.groups.iter().all(|group| group.is_within(levels - 1))
     }
 
     fn object(&self) -> String {
