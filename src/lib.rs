@@ -1,4 +1,62 @@
 //! An embeddable scheduling core for gangs.
+//!
+//! You give it a cluster and a group of pods; it gives back where every pod goes, all or nothing,
+//! or why it cannot. No I/O, no clock, no randomness, no thread of its own: state in, plan out.
+//!
+//! # A tour
+//!
+//! 1. **State.** A [`Cluster`] holds nodes, what runs on them, and the levels of the topology. One
+//!    writer keeps it up to date with [`Event`](state::Event)s; everybody else reads, or works on a
+//!    clone, which is cheap.
+//! 2. **Ask.** A [`PodGroup`](model::PodGroup) is a tree: a leaf holds pods, an inner group holds
+//!    groups, each with a minimum and a wish about the topology. [`place_gang`] answers one
+//!    [`Request`]; a [`Planner`] answers many, and keeps what it learns.
+//! 3. **Answer.** An [`Outcome`]: placed, held or denied by a permit, or unplaced, with what is
+//!    claimed. That a group does not fit is an answer, not an error.
+//! 4. **Commit.** A [`Plan`] is data. [`Cluster::commit`] binds all of its pods or none, and judges
+//!    again only what has moved since the plan was made.
+//! 5. **Judge.** A [`Framework`] is a set of [`plugins`]: filters, scores, permits. Write your own
+//!    as a closure or a small trait ([`framework`]), and test it with [`laws`].
+//! 6. **What if.** A [`Txn`] is a working copy that reads like a cluster: evict, add nodes, place,
+//!    and roll back.
+//!
+//! ```
+//! use phalanx::model::{Node, Pod, PodGroup};
+//! use phalanx::{Cluster, Framework, place_gang};
+//!
+//! let mut cluster = Cluster::new();
+//! cluster.add_node(Node::new("n1").capacity("cpu", 8))?;
+//! cluster.add_pod(Pod::new().name("batch").request("cpu", 6).on("n1"))?;
+//! let gang = PodGroup::gang("service", 2).pods(2, Pod::new().request("cpu", 2));
+//! let framework = Framework::default();
+//! assert!(!place_gang(&cluster, &framework, &gang)?.is_placed());
+//!
+//! // Would it fit without the batch job? And with one more node?
+//! let mut txn = cluster.txn();
+//! let before = txn.checkpoint();
+//! txn.evict("default", "batch")?;
+//! assert!(place_gang(&txn, &framework, &gang)?.is_placed());
+//! txn.rollback(before)?;
+//! txn.add_nodes(&Node::new("extra").capacity("cpu", 8), 1)?;
+//! assert!(place_gang(&txn, &framework, &gang)?.is_placed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Promises
+//!
+//! - A group is placed whole, with at least its minimum at every level of its tree, or the cluster
+//!   is untouched. The same holds of commits.
+//! - The same input gives the same bytes, on any machine and any number of threads. The order in
+//!   which nodes, labels and running pods were given changes nothing; the order of members is input.
+//! - No input makes it panic, overflow or loop for ever; bad input is a typed error that names what
+//!   is wrong, and leaves the state as it was.
+//!
+//! # Features
+//!
+//! - `serde`: every type of data serialises, canonically; Kubernetes manifests are read.
+//! - `parallel`: coarse work in the caller's rayon pool. The answers do not change.
+//!
+//! Neither is on by default. Without them, and with `serde`, the crate builds without `std`.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -21,3 +79,15 @@ pub use framework::{Framework, Strategy, laws};
 pub use place::{CommitError, Outcome, PlaceError, Planner, Request, place_gang};
 pub use queue::Scheduler;
 pub use state::{Cluster, Plan, StateError, Txn};
+
+/// The examples of the README and of the guide for authors of plugins run as tests.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../README.md")]
+    #[allow(dead_code)]
+    struct Readme;
+
+    #[doc = include_str!("../docs/plugins.md")]
+    #[allow(dead_code)]
+    struct Plugins;
+}

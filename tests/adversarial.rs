@@ -562,7 +562,8 @@ fn a_plan_from_elsewhere_is_judged_like_any_other() {
     let mut cluster = cluster();
     let framework = Framework::default();
     let plan = |pods: &str| -> Plan {
-        let text = format!(r#"{{"namespace":"default","name":"g","domains":[],"assignments":[{pods}]}}"#);
+        let text =
+            format!(r#"{{"namespace":"default","name":"g","domains":[],"assignments":[{pods}]}}"#);
         serde_json::from_str(&text).unwrap()
     };
     let member = |name: &str, cpu: i64, node: &str| {

@@ -4,8 +4,8 @@
 //! node, take the best, assume it, go on. Then the best domain. Nested groups recurse, and see
 //! what their siblings before them took.
 //!
-//! The strategy is written once, over a [`Ground`] that knows how to fill a leaf: the
-//! [`Plain`] one is the executable definition, the fast one is held equal to it by tests.
+//! The strategy is written once, over a `Ground` that knows how to fill a leaf: the
+//! `Plain` one is the executable definition, the fast one is held equal to it by tests.
 //!
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
 
