@@ -1,5 +1,7 @@
 //! Bad and odd input, one kind a test: a typed error or a defined answer, and the state as before.
 
+#![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
+
 use phalanx::framework::{Framework, Reach, filter_fn};
 use phalanx::model::{
     Container, Effect, GroupPolicy, LabelSelector, Labels, Node, Operator, Pod, PodGroup,

@@ -6,6 +6,7 @@ use common::{bytes, cases, empty, gang, world};
 use phalanx::framework::{Framework, Reach, score_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{Fit, LeastAllocated};
+use phalanx::state::{NodeView, PodView};
 use phalanx::{Cluster, Outcome, Planner, Request, Strategy as Layout, place_gang};
 use proptest::prelude::*;
 
@@ -38,8 +39,8 @@ fn decide(cluster: &Cluster, gangs: &[PodGroup], salt: u64) -> Vec<String> {
 
 /// The same cluster, its nodes and pods given in another order, after detours.
 fn given_otherwise(cluster: &Cluster, order: &[usize], nodes_first: bool) -> Cluster {
-    let mut nodes: Vec<Node> = cluster.nodes().map(|node| node.to_node()).collect();
-    let mut pods: Vec<Pod> = cluster.pods().map(|pod| pod.to_pod()).collect();
+    let mut nodes: Vec<Node> = cluster.nodes().map(NodeView::to_node).collect();
+    let mut pods: Vec<Pod> = cluster.pods().map(PodView::to_pod).collect();
     for (at, swap) in order.iter().enumerate() {
         let (count, pod_count) = (nodes.len(), pods.len());
         nodes.swap(at % count, swap % count);

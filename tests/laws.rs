@@ -10,7 +10,10 @@ use phalanx::framework::{
 use phalanx::laws::{
     Law, LawError, check_domain_score, check_filter, check_framework, check_permit, check_score,
 };
-use phalanx::model::{LabelSelector, Node, Pod, PodGroup, PodShape};
+use phalanx::model::{
+    Effect, LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, PodShape, SpreadConstraint, Taint,
+    Toleration,
+};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Plan, Time};
@@ -42,10 +45,12 @@ fn shapes() -> Vec<PodShape> {
     pods.iter().map(|pod| (**pod.shape()).clone()).collect()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "plugins are made where they are used")]
 fn filter_breaks(filter: impl Filter) -> LawError {
     check_filter(&filter, &cluster(), &shapes()).expect_err("a liar")
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "plugins are made where they are used")]
 fn score_breaks(score: impl Score) -> LawError {
     check_score(&score, &cluster(), &shapes()).expect_err("a liar")
 }
@@ -511,5 +516,106 @@ fn the_error_names_plugin_law_shape_and_node() {
     let text = error.to_string();
     for part in ["\"late\"", "law reach", "shape 2", "\"n3\"", "came to n3"] {
         assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn room_that_is_too_small_or_no_room_at_all_is_caught() {
+    struct Bounded {
+        room: i64,
+        block: i64,
+        judges: bool,
+    }
+
+    impl Filter for Bounded {
+        fn name(&self) -> &str {
+            "bounded"
+        }
+
+        fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+            Verdict::pass_if(node.pod_count() < 5)
+        }
+
+        fn room(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+            (self.room - node.pod_count()).max(0)
+        }
+
+        fn room_block(&self, _: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+            for (room, count) in room.iter_mut().zip(block.pod_count()) {
+                *room = (*room).min((self.block - count).max(0));
+            }
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            let declaration = Declaration::usage().monotone();
+            if self.judges { declaration.judging_room() } else { declaration }
+        }
+    }
+
+    let check = |room, block, judges| {
+        check_filter(&Bounded { room, block, judges }, &cluster(), &shapes())
+            .map_err(|error| error.law)
+    };
+    assert_eq!(check(5, 5, false), Ok(()));
+    assert_eq!(check(9, 9, false), Ok(()));
+    assert_eq!(check(4, 4, false), Err(Law::Room));
+    assert_eq!(check(5, 6, false), Err(Law::Room));
+    // The nodes may have three pods each, so this is not room as the fit has it.
+    assert_eq!(check(5, 5, true), Err(Law::Room));
+}
+
+#[test]
+fn looking_at_pods_while_declaring_sums_is_caught() {
+    struct NoBatch;
+
+    impl Filter for NoBatch {
+        fn name(&self) -> &str {
+            "no-batch"
+        }
+
+        fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+            let batch = |pod: phalanx::state::PodView<'_>| {
+                pod.shape().labels.get("app").is_some_and(|app| app == "batch")
+            };
+            Verdict::pass_if(!node.pods().any(batch))
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            Declaration::usage().monotone()
+        }
+    }
+
+    assert_eq!(filter_breaks(NoBatch).law, Law::Pods);
+}
+
+/// Pods with every kind of wish.
+fn wishful() -> Vec<PodShape> {
+    let web = || LabelSelector::label("app", "web");
+    let pods = [
+        Pod::new().request("cpu", 1).label("app", "web"),
+        Pod::new().label("app", "web").anti_affinity(PodAffinityTerm::new("zone", web())),
+        Pod::new().label("app", "db").affinity(PodAffinityTerm::new("zone", web())),
+        Pod::new().label("app", "web").spread(SpreadConstraint::new(1, "zone", web())),
+        Pod::new().label("app", "web").spread(SpreadConstraint::new(1, "zone", web()).preferred()),
+        Pod::new().host_port("TCP", 80).toleration(Toleration::exists("k")),
+        Pod::new().node_selector("zone", "a").request("memory", "1Gi"),
+    ];
+    pods.iter().map(|pod| (**pod.shape()).clone()).collect()
+}
+
+#[test]
+fn the_profiles_keep_the_laws() {
+    let mut cluster = cluster();
+    let tainted = Node::new("n6")
+        .capacity("cpu", 8)
+        .label("zone", "a")
+        .taint(Taint::new("k", "", Effect::NoSchedule))
+        .image("image", 50_000_000);
+    cluster.add_node(tainted).unwrap();
+    let shapes = wishful();
+    let bound = Pod::of_shape(shapes[1].clone().into()).name("loner").on("n5");
+    cluster.add_pod(bound).unwrap();
+    for framework in [Framework::default(), Framework::spread(), Framework::kubernetes()] {
+        assert_eq!(check_framework(&framework, &cluster, &shapes), Ok(()));
     }
 }

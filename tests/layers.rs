@@ -89,9 +89,7 @@ fn lines_of_code(text: &str) -> usize {
     let mut inside = false;
     let mut count = 0;
     for line in text.lines().map(str::trim) {
-        if inside {
-            inside = !line.contains("*/");
-        } else if line.starts_with("/*") {
+        if inside || line.starts_with("/*") {
             inside = !line.contains("*/");
         } else if !line.is_empty() && !line.starts_with("//") {
             count += 1;

@@ -246,6 +246,7 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
+    #[allow(clippy::single_match_else, reason = "both outcomes are checked")]
     fn a_commit_after_changes_is_all_or_nothing(
         mut cluster in world(),
         group in gang("late"),

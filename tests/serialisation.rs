@@ -59,15 +59,7 @@ fn term() -> PodAffinityTerm {
 }
 
 fn device() -> Device {
-    let mut capacity = Amounts::new();
-    capacity.set("compute", 1_000);
-    let mut device = Device::default();
-    device.kind = "gpu".into();
-    device.model = "A100".into();
-    device.capacity = capacity;
-    device.island = Some("left".into());
-    device.numa = Some(1);
-    device
+    Device::new("gpu", "A100").capacity("compute", 1_000).island("left").numa(1)
 }
 
 /// A pod with something in every field.

@@ -14,7 +14,7 @@ use crate::model::{Effect, Node, Pod, PodGroup, PodShape, Taint};
 use crate::state::{Cluster, NodeView, Row};
 
 /// How many nodes are disturbed, at most.
-const NODES: usize = 32;
+pub(super) const NODES: usize = 32;
 /// How many placements stand at once.
 const DEPTH: usize = 4;
 

@@ -32,6 +32,7 @@
 //! about a cluster it was not shown.
 
 mod disturb;
+mod room;
 mod subject;
 mod verdicts;
 
@@ -71,6 +72,12 @@ pub enum Law {
     /// What was prepared and brought up to date by `take` and `undo` answers as what is prepared
     /// anew.
     Incremental,
+    /// A node takes no more pods than a filter says it has room for, and where the filter declares
+    /// that it judges room, its verdict is just that.
+    Room,
+    /// A filter that declares to read a node's sums alone does not tell apart pods that take the
+    /// same.
+    Pods,
     /// Scores end within `0..=100` without being clamped.
     Range,
     /// A hold ends after the time of the request.
@@ -89,6 +96,8 @@ impl fmt::Display for Law {
             Law::Group => "group",
             Law::Time => "time",
             Law::Incremental => "incremental",
+            Law::Room => "room",
+            Law::Pods => "pods",
             Law::Range => "range",
             Law::Hold => "hold",
         })
@@ -125,7 +134,8 @@ pub fn check_filter(
     cluster: &Cluster,
     shapes: &[PodShape],
 ) -> Result<(), LawError> {
-    check(&FilterSubject(filter), cluster, shapes)
+    check(&FilterSubject(filter), cluster, shapes)?;
+    (0..shapes.len()).try_for_each(|index| room::check_room(filter, cluster, shapes, index))
 }
 
 /// Checks a score on a cluster, for each of some shapes; the same shapes are placed here and

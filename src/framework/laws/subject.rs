@@ -184,6 +184,11 @@ impl Ready {
         Ready { state, counters, reads_feasible: declaration.reads_feasible }
     }
 
+    /// Whether the plugin looks at nodes at all.
+    pub(super) fn is_prepared(&self) -> bool {
+        matches!(self.state, State::Prepared(..))
+    }
+
     /// Whether the plugin skipped the pod.
     pub(super) fn skips(&self) -> bool {
         matches!(self.state, State::Fixed(Answer::Absent))
