@@ -297,19 +297,6 @@ impl PodGroup {
         Ok(())
     }
 
-    /// Whether the tree is no deeper than [`MAX_DEPTH`]; looks no deeper itself.
-    pub(crate) fn check_depth(&self) -> Result<(), ModelError> {
-        if self.is_within(MAX_DEPTH) {
-            return Ok(());
-        }
-        let text = format!("is nested deeper than {MAX_DEPTH} levels");
-        Err(ModelError::new(self.object(), "groups", Problem::Invalid(text)))
-    }
-
-    fn is_within(&self, levels: usize) -> bool {
-        levels > 0 && self.groups.iter().all(|group| group.is_within(levels - 1))
-    }
-
     fn object(&self) -> String {
         format!("group {}/{}", self.namespace, self.name)
     }
