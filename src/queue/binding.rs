@@ -356,16 +356,13 @@ impl Scheduler {
     fn bound(&mut self, id: UnitId, seq: u64, name: &str) {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let Some(member) = unit.members.get_mut(&seq) else { return };
-        match (&unit.phase, member.place) {
-            (Phase::Binding(ticket), Place::Planned) => {
-                let ticket = *ticket;
-                member.place = Place::Bound;
-                self.counters.bound += 1;
-                self.check_health(id);
-                self.result_in(ticket, name);
-            }
-            // Of what is taken back anyway, the last word is whether it is off.
-            _ => {}
+        // Of what is taken back anyway, the last word is whether it is off.
+        if let (Phase::Binding(ticket), Place::Planned) = (&unit.phase, member.place) {
+            let ticket = *ticket;
+            member.place = Place::Bound;
+            self.counters.bound += 1;
+            self.check_health(id);
+            self.result_in(ticket, name);
         }
     }
 
@@ -507,8 +504,8 @@ impl Scheduler {
     }
 
     /// Members were on a node that is gone.
-    pub(crate) fn node_lost(&mut self, units: &BTreeSet<UnitId>, members: Vec<(UnitId, u64)>) {
-        for (id, seq) in members {
+    pub(crate) fn node_lost(&mut self, units: &BTreeSet<UnitId>, members: &[(UnitId, u64)]) {
+        for &(id, seq) in members {
             let Some(unit) = self.units.get(&id) else { continue };
             let Some(member) = unit.members.get(&seq) else { continue };
             let name = full_name(&member.pod);

@@ -21,7 +21,7 @@ use super::watch::Watched;
 use crate::base::Time;
 use crate::model::{GroupPolicy, Pod, PodGroup};
 use crate::place::Outcome;
-use crate::state::Plan;
+use crate::state::{Plan, PodView};
 
 /// How many of each queue are looked at for those that may reserve.
 const CANDIDATES: usize = 64;
@@ -102,12 +102,12 @@ impl Scheduler {
     fn domain_for(&mut self, id: UnitId, tree: &PodGroup) -> Option<Option<(String, String)>> {
         let strategy = self.units.get(&id)?.strategy;
         let mut empty = self.cluster.txn();
-        let pods: Vec<_> = self.cluster.pods().map(|pod| pod.id()).collect();
+        let pods: Vec<_> = self.cluster.pods().map(PodView::id).collect();
         // Members of its own that run stay where they are.
         let own: BTreeSet<_> = {
             let mut own = BTreeSet::new();
             tree.visit(&mut |group| {
-                own.extend(self.cluster.group_pods(&group.full_name()).map(|pod| pod.id()));
+                own.extend(self.cluster.group_pods(&group.full_name()).map(PodView::id));
             });
             own
         };
@@ -193,17 +193,20 @@ impl Scheduler {
         for (pod, _) in &old {
             let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
         }
-        let Some(tree) = self.joint_tree(&[id]) else { return };
+        let Some(tree) = self.joint_tree(&[id]) else {
+            self.note_each(&old);
+            return;
+        };
         let found = self.find(id, &[id], &tree, false);
         let lacks = match found {
             Found::Nothing(lacks, _) => lacks,
             Found::Plan(plan, held) => {
-                old.iter().for_each(|(_, node)| self.note(node));
+                self.note_each(&old);
                 self.launch(alloc::vec![id], plan, held);
                 return;
             }
             Found::Trouble(error) => {
-                old.iter().for_each(|(_, node)| self.note(node));
+                self.note_each(&old);
                 self.fail(&[id], &error);
                 return;
             }
@@ -240,6 +243,12 @@ impl Scheduler {
         }
         if let Some(reserved) = self.units.get_mut(&id).and_then(|unit| unit.reservation.as_mut()) {
             reserved.claims = claims;
+        }
+    }
+
+    fn note_each(&mut self, claims: &[(Pod, String)]) {
+        for (_, node) in claims {
+            self.note(node);
         }
     }
 

@@ -214,6 +214,12 @@ impl Scheduler {
                 return Found::Nothing(lacks, loosely(&self.framework, tree));
             }
         };
+        if plan.is_empty() {
+            // Its minimum runs, and nobody who waits can join.
+            self.counters.no_arrangement += 1;
+            let lacks = Lacks::Arrangement { claim: String::from("nobody can join") };
+            return Found::Nothing(lacks, loosely(&self.framework, tree));
+        }
         match self.cluster.commit(&self.framework, &plan) {
             Ok(()) => {
                 self.counters.placed += 1;

@@ -13,7 +13,7 @@ use super::watch::Watched;
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
-use crate::state::{Applied, Event, Plan, StateError};
+use crate::state::{Applied, Event, NodeView, Plan, StateError};
 
 impl Scheduler {
     /// Takes the time in: everything due by then happens.
@@ -235,7 +235,7 @@ impl Scheduler {
                 if applied == Applied::Changed {
                     self.note_all();
                     self.epoch += 1;
-                    self.node_lost(&units, members);
+                    self.node_lost(&units, &members);
                 }
                 Ok(applied)
             }
@@ -543,7 +543,7 @@ impl Scheduler {
     ) -> Result<Applied, StateError> {
         let full = format!("{namespace}/{name}");
         let node = self.node_of(&namespace, &name);
-        let event = Event::PodDeleted { namespace, name: name.clone(), version };
+        let event = Event::PodDeleted { namespace, name, version };
         let applied = self.cluster.apply(event)?;
         if applied == Applied::Stale {
             return Ok(applied);
@@ -599,7 +599,7 @@ impl Scheduler {
     }
 
     fn members_on(&self, node: &str) -> Vec<(UnitId, u64)> {
-        let pods = self.cluster.node(node).into_iter().flat_map(|node| node.pods());
+        let pods = self.cluster.node(node).into_iter().flat_map(NodeView::pods);
         let mut members: Vec<_> = pods
             .filter_map(|pod| self.pods.get(&format!("{}/{}", pod.namespace(), pod.name())))
             .copied()

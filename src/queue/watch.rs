@@ -48,16 +48,19 @@ struct Watch {
     scarce: Option<(Box<str>, i64)>,
 }
 
+/// By resource, and by the amount requested of it.
+type ByRequest<T> = BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<T>>>;
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    watches: BTreeMap<u64, Watch>,
+    list: BTreeMap<u64, Watch>,
     numbers: BTreeMap<(Option<String>, Arc<PodShape>), u64>,
     /// Watches by what a pod requests of its scarcest resource.
-    scarce: BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<u64>>>,
+    scarce: ByRequest<u64>,
     /// Watches for which requests bound nothing.
     unbounded: BTreeSet<u64>,
-    loose: BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<UnitId>>>,
+    loose: ByRequest<UnitId>,
     anything: BTreeSet<UnitId>,
     next: u64,
 }
@@ -246,8 +249,7 @@ impl Watches {
         in_step: bool,
     ) -> u64 {
         let key = (level.map(String::from), Arc::clone(shape));
-        if in_step
-            && let Some(watch) = self.numbers.get(&key).and_then(|id| self.watches.get_mut(id))
+        if in_step && let Some(watch) = self.numbers.get(&key).and_then(|id| self.list.get_mut(id))
         {
             return watch.recount(cluster, framework);
         }
@@ -276,29 +278,24 @@ impl Watches {
             }
             Watched::Room { shape, level, needed } => {
                 let key = (level.clone(), Arc::clone(shape));
-                let id = match self.numbers.get(&key) {
-                    Some(id) => *id,
-                    None => {
-                        let mut watch = new_watch(cluster, framework, shape, level.as_deref());
-                        let id = self.next;
-                        self.next += 1;
-                        watch.scarce =
-                            if is_capped(framework, shape) { scarcest(shape) } else { None };
-                        match &watch.scarce {
-                            Some((resource, amount)) => {
-                                let amounts = self.scarce.entry(resource.clone()).or_default();
-                                amounts.entry(*amount).or_default().insert(id);
-                            }
-                            None => {
-                                self.unbounded.insert(id);
-                            }
-                        }
-                        self.watches.insert(id, watch);
-                        self.numbers.insert(key, id);
-                        id
+                let id = if let Some(id) = self.numbers.get(&key) {
+                    *id
+                } else {
+                    let mut watch = new_watch(cluster, framework, shape, level.as_deref());
+                    let id = self.next;
+                    self.next += 1;
+                    watch.scarce = if is_capped(framework, shape) { scarcest(shape) } else { None };
+                    if let Some((resource, amount)) = &watch.scarce {
+                        let amounts = self.scarce.entry(resource.clone()).or_default();
+                        amounts.entry(*amount).or_default().insert(id);
+                    } else {
+                        self.unbounded.insert(id);
                     }
+                    self.list.insert(id, watch);
+                    self.numbers.insert(key, id);
+                    id
                 };
-                if let Some(watch) = self.watches.get_mut(&id) {
+                if let Some(watch) = self.list.get_mut(&id) {
                     watch.sleepers.entry(*needed).or_default().insert(unit);
                 }
             }
@@ -314,13 +311,13 @@ impl Watches {
             }
             Watched::Nodes(requests) => {
                 for (resource, amount) in requests {
-                    drop_from(&mut self.loose, resource, *amount, unit);
+                    drop_from(&mut self.loose, resource, *amount, &unit);
                 }
             }
             Watched::Room { shape, level, needed } => {
                 let key = (level.clone(), Arc::clone(shape));
                 let Some(&id) = self.numbers.get(&key) else { return };
-                let Some(watch) = self.watches.get_mut(&id) else { return };
+                let Some(watch) = self.list.get_mut(&id) else { return };
                 if let Some(units) = watch.sleepers.get_mut(needed) {
                     units.remove(&unit);
                     if units.is_empty() {
@@ -330,13 +327,13 @@ impl Watches {
                 if watch.sleepers.is_empty() {
                     match watch.scarce.take() {
                         Some((resource, amount)) => {
-                            drop_from(&mut self.scarce, &resource, amount, id);
+                            drop_from(&mut self.scarce, &resource, amount, &id);
                         }
                         None => {
                             self.unbounded.remove(&id);
                         }
                     }
-                    self.watches.remove(&id);
+                    self.list.remove(&id);
                     self.numbers.remove(&key);
                 }
             }
@@ -367,7 +364,7 @@ impl Watches {
             }
             for id in visit {
                 woken.visited += 1;
-                let Some(watch) = self.watches.get_mut(&id) else { continue };
+                let Some(watch) = self.list.get_mut(&id) else { continue };
                 let shape = Arc::clone(&watch.shape);
                 let bound = Bound::new(cluster, framework, &shape);
                 let key = watch.level.as_deref().and_then(|level| cluster.label_key(level));
@@ -382,7 +379,7 @@ impl Watches {
             }
         }
         for id in hot {
-            let Some(watch) = self.watches.get_mut(&id) else { continue };
+            let Some(watch) = self.list.get_mut(&id) else { continue };
             let most = watch.recount(cluster, framework);
             woken.counted.extend(watch.sleepers.range(..=most).flat_map(|(_, units)| units));
         }
@@ -397,7 +394,7 @@ impl Watches {
 
     /// How many counts are kept, and how many nodes they remember in all.
     pub(crate) fn size(&self) -> (usize, usize) {
-        (self.watches.len(), self.watches.values().map(|watch| watch.rows.len()).sum())
+        (self.list.len(), self.list.values().map(|watch| watch.rows.len()).sum())
     }
 }
 
@@ -423,15 +420,10 @@ fn new_watch(
     watch
 }
 
-fn drop_from<T: Ord>(
-    index: &mut BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<T>>>,
-    resource: &str,
-    amount: i64,
-    item: T,
-) {
+fn drop_from<T: Ord>(index: &mut ByRequest<T>, resource: &str, amount: i64, item: &T) {
     let Some(amounts) = index.get_mut(resource) else { return };
     if let Some(items) = amounts.get_mut(&amount) {
-        items.remove(&item);
+        items.remove(item);
         if items.is_empty() {
             amounts.remove(&amount);
         }
