@@ -10,7 +10,7 @@ use crate::model::{
     Effect, LabelSelector, Labels, Node, NodeInclusion, Operator, Pod, PodAffinityTerm,
     Requirement, SpreadConstraint, Taint, WeightedPodAffinityTerm,
 };
-use crate::state::{Cluster, Row, Txn};
+use crate::state::{Cluster, NodeView, Row, Txn};
 
 const KEYS: [&str; 4] = ["kubernetes.io/hostname", "zone", "rack", "absent"];
 const APPS: [&str; 3] = ["a", "b", "c"];
@@ -147,7 +147,7 @@ impl<'a> Kept<'a> {
     /// Verdicts and scores of every node; nothing where the plugin was not concerned.
     fn answers(&mut self, txn: &Txn) -> (Vec<bool>, Vec<i64>) {
         let cx = Context::new(txn, self.pod.shape());
-        let rows: Vec<Row> = txn.nodes().map(|node| node.row()).collect();
+        let rows: Vec<Row> = txn.nodes().map(NodeView::row).collect();
         let mut verdicts = Vec::new();
         if let Some(prepared) = &self.filter {
             let cx = Context { prepared, ..cx };
@@ -172,7 +172,7 @@ proptest! {
         steps in proptest::collection::vec((0..4_usize, 0..7_usize), 1..12),
     ) {
         let base = cluster();
-        let rows: Vec<Row> = base.nodes().map(|node| node.row()).collect();
+        let rows: Vec<Row> = base.nodes().map(NodeView::row).collect();
         for plugin in [&PodTopologySpread::new() as &dyn Both, &InterPodAffinity::new()] {
             let mut txn = base.txn();
             let mut placed: Vec<(usize, Row)> = Vec::new();
