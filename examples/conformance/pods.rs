@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::framework::{Evaluation, Rejection, Verdict};
 use phalanx::model::Pod;
-use phalanx::state::{Row, Txn};
+use phalanx::state::{NodeView, Row, Txn};
 use phalanx::{Framework, Time};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(super) fn compare(
         match compare_step(&scenario.framework, &txn, pod, step)? {
             Ok(None) => {}
             Ok(Some(row)) => {
-                let node = txn.view(row).map(|node| node.id()).ok_or("a row without a node")?;
+                let node = txn.view(row).map(NodeView::id).ok_or("a row without a node")?;
                 txn.place(pod, node).map_err(|error| error.to_string())?;
             }
             Err(disagreement) => return Ok(Some(disagreement)),

@@ -17,6 +17,9 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
+    /// The most rows a block has.
+    pub const MOST: usize = CHUNK;
+
     /// The blocks of a cluster, in order of rows.
     pub fn all(cluster: &'a Cluster) -> impl Iterator<Item = Block<'a>> {
         let rows = cluster.rows();

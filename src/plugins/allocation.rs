@@ -4,7 +4,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::utilization::Utilization;
-use crate::base::chunks::CHUNK;
 use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
@@ -201,7 +200,7 @@ impl Score for Allocation {
 
     fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
         let Some(parts) = cx.prepared::<Vec<Part>>() else { return out.fill(0) };
-        let mut weights = [0; CHUNK];
+        let mut weights = [0; Block::MOST];
         out.fill(0);
         for part in parts {
             let used = match part.scored {

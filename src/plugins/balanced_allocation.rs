@@ -1,6 +1,6 @@
 //! Resources used up evenly.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, parts};
@@ -34,7 +34,7 @@ impl BalancedAllocation {
 impl Default for BalancedAllocation {
     /// Over CPU and memory.
     fn default() -> BalancedAllocation {
-        BalancedAllocation { resources: [CPU, MEMORY].map(|name| name.to_string()).into() }
+        BalancedAllocation { resources: [CPU, MEMORY].map(String::from).into() }
     }
 }
 

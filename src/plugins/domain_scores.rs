@@ -111,7 +111,7 @@ impl DomainScore for PodGroupPodsCount {
 mod tests {
     use super::*;
     use crate::model::{Node, Pod, PodGroup, PodShape};
-    use crate::state::{Cluster, Row};
+    use crate::state::{Cluster, NodeView, Row};
 
     #[test]
     fn a_domain_is_scored_as_one_large_node() {
@@ -122,7 +122,7 @@ mod tests {
         cluster.add_pod(Pod::new().name("p").request("cpu", 5).request("g/g", 4).on("b")).unwrap();
         let pod = Pod::new().request("cpu", 1).request("g/g", 2);
         let group = PodGroup::gang("g", 2).pods(2, pod.clone());
-        let rows: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+        let rows: Vec<Row> = cluster.nodes().map(NodeView::row).collect();
         let proposed: Vec<(&PodShape, Row)> = alloc::vec![(pod.shape(), rows[0]); 2];
         let mut cx = DomainContext::new(&cluster, &group, &rows, &proposed);
         cx.running = 3;

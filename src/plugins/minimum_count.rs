@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::framework::{Permit, PermitContext, PermitVerdict};
 
 /// How long kube-scheduler waits for the rest of a gang.
-const KUBERNETES_TIMEOUT: Duration = Duration::from_mins(5);
+const KUBERNETES_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Admits a plan if the group would then run at least so many pods, those that run already
 /// included; otherwise the plan is held, or denied.

@@ -12,6 +12,8 @@ mod domain_scores;
 mod fit;
 mod fit_plus;
 mod image_locality;
+#[cfg(test)]
+mod incremental;
 mod inter_pod_affinity;
 mod kubernetes_profile;
 mod minimum_count;

@@ -188,7 +188,7 @@ mod tests {
     fn requirements_without_a_sound_term_match_nothing() {
         let cluster = nodes();
         let broken = expression("gen", Operator::In, &[]);
-        for terms in [&[][..], &[NodeSelectorTerm::default()], &[broken.clone()]] {
+        for terms in [&[][..], &[NodeSelectorTerm::default()], core::slice::from_ref(&broken)] {
             assert!(passing(NodeAffinity::new(), &cluster, &requiring(terms)).is_empty());
         }
         let pod = requiring(&[broken, expression("gen", Operator::In, &["2"])]);

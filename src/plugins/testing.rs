@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::base::Time;
 use crate::framework::{Evaluation, Filter, Framework, Score};
 use crate::model::{Node, Pod};
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, NodeView, Row};
 
 pub(super) fn cluster<const N: usize>(nodes: [Node; N]) -> Cluster {
     let mut cluster = Cluster::new();
@@ -33,7 +33,7 @@ pub(super) fn refused(filter: impl Filter + 'static, cluster: &Cluster, pod: &Po
 /// The normalised scores of all nodes, in order; zeros if the plugin skipped itself.
 pub(super) fn scores(score: impl Score + 'static, cluster: &Cluster, pod: &Pod) -> Vec<i64> {
     let framework = Framework::builder().score(1, score).build().unwrap();
-    let rows: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+    let rows: Vec<Row> = cluster.nodes().map(NodeView::row).collect();
     let mut evaluation = Evaluation::new(&framework, cluster, pod.shape(), None, Time::ZERO);
     evaluation.totals(&rows)
 }

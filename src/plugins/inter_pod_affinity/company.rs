@@ -30,7 +30,9 @@ pub(super) fn malformed(pod: &PodShape) -> bool {
 
 /// The terms of the pod being placed, with their namespaces known.
 pub(super) fn expanded(mut terms: Vec<Term>, cluster: &Cluster) -> Vec<Term> {
-    terms.iter_mut().for_each(|term| term.expand(cluster));
+    for term in &mut terms {
+        term.expand(cluster);
+    }
     terms
 }
 

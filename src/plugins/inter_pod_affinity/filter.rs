@@ -75,7 +75,7 @@ impl Filter for InterPodAffinity {
             }
         }
         // The first of a group whose members want each other.
-        if !found && !(state.wanted_anywhere == 0 && state.means_itself) {
+        if !found && (state.wanted_anywhere != 0 || !state.means_itself) {
             return Verdict::Unresolvable;
         }
         let mut bad = state.unwanted.of(node).chain(state.repelling.of(node));

@@ -33,9 +33,9 @@ fn near(key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm::new(key, LabelSelector::label("app", app))
 }
 
-fn namespaces(requirement: Requirement) -> Option<LabelSelector> {
+fn expressed(requirement: Requirement) -> LabelSelector {
     let match_expressions = alloc::vec![requirement];
-    Some(LabelSelector { match_expressions, ..LabelSelector::default() })
+    LabelSelector { match_expressions, ..LabelSelector::default() }
 }
 
 fn fits(cluster: &Cluster, pod: &Pod) -> Vec<String> {
@@ -106,7 +106,7 @@ fn namespaces_are_read_as_kube_scheduler_reads_them() {
         change(&mut term);
         fits(&cluster, &pod("p", "web").affinity(term))
     };
-    let exists = || namespaces(Requirement::new("env", Operator::Exists, [""; 0]));
+    let exists = || Some(expressed(Requirement::new("env", Operator::Exists, [""; 0])));
     assert!(with(&|_| {}).is_empty());
     assert_eq!(with(&|term| term.namespaces = alloc::vec!["dev".into()]), ["a1"]);
     assert_eq!(with(&|term| term.namespace_selector = exists()), ["a1"]);
@@ -115,7 +115,7 @@ fn namespaces_are_read_as_kube_scheduler_reads_them() {
         with(&|term| term.namespace_selector = Some(LabelSelector::default())),
         ["a1", "b1"]
     );
-    let not_dev = || namespaces(Requirement::new("env", Operator::NotIn, ["dev"]));
+    let not_dev = || Some(expressed(Requirement::new("env", Operator::NotIn, ["dev"])));
     assert_eq!(with(&|term| term.namespace_selector = not_dev()), ["a1", "b1"]);
     // Of pods that run, selectors are judged properly.
     let mut term = near("host", "web");
@@ -130,7 +130,7 @@ fn namespaces_are_read_as_kube_scheduler_reads_them() {
 fn malformed_terms_refuse_the_pod_and_are_ignored_in_others() {
     let broken = || {
         let mut term = near("zone", "web");
-        term.label_selector = namespaces(Requirement::new("app", Operator::In, [""; 0]));
+        term.label_selector = Some(expressed(Requirement::new("app", Operator::In, [""; 0])));
         term
     };
     let mut cluster = zones();

@@ -74,7 +74,9 @@ pub(super) fn count_pods<'a>(
             continue;
         }
         if let Some(node) = pod.node() {
-            numbers.iter().for_each(|number| count(*number, node));
+            for number in numbers {
+                count(*number, node);
+            }
         }
     }
 }

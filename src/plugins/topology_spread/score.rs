@@ -15,7 +15,7 @@ use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// What is prepared.
 struct Wishes {
-    wishes: Vec<Wish>,
+    list: Vec<Wish>,
     keys: Vec<Option<LabelKey>>,
     /// Feasible nodes that lack a key score nothing.
     all_keys: bool,
@@ -63,10 +63,10 @@ impl Score for PodTopologySpread {
         }
         let all_keys = constraints.all_keys;
         let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
-        let list: Vec<Constraint> = constraints.check(pod).map(|(sound, _)| sound).collect();
-        let rows = counted_rows(cx, &list, all_keys.then_some(&keys));
-        let mut wishes: Vec<Wish> = Vec::with_capacity(list.len());
-        for ((constraint, rows), &key) in list.iter().zip(rows).zip(&keys) {
+        let checked: Vec<Constraint> = constraints.check(pod).map(|(sound, _)| sound).collect();
+        let rows = counted_rows(cx, &checked, all_keys.then_some(&keys));
+        let mut wishes: Vec<Wish> = Vec::with_capacity(checked.len());
+        for ((constraint, rows), &key) in checked.iter().zip(rows).zip(&keys) {
             let counts = if constraint.is_hostname() {
                 Counts::Node(alloc::vec![0; cluster.rows()])
             } else {
@@ -79,15 +79,15 @@ impl Score for PodTopologySpread {
             };
             wishes.push(Wish { constraint: constraint.clone(), counts, weight: 0.0 });
         }
-        count_pods(cx, &list, |number, node| wishes[number].add(node, 1));
-        Preparation::with(Wishes { wishes, keys, all_keys })
+        count_pods(cx, &checked, |number, node| wishes[number].add(node, 1));
+        Preparation::with(Wishes { list: wishes, keys, all_keys })
     }
 
     fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
-        let Some(Wishes { wishes, keys, all_keys }) = prepared.value_mut() else { return };
+        let Some(Wishes { list, keys, all_keys }) = prepared.value_mut() else { return };
         let known: Option<Vec<LabelKey>> =
             if *all_keys { keys.iter().copied().collect() } else { Some(Vec::new()) };
-        for wish in wishes {
+        for wish in list {
             // Without one of the keys anywhere there are no domains at all.
             let size = known.as_ref().map_or(0, |known| match &wish.counts {
                 Counts::Node(_) => feasible.with_labels(known),
@@ -100,14 +100,14 @@ impl Score for PodTopologySpread {
     }
 
     fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Wishes { wishes, keys, all_keys }) = cx.prepared() else {
+        let Some(Wishes { list, keys, all_keys }) = cx.prepared() else {
             return Normalization::IGNORED;
         };
         if *all_keys && !has_all(node, keys) {
             return Normalization::IGNORED;
         }
         let mut sum = 0.0;
-        for (wish, key) in wishes.iter().zip(keys) {
+        for (wish, key) in list.iter().zip(keys) {
             let Some(value) = key.and_then(|key| node.label_value(key)) else { continue };
             let count = match &wish.counts {
                 Counts::Node(counts) => counts.get(node.row()).copied().unwrap_or(0).into(),
@@ -170,8 +170,8 @@ fn count(
     node: NodeView<'_>,
     sign: i32,
 ) {
-    let Some(Wishes { wishes, .. }) = prepared.value_mut() else { return };
-    for wish in wishes {
+    let Some(Wishes { list, .. }) = prepared.value_mut() else { return };
+    for wish in list {
         if wish.constraint.counts(placed, cx.pod()) {
             wish.add(node, sign);
         }
