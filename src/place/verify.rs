@@ -23,7 +23,7 @@ use crate::base::Time;
 use crate::framework::{Context, Framework, Preparation, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup, PodShape};
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, NodeView, PodView, Row};
 
 /// What is wrong with a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +71,7 @@ impl Certificate {
         let group = request.group();
         group.check().map_err(PlaceError::from)?;
         let rows = request.rows(cluster);
-        let rows = rows.unwrap_or_else(|| cluster.nodes().map(|node| node.row()).collect());
+        let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
         let check = Check { cluster, framework, now: request.now };
         let mut ask = check.ask(group);
         if group.groups.is_empty() {
@@ -91,6 +91,9 @@ impl Certificate {
         }
     }
 }
+
+/// A domain: its key, its path, its rows.
+type Candidate = (Option<String>, Vec<Option<String>>, Vec<Row>);
 
 /// A group or a slice, read from the request.
 #[derive(Clone)]
@@ -172,11 +175,7 @@ impl<'a> Check<'a> {
     }
 
     /// The domains an ask may go to within some rows, in order.
-    fn candidates(
-        &self,
-        ask: &Ask<'a>,
-        rows: &[Row],
-    ) -> Vec<(Option<String>, Vec<Option<String>>, Vec<Row>)> {
+    fn candidates(&self, ask: &Ask<'a>, rows: &[Row]) -> Vec<Candidate> {
         let mut found = Vec::new();
         for key in &ask.keys {
             let Some(key) = key else {
@@ -188,7 +187,7 @@ impl<'a> Check<'a> {
             if !ask.slice {
                 ask.group.visit(&mut |group| {
                     let name = group.full_name();
-                    let nodes = self.cluster.group_pods(&name).filter_map(|pod| pod.node());
+                    let nodes = self.cluster.group_pods(&name).filter_map(PodView::node);
                     homes.extend(nodes.map(|node| path_of(self.cluster, node.row(), id)));
                 });
             }

@@ -18,7 +18,10 @@ use crate::place::domains::running;
 use crate::place::error::PlaceError;
 use crate::place::sequential::scale;
 use crate::place::topology::split::{Path, path_of, split};
-use crate::state::{LabelValue, Row};
+use crate::state::{LabelValue, PodView, Row};
+
+/// A pod proposed on a row.
+type Proposed<'p> = (&'p PodShape, Row);
 
 /// No node.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -176,13 +179,11 @@ impl<'m, 'a> Solver<'m, 'a> {
     }
 
     pub(crate) fn key_place(&mut self, key: &'a str) -> usize {
-        match self.keys.iter().position(|known| *known == key) {
-            Some(place) => place,
-            None => {
-                self.keys.push(key);
-                self.keys.len() - 1
-            }
-        }
+        let known = self.keys.iter().position(|known| *known == key);
+        known.unwrap_or_else(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
+        })
     }
 
     /// The domains that a key makes of another domain, in order of name.
@@ -229,7 +230,7 @@ impl<'m, 'a> Solver<'m, 'a> {
         let id = cluster.label_key(key);
         let mut home = Home::Nowhere;
         part.group.visit(&mut |group| {
-            for node in cluster.group_pods(&group.full_name()).filter_map(|pod| pod.node()) {
+            for node in cluster.group_pods(&group.full_name()).filter_map(PodView::node) {
                 let path = id.and_then(|id| path_of(cluster, node.row(), id));
                 home = match (core::mem::replace(&mut home, Home::Scattered), path) {
                     (Home::Nowhere, Some(path)) => Home::In(path),
@@ -429,7 +430,7 @@ impl<'m, 'a> Solver<'m, 'a> {
         let group = self.parts.parts[part].group;
         let cluster = self.model.cluster;
         let members: Vec<usize> = self.parts.members_below(part).collect();
-        let contexts: Vec<(Vec<Row>, Vec<(&PodShape, Row)>)> = tier
+        let contexts: Vec<(Vec<Row>, Vec<Proposed<'_>>)> = tier
             .iter()
             .map(|&domain| {
                 let nodes = self.domains[domain].nodes.iter();

@@ -52,7 +52,7 @@ pub(crate) enum Packed {
 
 impl Packing {
     fn bins(&self) -> usize {
-        if self.width == 0 { 0 } else { self.free.len() / self.width }
+        self.free.len().checked_div(self.width).unwrap_or(0)
     }
 
     #[inline]

@@ -231,7 +231,7 @@ impl<'c, 'a> Everything<'c, 'a> {
                 self.spend(name)?;
                 let Check { framework, now, .. } = *self.check;
                 let judged = Evaluation::new(framework, txn, kind.shape, Some(kind.group), now);
-                if !txn.view(row).is_some_and(|node| judged.filter(node).is_ok()) {
+                if txn.view(row).is_none_or(|node| judged.filter(node).is_err()) {
                     continue;
                 }
                 let chosen = choose_for(framework, txn, kind.shape, row);
@@ -240,7 +240,9 @@ impl<'c, 'a> Everything<'c, 'a> {
                 txn.place_with(pod, row, devices).map_err(PlaceError::from)?;
                 places[number].push(row);
                 let mut state = places.clone();
-                state.iter_mut().for_each(|rows| rows.sort_unstable());
+                for rows in &mut state {
+                    rows.sort_unstable();
+                }
                 let found =
                     seen.insert(state) && self.step(txn, kinds, needs, places, seen, name)?;
                 places[number].pop();

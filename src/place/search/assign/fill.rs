@@ -29,8 +29,8 @@ impl Solver<'_, '_> {
                     undo.push((member, self.places[member]));
                 }
             }
-            for place in 0..undo.len() {
-                self.set_place(undo[place].0, NOWHERE);
+            for &(member, _) in undo.iter() {
+                self.set_place(member, NOWHERE);
             }
         }
         let (packing, members, nodes) = self.packing(&neighbours);
