@@ -113,3 +113,109 @@ fn tight_gangs_are_placed() {
 fn planted_gangs_are_placed() {
     place_all(include_bytes!("data/planted-gangs.jsonl.gz"), EVERY);
 }
+
+/// Random numbers, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % end
+    }
+}
+
+const GPU: &str = "nvidia.com/gpu";
+
+/// A gang of up to four roles planted in one of many partly filled racks, so that it takes
+/// `percent` of the rack's free GPUs or a little more.
+fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
+    let mut random = Random(seed);
+    let per_rack = if random.below(2) == 0 { 8 } else { 16 };
+    let mut cluster = Cluster::new();
+    let mut free: Vec<(i64, i64)> = Vec::new();
+    for number in 0..nodes {
+        let name = format!("n{number:04}");
+        let node = Node::new(&*name)
+            .capacity("cpu", 96)
+            .capacity("memory", "1024Gi")
+            .capacity("pods", 110)
+            .capacity(GPU, 8)
+            .label("rack", format!("r{:03}", number / per_rack));
+        cluster.add_node(node).unwrap();
+        let (mut gpus, mut cpus) = (8, 96);
+        for other in 0..random.below(4) {
+            let (gpu, cpu) = ([1, 1, 2, 4][random.below(4) as usize], 4 << random.below(4));
+            if gpu <= gpus && cpu <= cpus {
+                let pod = Pod::new().name(format!("b{number}-{other}")).request(GPU, gpu);
+                let pod = pod.request("cpu", cpu).request("memory", "1Gi").on(&*name);
+                cluster.add_pod(pod).unwrap();
+                (gpus, cpus) = (gpus - gpu, cpus - cpu);
+            }
+        }
+        free.push((gpus, cpus));
+    }
+    let rack = random.below((nodes / per_rack) as u64) as usize;
+    let mut room: Vec<(i64, i64)> = free[rack * per_rack..(rack + 1) * per_rack].to_vec();
+    let total: i64 = room.iter().map(|(gpus, _)| gpus).sum();
+    let roles: Vec<(i64, i64)> = (0..2 + random.below(3))
+        .map(|_| (1 + random.below(5) as i64, 1 << random.below(5)))
+        .collect();
+    let mut pods: Vec<(i64, i64)> = Vec::new();
+    let mut taken = 0;
+    for _ in 0..4_000 {
+        if taken * 100 >= total * percent as i64 || pods.len() == 80 {
+            break;
+        }
+        let (gpu, cpu) = roles[random.below(roles.len() as u64) as usize];
+        let node = random.below(per_rack as u64) as usize;
+        if room[node].0 >= gpu && room[node].1 >= cpu {
+            room[node] = (room[node].0 - gpu, room[node].1 - cpu);
+            pods.push((gpu, cpu));
+            taken += gpu;
+        }
+    }
+    if pods.is_empty() {
+        return planted(seed + 1_000_003, nodes, percent);
+    }
+    for place in (1..pods.len()).rev() {
+        pods.swap(place, random.below(place as u64 + 1) as usize);
+    }
+    let mut gang = PodGroup::gang("gang", pods.len() as u32).require("rack");
+    for (number, (gpu, cpu)) in pods.into_iter().enumerate() {
+        let pod = Pod::new().name(format!("p{number}")).request(GPU, gpu).request("cpu", cpu);
+        gang = gang.pod(pod.request("memory", "1Gi"));
+    }
+    Case { name: format!("planted-{nodes}-{percent}-{seed}"), cluster, gang }
+}
+
+#[test]
+fn gangs_of_other_seeds_are_placed() {
+    let framework = Framework::default();
+    let seeds = if cfg!(debug_assertions) { 0..6 } else { 0..150 };
+    let (mut times, mut unplaced) = (Vec::new(), Vec::new());
+    for seed in seeds {
+        for (nodes, percent) in [(96, 70), (400, 95), (1_008, 100)] {
+            let case = planted(seed * 31 + nodes as u64, nodes, percent);
+            let start = Instant::now();
+            let outcome = Planner::new().place(&case.cluster, &framework, &case.gang).unwrap();
+            times.push((start.elapsed(), case.name.clone()));
+            assert_ne!(outcome.word(), "infeasible", "{}", case.name);
+            if !outcome.is_placed() {
+                unplaced.push(case.name);
+            }
+        }
+    }
+    times.sort();
+    println!(
+        "placed {} of {}, p50 {:?}, p99 {:?}, max {:?}, not placed: {unplaced:?}",
+        times.len() - unplaced.len(),
+        times.len(),
+        times[times.len() / 2].0,
+        times[times.len() * 99 / 100].0,
+        times[times.len() - 1],
+    );
+    assert!(unplaced.len() * 100 <= times.len());
+}

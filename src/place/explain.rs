@@ -15,7 +15,10 @@ use super::search::model::Model;
 use super::search::parts::Parts;
 use crate::framework::{Evaluation, Framework, Rejection, Strategy};
 use crate::model::{GroupPolicy, Node, PodGroup};
-use crate::state::Cluster;
+use crate::state::{Cluster, NodeView};
+
+/// A node label key and its value.
+type Place = (String, String);
 
 /// Domains listed for a level.
 const LISTED: usize = 5;
@@ -229,7 +232,7 @@ impl Trial<'_, '_> {
     fn rejections(&self) -> Result<Vec<Rejections>, PlaceError> {
         let gang = self.request.gang()?;
         let rows = self.request.rows(self.cluster);
-        let rows = rows.unwrap_or_else(|| self.cluster.nodes().map(|node| node.row()).collect());
+        let rows = rows.unwrap_or_else(|| self.cluster.nodes().map(NodeView::row).collect());
         let pods = gang.group().all_pods();
         let mut all = Vec::new();
         for (place, shape) in gang.all_shapes().iter().enumerate() {
@@ -266,7 +269,7 @@ impl Trial<'_, '_> {
     fn levels(&self) -> Result<Vec<LevelReport>, PlaceError> {
         let gang = self.request.gang()?;
         let rows = self.request.rows(self.cluster);
-        let rows = rows.unwrap_or_else(|| self.cluster.nodes().map(|node| node.row()).collect());
+        let rows = rows.unwrap_or_else(|| self.cluster.nodes().map(NodeView::row).collect());
         let mut model = Model::new(self.cluster, self.framework, &gang, self.request.now, rows);
         let parts = Parts::new(&model, gang.group(), false);
         let mut solver = Solver::new(&mut model, &parts)?;
@@ -372,7 +375,7 @@ impl Trial<'_, '_> {
         best: &[DomainReport],
         template: &Node,
     ) -> Result<Option<Remedy>, PlaceError> {
-        let mut least: Option<(usize, Node, Option<(String, String)>)> = None;
+        let mut least: Option<(usize, Node, Option<Place>)> = None;
         for report in best.iter().take(3) {
             let domain = key.map(|key| (key.to_string(), report.value.clone()));
             let mut labelled = template.clone();

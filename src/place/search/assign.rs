@@ -1,12 +1,14 @@
 //! Domains for every part, by backtracking over domains and packing what they get.
 
+mod bounds;
+mod fill;
+
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::model::Model;
-use super::pack::{Demand, Packed, Packing};
 use super::parts::{Part, Parts};
 use crate::base::RowSet;
 use crate::base::hash::FixedMap;
@@ -16,7 +18,10 @@ use crate::place::domains::running;
 use crate::place::error::PlaceError;
 use crate::place::sequential::scale;
 use crate::place::topology::split::{Path, path_of, split};
-use crate::state::{LabelValue, Row};
+use crate::state::{LabelValue, PodView, Row};
+
+/// A pod proposed on a row.
+type Proposed<'p> = (&'p PodShape, Row);
 
 /// No node.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -174,13 +179,11 @@ impl<'m, 'a> Solver<'m, 'a> {
     }
 
     pub(crate) fn key_place(&mut self, key: &'a str) -> usize {
-        match self.keys.iter().position(|known| *known == key) {
-            Some(place) => place,
-            None => {
-                self.keys.push(key);
-                self.keys.len() - 1
-            }
-        }
+        let known = self.keys.iter().position(|known| *known == key);
+        known.unwrap_or_else(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
+        })
     }
 
     /// The domains that a key makes of another domain, in order of name.
@@ -227,7 +230,7 @@ impl<'m, 'a> Solver<'m, 'a> {
         let id = cluster.label_key(key);
         let mut home = Home::Nowhere;
         part.group.visit(&mut |group| {
-            for node in cluster.group_pods(&group.full_name()).filter_map(|pod| pod.node()) {
+            for node in cluster.group_pods(&group.full_name()).filter_map(PodView::node) {
                 let path = id.and_then(|id| path_of(cluster, node.row(), id));
                 home = match (core::mem::replace(&mut home, Home::Scattered), path) {
                     (Home::Nowhere, Some(path)) => Home::In(path),
@@ -427,7 +430,7 @@ impl<'m, 'a> Solver<'m, 'a> {
         let group = self.parts.parts[part].group;
         let cluster = self.model.cluster;
         let members: Vec<usize> = self.parts.members_below(part).collect();
-        let contexts: Vec<(Vec<Row>, Vec<(&PodShape, Row)>)> = tier
+        let contexts: Vec<(Vec<Row>, Vec<Proposed<'_>>)> = tier
             .iter()
             .map(|&domain| {
                 let nodes = self.domains[domain].nodes.iter();
@@ -467,315 +470,5 @@ impl<'m, 'a> Solver<'m, 'a> {
             Some(Home::Nowhere) | None => {}
         }
         tier
-    }
-
-    /// How many pods of a class fit in a domain, each node by itself.
-    pub(crate) fn count(&mut self, class: usize, domain: usize) -> i64 {
-        let known = self.domains[domain].counts[class];
-        if known >= 0 {
-            return known;
-        }
-        let nodes = Rc::clone(&self.domains[domain].nodes);
-        let count = nodes.iter().map(|&node| i64::from(self.model.fits(class, node))).sum();
-        self.domains[domain].counts[class] = count;
-        count
-    }
-
-    /// Whether sums and counts allow a part in a domain. "No" is certain.
-    pub(crate) fn possible(&mut self, part: usize, domain: usize) -> bool {
-        let own = &self.parts.parts[part];
-        let sums = &self.domains[domain].sums;
-        own.least.iter().zip(sums).all(|(least, sum)| least <= sum)
-            && self.capacity(part, domain) >= i64::from(own.need)
-    }
-
-    /// At most so much of a part fits in a domain: of members, or of the weight of children.
-    pub(crate) fn capacity(&mut self, part: usize, domain: usize) -> i64 {
-        let parts = self.parts;
-        let own = &parts.parts[part];
-        if own.children.is_empty() {
-            let classes = parts.classes(part);
-            return classes
-                .iter()
-                .map(|&(class, count)| self.count(class, domain).min(i64::from(count)))
-                .sum();
-        }
-        let mut capacity = 0;
-        for &child in own.children.iter().filter(|&&child| parts.head(child) == child) {
-            let twins = parts.twins(child);
-            let copies = if parts.parts[child].need == 0 {
-                twins
-            } else {
-                self.copies_within(child, domain, twins)
-            };
-            capacity += copies * i64::from(parts.parts[child].weight);
-        }
-        capacity
-    }
-
-    /// At most so many copies of a part fit in the domains it may have within another.
-    fn copies_within(&mut self, part: usize, within: usize, enough: i64) -> i64 {
-        let mut copies = 0;
-        for key in &self.parts.parts[part].keys {
-            for domain in self.tier(part, within, *key) {
-                copies += self.copies(part, domain, enough);
-                if copies >= enough {
-                    return enough;
-                }
-            }
-        }
-        copies
-    }
-
-    /// At most so many copies of a part fit in a domain.
-    fn copies(&mut self, part: usize, domain: usize, enough: i64) -> i64 {
-        if !self.possible(part, domain) {
-            return 0;
-        }
-        let parts = self.parts;
-        let own = &parts.parts[part];
-        let sums = self.domains[domain].sums.iter().zip(&own.least);
-        let mut copies = enough;
-        for (sum, least) in sums.filter(|(_, least)| **least > 0) {
-            copies = copies.min(sum / least);
-        }
-        for &(class, count) in parts.required(part) {
-            copies = copies.min(self.count(class, domain) / i64::from(count.max(1)));
-        }
-        if own.need == own.all
-            && let [first, ..] = own.children[..]
-            && parts.twins(first) == own.children.len() as i64
-        {
-            let each = own.children.len() as i64;
-            let wanted = copies.saturating_mul(each);
-            copies = copies.min(self.copies_within(first, domain, wanted) / each);
-        }
-        copies
-    }
-
-    /// Whether the candidates from a place on can hold as many of the twins as must still go
-    /// somewhere. "No" is certain.
-    fn twins_fit(&mut self, part: usize, candidates: &Rc<[usize]>, place: usize) -> bool {
-        let parts = self.parts;
-        let own = &parts.parts[part];
-        let after = parts.twins_after(part);
-        if after == 0 && own.twin.is_none() || own.need == 0 {
-            return true;
-        }
-        let spare = i64::from(self.slack[own.parent] / own.weight.max(1));
-        let wanted = after + 1 - spare;
-        let mut here = 0;
-        let mut twin = own.twin;
-        while let Some(other) = twin {
-            match self.choices[other] {
-                Choice::In { place: chosen, .. } if chosen == place => here += 1,
-                _ => break,
-            }
-            twin = parts.parts[other].twin;
-        }
-        let mut copies = -here;
-        for &domain in &candidates[place..] {
-            if copies >= wanted {
-                break;
-            }
-            copies += self.copies(part, domain, wanted + here);
-        }
-        copies >= wanted
-    }
-
-    /// Packs the members of a part into a domain, together with those that share nodes with it.
-    /// Nothing if the steps ran out.
-    fn pack(
-        &mut self,
-        part: usize,
-        domain: usize,
-        undo: &mut Vec<(usize, u32)>,
-        steps: &mut u64,
-        quota: u64,
-    ) -> Option<bool> {
-        let neighbours = self.neighbours(part, domain);
-        if neighbours.len() > 1 {
-            let (packing, members, nodes) = self.packing(&[part]);
-            if let Some(found) = packing.quick() {
-                self.put(&found, members, &nodes, undo);
-                return Some(true);
-            }
-            for &other in &neighbours {
-                for &member in &self.parts.parts[other].members {
-                    undo.push((member, self.places[member]));
-                }
-            }
-            for place in 0..undo.len() {
-                self.set_place(undo[place].0, NOWHERE);
-            }
-        }
-        let (packing, members, nodes) = self.packing(&neighbours);
-        let signature = packing.signature();
-        let packed = if self.never.contains_key(&signature) {
-            Packed::Never
-        } else {
-            let mut own_steps = quota.min(*steps);
-            let before = own_steps;
-            let packed = packing.solve(&mut own_steps);
-            *steps -= before - own_steps;
-            packed
-        };
-        match packed {
-            Packed::Fits(found) => {
-                self.put(&found, members, &nodes, undo);
-                Some(true)
-            }
-            Packed::Never => {
-                self.never.insert(signature, ());
-                self.put_back(undo);
-                Some(false)
-            }
-            Packed::Unknown => {
-                self.put_back(undo);
-                None
-            }
-        }
-    }
-
-    /// The parts with members that share nodes with a part in a domain, directly or through
-    /// others, itself among them.
-    fn neighbours(&self, part: usize, domain: usize) -> Vec<usize> {
-        let mut found = vec![(part, domain)];
-        let mut next = 0;
-        while let Some(&(_, domain)) = found.get(next) {
-            next += 1;
-            for &other in &self.order {
-                let own = &self.parts.parts[other];
-                let Choice::In { domain: theirs, .. } = self.choices[other] else { continue };
-                if own.members.is_empty()
-                    || own.need == 0
-                    || found.iter().any(|(known, _)| *known == other)
-                {
-                    continue;
-                }
-                if theirs == domain
-                    || self.domains[theirs].members.intersects(&self.domains[domain].members)
-                {
-                    found.push((other, theirs));
-                }
-            }
-        }
-        found.into_iter().map(|(part, _)| part).collect()
-    }
-
-    /// The packing of some parts on what is left free in their domains; the members of each
-    /// demand, and the node of each bin.
-    fn packing(&mut self, parts: &[usize]) -> (Packing, Vec<Vec<usize>>, Vec<u32>) {
-        let mut packing = Packing { width: self.model.width, ..Packing::default() };
-        // Parts of which all is needed share one quota that leaves none out.
-        packing.slack.push(0);
-        let mut members: Vec<Vec<usize>> = Vec::new();
-        let mut homes: Vec<(usize, usize)> = Vec::new();
-        for &part in parts {
-            let own = &self.parts.parts[part];
-            let Choice::In { domain, .. } = self.choices[part] else { continue };
-            let quota = if own.need >= own.all {
-                0
-            } else {
-                packing.slack.push(own.all - own.need);
-                packing.slack.len() - 1
-            };
-            for &member in &own.members {
-                let class = self.model.members[member].class;
-                let known = (0..homes.len()).rev().find(|&demand| {
-                    homes[demand] == (class, domain) && packing.demands[demand].quota == quota
-                });
-                let demand = known.unwrap_or_else(|| {
-                    let ask = self.model.classes[class].ask.clone();
-                    packing.demands.push(Demand { ask, count: 0, quota });
-                    members.push(Vec::new());
-                    homes.push((class, domain));
-                    homes.len() - 1
-                });
-                packing.demands[demand].count += 1;
-                members[demand].push(member);
-            }
-        }
-        let mut doms: Vec<usize> = homes.iter().map(|(_, domain)| *domain).collect();
-        doms.sort_unstable();
-        doms.dedup();
-        let nodes: Vec<u32> = if let [only] = doms[..] {
-            self.domains[only].nodes.to_vec()
-        } else {
-            let all = doms.iter().flat_map(|&domain| self.domains[domain].nodes.iter().copied());
-            let mut nodes: Vec<u32> = all.collect();
-            nodes.sort_unstable();
-            nodes.dedup();
-            nodes
-        };
-        let mut bins = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let first = packing.allow.len();
-            let mut any = false;
-            for &(class, domain) in &homes {
-                let allowed = (doms.len() == 1
-                    || self.domains[domain].members.contains(node as usize))
-                    && self.model.fits(class, node) > 0;
-                any |= allowed;
-                packing.allow.push(allowed);
-            }
-            if !any {
-                packing.allow.truncate(first);
-                continue;
-            }
-            let from = node as usize * self.model.width;
-            packing.free.extend_from_slice(&self.left[from..from + self.model.width]);
-            bins.push(node);
-        }
-        (packing, members, bins)
-    }
-
-    /// Takes up a packing.
-    fn put(
-        &mut self,
-        found: &[(usize, usize, u32)],
-        mut members: Vec<Vec<usize>>,
-        nodes: &[u32],
-        undo: &mut Vec<(usize, u32)>,
-    ) {
-        for list in &mut members {
-            list.reverse();
-        }
-        let fresh = undo.is_empty();
-        for &(demand, bin, count) in found {
-            for _ in 0..count {
-                if let Some(member) = members[demand].pop() {
-                    if fresh {
-                        undo.push((member, NOWHERE));
-                    }
-                    self.set_place(member, nodes[bin]);
-                }
-            }
-        }
-    }
-
-    fn put_back(&mut self, undo: &mut Vec<(usize, u32)>) {
-        for (member, _) in undo.iter() {
-            self.set_place(*member, NOWHERE);
-        }
-        for (member, place) in undo.drain(..) {
-            self.set_place(member, place);
-        }
-    }
-
-    fn set_place(&mut self, member: usize, node: u32) {
-        let class = self.model.members[member].class;
-        let width = self.model.width;
-        let old = core::mem::replace(&mut self.places[member], node);
-        for (node, sign) in [(old, 1), (node, -1)] {
-            if node == NOWHERE {
-                continue;
-            }
-            let first = node as usize * width;
-            let ask = &self.model.classes[class].ask;
-            for (left, ask) in self.left[first..first + width].iter_mut().zip(ask) {
-                *left = left.saturating_add(sign * ask);
-            }
-        }
     }
 }

@@ -25,7 +25,7 @@ use super::request::Request;
 use super::sequential::{Layout, Member};
 use crate::framework::Framework;
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, Txn};
+use crate::state::{Cluster, NodeView, Txn};
 
 /// What came of a search.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn place<'a>(
 ) -> Result<Found, PlaceError> {
     let group = gang.group();
     let rows = request.rows(cluster);
-    let rows = rows.unwrap_or_else(|| cluster.nodes().map(|node| node.row()).collect());
+    let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
     let mut model = Model::new(cluster, framework, gang, request.now, rows);
     let whole = Parts::new(&model, group, true);
     let least = Parts::new(&model, group, false);

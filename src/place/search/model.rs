@@ -248,7 +248,7 @@ impl<'a> Model<'a> {
         let row = self.rows[node as usize];
         let shape = pod.shape();
         let evaluation = Evaluation::new(self.framework, txn, shape, Some(leaf), self.now);
-        if !txn.view(row).is_some_and(|view| evaluation.filter(view).is_ok()) {
+        if txn.view(row).is_none_or(|view| evaluation.filter(view).is_err()) {
             return Ok(false);
         }
         let Ok(devices) = choose_for(self.framework, txn, shape, row) else { return Ok(false) };

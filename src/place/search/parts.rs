@@ -37,6 +37,7 @@ pub(crate) struct Part<'a> {
 /// The tree, in an order in which parents come before children, hardest children first.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts<'a> {
+    #[allow(clippy::struct_field_names)]
     pub(crate) parts: Vec<Part<'a>>,
     /// The first of each part's twins, how many there are, and how many come after it.
     twins: Vec<(usize, i64, i64)>,

@@ -19,13 +19,6 @@ pub(crate) struct Part {
     pub(crate) nodes: Vec<u32>,
 }
 
-impl Part {
-    /// The value of the domain's own key.
-    pub(crate) fn value(&self) -> Option<LabelValue> {
-        self.path.last().copied().flatten()
-    }
-}
-
 /// The keys that a domain of a key is told apart by: for a declared level, it and those above.
 pub(crate) fn path_keys(cluster: &Cluster, key: LabelKey) -> &[LabelKey] {
     match cluster.levels.iter().position(|level| *level == key) {

@@ -1,0 +1,138 @@
+//! Which domain is liked, by room alone.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::framework::{DomainContext, DomainScore, Normalization};
+
+/// Likes the domain in which the least of a resource is left free: the tightest that does, so that
+/// roomy domains stay whole (best fit).
+///
+/// The raw score is what is free over the nodes of the domain, less what the proposed pods request;
+/// it is scaled against the roomiest candidate, reversed.
+///
+/// O(nodes of the domain).
+///
+/// Source: Kueue's `LeastFreeCapacity`, with capacity after the placement.
+#[derive(Debug, Clone)]
+pub struct LeastFree {
+    resource: String,
+}
+
+impl LeastFree {
+    /// Of this resource.
+    pub fn of(resource: impl Into<String>) -> LeastFree {
+        LeastFree { resource: resource.into() }
+    }
+}
+
+impl DomainScore for LeastFree {
+    fn name(&self) -> &'static str {
+        "LeastFree"
+    }
+
+    fn score(&self, cx: &DomainContext<'_>) -> i64 {
+        let Some(resource) = cx.cluster.resource(&self.resource) else { return 0 };
+        let free = cx
+            .rows
+            .iter()
+            .filter_map(|&row| cx.node(row))
+            .fold(0_i64, |sum, node| sum.saturating_add(node.free(resource).max(0)));
+        cx.proposed
+            .iter()
+            .fold(free, |left, (shape, _)| left.saturating_sub(shape.requests.of(&self.resource)))
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::MaxReversed
+    }
+}
+
+/// Likes the domain in which the proposed pods are in the fewest domains of a finer level.
+///
+/// Nodes without the level count as a domain each. The search strategy asks before pods have
+/// nodes, so there it decides nothing; see [`Strategy::Search`](crate::Strategy::Search).
+///
+/// O(pods · log pods).
+#[derive(Debug, Clone)]
+pub struct FewestDomains {
+    level: String,
+}
+
+impl FewestDomains {
+    /// Of this level, by its node label key.
+    pub fn of(level: impl Into<String>) -> FewestDomains {
+        FewestDomains { level: level.into() }
+    }
+}
+
+impl DomainScore for FewestDomains {
+    fn name(&self) -> &'static str {
+        "FewestDomains"
+    }
+
+    fn score(&self, cx: &DomainContext<'_>) -> i64 {
+        let key = cx.cluster.label_key(&self.level);
+        let domain = |&(_, row): &(_, usize)| {
+            let value = key.and_then(|key| cx.cluster.view(row)?.label_value(key));
+            (value, value.is_none().then_some(row))
+        };
+        let mut domains: Vec<_> = cx.proposed.iter().map(domain).collect();
+        domains.sort_unstable();
+        domains.dedup();
+        domains.len() as i64
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::MaxReversed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, Pod, PodGroup};
+    use crate::{Cluster, Framework, Strategy, place_gang};
+    use alloc::format;
+    use alloc::string::ToString;
+
+    fn placed_in(framework: &Framework, pods: usize) -> String {
+        let mut cluster = Cluster::builder().levels(["block", "rack"]).build().unwrap();
+        for (block, sizes) in [("a", [4, 4]), ("b", [3, 3]), ("c", [6, 1])] {
+            for (rack, size) in sizes.into_iter().enumerate() {
+                let node = Node::new(format!("{block}{rack}"))
+                    .capacity("cpu", size)
+                    .label("block", block)
+                    .label("rack", format!("{block}{rack}"));
+                cluster.add_node(node).unwrap();
+            }
+        }
+        let gang = PodGroup::gang("g", pods as u32).pods(pods, Pod::new().request("cpu", 1));
+        let outcome = place_gang(&cluster, framework, &gang.require("block")).unwrap();
+        let plan = outcome.plan().unwrap();
+        let (_, _, block) = plan.domains().next().unwrap();
+        block.to_string()
+    }
+
+    #[test]
+    fn the_tightest_domain_and_the_fewest_racks() {
+        for strategy in [Strategy::Search, Strategy::Kubernetes] {
+            let framework = Framework::builder().filter(crate::plugins::Fit).strategy(strategy);
+            let framework = framework.domain_score(1, LeastFree::of("cpu")).build().unwrap();
+            assert_eq!(
+                (placed_in(&framework, 5), placed_in(&framework, 7)),
+                ("b".into(), "c".into())
+            );
+        }
+        let framework = Framework::builder()
+            .filter(crate::plugins::Fit)
+            .score(1, crate::plugins::LeastAllocated::of([("cpu", 1)]))
+            .strategy(Strategy::Kubernetes)
+            .domain_score(1, FewestDomains::of("rack"))
+            .build()
+            .unwrap();
+        // Five pods need both racks of blocks a and b, but not of c.
+        assert_eq!(placed_in(&framework, 5), "c");
+        assert_eq!(placed_in(&framework, 1), "a");
+    }
+}
