@@ -328,7 +328,7 @@ fn check_plan(cluster: &Cluster, framework: &Framework, outcome: &Outcome, seed:
         let node = txn.node(assignment.node()).unwrap();
         let shape = assignment.pod().shape();
         let judged = Evaluation::new(framework, &txn, shape, None, phalanx::Time::ZERO);
-        assert!(judged.filter(node).is_ok(), "seed {seed}: {:?}", assignment);
+        assert!(judged.filter(node).is_ok(), "seed {seed}: {assignment:?}");
         let id = node.id();
         txn.place(assignment.pod(), id).unwrap();
     }

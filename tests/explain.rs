@@ -17,7 +17,7 @@ fn cluster(seed: u64, each: i64) -> Cluster {
         bits % end
     };
     for rack in 0..6 {
-        for number in 0..1 + below(4) {
+        for number in 0..=below(4) {
             let name = format!("r{rack}n{number}");
             let size = 4 + below(5) as i64;
             let node = Node::new(&*name)

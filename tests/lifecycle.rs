@@ -66,7 +66,7 @@ fn delete_all(scheduler: &mut Scheduler, group: &PodGroup, now: Time) {
     scheduler.handle_group_removed(&group.full_name(), now).unwrap();
 }
 
-/// Coscheduling 114, YuniKorn: each holds a part and waits for the rest until a timeout.
+/// Coscheduling 114, `YuniKorn`: each holds a part and waits for the rest until a timeout.
 #[test]
 fn two_gangs_of_5_that_each_hold_3_of_8_gpus() {
     let mut scheduler = scheduler(gpus(1, 8), Settings::default());

@@ -599,7 +599,7 @@ impl World {
             let status = scheduler.status(root).unwrap();
             let runs = |pod: &Pod| {
                 let full = format!("default/{}", pod.name);
-                let on = cluster.pod("default", &pod.name).and_then(|pod| pod.node());
+                let on = cluster.pod("default", &pod.name).and_then(phalanx::state::PodView::node);
                 self.finished.contains(&full) || self.bound.contains(&full) && on.is_some()
             };
             let taking_off = group
@@ -678,7 +678,7 @@ fn node(name: &str, gpus: i64) -> Node {
 
 fn stream(seed: u64, events: usize) -> usize {
     let mut world = World::new(seed);
-    let twins = seed % 4 == 0;
+    let twins = seed.is_multiple_of(4);
     for event in 0..events {
         if twins && event % 50 == 0 {
             world.save();

@@ -169,7 +169,7 @@ fn mixed_depth() {
         placed(&cluster, &three).assignments().map(|a| a.node().to_string()).collect();
     assert_eq!(nodes, ["c", "d", "e"]);
     let four = PodGroup::gang("four", 4).pods(4, gpus(8));
-    let outcome = place_gang(&cluster, &Framework::default(), &four.clone().require("rack"));
+    let outcome = place_gang(&cluster, &Framework::default(), four.clone().require("rack"));
     assert_eq!(outcome.unwrap().word(), "infeasible");
     assert_eq!(placed(&cluster, &four.prefer("rack")).len(), 4);
     let all = PodGroup::gang("all", 6).pods(6, gpus(8)).require("zone");

@@ -137,25 +137,22 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
         let outcome = decide(way, &mut planner, &cluster, &framework, &gang);
         let decided = start.elapsed();
         let own = allocation_count() - counted;
-        match outcome.as_ref().and_then(Outcome::plan) {
-            Some(plan) => {
-                allocations += own - plan_allocations(plan);
-                let start = Instant::now();
-                let committed = cluster.commit(&framework, plan);
-                let spent = decided + start.elapsed();
-                debug_assert!(committed.is_ok());
-                deciding += spent;
-                placed_times.push(spent);
-                report.placed += plan.len();
-                report.refused += members - plan.len();
-                nodes.push(plan.assignments().map(|a| a.node().to_string()).collect());
-            }
-            None => {
-                deciding += decided;
-                refused_times.push(decided);
-                report.refused += members;
-                nodes.push(Vec::new());
-            }
+        if let Some(plan) = outcome.as_ref().and_then(Outcome::plan) {
+            allocations += own - plan_allocations(plan);
+            let start = Instant::now();
+            let committed = cluster.commit(&framework, plan);
+            let spent = decided + start.elapsed();
+            debug_assert!(committed.is_ok());
+            deciding += spent;
+            placed_times.push(spent);
+            report.placed += plan.len();
+            report.refused += members - plan.len();
+            nodes.push(plan.assignments().map(|a| a.node().to_string()).collect());
+        } else {
+            deciding += decided;
+            refused_times.push(decided);
+            report.refused += members;
+            nodes.push(Vec::new());
         }
     }
     report.plugin_calls = calls + planner.plugin_calls();

@@ -182,9 +182,10 @@ pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject>
         return Err(spec.fail_at("disruptionMode", Problem::Invalid(text)));
     }
     if let Some(priority) = spec.get("priority")? {
-        group.priority = Some(match spec.strict() {
-            true => priority.within(i32::MIN.into(), 1_000_000_000)? as i32,
-            false => priority.int32()?,
+        group.priority = Some(if spec.strict() {
+            priority.within(i32::MIN.into(), 1_000_000_000)? as i32
+        } else {
+            priority.int32()?
         });
     }
     group.priority_class = spec.name_of("priorityClassName")?;

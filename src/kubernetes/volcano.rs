@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::field::{Fault, Field};
@@ -108,7 +108,7 @@ pub(super) fn job(root: &Field<'_>) -> Fault<Job> {
         let min = field.within(0, i32::MAX.into())?;
         if field.strict() && min > total {
             let text = format!("{min} is more than the {total} replicas of all tasks");
-            return Err(field.fail(Problem::Invalid(text.to_string())));
+            return Err(field.fail(Problem::Invalid(text.clone())));
         }
         if min > 0 {
             min_available = min;

@@ -93,7 +93,10 @@ pub(crate) fn home(
     let mut home = None;
     let mut error = None;
     group.visit(&mut |part| {
-        for node in cluster.group_pods(&part.full_name()).filter_map(|pod| pod.node()) {
+        for node in cluster
+            .group_pods(&part.full_name())
+            .filter_map(super::super::state::view::PodView::node)
+        {
             let value = id.and_then(|id| node.label_value(id));
             if value.is_none() || home.is_some_and(|home| Some(home) != value) {
                 error = Some(scattered());

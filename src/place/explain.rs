@@ -472,7 +472,7 @@ impl fmt::Display for Remedy {
             Remedy::Free { key, value, members, amounts } => {
                 match key {
                     Some(key) => {
-                        write!(f, "free room for {members} more members in {key}={value}")?
+                        write!(f, "free room for {members} more members in {key}={value}")?;
                     }
                     None => write!(f, "free room for {members} more members")?,
                 }

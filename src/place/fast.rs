@@ -244,7 +244,8 @@ impl Memory {
         if let Some(parts) = self.partitions.get(&key) {
             return Arc::clone(parts);
         }
-        let rows: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+        let rows: Vec<Row> =
+            cluster.nodes().map(super::super::state::view::NodeView::row).collect();
         let parts: Arc<[Candidate]> = partition(cluster, &rows, key).into();
         self.partitions.insert(key, Arc::clone(&parts));
         parts

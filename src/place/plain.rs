@@ -47,7 +47,7 @@ impl<'a> Plain<'a> {
     }
 
     fn whole(&self) -> Vec<Row> {
-        self.txn.nodes().map(|node| node.row()).collect()
+        self.txn.nodes().map(super::super::state::view::NodeView::row).collect()
     }
 }
 

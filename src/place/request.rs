@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
     pub(crate) fn rows(&self, cluster: &Cluster) -> Option<Vec<Row>> {
         let domain = self.within.as_ref()?;
         let nodes = cluster.nodes().filter(|node| node.has_label(&domain.key, &domain.value));
-        Some(nodes.map(|node| node.row()).collect())
+        Some(nodes.map(super::super::state::view::NodeView::row).collect())
     }
 }
 

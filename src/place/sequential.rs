@@ -142,7 +142,7 @@ pub fn trials<'a>(
             feasible.push((trials.len() - 1, candidate, layout));
         }
     }
-    let whole: Vec<Row> = cluster.nodes().map(|node| node.row()).collect();
+    let whole: Vec<Row> = cluster.nodes().map(super::super::state::view::NodeView::row).collect();
     let contexts: Vec<_> = feasible
         .iter()
         .map(|(_, candidate, layout)| (candidate.rows(rows.as_deref()).unwrap_or(&whole), layout))

@@ -108,7 +108,7 @@ mod tests {
             }
         }
         let gang = PodGroup::gang("g", pods as u32).pods(pods, Pod::new().request("cpu", 1));
-        let outcome = place_gang(&cluster, framework, &gang.require("block")).unwrap();
+        let outcome = place_gang(&cluster, framework, gang.require("block")).unwrap();
         let plan = outcome.plan().unwrap();
         let (_, _, block) = plan.domains().next().unwrap();
         block.to_string()
