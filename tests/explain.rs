@@ -111,7 +111,7 @@ fn an_explanation_names_filters_domains_and_what_blocks() {
     let large = PodGroup::gang("large", 2).pods(2, Pod::new().request(GPU, 9)).require("rack");
     let group = PodGroup::gang("w", 2).group(small).group(large);
     let why = explain(&cluster, &Framework::default(), &group, None).unwrap();
-    assert_eq!(why.blocked.as_deref(), Some("default/large"));
+    assert_eq!(why.blocked.as_deref(), Some("large-0"));
     let text = why.to_string();
     for part in [
         "NodeResourcesFit rejects",

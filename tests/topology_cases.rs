@@ -308,6 +308,20 @@ fn elastic_gangs_get_their_minimum_then_what_fits() {
 }
 
 #[test]
+fn a_plan_places_something_even_where_minima_are_met() {
+    let mut cluster = racks(&[&[4]]);
+    cluster.add_pod(gpus(2).name("a-x").in_group("a").on("r0n00")).unwrap();
+    let nested = |gpu: i64| {
+        let running = PodGroup::gang("a", 1).pods(1, gpus(gpu));
+        let pending = PodGroup::gang("b", 2).pods(2, gpus(9));
+        PodGroup::gang("w", 1).group(running).group(pending)
+    };
+    assert_eq!(placed(&cluster, &nested(2)).len(), 1);
+    let outcome = place_gang(&cluster, &Framework::default(), &nested(3)).unwrap();
+    assert_eq!(outcome.word(), "infeasible");
+}
+
+#[test]
 fn a_budget_of_few_steps_is_exhausted_and_claims_nothing() {
     // Three nodes do, but neither the largest first nor the best fit finds it.
     let cluster = racks(&[&[61, 61, 61]]);

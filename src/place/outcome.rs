@@ -45,7 +45,8 @@ pub struct Unplaced {
     pub group: String,
     /// What is claimed.
     pub kind: UnplacedKind,
-    /// The proof of [`UnplacedKind::Infeasible`].
+    /// The proof of [`UnplacedKind::Infeasible`]. There is none where enough members run already
+    /// and what is pending fits nowhere.
     pub certificate: Option<Certificate>,
     /// The most that was placed at once before the budget ran out. It is no plan to commit: parts
     /// of the group are missing, and filters that read beyond a node were not asked.

@@ -183,6 +183,7 @@ fn search(
             return Ok(permit(cluster, framework, request, plan));
         }
         Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
+        Found::Nothing => {}
         Found::Exhausted(layout) => {
             unplaced.kind = UnplacedKind::Exhausted;
             unplaced.partial = Some(to_plan(cluster, gang, layout));

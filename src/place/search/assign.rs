@@ -375,6 +375,9 @@ impl<'m, 'a> Solver<'m, 'a> {
         }
         // It may be left out if its parent is, if nothing is asked of it any more, or if enough
         // others are left.
+        if self.parts.is_forced(part) {
+            return false;
+        }
         let charged = !frame.inherits && own.need > 0;
         if charged {
             if part == 0 || self.slack[own.parent] < own.weight {

@@ -32,6 +32,8 @@ use crate::state::{Cluster, NodeView, Txn};
 pub(crate) enum Found {
     Placed(Layout),
     Infeasible(Certificate),
+    /// Enough members run already, and none of the others fits.
+    Nothing,
     Exhausted(Layout),
 }
 
@@ -62,20 +64,49 @@ pub(crate) fn place<'a>(
         let mut part = steps / 16;
         steps -= part;
         let quota = part / 4;
-        if let (Solved::Found, Some(layout)) = attempt(&mut solver, request, &mut part, quota)? {
+        if let (Solved::Found, Some(layout)) = attempt(&mut solver, request, &mut part, quota)?
+            && !layout.members.is_empty()
+        {
             return Ok(Found::Placed(layout));
         }
     }
-    let mut solver = Solver::new(&mut model, &least)?;
+    let found = search(&mut model, &least, request, &mut steps)?;
+    match found {
+        Found::Placed(layout) if layout.members.is_empty() => {}
+        found => return Ok(found),
+    }
+    // Minima are met by what runs. A plan places something all the same, if anything fits.
+    let mut open = None;
+    for part in 0..least.parts.len() {
+        if least.parts[part].members.is_empty() {
+            continue;
+        }
+        match search(&mut model, &least.forcing(part), request, &mut steps)? {
+            found @ Found::Placed(_) => return Ok(found),
+            found @ Found::Exhausted(_) => open = Some(found),
+            Found::Infeasible(_) | Found::Nothing => {}
+        }
+    }
+    Ok(open.unwrap_or(Found::Nothing))
+}
+
+/// Searches in rounds with growing quotas.
+fn search<'a>(
+    model: &mut Model<'a>,
+    parts: &Parts<'a>,
+    request: &Request<'_>,
+    steps: &mut u64,
+) -> Result<Found, PlaceError> {
+    let mut solver = Solver::new(model, parts)?;
     for (quota, share) in ROUNDS {
-        let mut part = steps / share;
-        steps -= part;
+        let mut part = *steps / share;
+        *steps -= part;
         let (solved, layout) = attempt(&mut solver, request, &mut part, quota)?;
-        steps += part;
+        *steps += part;
         match (solved, layout) {
             (Solved::Found, Some(layout)) => return Ok(Found::Placed(layout)),
             (Solved::Never, _) => return Ok(Found::Infeasible(certificate::of(&mut solver))),
-            _ if steps == 0 => break,
+            _ if *steps == 0 => break,
             _ => {}
         }
     }

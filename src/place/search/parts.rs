@@ -45,6 +45,8 @@ pub(crate) struct Parts<'a> {
     classes: Vec<Vec<(usize, u32)>>,
     /// The same of all parts below, where every one of them is needed.
     required: Vec<Vec<(usize, u32)>>,
+    /// Parts that may not be left out.
+    forced: Vec<usize>,
 }
 
 /// A part that more must be placed of than there is.
@@ -61,6 +63,7 @@ impl<'a> Parts<'a> {
             twins: Vec::new(),
             classes: Vec::new(),
             required: Vec::new(),
+            forced: Vec::new(),
         };
         let mut next = 0;
         parts.add_group(model, group, 0, whole, &mut next);
@@ -72,6 +75,28 @@ impl<'a> Parts<'a> {
         parts.count_classes(model);
         parts.find_twins(model);
         parts
+    }
+
+    /// The same tree, of which some member of a part must be placed. It has no twins: what is
+    /// asked of one is not asked of the others.
+    pub(crate) fn forcing(&self, part: usize) -> Parts<'a> {
+        let mut forced = self.clone();
+        forced.parts[part].need = forced.parts[part].need.max(1);
+        let mut next = part;
+        while next != 0 {
+            forced.forced.push(next);
+            next = forced.parts[next].parent;
+        }
+        for (number, twins) in forced.twins.iter_mut().enumerate() {
+            *twins = (number, 1, 0);
+            forced.parts[number].twin = None;
+        }
+        forced
+    }
+
+    /// Whether a part may not be left out.
+    pub(crate) fn is_forced(&self, part: usize) -> bool {
+        self.forced.contains(&part)
     }
 
     /// The first of a part's twins.
