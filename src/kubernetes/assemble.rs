@@ -72,8 +72,8 @@ fn run(mut reader: Reader) -> Located<Manifests> {
         }
         assembly.index.insert(identity(object), at);
     }
-    assembly.check_gang_groups()?;
     let lone = assembly.sort_pods()?;
+    assembly.check_gang_groups()?;
     let trees = tree::build(&mut assembly)?;
     Ok(assembly.manifests(lone, trees, reader.nodes, reader.namespaces, reader.ignored))
 }
