@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::groups::GroupObject;
+use super::groups::{GroupObject, Nature};
 use super::manifests::{Manifests, Note};
 use super::membership::{Family, InlineGang, Membership};
 use super::pod::PodRecord;
@@ -79,14 +79,17 @@ fn run(mut reader: Reader) -> Located<Manifests> {
 }
 
 fn identity(object: &GroupObject) -> Identity {
-    (object.family, object.composite, object.namespace.clone(), object.name.clone())
+    (object.family, object.composite(), object.namespace.clone(), object.name.clone())
 }
 
 /// Makes the pods of Volcano jobs that have none.
 fn expand_jobs(reader: &mut Reader) -> Located<()> {
-    for job in core::mem::take(&mut reader.jobs) {
+    for mut job in core::mem::take(&mut reader.jobs) {
         let identity = (job.group.namespace.clone(), job.group.name.clone());
-        if !job.begun && !reader.started_jobs.contains(&identity) {
+        if reader.started_jobs.contains(&identity) {
+            job.group.nature = Nature::BegunJob;
+        }
+        if job.group.nature != Nature::BegunJob {
             for record in job.pods() {
                 let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
                 if reader.pod_index.contains_key(&full) {
@@ -256,7 +259,9 @@ impl Assembly {
         object.keep_running = inline.keep_running;
         object.timeout = inline.timeout;
         object.gang_group.clone_from(&inline.gang_group);
-        object.label_pair = inline.label_pair;
+        if inline.label_pair {
+            object.nature = Nature::LabelPair;
+        }
         self.index.insert(identity.clone(), self.objects.len());
         self.objects.push(object);
         self.objects.len() - 1

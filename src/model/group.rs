@@ -39,8 +39,9 @@ pub struct PodGroup {
     pub key: u64,
     /// How many members must be placed for the group to count.
     pub policy: GroupPolicy,
-    /// How many pods must be placed in all for a group of groups to count, beside the minimum of
-    /// groups; `None` asks for no more than the groups do. Not read of a group of pods.
+    /// How many pods must be placed in all for a group of groups to count, those that run
+    /// included, beside the minimum of groups; `None` asks for no more than the groups do. Not
+    /// read of a group of pods.
     pub min_pods: Option<u32>,
     /// What is asked of the topology.
     pub topology: TopologyRequest,
