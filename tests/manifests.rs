@@ -1,5 +1,7 @@
 //! Manifests in: the examples of every dialect, what becomes of fields, and broken documents.
 
+#[path = "../benches/support/dump.rs"]
+mod dump;
 mod support;
 
 use std::fs;
@@ -126,6 +128,20 @@ spec:
     assert_eq!((shape.requests.of("cpu"), shape.requests.of("memory")), (750, 0));
     assert!(shape.ports.is_empty());
     assert_eq!(shape.pod_anti_affinity[0].label_selector, Some(LabelSelector::label("app", "web")));
+}
+
+#[test]
+fn requests_of_the_pod_as_a_whole_are_defaulted_from_containers_and_limits() {
+    let text = pod_with(
+        "resources: {limits: {cpu: 4, memory: 8Gi}}\noverhead: {cpu: 100m}",
+        "resources: {requests: {cpu: 1500m}}",
+    );
+    let manifests = written(&text).unwrap();
+    let shape = manifests.groups[0].pods[0].shape();
+    assert_eq!((shape.requests.of("cpu"), shape.requests.of("memory")), (1_600, 8 << 30));
+    let manifests = stored(&text).unwrap();
+    let shape = manifests.groups[0].pods[0].shape();
+    assert_eq!((shape.requests.of("cpu"), shape.requests.of("memory")), (1_600, 0));
 }
 
 #[test]
@@ -341,6 +357,23 @@ fn lists_may_state_kind_and_items_in_any_order() {
         let mut reader = Reader::new(Mode::AsWritten);
         reader.take("x", serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!(reader.finish().unwrap().nodes[0].name, "n1", "{text}");
+    }
+}
+
+#[test]
+fn a_dump_of_a_cluster_loads_as_written_and_as_stored() {
+    let mut text = Vec::new();
+    dump::write_dump(4, 300, &mut text).unwrap();
+    for mode in [Mode::AsWritten, Mode::AsStored] {
+        let mut reader = Reader::new(mode);
+        let mut streamed = serde_json::Deserializer::from_reader(text.as_slice());
+        reader.read("dump.json", &mut streamed).unwrap();
+        let manifests = reader.finish().unwrap();
+        assert_eq!((manifests.nodes.len(), manifests.bound.len()), (4, 297));
+        assert_eq!(manifests.groups.len(), 3);
+        // Pods of one replica set share one shape.
+        let shapes: Vec<_> = manifests.bound[..49].iter().map(phalanx::model::Pod::shape).collect();
+        assert!(shapes.iter().all(|shape| std::sync::Arc::ptr_eq(shape, shapes[0])));
     }
 }
 

@@ -453,7 +453,7 @@ fn volcano() {
         ),
         pair(
             job().replace("replicas: 4", "replicas: 2000000000"),
-            "job team-a/trainer: spec.tasks[1].replicas: 2000000001 is not between 0 and 1000000",
+            "job team-a/trainer: spec.tasks[1].replicas: 2000000001 is not between 0 and 100000",
         ),
         pair(
             example("volcano-podgroup.yaml").replace("    ps: 1\n", ""),

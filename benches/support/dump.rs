@@ -10,7 +10,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// The writer fails.
-pub fn write_dump(nodes: usize, pods: usize, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_dump(nodes: usize, pods: usize, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n")?;
     for index in 0..nodes {
         node(index, out)?;

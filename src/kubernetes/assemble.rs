@@ -12,6 +12,7 @@ use super::membership::{Family, InlineGang, Membership};
 use super::pod::PodRecord;
 use super::reader::Reader;
 use super::tree;
+use super::volcano::MAX_PODS_IN_ALL;
 use super::{Error, Mode};
 use crate::model::{GroupPolicy, ModelError, PodGroup, Problem};
 
@@ -84,6 +85,7 @@ fn identity(object: &GroupObject) -> Identity {
 
 /// Makes the pods of Volcano jobs that have none.
 fn expand_jobs(reader: &mut Reader) -> Located<()> {
+    let mut room = MAX_PODS_IN_ALL;
     for mut job in core::mem::take(&mut reader.jobs) {
         let identity = (job.group.namespace.clone(), job.group.name.clone());
         if reader.started_jobs.contains(&identity) {
@@ -99,6 +101,12 @@ fn expand_jobs(reader: &mut Reader) -> Located<()> {
                     }
                     continue;
                 }
+                if room == 0 {
+                    let text = format!("jobs are expanded to {MAX_PODS_IN_ALL} pods at most");
+                    let error = job.group.fail("spec.tasks", Problem::Invalid(text));
+                    return Err((job.group.source, error));
+                }
+                room -= 1;
                 reader.pod_index.insert(full, reader.pods.len());
                 reader.pods.push(record);
             }

@@ -28,7 +28,9 @@ pub(super) struct Task {
 }
 
 /// The most pods that one job is expanded to.
-const MAX_PODS: i64 = 1_000_000;
+const MAX_PODS: i64 = 100_000;
+/// The most pods that all jobs together are expanded to.
+pub(super) const MAX_PODS_IN_ALL: usize = 1_000_000;
 
 /// A job of `batch.volcano.sh`.
 pub(super) fn job(root: &Field<'_>) -> Fault<Job> {
