@@ -41,11 +41,6 @@ impl Tournament {
         self.levels[0][place]
     }
 
-    /// All keys, by place.
-    pub(crate) fn keys(&self) -> &[u64] {
-        self.levels.first().map_or(&[], Vec::as_slice)
-    }
-
     /// Gives a place another key.
     #[inline]
     pub(crate) fn set(&mut self, place: usize, key: u64) {

@@ -17,7 +17,6 @@ use crate::state::{Cluster, NodeView, Row};
 pub(crate) struct Stage {
     /// Its place in the framework.
     pub(crate) plugin: usize,
-    pub(crate) declaration: Declaration,
     pub(crate) prepared: Prepared,
     pub(crate) counters: Vec<Counter>,
 }
@@ -82,14 +81,14 @@ impl<'a> Evaluation<'a> {
             match filter.prepare(&Context { counters: &counters, ..base }) {
                 Preparation::Skip | Preparation::Constant(_) => {}
                 Preparation::Ready(prepared) => {
-                    evaluation.filters.push(Stage { plugin, declaration, prepared, counters });
+                    evaluation.filters.push(Stage { plugin, prepared, counters });
                 }
                 Preparation::Narrow(prepared, rows) => {
                     match &mut evaluation.only {
                         Some(only) => only.intersect(&rows),
                         only => *only = Some(rows),
                     }
-                    evaluation.filters.push(Stage { plugin, declaration, prepared, counters });
+                    evaluation.filters.push(Stage { plugin, prepared, counters });
                 }
                 // A pod refused for good is refused at once; otherwise the last refusal counts.
                 Preparation::Reject(verdict) => {
@@ -147,7 +146,7 @@ impl<'a> Evaluation<'a> {
             if declaration.reads_feasible {
                 score.consider(&mut prepared, &cx, &Feasible::new(base.cluster, feasible));
             }
-            self.scores.push(Stage { plugin, declaration, prepared, counters });
+            self.scores.push(Stage { plugin, prepared, counters });
         }
         self.scores
             .iter()

@@ -3,7 +3,6 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::field::{Fault, Field};
@@ -166,8 +165,9 @@ fn pod_term(field: &Field<'_>, own: &Labels) -> Fault<PodAffinityTerm> {
         field.each("namespaces", |name| check_label_name(&name, name.text()?))?;
         // The API server merges these keys into the selector when it takes the pod; what it has
         // stored is merged already.
-        let matched = own_keys(field, "matchLabelKeys", term.label_selector.as_ref())?;
-        let mismatched = own_keys(field, "mismatchLabelKeys", term.label_selector.as_ref())?;
+        let selector = term.label_selector.as_ref();
+        let matched = own_keys(field, "matchLabelKeys", selector, (own, &Operator::In))?;
+        let mismatched = own_keys(field, "mismatchLabelKeys", selector, (own, &Operator::NotIn))?;
         if let Some(key) = matched.iter().find(|key| mismatched.contains(key)) {
             let text = format!("{key:?} is in mismatchLabelKeys too");
             return Err(field.fail_at("matchLabelKeys", Problem::Invalid(text)));
@@ -175,13 +175,10 @@ fn pod_term(field: &Field<'_>, own: &Labels) -> Fault<PodAffinityTerm> {
         if let Some(selector) = &mut term.label_selector {
             for (keys, operator) in [(matched, Operator::In), (mismatched, Operator::NotIn)] {
                 for key in keys {
-                    if let Some(value) = own.get(&key) {
-                        let value = vec![value.clone()];
-                        selector.match_expressions.push(Requirement::new(
-                            key,
-                            operator.clone(),
-                            value,
-                        ));
+                    let Some(value) = own.get(&key) else { continue };
+                    let merged = Requirement::new(key, operator.clone(), [value.clone()]);
+                    if !selector.match_expressions.contains(&merged) {
+                        selector.match_expressions.push(merged);
                     }
                 }
             }
@@ -190,8 +187,15 @@ fn pod_term(field: &Field<'_>, own: &Labels) -> Fault<PodAffinityTerm> {
     Ok(term)
 }
 
-/// Label keys whose values in the pod's own labels join a selector.
-fn own_keys(field: &Field<'_>, name: &str, selector: Option<&LabelSelector>) -> Fault<Vec<String>> {
+/// Label keys whose values in the pod's own labels join a selector, by an operator.
+///
+/// A key must not be in the selector already, unless that is how an API server merged it.
+fn own_keys(
+    field: &Field<'_>,
+    name: &str,
+    selector: Option<&LabelSelector>,
+    (own, operator): (&Labels, &Operator),
+) -> Fault<Vec<String>> {
     let mut keys = Vec::new();
     field.each(name, |element| {
         let key = element.text()?;
@@ -201,7 +205,11 @@ fn own_keys(field: &Field<'_>, name: &str, selector: Option<&LabelSelector>) -> 
                 return Err(element.invalid("needs a labelSelector beside it"));
             };
             let named = selector.match_labels.contains_key(key)
-                || selector.match_expressions.iter().any(|requirement| requirement.key == key);
+                || selector.match_expressions.iter().any(|requirement| {
+                    let merged = requirement.operator == *operator
+                        && requirement.values.iter().eq(own.get(key));
+                    requirement.key == key && !merged
+                });
             if named {
                 return Err(element.invalid(format!("{key:?} is in the labelSelector too")));
             }
@@ -227,6 +235,9 @@ fn topology_key(field: &Field<'_>) -> Fault<String> {
 /// The tolerations of a pod.
 pub(super) fn tolerations(spec: &Field<'_>) -> Fault<Vec<Toleration>> {
     let mut tolerations: Vec<Toleration> = Vec::new();
+    let mut seen = BTreeSet::new();
+    // API servers take a toleration twice, so pods that run may have it twice.
+    let waits = spec.name_of("nodeName")?.is_none();
     spec.each("tolerations", |field| {
         let effect = field.name_of("effect")?.map(Effect::from);
         let toleration = Toleration {
@@ -237,7 +248,7 @@ pub(super) fn tolerations(spec: &Field<'_>) -> Fault<Vec<Toleration>> {
         };
         if field.strict() {
             check_toleration(&field, &toleration)?;
-            if tolerations.contains(&toleration) {
+            if waits && !seen.insert(toleration.clone()) {
                 let mut name = toleration.key;
                 if let Some(effect) = toleration.effect {
                     name = format!("{name}:{}", String::from(effect));
@@ -285,7 +296,7 @@ fn check_toleration(field: &Field<'_>, toleration: &Toleration) -> Fault<()> {
 }
 
 /// The spread constraints of a pod.
-pub(super) fn spread(spec: &Field<'_>) -> Fault<Vec<SpreadConstraint>> {
+pub(super) fn spread(spec: &Field<'_>, own: &Labels) -> Fault<Vec<SpreadConstraint>> {
     let mut constraints = Vec::new();
     let mut seen = BTreeSet::new();
     spec.each("topologySpreadConstraints", |field| {
@@ -307,7 +318,12 @@ pub(super) fn spread(spec: &Field<'_>) -> Fault<Vec<SpreadConstraint>> {
             min_domains: min_domains(&field, when)?,
             node_affinity_policy: inclusion(&field, "nodeAffinityPolicy", NodeInclusion::Honor)?,
             node_taints_policy: inclusion(&field, "nodeTaintsPolicy", NodeInclusion::Ignore)?,
-            match_label_keys: own_keys(&field, "matchLabelKeys", label_selector.as_ref())?,
+            match_label_keys: own_keys(
+                &field,
+                "matchLabelKeys",
+                label_selector.as_ref(),
+                (own, &Operator::In),
+            )?,
             label_selector,
         };
         if field.strict() && !seen.insert((constraint.topology_key.clone(), when)) {

@@ -6,12 +6,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::groups::GroupObject;
+use super::groups::{GroupObject, Nature};
 use super::manifests::{Manifests, Note};
 use super::membership::{Family, InlineGang, Membership};
 use super::pod::PodRecord;
 use super::reader::Reader;
 use super::tree;
+use super::volcano::MAX_PODS_IN_ALL;
 use super::{Error, Mode};
 use crate::model::{GroupPolicy, ModelError, PodGroup, Problem};
 
@@ -72,21 +73,25 @@ fn run(mut reader: Reader) -> Located<Manifests> {
         }
         assembly.index.insert(identity(object), at);
     }
-    assembly.check_gang_groups()?;
     let lone = assembly.sort_pods()?;
+    assembly.check_gang_groups()?;
     let trees = tree::build(&mut assembly)?;
     Ok(assembly.manifests(lone, trees, reader.nodes, reader.namespaces, reader.ignored))
 }
 
 fn identity(object: &GroupObject) -> Identity {
-    (object.family, object.composite, object.namespace.clone(), object.name.clone())
+    (object.family, object.composite(), object.namespace.clone(), object.name.clone())
 }
 
 /// Makes the pods of Volcano jobs that have none.
 fn expand_jobs(reader: &mut Reader) -> Located<()> {
-    for job in core::mem::take(&mut reader.jobs) {
+    let mut room = MAX_PODS_IN_ALL;
+    for mut job in core::mem::take(&mut reader.jobs) {
         let identity = (job.group.namespace.clone(), job.group.name.clone());
-        if !job.begun && !reader.started_jobs.contains(&identity) {
+        if reader.started_jobs.contains(&identity) {
+            job.group.nature = Nature::BegunJob;
+        }
+        if job.group.nature != Nature::BegunJob {
             for record in job.pods() {
                 let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
                 if reader.pod_index.contains_key(&full) {
@@ -96,6 +101,12 @@ fn expand_jobs(reader: &mut Reader) -> Located<()> {
                     }
                     continue;
                 }
+                if room == 0 {
+                    let text = format!("jobs are expanded to {MAX_PODS_IN_ALL} pods at most");
+                    let error = job.group.fail("spec.tasks", Problem::Invalid(text));
+                    return Err((job.group.source, error));
+                }
+                room -= 1;
                 reader.pod_index.insert(full, reader.pods.len());
                 reader.pods.push(record);
             }
@@ -256,7 +267,9 @@ impl Assembly {
         object.keep_running = inline.keep_running;
         object.timeout = inline.timeout;
         object.gang_group.clone_from(&inline.gang_group);
-        object.label_pair = inline.label_pair;
+        if inline.label_pair {
+            object.nature = Nature::LabelPair;
+        }
         self.index.insert(identity.clone(), self.objects.len());
         self.objects.push(object);
         self.objects.len() - 1

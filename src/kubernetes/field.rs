@@ -45,10 +45,7 @@ impl Path<'_> {
             Path::Root => {}
             Path::Name(parent, name) => {
                 parent.render(into);
-                if !into.is_empty() {
-                    into.push('.');
-                }
-                into.push_str(name);
+                push_name(into, name);
             }
             Path::Key(parent, key) => {
                 parent.render(into);
@@ -62,6 +59,19 @@ impl Path<'_> {
     }
 }
 
+/// Adds a field to a path: `.name`, or `[a.qualified/name]`.
+fn push_name(path: &mut String, name: &str) {
+    if name.contains('/') {
+        let _ = write!(path, "[{name}]");
+        return;
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+}
+
+/// What a conversion answers with.
 pub(super) type Fault<T> = Result<T, ModelError>;
 
 impl<'a> Field<'a> {
@@ -95,10 +105,7 @@ impl<'a> Field<'a> {
     /// An error about a field inside this one.
     pub(super) fn fail_at(&self, name: &str, problem: impl Into<Problem>) -> ModelError {
         let mut path = self.path();
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(name);
+        push_name(&mut path, name);
         ModelError::new(self.object.name.clone(), path, problem)
     }
 

@@ -1,6 +1,6 @@
 //! Objects that describe groups, in any of the dialects.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,12 +12,24 @@ use super::metadata::{self, check_label_name, unsupported};
 use crate::model::selector::check_key;
 use crate::model::{DisruptionMode, GroupPolicy, ModelError, Problem};
 
+/// What a group is, beside its dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nature {
+    /// A group of pods.
+    Pods,
+    /// A group of groups.
+    Groups,
+    /// A group of pods, described by the label pair on them.
+    LabelPair,
+    /// A job that has begun or ended: its pods, if any are left, are in the input.
+    BegunJob,
+}
+
 /// A group as one object tells of it.
 #[derive(Debug, Clone)]
 pub(super) struct GroupObject {
     pub(super) family: Family,
-    /// A group of groups.
-    pub(super) composite: bool,
+    pub(super) nature: Nature,
     /// How errors name it.
     pub(super) label: String,
     pub(super) namespace: String,
@@ -34,8 +46,6 @@ pub(super) struct GroupObject {
     pub(super) gang_group: Vec<String>,
     /// Minimum by role, in order of role.
     pub(super) roles: BTreeMap<String, u32>,
-    /// Described by the label pair on its pods.
-    pub(super) label_pair: bool,
     /// What kube-scheduler reads of the group and this crate does not model.
     pub(super) unmodelled: Vec<&'static str>,
     pub(super) source: u32,
@@ -46,7 +56,7 @@ impl GroupObject {
     pub(super) fn new(family: Family, namespace: String, name: String, label: String) -> Self {
         GroupObject {
             family,
-            composite: false,
+            nature: Nature::Pods,
             label,
             namespace,
             name,
@@ -61,11 +71,15 @@ impl GroupObject {
             keep_running: false,
             gang_group: Vec::new(),
             roles: BTreeMap::new(),
-            label_pair: false,
             unmodelled: Vec::new(),
             source: 0,
             order: 0,
         }
+    }
+
+    /// Whether it is a group of groups.
+    pub(super) fn composite(&self) -> bool {
+        self.nature == Nature::Groups
     }
 
     /// How many roles have a minimum, and the sum of those.
@@ -109,6 +123,7 @@ fn count(field: &Field<'_>) -> Fault<u32> {
 /// nothing.
 pub(super) fn workload(root: &Field<'_>) -> Fault<Vec<GroupObject>> {
     let mut groups: Vec<GroupObject> = Vec::new();
+    let mut names = BTreeSet::new();
     let whole = object(root, Family::Workload)?;
     let Some(spec) = root.get("spec")? else { return Ok(groups) };
     spec.each("podGroups", |field| {
@@ -118,7 +133,7 @@ pub(super) fn workload(root: &Field<'_>) -> Fault<Vec<GroupObject>> {
             check_label_name(&at, name)?;
         }
         let full = format!("{}/{name}", whole.name);
-        if groups.iter().any(|group| group.name == full) {
+        if !names.insert(full.clone()) {
             return Err(at.fail(Problem::Duplicate(name.into())));
         }
         let mut group = GroupObject { name: full, ..whole.clone() };
@@ -141,16 +156,17 @@ fn policy(field: &Field<'_>, minimum: &str) -> Fault<GroupPolicy> {
             Err(gang.invalid("stands beside basic; only one policy is allowed"))
         }
         (_, Some(gang)) => Ok(GroupPolicy::Gang { min_count: count(&gang.need(minimum)?)? }),
-        (Some(_), None) => Ok(GroupPolicy::Basic {}),
         (None, None) if field.strict() => Err(field.invalid("must be one of basic, gang")),
-        (None, None) => Ok(GroupPolicy::Basic {}),
+        (_, None) => Ok(GroupPolicy::Basic {}),
     }
 }
 
 /// A `PodGroup` or `CompositePodGroup` of `scheduling.k8s.io`.
 pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject> {
     let mut group = object(root, Family::Kubernetes)?;
-    group.composite = composite;
+    if composite {
+        group.nature = Nature::Groups;
+    }
     let spec = root.need("spec")?;
     let minimum = if composite { "minGroupCount" } else { "minCount" };
     group.policy = match spec.get("schedulingPolicy")? {
@@ -182,11 +198,10 @@ pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject>
         return Err(spec.fail_at("disruptionMode", Problem::Invalid(text)));
     }
     if let Some(priority) = spec.get("priority")? {
-        group.priority = Some(if spec.strict() {
-            priority.within(i32::MIN.into(), 1_000_000_000)? as i32
-        } else {
-            priority.int32()?
-        });
+        group.priority = Some(priority.int32()?);
+        if spec.strict() {
+            priority.within(i32::MIN.into(), 1_000_000_000)?;
+        }
     }
     group.priority_class = spec.name_of("priorityClassName")?;
     group.parent = spec.name_of("parentCompositePodGroupName")?;

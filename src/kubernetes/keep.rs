@@ -147,3 +147,19 @@ pub(super) static OBJECT: Keep = Fields(&[
     // Lists within lists.
     ("items", All),
 ]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fills_a_dump_is_skipped() {
+        let spec = OBJECT.field("spec").unwrap();
+        let container = spec.field("containers").unwrap();
+        assert!(container.field("resources").is_some());
+        assert!(container.field("env").is_none() && spec.field("template").is_none());
+        assert!(OBJECT.field("metadata").unwrap().field("managedFields").is_none());
+        let task = spec.field("tasks").unwrap().field("template").unwrap();
+        assert!(task.field("anything").is_some());
+    }
+}

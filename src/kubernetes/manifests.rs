@@ -9,7 +9,8 @@ use super::field::Field;
 use crate::model::{Labels, Node, Pod, PodGroup};
 
 /// Everything that was read, ready for a cluster and for placement.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Manifests {
     /// The nodes, in the order of the input.
@@ -33,7 +34,7 @@ pub struct Manifests {
 }
 
 /// A remark on one object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Note {
     /// The object, as kind and name: `pod default/a`.

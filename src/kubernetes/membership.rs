@@ -250,3 +250,19 @@ fn volcano(metadata: &Field<'_>) -> Fault<Option<Membership>> {
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn lists_of_names_are_json() {
+        assert_eq!(names("[]"), Some(vec![]));
+        assert_eq!(names(r#" [ "a/b" , "c/d" ] "#), Some(vec!["a/b".into(), "c/d".into()]));
+        for text in ["", "a/b", "[a/b]", r#"["a"]"#, r#"["a/b",]"#, r#"["a/b" "c/d"]"#, r#"["/b"]"#]
+        {
+            assert_eq!(names(text), None, "{text}");
+        }
+    }
+}

@@ -69,9 +69,8 @@ pub fn pod(manifest: &Value, mode: Mode) -> Result<Option<Pod>, ModelError> {
     let object = metadata::object("pod", true, manifest, mode);
     match pod::pod(&Field::root(&object, manifest))? {
         pod::Fate::Kept(record) => {
-            let mut pod = record.pod;
-            pod.priority = record.priority.unwrap_or(0);
-            Ok(Some(pod))
+            let priority = record.priority.unwrap_or(0);
+            Ok(Some(record.pod.priority(priority)))
         }
         pod::Fate::Finished | pod::Fate::Abandoned => Ok(None),
     }

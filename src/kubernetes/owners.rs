@@ -12,6 +12,9 @@ use super::pod::PodRecord;
 use crate::base::hash::FixedMap;
 use crate::model::{LabelSelector, Labels, PodShape};
 
+/// Kind and name of a controller.
+pub(super) type Controller = (String, String);
+
 /// The selectors of services and controllers.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
@@ -54,8 +57,7 @@ impl Owners {
         if self.services.is_empty() && self.controllers.is_empty() {
             return;
         }
-        let mut done: FixedMap<(usize, Option<(String, String)>), Arc<PodShape>> =
-            FixedMap::default();
+        let mut done: FixedMap<(usize, Option<Controller>), Arc<PodShape>> = FixedMap::default();
         // Shapes that were replaced stay alive until the end, so that no address is used twice.
         let mut replaced = Vec::new();
         for record in pods {
@@ -78,11 +80,7 @@ impl Owners {
     }
 
     /// Source: `k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper`, `DefaultSelector`.
-    fn selector(
-        &self,
-        shape: &PodShape,
-        controller: Option<&(String, String)>,
-    ) -> Option<LabelSelector> {
+    fn selector(&self, shape: &PodShape, controller: Option<&Controller>) -> Option<LabelSelector> {
         let mut merged = LabelSelector::default();
         for selector in self.services.get(&shape.namespace).into_iter().flatten() {
             if selector.iter().all(|(key, value)| shape.labels.get(key) == Some(value)) {

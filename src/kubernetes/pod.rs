@@ -11,6 +11,7 @@ use super::field::{Fault, Field};
 use super::membership::{Membership, membership};
 use super::metadata::{self, check_label_name, check_subdomain, unsupported};
 use super::node::labels;
+use super::owners::Controller;
 use super::resources::pod_resources;
 use crate::model::{HostPort, Pod, PodShape, Problem};
 
@@ -32,7 +33,7 @@ pub(super) struct PodRecord {
     /// The group it is a member of.
     pub(super) membership: Option<Box<Membership>>,
     /// Kind and name of the controller that owns it.
-    pub(super) controller: Option<Box<(String, String)>>,
+    pub(super) controller: Option<Box<Controller>>,
     /// What kube-scheduler reads of the pod and this crate does not model.
     pub(super) unmodelled: Vec<&'static str>,
     /// Which source it is from, and how many objects came before it.
@@ -44,7 +45,7 @@ pub(super) struct PodRecord {
 #[derive(Debug)]
 pub(super) enum Fate {
     /// It runs or waits.
-    Kept(PodRecord),
+    Kept(Box<PodRecord>),
     /// It has run; it takes no room.
     Finished,
     /// It is being deleted before it ran; no scheduler looks at it.
@@ -76,7 +77,7 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
     if record.pod.deleting && record.pod.node.is_none() {
         return Ok(Fate::Abandoned);
     }
-    Ok(Fate::Kept(record))
+    Ok(Fate::Kept(Box::new(record)))
 }
 
 /// A pod without a name, as a template tells of it.
@@ -88,7 +89,7 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
     shape.node_selector = node_selector;
     affinity(&spec, &mut shape)?;
     shape.tolerations = tolerations(&spec)?;
-    shape.spread = spread(&spec)?;
+    shape.spread = spread(&spec, &shape.labels)?;
     read_containers(&spec, &mut shape)?;
     let effective = pod_resources(root, &spec)?
         .effective()
@@ -153,13 +154,13 @@ fn check_containers(spec: &Field<'_>) -> Fault<()> {
 /// Ports, images and the number of containers.
 fn read_containers(spec: &Field<'_>, shape: &mut PodShape) -> Fault<()> {
     let on_host = spec.strict() && spec.flag("hostNetwork")?;
-    let mut count = 0_u32;
+    let (mut count, mut seen) = (0_u32, BTreeSet::new());
     for list in ["initContainers", "containers"] {
         spec.each(list, |container| {
             count = count.saturating_add(1);
             shape.images.push(container.text_of("image")?);
             let runs = list == "containers" || container.text_of("restartPolicy")? == "Always";
-            ports(&container, on_host, runs.then_some(&mut shape.ports))
+            ports(&container, on_host, runs.then_some((&mut shape.ports, &mut seen)))
         })?;
     }
     shape.containers = count;
@@ -173,7 +174,11 @@ fn read_containers(spec: &Field<'_>, shape: &mut PodShape) -> Fault<()> {
 }
 
 /// Reads the ports of a container; only those of containers that run on are taken.
-fn ports(container: &Field<'_>, on_host: bool, mut taken: Option<&mut Vec<HostPort>>) -> Fault<()> {
+fn ports(
+    container: &Field<'_>,
+    on_host: bool,
+    mut taken: Option<(&mut Vec<HostPort>, &mut BTreeSet<HostPort>)>,
+) -> Fault<()> {
     container.each("ports", |field| {
         let number = |name: &str| -> Fault<i64> {
             match field.get(name)? {
@@ -200,9 +205,9 @@ fn ports(container: &Field<'_>, on_host: bool, mut taken: Option<&mut Vec<HostPo
             return Err(unsupported(&at, &protocol, &["TCP", "UDP", "SCTP"]));
         }
         let ip = field.name_of("hostIP")?.unwrap_or_else(|| "0.0.0.0".into());
-        let Some(taken) = taken.as_deref_mut().filter(|_| host_port > 0) else { return Ok(()) };
+        let Some((taken, seen)) = taken.as_mut().filter(|_| host_port > 0) else { return Ok(()) };
         let port = HostPort { ip, protocol, port: u16::try_from(host_port).unwrap_or_default() };
-        if field.strict() && taken.contains(&port) {
+        if field.strict() && !seen.insert(port.clone()) {
             let twice = format!("{}/{}", port.protocol, port.port);
             return Err(field.fail_at("hostPort", Problem::Duplicate(twice)));
         }
@@ -214,12 +219,13 @@ fn ports(container: &Field<'_>, on_host: bool, mut taken: Option<&mut Vec<HostPo
 
 fn gates(spec: &Field<'_>, bound: bool) -> Fault<Vec<String>> {
     let mut gates: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
     spec.each("schedulingGates", |gate| {
         let name = gate.text_of("name")?;
         if gate.strict() {
             crate::model::selector::check_key(&name)
                 .map_err(|error| gate.fail_at("name", Problem::Invalid(error.to_string())))?;
-            if gates.contains(&name) {
+            if !seen.insert(name.clone()) {
                 return Err(gate.fail_at("name", Problem::Duplicate(name)));
             }
         }

@@ -236,7 +236,9 @@ impl Reader {
             Sort::Workload => {
                 let groups = groups::workload(&root)?;
                 self.once("workload", &root)?;
-                groups.into_iter().for_each(|group| self.group(group));
+                for group in groups {
+                    self.group(group);
+                }
                 Ok(())
             }
             Sort::PodGroup => self.add_group("podgroup", &root, groups::pod_group(&root, false)?),
@@ -310,7 +312,7 @@ impl Reader {
             self.started_jobs.insert((metadata::namespace(root)?, job));
         }
         let mut record = match pod::pod(root)? {
-            Fate::Kept(record) => record,
+            Fate::Kept(record) => *record,
             Fate::Finished => return Ok(()),
             Fate::Abandoned => {
                 self.notes.push(Note::new(root, "is being deleted before it ran: left out"));
@@ -319,6 +321,10 @@ impl Reader {
         };
         for what in &record.unmodelled {
             self.notes.push(Note::new(root, &format!("{what} not modelled")));
+        }
+        if !record.pod.scheduling_gates.is_empty() && record.pod.node.is_none() {
+            let gates = record.pod.scheduling_gates.join(", ");
+            self.notes.push(Note::new(root, &format!("waits for scheduling gates: {gates}")));
         }
         (record.source, record.order) = (self.source(), self.order);
         record.pod = self.interned(record.pod);

@@ -69,6 +69,7 @@ fn quantities(of: &Field<'_>, name: &str, sort: Sort) -> Fault<Quantities> {
             }
         }
         if counts(resource) {
+            amount_of(resource, quantity).map_err(|problem| field.fail(problem))?;
             quantities.insert(String::from(resource), quantity);
         }
         Ok(())

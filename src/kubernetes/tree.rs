@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::assemble::{Assembly, Located, fault};
+use super::groups::Nature;
 use super::manifests::Note;
 use super::membership::Family;
 use crate::model::{GroupPolicy, PodGroup, Problem};
@@ -30,6 +31,7 @@ pub(super) fn build(assembly: &mut Assembly) -> Located<Vec<(u64, PodGroup)>> {
     let mut trees = Vec::new();
     let mut forest = Forest { assembly, children, leaves };
     for (object, parent) in parents {
+        forest.note_empty(object);
         match parent {
             Ok(None) => forest.root(object, None, &mut trees)?,
             Ok(Some(_)) => {}
@@ -137,6 +139,17 @@ impl Forest<'_> {
         self.tree(object, &objects, &leaves, parked, trees)
     }
 
+    /// Tells of a group that no pod names.
+    fn note_empty(&mut self, at: usize) {
+        let object = &self.assembly.objects[at];
+        if !matches!(object.nature, Nature::Groups | Nature::BegunJob)
+            && !self.leaves.contains_key(&at)
+        {
+            let text = "no pod is a member of it".to_string();
+            self.assembly.notes.push(Note { object: object.label.clone(), text });
+        }
+    }
+
     fn subtree(&self, object: usize, into: &mut Vec<usize>) {
         into.push(object);
         for child in self.children.get(&object).into_iter().flatten() {
@@ -180,9 +193,12 @@ impl Forest<'_> {
     /// The group of an object, with the groups inside; `None` if nothing in it waits.
     fn group(&mut self, at: usize, leaves: &[usize], reasons: &[String]) -> Option<PodGroup> {
         let mut group = self.frame(at);
-        if !self.assembly.objects[at].composite {
-            let own: Vec<usize> =
-                leaves.iter().copied().filter(|l| self.assembly.leaves[*l].object == at).collect();
+        if !self.assembly.objects[at].composite() {
+            let own = if self.assembly.objects[at].family == Family::Workload {
+                leaves.to_vec()
+            } else {
+                self.leaves.get(&at).cloned().unwrap_or_default()
+            };
             return self.leaf_group(group, &own, reasons);
         }
         let mut satisfied = 0;
@@ -286,7 +302,7 @@ impl Forest<'_> {
     /// Whether what runs of a group is enough.
     fn satisfied(&self, at: usize) -> bool {
         let object = &self.assembly.objects[at];
-        let have = if object.composite {
+        let have = if object.composite() {
             let children = self.children.get(&at).into_iter().flatten();
             children.filter(|child| self.satisfied(**child)).count()
         } else {
@@ -351,7 +367,7 @@ impl Forest<'_> {
             } else {
                 continue;
             };
-            let pair = object.label_pair && field == "priority";
+            let pair = object.nature == Nature::LabelPair && field == "priority";
             if assembly.strict || pair {
                 let field = format!("spec.{field}");
                 return Err(fault(member, &field, Problem::Invalid(problem)));

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::field::{Fault, Field};
-use super::groups::GroupObject;
+use super::groups::{GroupObject, Nature};
 use super::membership::{Family, Membership};
 use super::metadata::{self, check_label_name};
 use super::pod::{self, PodRecord};
@@ -17,8 +17,6 @@ use crate::model::{GroupPolicy, Problem};
 pub(super) struct Job {
     pub(super) group: GroupObject,
     pub(super) tasks: Vec<Task>,
-    /// It has begun or ended: its pods, if any are left, are in the input.
-    pub(super) begun: bool,
 }
 
 /// A task of a job.
@@ -30,7 +28,9 @@ pub(super) struct Task {
 }
 
 /// The most pods that one job is expanded to.
-const MAX_PODS: i64 = 1_000_000;
+const MAX_PODS: i64 = 100_000;
+/// The most pods that all jobs together are expanded to.
+pub(super) const MAX_PODS_IN_ALL: usize = 1_000_000;
 
 /// A job of `batch.volcano.sh`.
 pub(super) fn job(root: &Field<'_>) -> Fault<Job> {
@@ -108,7 +108,7 @@ pub(super) fn job(root: &Field<'_>) -> Fault<Job> {
         let min = field.within(0, i32::MAX.into())?;
         if field.strict() && min > total {
             let text = format!("{min} is more than the {total} replicas of all tasks");
-            return Err(field.fail(Problem::Invalid(text.clone())));
+            return Err(field.fail(Problem::Invalid(text)));
         }
         if min > 0 {
             min_available = min;
@@ -117,12 +117,14 @@ pub(super) fn job(root: &Field<'_>) -> Fault<Job> {
     if let Ok(min_count @ 1..) = u32::try_from(min_available) {
         group.policy = GroupPolicy::Gang { min_count };
     }
-    let begun = match root.get("status")? {
+    let phase = match root.get("status")? {
         Some(status) => status.get("state")?.map_or(Ok(String::new()), |s| s.text_of("phase"))?,
         None => String::new(),
     };
-    let begun = !matches!(begun.as_str(), "" | "Pending");
-    Ok(Job { group, tasks, begun })
+    if !matches!(phase.as_str(), "" | "Pending") {
+        group.nature = Nature::BegunJob;
+    }
+    Ok(Job { group, tasks })
 }
 
 /// The job that a pod was made for.

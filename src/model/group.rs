@@ -42,8 +42,9 @@ pub struct PodGroup {
     pub key: u64,
     /// How many members must be placed for the group to count.
     pub policy: GroupPolicy,
-    /// How many pods must be placed in all for a group of groups to count, beside the minimum of
-    /// groups; `None` asks for no more than the groups do. Not read of a group of pods.
+    /// How many pods must be placed in all for a group of groups to count, those that run
+    /// included, beside the minimum of groups; `None` asks for no more than the groups do. Not
+    /// read of a group of pods.
     pub min_pods: Option<u32>,
     /// What is asked of the topology.
     pub topology: TopologyRequest,
@@ -239,19 +240,6 @@ impl PodGroup {
         let mut pods = Vec::new();
         self.visit(&mut |group| pods.extend(&group.pods));
         pods
-    }
-
-    /// The groups that hold pods, in order, each with the number of pods before its own.
-    pub(crate) fn all_leaves(&self) -> Vec<(usize, &PodGroup)> {
-        let mut leaves = Vec::new();
-        let mut before = 0;
-        self.visit(&mut |group| {
-            if !group.pods.is_empty() {
-                leaves.push((before, group));
-                before += group.pods.len();
-            }
-        });
-        leaves
     }
 
     /// How many pods the tree has.

@@ -157,11 +157,6 @@ impl Board {
         self.tree.best().map(|(place, _)| place)
     }
 
-    /// How many places are feasible.
-    pub(crate) fn feasible(&self) -> usize {
-        self.tree.keys().iter().filter(|key| **key != 0).count()
-    }
-
     /// Whether a place is feasible.
     #[inline]
     pub(crate) fn is_feasible(&self, place: usize) -> bool {
@@ -193,10 +188,10 @@ impl Board {
         let was_feasible = self.is_feasible(place);
         let mut moved = false;
         let mut lost = SmallVec::<[usize; 4]>::new();
-        for index in 0..normalized.len() {
+        for (index, part) in normalized.iter().enumerate() {
             let before = self.extremes[index];
             let old = self.raws[index][place];
-            let counted = |raw: i64| counts(normalized[index], raw);
+            let counted = |raw: i64| counts(*part, raw);
             if was_feasible && counted(old) && !self.extremes[index].remove(old) {
                 lost.push(index);
             }

@@ -99,7 +99,7 @@ impl Ground for FastGround<'_> {
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
-        let shape = self.gang.shape_of()[member.member as usize];
+        let shape = self.gang.shape_of()[member.number as usize];
         let devices = member.devices.clone();
         let fits = self.memory.take(self.cluster, member.row, shape, devices);
         if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
@@ -117,7 +117,7 @@ impl Ground for FastGround<'_> {
             .zip(&leaf.pods)
             .map(|(&shape, pod)| pod.scheduling_gates.is_empty().then_some(shape));
         let tell = |index: usize, row: Row, devices: Option<Devices>| {
-            placed.push(Member { member: (first + index) as u32, row, devices });
+            placed.push(Member { number: (first + index) as u32, row, devices });
         };
         let filled =
             self.memory.fill(self.cluster, self.framework, &self.tables, rows, shapes, tell);

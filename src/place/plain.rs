@@ -73,7 +73,7 @@ impl Ground for Plain<'_> {
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
-        let pod = self.pods[member.member as usize];
+        let pod = self.pods[member.number as usize];
         self.txn.place_with(pod, member.row, member.devices.clone())?;
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Ground for Plain<'_> {
                 let chosen = choose_for(self.framework, &self.txn, pod.shape(), row);
                 let Ok(devices) = chosen else { continue };
                 self.txn.place_with(pod, row, devices.clone())?;
-                placed.push(Member { member: (first + index) as u32, row, devices });
+                placed.push(Member { number: (first + index) as u32, row, devices });
             }
         }
         Ok(())

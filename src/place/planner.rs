@@ -196,7 +196,7 @@ fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {
     let members = layout.members.into_iter().map(|member| {
         let node = cluster.columns.spec[member.row].as_ref().map(|spec| Arc::clone(&spec.name));
         let (node, devices) = (node.unwrap_or_default(), member.devices);
-        PlanMember { node, devices, member: member.member }
+        PlanMember { node, devices, member: member.number }
     });
     Plan {
         roster: Arc::clone(gang.roster()),

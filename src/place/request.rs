@@ -1,6 +1,6 @@
 //! What is asked of a planner.
 
-use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
@@ -53,7 +53,7 @@ impl<'a> Request<'a> {
     /// A request for a group.
     pub fn new(group: &'a PodGroup) -> Request<'a> {
         Request {
-            subject: Subject::Group(Cow::Borrowed(group)),
+            subject: Subject::Group(group),
             now: Time::ZERO,
             budget: DEFAULT_BUDGET,
             salt: 0,
@@ -98,6 +98,7 @@ impl<'a> Request<'a> {
     pub fn group(&self) -> &PodGroup {
         match &self.subject {
             Subject::Group(group) => group,
+            Subject::Own(group) => group,
             Subject::Gang(gang) => gang.group(),
         }
     }
@@ -105,18 +106,22 @@ impl<'a> Request<'a> {
     /// The group made ready.
     pub(crate) fn gang(&self) -> Result<Gang, ModelError> {
         match &self.subject {
-            Subject::Group(group) => {
+            Subject::Gang(gang) => Ok(Gang::clone(gang)),
+            Subject::Group(_) | Subject::Own(_) => {
+                let group = self.group();
                 // Copying recurses, so how deep the tree is comes first.
                 group.check_depth()?;
-                Gang::new(PodGroup::clone(group))
+                Gang::new(group.clone())
             }
-            Subject::Gang(gang) => Ok(Gang::clone(gang)),
         }
     }
 
     /// Refuses a group with a member that is bound already.
     pub(crate) fn refuse_bound(&self, cluster: &Cluster) -> Result<(), PlaceError> {
-        let Subject::Group(group) = &self.subject else { return Ok(()) };
+        if matches!(self.subject, Subject::Gang(_)) {
+            return Ok(());
+        }
+        let group = self.group();
         let bound = |pod: &&Pod| cluster.slot_of(pod.namespace(), &pod.name).is_some();
         match group.all_pods().into_iter().find(bound) {
             Some(pod) => Err(PlaceError::AlreadyBound(format!("{}/{}", pod.namespace(), pod.name))),
@@ -143,7 +148,8 @@ pub(crate) fn tie(cluster: &Cluster, row: Row, salt: u64) -> u64 {
 
 #[derive(Debug, Clone)]
 enum Subject<'a> {
-    Group(Cow<'a, PodGroup>),
+    Group(&'a PodGroup),
+    Own(Box<PodGroup>),
     Gang(&'a Gang),
 }
 
@@ -169,7 +175,7 @@ impl From<&Workload> for Request<'static> {
 impl From<PodGroup> for Request<'static> {
     fn from(group: PodGroup) -> Request<'static> {
         Request {
-            subject: Subject::Group(Cow::Owned(group)),
+            subject: Subject::Own(Box::new(group)),
             now: Time::ZERO,
             budget: DEFAULT_BUDGET,
             salt: 0,

@@ -35,7 +35,7 @@ pub(crate) struct Layout {
 /// A member, by its place among all pods of the tree, its row, and the devices chosen for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    pub(crate) member: u32,
+    pub(crate) number: u32,
     pub(crate) row: Row,
     pub(crate) devices: Option<Arc<[Vec<u32>]>>,
 }
@@ -134,7 +134,7 @@ pub fn trials<'a>(
         let name_of = |row| cluster.view(row).map_or("", |node| node.name()).to_string();
         trials.push(DomainTrial {
             name: candidate.value.map_or("", |value| cluster.label_text(value)).to_string(),
-            placed: layout.members.iter().map(|m| (m.member as usize, name_of(m.row))).collect(),
+            placed: layout.members.iter().map(|m| (m.number as usize, name_of(m.row))).collect(),
             feasible: fits,
             scores: Vec::new(),
         });
@@ -322,7 +322,7 @@ impl<G: Ground> Sequential<'_, G> {
             .iter()
             .map(|(_, layout)| {
                 let shape = |member: u32| &**gang.shape(gang.shape_of()[member as usize]);
-                layout.members.iter().map(|m| (shape(m.member), m.row)).collect()
+                layout.members.iter().map(|m| (shape(m.number), m.row)).collect()
             })
             .collect();
         for (weight, plugin) in self.framework.domain_scores() {

@@ -3,6 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use super::board::{Board, Judgement, Normalized, key};
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
@@ -91,14 +93,14 @@ impl Table {
                 }
                 Preparation::Reject(_) if near => table.refused = true,
                 Preparation::Ready(prepared) if near => {
-                    table.add_filter(plugin, declaration, prepared);
+                    table.add_filter(plugin, &declaration, prepared);
                 }
                 Preparation::Narrow(prepared, rows) if near => {
                     match &mut table.only {
                         Some(only) => only.intersect(&rows),
                         only => *only = Some(rows),
                     }
-                    table.add_filter(plugin, declaration, prepared);
+                    table.add_filter(plugin, &declaration, prepared);
                 }
                 _ => return None,
             }
@@ -124,7 +126,7 @@ impl Table {
                         Normalization::Own => return None,
                         _ => &mut table.normalized,
                     };
-                    stages.push(Stage { plugin, declaration, prepared, counters: Vec::new() });
+                    stages.push(Stage { plugin, prepared, counters: Vec::new() });
                 }
                 _ => return None,
             }
@@ -132,9 +134,9 @@ impl Table {
         Some(table)
     }
 
-    fn add_filter(&mut self, plugin: usize, declaration: Declaration, prepared: Prepared) {
+    fn add_filter(&mut self, plugin: usize, declaration: &Declaration, prepared: Prepared) {
         self.reads_pods |= declaration.reads_pods;
-        self.filters.push(Stage { plugin, declaration, prepared, counters: Vec::new() });
+        self.filters.push(Stage { plugin, prepared, counters: Vec::new() });
     }
 
     /// Whether plugins that had nothing to say still have nothing to say.
@@ -274,7 +276,7 @@ impl Table {
     }
 
     /// The normalised scores, for the board.
-    pub(crate) fn parts<'a>(&self, framework: &'a Framework) -> alloc::vec::Vec<Normalized<'a>> {
+    pub(crate) fn parts<'a>(&self, framework: &'a Framework) -> Vec<Normalized<'a>> {
         self.normalized
             .iter()
             .map(|stage| {
@@ -358,7 +360,7 @@ impl Table {
                 return None;
             }
         }
-        let mut judgement = Judgement { plain: self.constant, raws: Default::default() };
+        let mut judgement = Judgement { plain: self.constant, raws: SmallVec::new() };
         for stage in &self.plain {
             let weight = framework.scores()[stage.plugin].0;
             let score = raw(framework, stage, cx, node);

@@ -146,6 +146,7 @@ impl Eq for Plan {}
 mod codec {
     use super::{Plan, PlanDomain, PlanMember};
     use crate::model::{Pod, PodGroup};
+    use crate::state::journal::Moment;
     use crate::state::roster::Roster;
     use alloc::string::String;
     use alloc::sync::Arc;
@@ -204,7 +205,7 @@ mod codec {
                 roster: Arc::new(Roster::new(group)),
                 members,
                 domains: data.domains,
-                basis: Default::default(),
+                basis: Moment::default(),
             })
         }
     }

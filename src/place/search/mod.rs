@@ -229,7 +229,7 @@ fn layout(solver: &Solver<'_, '_>, order: &[(usize, u32)], txn: Option<&Txn>) ->
         let row = model.rows[node as usize];
         // The transaction's changes are the members, in the same order.
         let devices = txn.and_then(|txn| txn.placed_devices(place));
-        layout.members.push(Member { member: member.number, row, devices });
+        layout.members.push(Member { number: member.number, row, devices });
     }
     for (part, choice) in solver.choices.iter().enumerate() {
         let Choice::In { domain, .. } = choice else { continue };
