@@ -12,10 +12,11 @@ mod run;
 mod trace;
 
 use std::error::Error;
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use run::{Policy, Run};
+use run::{Point, Policy, Run};
 use trace::{Source, Trace};
 
 #[derive(Default)]
@@ -59,13 +60,13 @@ fn answer(arguments: impl Iterator<Item = String>) -> Result<String, Box<dyn Err
     };
     let trace = Trace::read(
         &source(&options.nodes, "openb-nodes.csv.gz", include_bytes!("data/openb/nodes.csv.gz"))
-            .map_err(text)?,
+            .map_err(|bad| text(&bad))?,
         &source(&options.pods, "openb-pods.csv.gz", include_bytes!("data/openb/pods.csv.gz"))
-            .map_err(text)?,
+            .map_err(|bad| text(&bad))?,
         &source(&options.orders, "openb-orders.txt.gz", include_bytes!("data/openb/orders.txt.gz"))
-            .map_err(text)?,
+            .map_err(|bad| text(&bad))?,
     )
-    .map_err(text)?;
+    .map_err(|bad| text(&bad))?;
     if let Some(seed) = options.seed
         && trace.order(seed).is_none()
     {
@@ -123,14 +124,15 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn
     Ok(options)
 }
 
-fn text(bad: trace::Bad) -> Box<dyn Error> {
+fn text(bad: &trace::Bad) -> Box<dyn Error> {
     bad.to_string().into()
 }
 
 fn csv(run: &Run) -> String {
     let mut text = String::from("arrived,allocated,fragmentation\n");
     for point in &run.curve {
-        text += &format!("{},{:.6},{:.6}\n", point.arrived, point.allocated, point.fragmentation);
+        let Point { arrived, allocated, fragmentation } = point;
+        let _ = writeln!(text, "{arrived},{allocated:.6},{fragmentation:.6}");
     }
     text
 }

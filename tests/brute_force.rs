@@ -307,7 +307,9 @@ fn walk(
                 txn.place(pod, id).unwrap();
                 places[number].push((index, place));
                 let mut state = places.clone();
-                state.iter_mut().for_each(|list| list.sort_unstable());
+                for list in &mut state {
+                    list.sort_unstable();
+                }
                 let found = seen.insert(state) && walk(txn, framework, tasks, places, seen, far);
                 places[number].pop();
                 txn.rollback(before).unwrap();

@@ -317,7 +317,7 @@ fn a_plan_places_something_even_where_minima_are_met() {
         PodGroup::gang("w", 1).group(running).group(pending)
     };
     assert_eq!(placed(&cluster, &nested(2)).len(), 1);
-    let outcome = place_gang(&cluster, &Framework::default(), &nested(3)).unwrap();
+    let outcome = place_gang(&cluster, &Framework::default(), nested(3)).unwrap();
     assert_eq!(outcome.word(), "infeasible");
 }
 

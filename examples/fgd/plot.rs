@@ -33,8 +33,7 @@ pub(crate) fn compare(
     }
     let last = curves.iter().filter_map(|(_, points, _)| points.last()).map(|point| point.arrived);
     let last = last.max().unwrap_or(0);
-    let columns: Vec<i64> =
-        (8..).map(|tens| tens * 10).take_while(|at| *at < last).chain([last]).collect();
+    let columns: Vec<i64> = (80..last).step_by(10).chain([last]).collect();
 
     writeln!(text, "Allocated, by the load that has arrived")?;
     table(&mut text, &columns, &curves, |point| point.allocated)?;

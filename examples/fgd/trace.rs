@@ -55,13 +55,14 @@ impl Source {
             Ok(text) => Ok(Source { name: name.into(), text }),
             Err(error) => {
                 let upto = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-                let line = upto.iter().filter(|byte| **byte == b'\n').count() + 1;
+                let line = upto.split(|byte| *byte == b'\n').count();
                 Err(bad(line, "is not UTF-8 text".into()))
             }
         }
     }
 
     /// The text.
+    #[allow(dead_code, reason = "the tests read it")]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -231,7 +232,8 @@ fn read_pods(source: &Source) -> Result<Vec<TracePod>, Bad> {
 }
 
 fn read_orders(source: &Source, nodes: usize, pods: usize) -> Result<Vec<Order>, Bad> {
-    let mut found: Vec<(u64, Option<Vec<usize>>, Option<Vec<usize>>)> = Vec::new();
+    type Rows = Option<Vec<usize>>;
+    let mut found: Vec<(u64, Rows, Rows)> = Vec::new();
     for (line, text) in source.lines() {
         let mut words = text.split_ascii_whitespace();
         let seed = words.next().unwrap_or("");

@@ -83,6 +83,8 @@ impl Report {
     }
 
     pub(crate) fn text(&self) -> String {
-        self.fields().iter().map(|(name, value)| format!("{name:>26}  {value}\n")).collect()
+        let lines: Vec<String> =
+            self.fields().iter().map(|(name, value)| format!("{name:>26}  {value}")).collect();
+        lines.join("\n") + "\n"
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn pass_us(scene: &Scene) -> f64 {
 const MAGIC: f64 = 4_503_599_627_370_496.0;
 
 /// The whole part of a number from 0 to 2⁵².
-#[inline(always)]
+#[inline]
 fn whole(x: f64) -> f64 {
     let rounded = (x + MAGIC) - MAGIC;
     rounded - if rounded > x { 1.0 } else { 0.0 }
@@ -84,7 +84,7 @@ fn most_allocated(columns: &Columns, request: [f64; 3]) -> (f64, usize) {
     })
 }
 
-#[inline(always)]
+#[inline]
 fn scan(
     columns: &Columns,
     [cpu, memory, gpu]: [f64; 3],
