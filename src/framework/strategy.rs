@@ -13,6 +13,10 @@ pub enum Strategy {
     /// Complete search within a budget of steps: the sequential strategy first, then members
     /// hardest first with backtracking. A group it does not place does not fit, or the budget ran
     /// out, and it says which.
+    ///
+    /// Trees with a group that is confined to an island of devices are placed by the sequential
+    /// strategy only. If that finds nothing and they would not even fit without islands, they are
+    /// proven not to fit; else the answer is that a sequential strategy found none.
     #[default]
     Search,
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Labels;
+use super::device::IslandRule;
 use super::error::{ModelError, Problem};
 use super::pod::Pod;
 use crate::base::hash::{FixedMap, FixedState};
@@ -134,6 +135,11 @@ pub struct TopologyRequest {
     pub balanced: bool,
     /// Neighbours in the order of members are neighbours in the tree.
     pub ranked: bool,
+    /// All members on one node, and all their devices within one island of it. Below every level:
+    /// what `require` and `prefer` ask is asked of that node, and where one island is preferred
+    /// but not to be had, they count as they stand. It says nothing of a group none of whose
+    /// members asks for devices.
+    pub island: IslandRule,
 }
 
 /// Every `size` members, in order, within one domain of a level.
@@ -211,6 +217,54 @@ impl PodGroup {
     pub fn prefer(mut self, level: impl Into<String>) -> PodGroup {
         self.topology.prefer = Some(level.into());
         self
+    }
+
+    /// Asks that all members are on one node and their devices within one island of it, or
+    /// nothing: devices of every kind, and none that is in no island.
+    ///
+    /// ```
+    /// use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
+    /// use phalanx::plugins::{DeviceFit, Fit};
+    /// use phalanx::{Cluster, Framework, place_gang};
+    ///
+    /// let gpu = |island: &str| Device::new("gpu", "H100").island(island);
+    /// let node = (0..4).fold(Node::new("n1"), |node, _| node.device(gpu("left")));
+    /// let node = (0..4).fold(node, |node, _| node.device(gpu("right")));
+    /// let mut cluster = Cluster::new();
+    /// cluster.add_node(node)?;
+    /// let framework = Framework::builder().filter(Fit).filter(DeviceFit).build()?;
+    ///
+    /// let pair = Pod::new().device(DeviceRequest::whole("gpu", 2));
+    /// let gang = PodGroup::gang("pairs", 2).pods(2, pair).require_island();
+    /// let outcome = place_gang(&cluster, &framework, &gang)?;
+    /// let islands: Vec<_> = outcome.plan().unwrap().islands().collect();
+    /// assert_eq!(islands, [("default/pairs", "n1", "left")]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn require_island(mut self) -> PodGroup {
+        self.topology.island = IslandRule::Required;
+        self
+    }
+
+    /// Asks that all members are on one node and their devices within one island of it, if
+    /// possible.
+    #[must_use]
+    pub fn prefer_island(mut self) -> PodGroup {
+        self.topology.island = IslandRule::Preferred;
+        self
+    }
+
+    /// Whether the group confines its devices to one island, or would like to: it has the rule,
+    /// and a member with device requests.
+    pub(crate) fn wants_island(&self) -> bool {
+        let asks = |group: &PodGroup| group.pods.iter().any(|pod| !pod.shape().devices.is_empty());
+        self.topology.island != IslandRule::Any && self.any(&asks)
+    }
+
+    /// Whether this holds of the group or of one inside.
+    pub(crate) fn any(&self, holds: &impl Fn(&PodGroup) -> bool) -> bool {
+        holds(self) || self.groups.iter().any(|group| group.any(holds))
     }
 
     /// Asks that every `size` members, in order, are within one domain of a level. The coarsest

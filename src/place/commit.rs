@@ -9,7 +9,8 @@ use crate::framework::{Evaluation, Framework, Reach, Rejection};
 use crate::state::DeviceNeed;
 use crate::state::bind::Binder;
 use crate::state::journal::{Change, Moment};
-use crate::state::{Assignment, Cluster, Plan, Row, StateError};
+use crate::state::plan::PlanMember;
+use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
 
 /// A plan that no longer holds. The cluster is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,16 +42,17 @@ pub enum CommitError {
         /// The node.
         node: String,
     },
-    /// A node of the plan has left the domain that the plan rests on.
+    /// A node of the plan has left the domain that the plan rests on, or devices their island; an
+    /// island is named by its node and its own name.
     #[error("group {group}: node {node} is no longer in {key}={value}")]
     Domain {
         /// The group.
         group: String,
         /// The node.
         node: String,
-        /// The node label key.
+        /// The node label key; for an island, its node.
         key: String,
-        /// The value it had.
+        /// The value it had; for an island, its name.
         value: String,
     },
     /// A pod of the plan is unsound or bound already, or a sum overflows.
@@ -136,7 +138,11 @@ impl Cluster {
         for domain in &plan.domains {
             for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {
                 let node = txn.node(&member.node);
-                if !node.is_some_and(|node| node.has_label(&domain.key, &domain.value)) {
+                let holds = |node: NodeView<'_>| match domain.island {
+                    false => node.has_label(&domain.key, &domain.value),
+                    true => node.name() == domain.key && within(node, member, &domain.value),
+                };
+                if !node.is_some_and(holds) {
                     return Err(CommitError::Domain {
                         group: domain.group.clone(),
                         node: member.node.to_string(),
@@ -148,6 +154,18 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// Whether all devices of a member are in an island of its node.
+fn within(node: NodeView<'_>, member: &PlanMember, island: &str) -> bool {
+    let held = member.devices.iter().flat_map(|devices| devices.iter().flatten());
+    let mut islands = held.map(|&device| {
+        let devices = node.device_room()?;
+        let device = device as usize;
+        if device < devices.len() { devices.island(device) } else { None }
+    });
+    let island = node.cluster().device_term(island);
+    island.is_some() && islands.all(|own| own == island)
 }
 
 /// What has moved since a plan was made.

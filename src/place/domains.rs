@@ -1,18 +1,25 @@
 //! The candidate domains of a group.
 
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
 use super::error::PlaceError;
-use crate::model::PodGroup;
-use crate::state::{Cluster, LabelKey, LabelValue, Row};
+use crate::framework::device_capacity;
+use crate::model::{IslandRule, PodGroup, PodShape};
+use crate::state::{Cluster, DeviceNeed, DeviceTerm, LabelKey, LabelValue, NodeView, Row};
 
-/// One candidate: rows to place a group on.
+/// One candidate: rows to place a group on, and an island that its devices stay within.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// The label value; `None` where the group is not confined further.
+    /// The label value; `None` where the group is not confined further, or to an island.
     pub(crate) value: Option<LabelValue>,
+    /// The island, of the only row.
+    pub(crate) island: Option<DeviceTerm>,
     /// In the order of ties.
     rows: Vec<Row>,
 }
@@ -20,34 +27,60 @@ pub(crate) struct Candidate {
 impl Candidate {
     /// Everything there is.
     pub(crate) fn whole() -> Candidate {
-        Candidate { value: None, rows: Vec::new() }
+        Candidate { value: None, island: None, rows: Vec::new() }
+    }
+
+    /// An island of a row.
+    pub(crate) fn island(row: Row, island: DeviceTerm) -> Candidate {
+        Candidate { value: None, island: Some(island), rows: vec![row] }
     }
 
     /// The rows of the candidate, within those of its parent; `None` means all.
     pub(crate) fn rows<'a>(&'a self, parent: Option<&'a [Row]>) -> Option<&'a [Row]> {
-        if self.value.is_some() { Some(&self.rows) } else { parent }
+        let own = self.value.is_some() || self.island.is_some();
+        if own { Some(&self.rows) } else { parent }
     }
 }
 
-/// The tiers of a group, best first: label keys of which one value is to hold all members;
-/// `None` confines nothing.
+/// What one candidate is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tier {
+    /// An island of a node.
+    Island,
+    /// The nodes with one value of a label key.
+    Label(String),
+    /// Not confined.
+    Whole,
+}
+
+/// The tiers of a group, best first.
 ///
 /// A requirement is one tier. A preference is a tier for its own level and one for each level
-/// above, up to the highest allowed, the required one, or the whole.
-pub(crate) fn tiers<'a>(
-    cluster: &'a Cluster,
-    group: &'a PodGroup,
-) -> SmallVec<[Option<&'a str>; 2]> {
+/// above, up to the highest allowed, the required one, or the whole. An island that is required is
+/// the only tier, one that is preferred comes before all others.
+pub(crate) fn tiers(cluster: &Cluster, group: &PodGroup) -> SmallVec<[Tier; 2]> {
+    let mut tiers = levels(cluster, group);
+    if group.wants_island() {
+        if group.topology.island == IslandRule::Required {
+            tiers.clear();
+        }
+        tiers.insert(0, Tier::Island);
+    }
+    tiers
+}
+
+/// The tiers of a group but for islands.
+fn levels(cluster: &Cluster, group: &PodGroup) -> SmallVec<[Tier; 2]> {
     let topology = &group.topology;
-    let mut keys: SmallVec<[Option<&str>; 2]> = SmallVec::new();
+    let mut tiers: SmallVec<[Tier; 2]> = SmallVec::new();
     if let Some(prefer) = &topology.prefer {
-        keys.push(Some(prefer));
+        tiers.push(Tier::Label(prefer.clone()));
         let stop = topology.highest.as_deref().or(topology.require.as_deref());
         if stop != Some(prefer) {
             let levels: Vec<&str> = cluster.levels().collect();
             let own = levels.iter().position(|level| level == prefer).unwrap_or(0);
             for level in levels[..own].iter().rev() {
-                keys.push(Some(level));
+                tiers.push(Tier::Label(String::from(*level)));
                 if Some(*level) == stop {
                     break;
                 }
@@ -55,11 +88,126 @@ pub(crate) fn tiers<'a>(
         }
     }
     match &topology.require {
-        Some(require) if !keys.contains(&Some(require)) => keys.push(Some(require)),
-        None if topology.prefer.is_none() || topology.highest.is_none() => keys.push(None),
-        _ => {}
+        Some(require) => {
+            let require = Tier::Label(require.clone());
+            if !tiers.contains(&require) {
+                tiers.push(require);
+            }
+        }
+        None if topology.prefer.is_none() || topology.highest.is_none() => tiers.push(Tier::Whole),
+        None => {}
     }
-    keys
+    tiers
+}
+
+/// The islands of some nodes that a group may be confined to: the one with the fewest idle devices
+/// first, then in the order of nodes, then of names.
+///
+/// A node is one domain of every level whose label it has, so what the group asks of levels is
+/// that it has those. Islands that have too little for the group whatever the filters say are
+/// left out if `prune` is set. O(nodes × devices).
+pub(crate) fn islands(
+    cluster: &Cluster,
+    group: &PodGroup,
+    rows: &[Row],
+    prune: bool,
+) -> Result<Vec<Candidate>, PlaceError> {
+    let loosest = match levels(cluster, group).pop() {
+        Some(Tier::Label(key)) => Some(key),
+        _ => None,
+    };
+    let key = loosest.as_deref().map(|key| cluster.label_key(key));
+    let home = island_home(cluster, group)?;
+    let mut found = Vec::new();
+    for (place, &row) in rows.iter().enumerate() {
+        let Some(node) = cluster.view(row) else { continue };
+        let Some(devices) = node.device_room() else { continue };
+        let labelled = |key: Option<LabelKey>| key.is_some_and(|k| node.label_value(k).is_some());
+        if !key.is_none_or(labelled) || home.is_some_and(|(home, _)| home != row) {
+            continue;
+        }
+        let mut islands: Vec<DeviceTerm> =
+            (0..devices.len()).filter_map(|device| devices.island(device)).collect();
+        islands.sort_unstable();
+        islands.dedup();
+        if let Some((_, Some(home))) = home {
+            islands.retain(|island| *island == home);
+        }
+        for island in islands {
+            if prune && !may_hold(cluster, group, node, island) {
+                continue;
+            }
+            let own = (0..devices.len()).filter(|&device| devices.island(device) == Some(island));
+            let idle = own.filter(|&device| devices.is_idle(device)).count();
+            found.push((idle, place, cluster.device_text(island), row, island));
+        }
+    }
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, _, _, row, island)| Candidate::island(row, island)).collect())
+}
+
+/// Whether an island's devices suffice for as many pods of a leaf as are needed, one shape by
+/// itself; always of a group of groups.
+fn may_hold(cluster: &Cluster, group: &PodGroup, node: NodeView<'_>, island: DeviceTerm) -> bool {
+    if !group.groups.is_empty() {
+        return true;
+    }
+    let wanted = (group.policy.minimum() as usize).saturating_sub(running(cluster, group)) as u64;
+    let mut most = 0_u64;
+    for alike in group.pods.chunk_by(|a, b| Arc::ptr_eq(a.shape(), b.shape())) {
+        let pods = alike.len() as u64;
+        let room = alike
+            .first()
+            .and_then(|pod| confined(cluster, pod.shape(), island))
+            .map_or(0, |shape| device_capacity(node, &DeviceNeed::of(cluster, &shape)));
+        most = most.saturating_add(room.min(pods));
+    }
+    most >= wanted
+}
+
+/// A shape whose device requests stay within an island; `None` if one of them does not allow it.
+pub(crate) fn confined<'a>(
+    cluster: &Cluster,
+    shape: &'a PodShape,
+    island: DeviceTerm,
+) -> Option<Cow<'a, PodShape>> {
+    if shape.devices.is_empty() {
+        return Some(Cow::Borrowed(shape));
+    }
+    let name = cluster.device_text(island);
+    let mut shape = shape.clone();
+    for request in &mut shape.devices {
+        if !request.islands.is_empty() && !request.islands.iter().any(|allowed| allowed == name) {
+            return None;
+        }
+        request.islands = vec![String::from(name)];
+    }
+    Some(Cow::Owned(shape))
+}
+
+/// The node, and the island if it is known, that running members of a group are on, if any run.
+fn island_home(
+    cluster: &Cluster,
+    group: &PodGroup,
+) -> Result<Option<(Row, Option<DeviceTerm>)>, PlaceError> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut islands: Vec<Option<DeviceTerm>> = Vec::new();
+    group.visit(&mut |part| {
+        for pod in cluster.group_pods(&part.full_name()) {
+            let Some(node) = pod.node() else { continue };
+            rows.push(node.row());
+            let Some(devices) = node.device_room() else { continue };
+            let held = pod.device_indexes().iter().flatten().map(|&device| device as usize);
+            islands.extend(held.filter(|&at| at < devices.len()).map(|at| devices.island(at)));
+        }
+    });
+    let one = rows.iter().all(|row| Some(row) == rows.first())
+        && islands.iter().all(|island| island.is_some() && Some(island) == islands.first());
+    if !one {
+        let (group, key) = (group.full_name(), String::from("island"));
+        return Err(PlaceError::Scattered { group, key });
+    }
+    Ok(rows.first().map(|&row| (row, islands.first().copied().flatten())))
 }
 
 /// The parts that a label's values make of `rows`, in order of value. Rows without it are left
@@ -75,6 +223,7 @@ pub(crate) fn partition(cluster: &Cluster, rows: &[Row], key: LabelKey) -> Vec<C
         .chunk_by(|a, b| a.0 == b.0)
         .map(|part| Candidate {
             value: part.first().map(|(value, _, _)| *value),
+            island: None,
             rows: part.iter().map(|(_, _, row)| *row).collect(),
         })
         .collect();

@@ -75,7 +75,8 @@ pub struct LevelReport {
 pub struct DomainReport {
     /// The label value; empty for all nodes together.
     pub value: String,
-    /// How much of the group fits at most: members, or groups inside. Exact for identical pods.
+    /// How much of the group fits at most: members, or groups inside. Exact for identical pods that
+    /// are not confined to an island of devices; islands are not looked at.
     pub fits: u32,
     /// How much is needed.
     pub need: u32,
@@ -349,6 +350,7 @@ impl Trial<'_, '_> {
         let first = group.pods.first()?;
         if !group.groups.is_empty()
             || !group.topology.slices.is_empty()
+            || group.wants_island()
             || group.pods.iter().any(|pod| pod.shape() != first.shape())
         {
             return None;

@@ -11,7 +11,7 @@ use super::request::Request;
 use super::sequential::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::state::{Cluster, Devices, LabelKey, Overlay, Row, StateError, Takes};
+use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, StateError, Takes};
 
 pub(crate) struct FastGround<'a> {
     memory: &'a mut Memory,
@@ -28,7 +28,7 @@ pub(crate) enum Opened<'a> {
     Fast(FastGround<'a>),
     /// It is clear from counts that the group does not fit.
     TooFew,
-    /// A plugin reads further than the node.
+    /// A plugin reads further than the node, or a group is confined to an island.
     Far,
 }
 
@@ -40,11 +40,11 @@ impl<'a> FastGround<'a> {
         gang: &'a Gang,
         request: &Request<'_>,
     ) -> Opened<'a> {
-        if request.salt != 0 {
+        let group = gang.group();
+        if request.salt != 0 || group.any(&PodGroup::wants_island) {
             return Opened::Far;
         }
         memory.sync(cluster, framework);
-        let group = gang.group();
         let wanted = if group.groups.is_empty() && gang.shapes() == 1 {
             (group.policy.minimum() as usize).saturating_sub(running(cluster, group))
         } else {
@@ -136,6 +136,22 @@ impl Ground for FastGround<'_> {
         // A domain where the first shape goes nowhere, and there is no other.
         shapes.iter().all(|shape| *shape == shapes[0])
             && self.memory.feasible_within(self.tables[shapes[0] as usize], rows) == 0
+    }
+
+    // Groups with islands do not come here.
+    fn islands(
+        &mut self,
+        _: &PodGroup,
+        _: Option<&[Row]>,
+        _: bool,
+    ) -> Result<Arc<[Candidate]>, PlaceError> {
+        Ok(Arc::from([]))
+    }
+
+    fn confine(&mut self, _: Option<DeviceTerm>) {}
+
+    fn confinement(&self) -> Option<DeviceTerm> {
+        None
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {

@@ -1,18 +1,19 @@
 //! The ground of the reference: a transaction, and the plain loop for every member.
 
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::domains::{Candidate, partition};
+use super::domains::{Candidate, confined, islands, partition};
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::request::{Request, tie};
 use super::sequential::{Ground, Member};
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
-use crate::model::{Pod, PodGroup};
-use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
+use crate::model::{Pod, PodGroup, PodShape};
+use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row, Txn};
 
 pub(crate) struct Plain<'a> {
     cluster: &'a Cluster,
@@ -20,6 +21,8 @@ pub(crate) struct Plain<'a> {
     framework: &'a Framework,
     request: &'a Request<'a>,
     pods: Vec<&'a Pod>,
+    /// The island that devices are chosen from.
+    island: Option<DeviceTerm>,
 }
 
 impl<'a> Plain<'a> {
@@ -29,14 +32,15 @@ impl<'a> Plain<'a> {
         gang: &'a Gang,
         request: &'a Request<'a>,
     ) -> Plain<'a> {
-        Plain { cluster, txn: cluster.txn(), framework, request, pods: gang.group().all_pods() }
+        let pods = gang.group().all_pods();
+        Plain { cluster, txn: cluster.txn(), framework, request, pods, island: None }
     }
 
     /// The best of the feasible rows for a pod.
-    fn best_row(&self, leaf: &PodGroup, pod: &Pod, rows: &[Row]) -> Option<Row> {
+    fn best_row(&self, leaf: &PodGroup, shape: &PodShape, rows: &[Row]) -> Option<Row> {
         let txn = &self.txn;
         let now = self.request.now;
-        let mut evaluation = Evaluation::new(self.framework, txn, pod.shape(), Some(leaf), now);
+        let mut evaluation = Evaluation::new(self.framework, txn, shape, Some(leaf), now);
         let passes = |row: &Row| txn.view(*row).is_some_and(|node| evaluation.filter(node).is_ok());
         let feasible: Vec<Row> = rows.iter().copied().filter(passes).collect();
         let totals = evaluation.totals(&feasible);
@@ -91,10 +95,16 @@ impl Ground for Plain<'_> {
             if !pod.scheduling_gates.is_empty() {
                 continue;
             }
-            if let Some(row) = self.best_row(leaf, pod, rows) {
+            // Within an island, a pod is judged as if it named the island itself.
+            let shape = match self.island {
+                None => Some(Cow::Borrowed(&**pod.shape())),
+                Some(island) => confined(&self.txn, pod.shape(), island),
+            };
+            let Some(shape) = shape else { continue };
+            if let Some(row) = self.best_row(leaf, &shape, rows) {
                 // A row without devices for the pod is only found best where no filter looks at
                 // them; the pod stays unplaced then.
-                let chosen = choose_for(self.framework, &self.txn, pod.shape(), row);
+                let chosen = choose_for(self.framework, &self.txn, &shape, row);
                 let Ok(devices) = chosen else { continue };
                 self.txn.place_with(pod, row, devices.clone())?;
                 placed.push(Member { number: (first + index) as u32, row, devices });
@@ -105,6 +115,27 @@ impl Ground for Plain<'_> {
 
     fn is_hopeless(&self, _: usize, _: usize, _: usize, _: Option<&[Row]>) -> bool {
         false
+    }
+
+    fn islands(
+        &mut self,
+        group: &PodGroup,
+        rows: Option<&[Row]>,
+        prune: bool,
+    ) -> Result<Arc<[Candidate]>, PlaceError> {
+        let found = match rows {
+            Some(rows) => islands(&self.txn, group, rows, prune),
+            None => islands(&self.txn, group, &self.whole(), prune),
+        };
+        Ok(found?.into())
+    }
+
+    fn confine(&mut self, island: Option<DeviceTerm>) {
+        self.island = island;
+    }
+
+    fn confinement(&self) -> Option<DeviceTerm> {
+        self.island
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {

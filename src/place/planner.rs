@@ -102,7 +102,8 @@ impl Planner {
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
-        if strategy == Strategy::Search && !is_simple(gang.group()) {
+        let islands = gang.group().any(&PodGroup::wants_island);
+        if strategy == Strategy::Search && !islands && !is_simple(gang.group()) {
             return search(cluster, framework, &gang, &request);
         }
         let rows = request.rows(cluster);
@@ -116,16 +117,25 @@ impl Planner {
             }
             Opened::Far => {
                 let ground = Plain::new(cluster, framework, &gang, &request);
-                let mut sequential = Sequential { framework, ground, prune: false };
+                let mut sequential = Sequential { framework, ground, prune: self.prune };
                 sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
             }
         };
         if !fits || layout.members.is_empty() {
-            if strategy == Strategy::Search {
+            if strategy == Strategy::Search && !islands {
                 return search(cluster, framework, &gang, &request);
             }
-            let group = gang.group().full_name();
-            return Ok(Outcome::Unplaced(Unplaced::new(group, UnplacedKind::Greedy)));
+            let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
+            if strategy == Strategy::Search {
+                // The search knows no islands. What it proves impossible is so with them too; what
+                // it finds need not be possible with them.
+                let found = search::place(cluster, framework, &gang, &request)?;
+                if let Found::Infeasible(certificate) = found {
+                    unplaced.kind = UnplacedKind::Infeasible;
+                    unplaced.certificate = Some(certificate);
+                }
+            }
+            return Ok(Outcome::Unplaced(unplaced));
         }
         let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))

@@ -15,15 +15,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::domains::{Candidate, home, running, tiers};
+use super::domains::{Candidate, Tier, home, running, tiers};
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::plain::Plain;
 use super::request::Request;
 use crate::framework::{DomainContext, Framework, Normalization};
-use crate::model::{PodGroup, PodShape};
+use crate::model::{IslandRule, PodGroup, PodShape};
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, LabelKey, Overlay, Row};
+use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row};
 
 /// Members that were placed, in order, and the domains their groups are confined to.
 #[derive(Debug, Clone, Default)]
@@ -79,6 +79,21 @@ pub(crate) trait Ground {
         rows: Option<&[Row]>,
     ) -> bool;
 
+    /// The islands within `rows` that a group may be confined to, or none if this ground does not
+    /// know them.
+    fn islands(
+        &mut self,
+        group: &PodGroup,
+        rows: Option<&[Row]>,
+        prune: bool,
+    ) -> Result<Arc<[Candidate]>, PlaceError>;
+
+    /// Has what is filled from now on stay within an island, or no longer.
+    fn confine(&mut self, island: Option<DeviceTerm>);
+
+    /// The island that what is filled stays within.
+    fn confinement(&self) -> Option<DeviceTerm>;
+
     /// The parts that a label's values make of `rows`, in order of value.
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]>;
 }
@@ -95,7 +110,7 @@ pub(crate) struct Sequential<'a, G> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainTrial {
-    /// The label value; empty where the group is not confined.
+    /// The label value or the name of the island; empty where the group is not confined.
     pub name: String,
     /// The members placed, by index, with the names of their nodes.
     pub placed: Vec<(usize, String)>,
@@ -122,18 +137,22 @@ pub fn trials<'a>(
     let rows = request.rows(cluster);
     let ground = Plain::new(cluster, framework, &gang, &request);
     let mut strategy = Sequential { framework, ground, prune: false };
-    let Some(key) = tiers(cluster, group).first().copied() else { return Ok(Vec::new()) };
-    let candidates = strategy.candidates(group, rows.as_deref(), key)?;
+    let Some(tier) = tiers(cluster, group).into_iter().next() else { return Ok(Vec::new()) };
+    let candidates = strategy.candidates(group, rows.as_deref(), &tier)?;
     let mut trials = Vec::new();
     let mut feasible = Vec::new();
     for candidate in candidates.iter() {
         let mut layout = Layout::default();
-        let within = candidate.rows(rows.as_deref());
-        let fits = strategy.fill_group(&gang, group, 0, within, &mut layout)?;
+        let fits =
+            strategy.try_candidate(&gang, group, 0, (candidate, rows.as_deref()), &mut layout)?;
         strategy.ground.rollback(0)?;
         let name_of = |row| cluster.view(row).map_or("", |node| node.name()).to_string();
         trials.push(DomainTrial {
-            name: candidate.value.map_or("", |value| cluster.label_text(value)).to_string(),
+            name: match (candidate.value, candidate.island) {
+                (Some(value), _) => cluster.label_text(value).to_string(),
+                (None, Some(island)) => cluster.device_text(island).to_string(),
+                (None, None) => String::new(),
+            },
             placed: layout.members.iter().map(|m| (m.number as usize, name_of(m.row))).collect(),
             feasible: fits,
             scores: Vec::new(),
@@ -166,24 +185,21 @@ impl<G: Ground> Sequential<'_, G> {
         layout: &mut Layout,
     ) -> Result<bool, PlaceError> {
         refuse_unsupported(group)?;
-        let keys: Vec<Option<String>> = tiers(self.ground.cluster(), group)
-            .into_iter()
-            .map(|key| key.map(ToString::to_string))
-            .collect();
-        for key in keys {
-            let candidates = self.candidates(group, rows, key.as_deref())?;
+        for tier in tiers(self.ground.cluster(), group) {
+            let candidates = self.candidates(group, rows, &tier)?;
             let mut found: Vec<(&Candidate, Layout)> = Vec::new();
             let mark = self.ground.mark();
+            let first_is_best = self.framework.domain_scores().is_empty();
             for candidate in candidates.iter() {
                 let within = candidate.rows(rows);
                 if self.prune && self.is_hopeless(group, first, within) {
                     continue;
                 }
                 let mut trial = Layout::default();
-                let fits = self.fill_group(gang, group, first, within, &mut trial)?;
-                if fits && candidates.len() == 1 {
+                let fits = self.try_candidate(gang, group, first, (candidate, rows), &mut trial)?;
+                if fits && (candidates.len() == 1 || first_is_best) {
                     // Nothing to compare with: what was placed stays.
-                    self.adopt(group, key.as_deref(), candidate, trial, layout);
+                    self.adopt(group, &tier, candidate, trial, layout);
                     return Ok(true);
                 }
                 self.ground.rollback(mark)?;
@@ -208,26 +224,48 @@ impl<G: Ground> Sequential<'_, G> {
             for member in &trial.members {
                 self.ground.take(member)?;
             }
-            self.adopt(group, key.as_deref(), candidate, trial, layout);
+            self.adopt(group, &tier, candidate, trial, layout);
             return Ok(true);
         }
         Ok(false)
     }
 
+    /// Places members or subgroups within a candidate, whatever is possible, and returns whether
+    /// the group counts.
+    fn try_candidate(
+        &mut self,
+        gang: &Gang,
+        group: &PodGroup,
+        first: usize,
+        (candidate, rows): (&Candidate, Option<&[Row]>),
+        layout: &mut Layout,
+    ) -> Result<bool, PlaceError> {
+        let outer = self.ground.confinement();
+        self.ground.confine(candidate.island.or(outer));
+        let fits = self.fill_group(gang, group, first, candidate.rows(rows), layout);
+        self.ground.confine(outer);
+        fits
+    }
+
     fn adopt(
         &self,
         group: &PodGroup,
-        key: Option<&str>,
+        tier: &Tier,
         candidate: &Candidate,
         trial: Layout,
         layout: &mut Layout,
     ) {
         let first = layout.members.len();
         let end = first + trial.members.len();
-        if let (Some(key), Some(value)) = (key, candidate.value) {
-            let value = self.ground.cluster().label_text(value).to_string();
-            let (group, key) = (group.full_name(), key.to_string());
-            layout.domains.push(PlanDomain { group, key, value, first, end });
+        let cluster = self.ground.cluster();
+        let group = group.full_name();
+        if let (Tier::Label(key), Some(value)) = (tier, candidate.value) {
+            let (key, value) = (key.clone(), cluster.label_text(value).to_string());
+            layout.domains.push(PlanDomain { group, key, value, first, end, island: false });
+        } else if let (Some(island), Some(&[row])) = (candidate.island, candidate.rows(None)) {
+            let key = cluster.view(row).map_or("", |node| node.name()).to_string();
+            let value = cluster.device_text(island).to_string();
+            layout.domains.push(PlanDomain { group, key, value, first, end, island: true });
         }
         layout.domains.extend(trial.domains.into_iter().map(|mut domain| {
             domain.first += first;
@@ -246,9 +284,26 @@ impl<G: Ground> Sequential<'_, G> {
         &mut self,
         group: &PodGroup,
         rows: Option<&[Row]>,
-        key: Option<&str>,
+        tier: &Tier,
     ) -> Result<Arc<[Candidate]>, PlaceError> {
-        let Some(key) = key else { return Ok(Arc::from([Candidate::whole()])) };
+        let key = match tier {
+            Tier::Whole => return Ok(Arc::from([Candidate::whole()])),
+            // Within an island, an island is no further confinement.
+            Tier::Island if self.ground.confinement().is_some() => {
+                return Ok(Arc::from([Candidate::whole()]));
+            }
+            Tier::Island => {
+                return match self.ground.islands(group, rows, self.prune) {
+                    Err(PlaceError::Scattered { .. })
+                        if group.topology.island != IslandRule::Required =>
+                    {
+                        Ok(Arc::from([]))
+                    }
+                    islands => islands,
+                };
+            }
+            Tier::Label(key) => key,
+        };
         let Some(id) = self.ground.cluster().label_key(key) else { return Ok(Arc::from([])) };
         // Members that run already decide where the others go. If they are in several domains,
         // there is none that could be preferred.

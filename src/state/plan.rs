@@ -34,16 +34,19 @@ pub(crate) struct PlanMember {
     pub(crate) member: u32,
 }
 
-/// A group of the tree and the domain it was confined to.
+/// A group of the tree and the domain it was confined to: the nodes with a label, or an island.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct PlanDomain {
     /// The group's full name.
     pub(crate) group: String,
-    /// The node label key.
+    /// The node label key; for an island, the name of its node.
     pub(crate) key: String,
-    /// Its value on all nodes of the group.
+    /// Its value on all nodes of the group; for an island, its name.
     pub(crate) value: String,
+    /// Whether it is an island.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "core::ops::Not::not"))]
+    pub(crate) island: bool,
     /// The members of the plan that it holds: a range of indexes.
     pub(crate) first: usize,
     pub(crate) end: usize,
@@ -91,7 +94,15 @@ impl Plan {
     /// The domains that groups of the tree were confined to: full name of the group, node label
     /// key, value.
     pub fn domains(&self) -> impl ExactSizeIterator<Item = (&str, &str, &str)> {
-        self.domains.iter().map(|domain| (&*domain.group, &*domain.key, &*domain.value))
+        let levels: Vec<&PlanDomain> =
+            self.domains.iter().filter(|domain| !domain.island).collect();
+        levels.into_iter().map(|domain| (&*domain.group, &*domain.key, &*domain.value))
+    }
+
+    /// The islands that groups of the tree were confined to: full name of the group, node, island.
+    pub fn islands(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let islands = self.domains.iter().filter(|domain| domain.island);
+        islands.map(|domain| (&*domain.group, &*domain.key, &*domain.value))
     }
 
     /// How many pods are placed.

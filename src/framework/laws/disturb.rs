@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::subject::{Answer, Question, Ready, Subject, rows};
+use super::subject::{Answer, Question, Ready, Subject, put, rows};
 use super::{Law, LawError};
 use crate::base::Time;
 use crate::framework::declaration::{Declaration, Reach};
@@ -135,7 +135,7 @@ impl<'a> Trial<'a> {
                 step += 1;
                 let point = txn.checkpoint();
                 // A pod that the sums have no room for disturbs nothing.
-                if txn.place_on(&pod, row).is_err() {
+                if put(&mut txn, &pod, row).is_err() {
                     continue;
                 }
                 let fresh = self.ready(&txn, question);

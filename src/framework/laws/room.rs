@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::subject::{FilterSubject, Question, Ready, rows};
+use super::subject::{FilterSubject, Question, Ready, put, rows};
 use super::{Law, LawError};
 use crate::framework::block::Block;
 use crate::framework::declaration::Reach;
@@ -78,7 +78,7 @@ pub(super) fn check_room(
                 return Err(broken(Law::Room, row, detail));
             }
             let pod = Pod::of_shape(pod.clone().into()).name(format!("law-pod-{placed}"));
-            if txn.place_on(&pod, row).is_err() {
+            if put(&mut txn, &pod, row).is_err() {
                 break;
             }
         }
@@ -90,10 +90,11 @@ pub(super) fn check_room(
             bare.requests.clone_from(&other.requests);
             bare.incoming_requests.clone_from(&other.incoming_requests);
             bare.existing_requests = other.existing_requests;
+            bare.devices.clone_from(&other.devices);
             let verdict = |shape: &PodShape| {
                 let mut txn = cluster.txn();
                 let pod = Pod::of_shape(shape.clone().into()).name("law-pod");
-                txn.place_on(&pod, row).ok().map(|_| passes(&txn, row))
+                put(&mut txn, &pod, row).ok().map(|_| passes(&txn, row))
             };
             if verdict(other) != verdict(&bare) {
                 let detail = "tells pods apart that take the same".to_owned();

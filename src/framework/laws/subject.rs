@@ -8,9 +8,19 @@ use crate::framework::block::Block;
 use crate::framework::context::{Context, Feasible, Prepared};
 use crate::framework::counters::Counter;
 use crate::framework::declaration::Declaration;
+use crate::framework::device_choice::{TightestFit, choose_devices};
 use crate::framework::traits::{Filter, Preparation, Score, Verdict};
-use crate::model::{PodGroup, PodShape};
-use crate::state::{Cluster, NodeView, Row};
+use crate::model::{Pod, PodGroup, PodShape};
+use crate::state::{Cluster, DeviceNeed, NodeView, Row, StateError, Txn};
+
+/// Places a pod, on devices of the node if they serve it, else without any.
+pub(super) fn put(txn: &mut Txn, pod: &Pod, row: Row) -> Result<(), StateError> {
+    let shape = pod.shape();
+    let needs = DeviceNeed::of(txn, shape);
+    let chosen = choose_devices(&TightestFit, txn, shape, txn.view(row), &needs);
+    txn.place_with(pod, row, chosen.unwrap_or(None))?;
+    Ok(())
+}
 
 /// What a plugin says of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

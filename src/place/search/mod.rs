@@ -249,6 +249,7 @@ fn layout(solver: &Solver<'_, '_>, order: &[(usize, u32)], txn: Option<&Txn>) ->
                 value: model.cluster.label_text(value).into(),
                 first: run[0],
                 end: run[0] + run.len(),
+                island: false,
             });
         }
     }
