@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::observe::{GroupChange, Lacks, ReservationEnd};
-use super::scheduler::{BoundPod, Decision, Flight, QueueError, Scheduler, Timer};
+use super::scheduler::{Decision, Flight, QueueError, Scheduler, Timer};
 use super::settings::OnBindFailure;
 use super::unit::{Phase, Place, Tally, Ticket, UnitId, full_name};
 use crate::base::Time;
@@ -189,12 +189,12 @@ impl Scheduler {
         self.flights.insert(ticket, flight);
     }
 
-    fn send(&mut self, ticket: Ticket, flight: &Flight) {
+    pub(super) fn send(&mut self, ticket: Ticket, flight: &Flight) {
         let groups = self.group_names(&flight.units);
         self.outbox.push_back(Decision::Bind { ticket, groups, plan: flight.plan.clone() });
     }
 
-    fn group_names(&self, units: &[UnitId]) -> Vec<String> {
+    pub(super) fn group_names(&self, units: &[UnitId]) -> Vec<String> {
         units.iter().filter_map(|id| Some(self.units.get(id)?.name.clone())).collect()
     }
 
@@ -237,7 +237,7 @@ impl Scheduler {
         self.judge(ticket, verdict.0, verdict.1);
     }
 
-    fn judge(&mut self, ticket: Ticket, verdict: PermitVerdict, by: String) {
+    pub(super) fn judge(&mut self, ticket: Ticket, verdict: PermitVerdict, by: String) {
         match verdict {
             PermitVerdict::Admit => {
                 let Some(mut flight) = self.flights.remove(&ticket) else { return };
@@ -273,7 +273,7 @@ impl Scheduler {
     }
 
     /// Counts a failure against all units of a plan.
-    fn blame(&mut self, ticket: Ticket, lacks: &Lacks) {
+    pub(super) fn blame(&mut self, ticket: Ticket, lacks: &Lacks) {
         let units = self.flights.get(&ticket).map_or_else(Vec::new, |flight| flight.units.clone());
         for id in units {
             self.count_failure(id);
@@ -295,7 +295,7 @@ impl Scheduler {
     }
 
     /// Takes a plan's pods out of the cluster; none of them is bound.
-    fn take_back(&mut self, flight: &Flight) {
+    pub(super) fn take_back(&mut self, flight: &Flight) {
         for assignment in flight.plan.assignments() {
             let pod = assignment.pod();
             if let Some((id, seq)) = self.pods.get(&full_name(pod)).copied()
@@ -311,7 +311,7 @@ impl Scheduler {
 
     /// Units whose plan is no more find their place. Strictly, what runs of a gang that did not
     /// get back to its minimum goes too.
-    fn land(&mut self, units: &[UnitId]) {
+    pub(super) fn land(&mut self, units: &[UnitId]) {
         for &id in units {
             self.set_phase(id, Phase::Idle);
         }
@@ -343,7 +343,12 @@ impl Scheduler {
     }
 
     /// Takes in a result for a pod whose group is gone.
-    fn stray(&mut self, namespace: &str, name: &str, off: bool) -> Result<(), QueueError> {
+    pub(super) fn stray(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        off: bool,
+    ) -> Result<(), QueueError> {
         if self.cluster.pod(namespace, name).is_none() {
             return Err(QueueError::UnknownPod(format!("{namespace}/{name}")));
         }
@@ -353,7 +358,7 @@ impl Scheduler {
         Ok(())
     }
 
-    fn bound(&mut self, id: UnitId, seq: u64, name: &str) {
+    pub(super) fn bound(&mut self, id: UnitId, seq: u64, name: &str) {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let Some(member) = unit.members.get_mut(&seq) else { return };
         // Of what is taken back anyway, the last word is whether it is off.
@@ -390,7 +395,7 @@ impl Scheduler {
         }
     }
 
-    fn bind_failed(&mut self, id: UnitId, seq: u64, name: &str, reason: &str) {
+    pub(super) fn bind_failed(&mut self, id: UnitId, seq: u64, name: &str, reason: &str) {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let phase = unit.phase.clone();
         let Some(member) = unit.members.get_mut(&seq) else { return };
@@ -429,7 +434,7 @@ impl Scheduler {
     }
 
     /// Whether policy and minimum let a plan go on without the pods it has lost.
-    fn may_keep(&self, ticket: Ticket) -> bool {
+    pub(super) fn may_keep(&self, ticket: Ticket) -> bool {
         let Some(flight) = self.flights.get(&ticket) else { return false };
         let keeps = |id: &UnitId| {
             let Some(unit) = self.units.get(id) else { return false };
@@ -441,7 +446,7 @@ impl Scheduler {
     }
 
     /// Whether a unit has its minimum with what is planned.
-    fn holds(&self, id: UnitId) -> bool {
+    pub(super) fn holds(&self, id: UnitId) -> bool {
         let Some(unit) = self.units.get(&id) else { return false };
         let mut tallies: Vec<Tally> = unit.tallies(&self.cluster);
         for tally in &mut tallies {
@@ -450,7 +455,7 @@ impl Scheduler {
         unit.satisfied(&tallies)
     }
 
-    fn result_in(&mut self, ticket: Ticket, name: &str) {
+    pub(super) fn result_in(&mut self, ticket: Ticket, name: &str) {
         let Some(flight) = self.flights.get_mut(&ticket) else { return };
         flight.outstanding.remove(name);
         if !flight.outstanding.is_empty() {
@@ -482,212 +487,5 @@ impl Scheduler {
         for &id in &flight.units {
             self.settle_linked(id);
         }
-    }
-
-    /// A planned member is gone before it was bound.
-    pub(crate) fn lost_on_the_way(&mut self, id: UnitId, name: &str) {
-        let phase = self.units.get(&id).map(|unit| unit.phase.clone());
-        let Some(Phase::Held(ticket) | Phase::Binding(ticket)) = phase else { return };
-        let Some(flight) = self.flights.get_mut(&ticket) else { return };
-        let held = flight.held_by.is_some();
-        flight.outstanding.remove(name);
-        flight.plan.retain(|pod| full_name(pod) != name);
-        let empty = flight.outstanding.is_empty();
-        let reason = format!("pod {name} is gone");
-        if held && (empty || !self.holds(id)) {
-            self.release(ticket, &reason);
-        } else if !held && !self.holds(id) {
-            self.undo(ticket, &reason);
-        } else if !held {
-            self.result_in(ticket, name);
-        }
-    }
-
-    /// Members were on a node that is gone.
-    pub(crate) fn node_lost(&mut self, units: &BTreeSet<UnitId>, members: &[(UnitId, u64)]) {
-        for &(id, seq) in members {
-            let Some(unit) = self.units.get(&id) else { continue };
-            let Some(member) = unit.members.get(&seq) else { continue };
-            let name = full_name(&member.pod);
-            match (&unit.phase, member.place) {
-                (Phase::Binding(_), Place::Planned) => {
-                    self.bind_failed(id, seq, &name, "the node is gone");
-                }
-                (Phase::Held(ticket), Place::Planned) => {
-                    let ticket = *ticket;
-                    self.release(ticket, "a node is gone");
-                }
-                _ => {}
-            }
-        }
-        for &id in units {
-            self.lost_running(id);
-            self.settle_linked(id);
-        }
-    }
-
-    /// A unit that is on its way may have lost the members that ran already.
-    pub(crate) fn lost_running(&mut self, id: UnitId) {
-        let phase = self.units.get(&id).map(|unit| unit.phase.clone());
-        match phase {
-            Some(Phase::Held(ticket)) if !self.holds(id) => {
-                self.release(ticket, "members that ran are gone");
-            }
-            Some(Phase::Binding(ticket)) if !self.holds(id) => {
-                self.undo(ticket, "members that ran are gone");
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes a plan back while it is being bound.
-    pub(crate) fn undo(&mut self, ticket: Ticket, reason: &str) {
-        let Some(flight) = self.flights.remove(&ticket) else { return };
-        self.timers.remove(&(flight.until, Timer::Flight(ticket)));
-        self.counters.undone += 1;
-        let mut pods = Vec::new();
-        for assignment in flight.plan.assignments() {
-            let name = full_name(assignment.pod());
-            if let Some((id, seq)) = self.pods.get(&name).copied()
-                && let Some(unit) = self.units.get_mut(&id)
-                && flight.units.contains(&id)
-                && let Some(member) = unit.members.get_mut(&seq)
-                && matches!(member.place, Place::Planned | Place::Bound)
-            {
-                member.place = Place::Unbinding;
-                let namespace = assignment.pod().namespace().to_owned();
-                let pod = assignment.pod().name.clone();
-                let node = self.node_of(&namespace, &pod).unwrap_or_default();
-                pods.push(BoundPod { namespace, name: pod, node });
-            }
-        }
-        for &id in &flight.units {
-            if flight.failures == 0 {
-                self.count_failure(id);
-            }
-            self.set_phase(id, Phase::Undoing);
-            self.emit(id, GroupChange::Undone { reason: reason.to_owned() });
-        }
-        if !pods.is_empty() {
-            let groups = self.group_names(&flight.units);
-            self.outbox.push_back(Decision::Unbind { groups, pods, reason: reason.to_owned() });
-        }
-        for &id in &flight.units {
-            self.undoing_ended(id);
-        }
-    }
-
-    /// A group goes for good: its plan is taken back, and pods of it that may be bound are named.
-    pub(crate) fn abandon(&mut self, ticket: Ticket, reason: &str) {
-        match self.flights.get(&ticket) {
-            Some(flight) if flight.held_by.is_some() => self.release(ticket, reason),
-            Some(_) => self.undo(ticket, reason),
-            None => {}
-        }
-    }
-
-    /// If nothing of a unit is to be taken off any more, it goes on.
-    pub(crate) fn undoing_ended(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get(&id) else { return };
-        let busy = unit.members.values().any(|member| member.place == Place::Unbinding);
-        if unit.phase == Phase::Undoing && !busy {
-            self.land(&[id]);
-        }
-    }
-
-    /// Counts a failure: back-off grows, and the group may go behind its equals.
-    pub(crate) fn count_failure(&mut self, id: UnitId) {
-        let now = self.now;
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        unit.attempts = unit.attempts.saturating_add(1);
-        unit.not_before = now.after(self.settings.backoff.after(unit.attempts));
-        let attempts = unit.attempts;
-        if let Some(after) = self.settings.demote_after
-            && after > 0
-            && attempts % after == 0
-        {
-            unit.since = now;
-            self.rekey(id);
-            self.emit(id, GroupChange::Demoted { attempts });
-        }
-    }
-
-    /// Whether a unit has started, and has its minimum still.
-    pub(crate) fn check_health(&mut self, id: UnitId) {
-        let now = self.now;
-        let Some(unit) = self.units.get(&id) else { return };
-        let tallies = unit.tallies(&self.cluster);
-        let satisfied = unit.satisfied(&tallies);
-        let gone = !unit
-            .members
-            .values()
-            .any(|member| matches!(member.place, Place::Bound | Place::Done | Place::Planned));
-        let evicted = !unit.members.values().any(|member| matches!(member.place, Place::Bound));
-        let runs = tallies.iter().any(|tally| tally.running > 0);
-        let stale_after = self.settings.stale_after;
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let (was_below, waited) = (unit.below_since, unit.ready_since.map(|time| now.since(time)));
-        let (mut started, mut recovered, mut fell) = (false, false, false);
-        if unit.started && (gone || unit.evicting && evicted) {
-            // It is as if it had never run.
-            unit.started = false;
-            unit.evicting = false;
-            unit.below_since = None;
-        } else if satisfied && !unit.evicting {
-            recovered = unit.below_since.take().is_some();
-            if !unit.started && runs && !unit.phase.busy() {
-                unit.started = true;
-                unit.ready_since = None;
-                started = true;
-            }
-        } else if unit.started && unit.below_since.is_none() && !unit.evicting {
-            unit.below_since = Some(now);
-            fell = true;
-        }
-        if let Some(since) = was_below.filter(|_| unit.below_since.is_none()) {
-            self.timers.remove(&(since.after(stale_after), Timer::Below(id)));
-        }
-        if fell {
-            self.timers.insert((now.after(stale_after), Timer::Below(id)));
-            self.emit(id, GroupChange::BelowMinimum);
-        }
-        if recovered {
-            self.emit(id, GroupChange::Recovered);
-        }
-        if started {
-            let waited = waited.unwrap_or_default();
-            self.counters.started += 1;
-            self.counters.waiting.add_duration(waited);
-            self.emit(id, GroupChange::Started { waited });
-        }
-    }
-
-    /// Reports a gang that is below its minimum for eviction.
-    pub(crate) fn evict(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let Some(since) = unit.below_since else { return };
-        if core::mem::replace(&mut unit.evicting, true) {
-            return;
-        }
-        unit.below_since = None;
-        self.timers.remove(&(since.after(self.settings.stale_after), Timer::Below(id)));
-        let phase = self.units.get(&id).map(|unit| unit.phase.clone());
-        if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) = phase {
-            self.abandon(ticket, "the gang is evicted");
-        }
-        let Some(unit) = self.units.get(&id) else { return };
-        let group = unit.name.clone();
-        let bound = unit.members.values().filter(|member| member.place == Place::Bound);
-        let pods: Vec<BoundPod> = bound
-            .map(|member| {
-                let (namespace, name) = (member.pod.namespace(), &member.pod.name);
-                let node = self.node_of(namespace, name).unwrap_or_default();
-                BoundPod { namespace: namespace.to_owned(), name: name.clone(), node }
-            })
-            .collect();
-        self.counters.evictions += 1;
-        self.emit(id, GroupChange::EvictionAsked { pods: pods.len() });
-        self.outbox.push_back(Decision::Evict { group, pods, since });
-        self.settle_linked(id);
     }
 }

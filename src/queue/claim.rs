@@ -173,19 +173,28 @@ impl Scheduler {
         }
     }
 
+    /// Units that reserve are tried in order. One that gives room back may help those before it,
+    /// so all are tried again then; once for each unit at the most.
     fn refresh_all(&mut self, units: &[UnitId]) {
-        for &id in units {
-            self.refresh(id);
+        for _ in 0..=units.len() {
+            let mut gave = false;
+            for &id in units {
+                gave |= self.refresh(id);
+            }
+            if !gave || !self.outbox.is_empty() {
+                break;
+            }
         }
     }
 
     /// Tries a unit that reserves without its stand-ins, and makes new ones if that is in vain.
-    pub(crate) fn refresh(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
+    /// Returns whether they leave room somewhere that was taken before.
+    pub(crate) fn refresh(&mut self, id: UnitId) -> bool {
+        let Some(unit) = self.units.get_mut(&id) else { return false };
         if !unit.phase.waits() {
-            return;
+            return false;
         }
-        let Some(reserved) = &mut unit.reservation else { return };
+        let Some(reserved) = &mut unit.reservation else { return false };
         let old = core::mem::take(&mut reserved.claims);
         let domain = reserved.domain.clone();
         let is_nominated = unit.nominated.is_some();
@@ -195,7 +204,7 @@ impl Scheduler {
         }
         let Some(tree) = self.joint_tree(&[id]) else {
             self.note_each(&old);
-            return;
+            return false;
         };
         let found = self.find(id, &[id], &tree, false);
         let lacks = match found {
@@ -203,12 +212,12 @@ impl Scheduler {
             Found::Plan(plan, held) => {
                 self.note_each(&old);
                 self.launch(alloc::vec![id], plan, held);
-                return;
+                return false;
             }
             Found::Trouble(error) => {
                 self.note_each(&old);
                 self.fail(&[id], &error);
-                return;
+                return false;
             }
         };
         if self.units.get(&id).is_some_and(|unit| unit.phase == Phase::Queued) {
@@ -244,6 +253,7 @@ impl Scheduler {
         if let Some(reserved) = self.units.get_mut(&id).and_then(|unit| unit.reservation.as_mut()) {
             reserved.claims = claims;
         }
+        before.iter().any(|(key, count)| after.get(key).is_none_or(|now| now < count))
     }
 
     fn note_each(&mut self, claims: &[(Pod, String)]) {

@@ -1,19 +1,17 @@
 //! What goes in: groups, members, events of the cluster, the time.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::observe::{Gate, GroupChange, ReservationEnd};
+use super::observe::{GroupChange, ReservationEnd};
 use super::scheduler::{QueueError, Scheduler, Timer};
 use super::unit::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in};
-use super::watch::Watched;
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
-use crate::state::{Applied, Event, NodeView, Plan, StateError};
+use crate::state::{Applied, Event, Plan, StateError};
 
 impl Scheduler {
     /// Takes the time in: everything due by then happens.
@@ -348,7 +346,7 @@ impl Scheduler {
         self.now = self.now.max(now);
     }
 
-    fn fire(&mut self, timer: Timer) {
+    pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Phase(id) => {
                 if matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Sleeping(_))) {
@@ -383,7 +381,7 @@ impl Scheduler {
         number
     }
 
-    fn check_group(&self, group: &PodGroup) -> Result<(), QueueError> {
+    pub(super) fn check_group(&self, group: &PodGroup) -> Result<(), QueueError> {
         let mut whole = group.clone();
         fill_empty(&mut whole);
         whole.check()?;
@@ -410,7 +408,12 @@ impl Scheduler {
         taken.map_or(Ok(()), Err)
     }
 
-    fn check_member(&self, name: &str, id: UnitId, leaf: usize) -> Result<(), QueueError> {
+    pub(super) fn check_member(
+        &self,
+        name: &str,
+        id: UnitId,
+        leaf: usize,
+    ) -> Result<(), QueueError> {
         let Some(&(other, seq)) = self.pods.get(name) else { return Ok(()) };
         let unit = self.units.get(&other);
         let member = unit.and_then(|unit| unit.members.get(&seq));
@@ -423,7 +426,7 @@ impl Scheduler {
         Err(QueueError::PodTaken { pod: name.to_owned(), group })
     }
 
-    fn put_orphan(&mut self, leaf: String, pod: Pod) {
+    pub(super) fn put_orphan(&mut self, leaf: String, pod: Pod) {
         let orphans = self.orphans.entry(leaf).or_default();
         match orphans.iter_mut().find(|other| other.name == pod.name) {
             Some(other) => *other = pod,
@@ -432,7 +435,7 @@ impl Scheduler {
     }
 
     /// Adds a member, or takes in what changed of it while it waits.
-    fn put_member(&mut self, id: UnitId, leaf: usize, pod: Pod) {
+    pub(super) fn put_member(&mut self, id: UnitId, leaf: usize, pod: Pod) {
         let name = full_name(&pod);
         let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
@@ -461,7 +464,7 @@ impl Scheduler {
     }
 
     /// After the tree has changed: members find their leaf again, or go.
-    fn move_members(&mut self, id: UnitId, old: &[String]) {
+    pub(super) fn move_members(&mut self, id: UnitId, old: &[String]) {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let mut homeless = Vec::new();
         for (seq, member) in &mut unit.members {
@@ -476,7 +479,7 @@ impl Scheduler {
         }
     }
 
-    fn forget_names(&mut self, id: UnitId) {
+    pub(super) fn forget_names(&mut self, id: UnitId) {
         let Some(unit) = self.units.get(&id) else { return };
         unit.root.visit(&mut |group| {
             self.names.remove(&group.full_name());
@@ -492,13 +495,17 @@ impl Scheduler {
     }
 
     /// Takes a unit out of its queue, unless it is on its way.
-    fn leave(&mut self, id: UnitId) {
+    pub(super) fn leave(&mut self, id: UnitId) {
         if self.units.get(&id).is_some_and(|unit| !unit.phase.busy()) {
             self.set_phase(id, Phase::Idle);
         }
     }
 
-    fn pod_changed(&mut self, mut pod: Pod, version: u64) -> Result<Applied, QueueError> {
+    pub(super) fn pod_changed(
+        &mut self,
+        mut pod: Pod,
+        version: u64,
+    ) -> Result<Applied, QueueError> {
         let name = full_name(&pod);
         if pod.group.is_none()
             && let Some((id, seq)) = self.pods.get(&name)
@@ -535,7 +542,7 @@ impl Scheduler {
         Ok(applied)
     }
 
-    fn pod_deleted(
+    pub(super) fn pod_deleted(
         &mut self,
         namespace: String,
         name: String,
@@ -581,150 +588,6 @@ impl Scheduler {
             Place::Pending | Place::Done => {}
         }
         self.settle_linked(id);
-    }
-
-    pub(crate) fn node_of(&self, namespace: &str, name: &str) -> Option<String> {
-        let pod = self.cluster.pod(namespace, name)?;
-        Some(pod.node()?.name().to_owned())
-    }
-
-    /// Takes a pod out of the cluster, if it is there.
-    pub(crate) fn take_off(&mut self, namespace: &str, name: &str) {
-        let node = self.node_of(namespace, name);
-        if self.cluster.remove_pod(namespace, name).is_ok()
-            && let Some(node) = node
-        {
-            self.note(&node);
-        }
-    }
-
-    fn members_on(&self, node: &str) -> Vec<(UnitId, u64)> {
-        let pods = self.cluster.node(node).into_iter().flat_map(NodeView::pods);
-        let mut members: Vec<_> = pods
-            .filter_map(|pod| self.pods.get(&format!("{}/{}", pod.namespace(), pod.name())))
-            .copied()
-            .collect();
-        members.sort_unstable();
-        members
-    }
-
-    fn units_on(&self, node: &str) -> BTreeSet<UnitId> {
-        self.members_on(node).into_iter().map(|(id, _)| id).collect()
-    }
-
-    /// The unit and all that start together with it, whatever their state.
-    pub(crate) fn linked(&self, id: UnitId) -> BTreeSet<UnitId> {
-        let mut found = BTreeSet::from([id]);
-        let mut open = alloc::vec![id];
-        while let Some(unit) = open.pop().and_then(|id| self.units.get(&id)) {
-            let named = unit.root.gang_group.iter();
-            let named = named.filter_map(|name| self.names.get(name)).map(|(id, _)| *id);
-            let naming = self.links.get(&unit.name).into_iter().flatten().copied();
-            for other in named.chain(naming) {
-                if found.insert(other) {
-                    open.push(other);
-                }
-            }
-        }
-        found
-    }
-
-    /// The units to place together with one that is to start, itself among them; or what they
-    /// wait for. Units that have started are no partners any more.
-    pub(crate) fn cohort(&self, id: UnitId) -> Result<Vec<UnitId>, Gate> {
-        let Some(own) = self.units.get(&id) else { return Ok(Vec::new()) };
-        if own.started || own.root.gang_group.is_empty() && !self.links.contains_key(&own.name) {
-            return Ok(alloc::vec![id]);
-        }
-        let mut cohort = Vec::new();
-        for other in self.linked(id) {
-            let Some(unit) = self.units.get(&other) else { continue };
-            if unit.started && !unit.evicting {
-                continue;
-            }
-            for name in &unit.root.gang_group {
-                if !self.names.contains_key(name) {
-                    return Err(Gate::Partner { group: name.clone() });
-                }
-            }
-            let ready = !unit.paused
-                && !unit.evicting
-                && !unit.phase.busy()
-                && !matches!(unit.phase, Phase::Failed(_))
-                && unit.short(&unit.tallies(&self.cluster)).is_none();
-            if !ready && other != id {
-                return Err(Gate::Partner { group: unit.name.clone() });
-            }
-            cohort.push(other);
-        }
-        Ok(cohort)
-    }
-
-    pub(crate) fn settle_linked(&mut self, id: UnitId) {
-        for other in self.linked(id) {
-            self.settle(other, true);
-        }
-    }
-
-    /// Puts a unit where it belongs, unless it is on its way. `changed` says that it must be tried
-    /// anew if it waits.
-    pub(crate) fn settle(&mut self, id: UnitId, changed: bool) {
-        self.check_health(id);
-        let Some(unit) = self.units.get(&id) else { return };
-        if unit.phase.busy() {
-            return;
-        }
-        let tallies = unit.tallies(&self.cluster);
-        let pending = tallies.iter().any(|tally| tally.pending > 0);
-        let finished = !unit.members.is_empty()
-            && unit.members.values().all(|member| member.place == Place::Done);
-        let phase = if unit.evicting {
-            Phase::Gated(Gate::Evicting)
-        } else if unit.paused {
-            Phase::Paused
-        } else if !pending && (unit.started || finished) {
-            Phase::Idle
-        } else if let Some(gate) = unit.short(&tallies) {
-            Phase::Gated(gate)
-        } else if !pending {
-            // Enough exist, and some of them are still to be taken off.
-            Phase::Idle
-        } else if let Err(gate) = self.cohort(id) {
-            Phase::Gated(gate)
-        } else if !changed && (unit.phase.waits() || matches!(unit.phase, Phase::Failed(_))) {
-            return;
-        } else if unit.not_before > self.now {
-            Phase::BackingOff(unit.not_before)
-        } else {
-            Phase::Queued
-        };
-        if changed {
-            self.sleep_on(id, Watched::Nothing);
-        }
-        let Some(unit) = self.units.get(&id) else { return };
-        if unit.phase == phase {
-            return;
-        }
-        if !unit.phase.waits() && phase.waits() && unit.ready_since.is_none() {
-            let now = self.now;
-            if let Some(unit) = self.units.get_mut(&id) {
-                unit.since = now;
-            }
-        }
-        let change = match &phase {
-            Phase::Gated(gate) => Some(GroupChange::Gated(gate.clone())),
-            Phase::Queued => Some(GroupChange::Queued),
-            Phase::BackingOff(until) => Some(GroupChange::BackedOff { until: *until }),
-            Phase::Idle if finished => Some(GroupChange::Finished),
-            _ => None,
-        };
-        if !phase.waits() {
-            self.end_reservation(id, ReservationEnd::Outranked);
-        }
-        self.set_phase(id, phase);
-        if let Some(change) = change {
-            self.emit(id, change);
-        }
     }
 }
 

@@ -6,9 +6,11 @@
 
 mod binding;
 mod claim;
+mod cohort;
 mod decide;
 mod inputs;
 mod lack;
+mod losses;
 pub mod observe;
 mod scheduler;
 pub mod settings;
