@@ -568,27 +568,6 @@ impl Scheduler {
         });
         Ok(applied)
     }
-
-    /// A member is gone from the cluster.
-    pub(crate) fn vanish(&mut self, id: UnitId, seq: u64, finished: bool) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let Some(member) = unit.members.get_mut(&seq) else { return };
-        let name = full_name(&member.pod);
-        let place = member.place;
-        if finished {
-            member.place = Place::Done;
-        } else {
-            unit.members.remove(&seq);
-            self.pods.remove(&name);
-        }
-        match place {
-            Place::Planned => self.lost_on_the_way(id, &name),
-            Place::Unbinding => self.undoing_ended(id),
-            Place::Bound => self.lost_running(id),
-            Place::Pending | Place::Done => {}
-        }
-        self.settle_linked(id);
-    }
 }
 
 fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {

@@ -10,6 +10,27 @@ use super::scheduler::{BoundPod, Decision, Scheduler, Timer};
 use super::unit::{Phase, Place, Ticket, UnitId, full_name};
 
 impl Scheduler {
+    /// A member is gone from the cluster.
+    pub(crate) fn vanish(&mut self, id: UnitId, seq: u64, finished: bool) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let Some(member) = unit.members.get_mut(&seq) else { return };
+        let name = full_name(&member.pod);
+        let place = member.place;
+        if finished {
+            member.place = Place::Done;
+        } else {
+            unit.members.remove(&seq);
+            self.pods.remove(&name);
+        }
+        match place {
+            Place::Planned => self.lost_on_the_way(id, &name),
+            Place::Unbinding => self.undoing_ended(id),
+            Place::Bound => self.lost_running(id),
+            Place::Pending | Place::Done => {}
+        }
+        self.settle_linked(id);
+    }
+
     /// A planned member is gone before it was bound.
     pub(crate) fn lost_on_the_way(&mut self, id: UnitId, name: &str) {
         let phase = self.units.get(&id).map(|unit| unit.phase.clone());
