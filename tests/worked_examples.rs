@@ -3,7 +3,7 @@
 use phalanx::framework::Strategy;
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{Fit, MostAllocated};
-use phalanx::{Cluster, CommitError, Framework, Outcome, Planner, place_gang};
+use phalanx::{Cluster, CommitError, Framework, Outcome, Planner, Request, place_gang};
 
 const GPU: &str = "nvidia.com/gpu";
 const STRATEGIES: [Strategy; 2] = [Strategy::Kubernetes, Strategy::Search];
@@ -122,4 +122,23 @@ fn gangs_that_would_deadlock_pod_by_pod_run_one_after_the_other() {
     let outcome = place_gang(&cluster, &framework, &gangs[1]).unwrap();
     cluster.commit(&framework, outcome.plan().expect("the first is gone")).unwrap();
     assert_eq!(running(&cluster), [0, 4]);
+}
+
+/// Volcano's `minMember` above the sum of its role minima: seven pods are not nine.
+#[test]
+fn a_minimum_of_pods_beside_role_minima_is_honoured() {
+    let mut cluster = Cluster::new();
+    cluster.add_node(Node::new("n1").capacity("nvidia.com/gpu", 7)).unwrap();
+    let role =
+        |name: &str| PodGroup::gang(name, 3).pods(5, Pod::new().request("nvidia.com/gpu", 1));
+    let mut job = PodGroup::gang("job", 2).group(role("ps")).group(role("worker"));
+    job.min_pods = Some(9);
+    for strategy in [Strategy::Search, Strategy::Kubernetes] {
+        let request = Request::new(&job).strategy(strategy);
+        let outcome = place_gang(&cluster, &Framework::default(), request).unwrap();
+        assert!(!outcome.is_placed(), "{outcome}");
+    }
+    cluster.add_node(Node::new("n2").capacity("nvidia.com/gpu", 2)).unwrap();
+    let outcome = place_gang(&cluster, &Framework::default(), &job).unwrap();
+    assert_eq!(outcome.plan().unwrap().len(), 9);
 }

@@ -102,8 +102,8 @@ impl Planner {
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
-        let islands = gang.group().any(&PodGroup::wants_island);
-        if strategy == Strategy::Search && !islands && !is_simple(gang.group()) {
+        let beyond = gang.group().any(&is_beyond_search);
+        if strategy == Strategy::Search && !beyond && !is_simple(gang.group()) {
             return search(cluster, framework, &gang, &request);
         }
         let rows = request.rows(cluster);
@@ -122,13 +122,13 @@ impl Planner {
             }
         };
         if !fits || layout.members.is_empty() {
-            if strategy == Strategy::Search && !islands {
+            if strategy == Strategy::Search && !beyond {
                 return search(cluster, framework, &gang, &request);
             }
             let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
             if strategy == Strategy::Search {
-                // The search knows no islands. What it proves impossible is so with them too; what
-                // it finds need not be possible with them.
+                // The search leaves out what it does not know. What it proves impossible is so with
+                // that too; what it finds need not be possible with it.
                 let found = search::place(cluster, framework, &gang, &request)?;
                 if let Found::Infeasible(certificate) = found {
                     unplaced.kind = UnplacedKind::Infeasible;
@@ -172,6 +172,12 @@ impl Planner {
     pub fn plugin_calls(&self) -> u64 {
         self.memory.calls()
     }
+}
+
+/// Whether a group asks what the search does not know: islands of devices, and a minimum of pods
+/// beside one of groups. Such groups are placed sequentially.
+fn is_beyond_search(group: &PodGroup) -> bool {
+    group.wants_island() || group.min_pods.is_some() && !group.groups.is_empty()
 }
 
 /// Whether the sequential strategy finds as good a place as a search, if it finds one: the group

@@ -339,6 +339,7 @@ impl<G: Ground> Sequential<'_, G> {
         }
         let mut count = 0;
         let mut member = first;
+        let before = layout.members.len();
         for subgroup in &group.groups {
             if self.place(gang, subgroup, member, rows, layout)?
                 || runs(self.ground.cluster(), subgroup)
@@ -347,7 +348,11 @@ impl<G: Ground> Sequential<'_, G> {
             }
             member += subgroup.pod_count();
         }
-        Ok(count >= minimum)
+        let enough_pods = group.min_pods.is_none_or(|least| {
+            let placed = layout.members.len() - before;
+            placed + running(self.ground.cluster(), group) >= least as usize
+        });
+        Ok(count >= minimum && enough_pods)
     }
 
     fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
