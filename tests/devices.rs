@@ -550,7 +550,7 @@ fn fractions_and_mixed_members_share_an_island() {
     let Outcome::Unplaced(unplaced) = four else { panic!("{four}") };
     // Without islands it would fit, so nothing is proven.
     assert_eq!(unplaced.kind, UnplacedKind::Greedy);
-    let many = place_gang(&cluster, &framework, &mixed(10)).unwrap();
+    let many = place_gang(&cluster, &framework, &mixed(20)).unwrap();
     let Outcome::Unplaced(unplaced) = many else { panic!("{many}") };
     assert_eq!(unplaced.kind, UnplacedKind::Infeasible);
     // A wish is given up, and a member without devices comes along.
@@ -671,6 +671,8 @@ fn counts_of_domains_include_fractions() {
                 {
                     let certificate = unplaced.certificate.expect("identical pods are counted");
                     certificate.verify(&cluster, &framework, ask).unwrap();
+                    let text = certificate.to_string();
+                    assert!(text.contains("pods like g-0 are needed"), "{text}");
                 }
             }
             if let Some(plan) = outcome.plan() {
@@ -871,6 +873,21 @@ fn a_plan_whose_devices_are_gone_is_refused_whole() {
     assert!(matches!(refused, Err(CommitError::Devices { .. })), "{refused:?}");
     assert_eq!(serde_json::to_string(&cluster).unwrap(), before);
     assert!(place_gang(&cluster, &framework, &second).unwrap().is_placed());
+}
+
+#[test]
+fn a_search_tries_orders_that_differ_in_devices_alone() {
+    // The share goes to the small device first, and then no order but the other one will do.
+    let device = |milli| Device::new("gpu", "B").capacity(UNIT, milli);
+    let mut cluster = Cluster::new();
+    cluster.add_node(Node::new("n").device(device(100)).device(device(200))).unwrap();
+    let shares = Pod::new().device(DeviceRequest::share("gpu", UNIT, 60));
+    let group = PodGroup::gang("g", 2)
+        .group(PodGroup::gang("shares", 2).pods(2, shares))
+        .group(PodGroup::gang("whole", 1).pods(1, whole(1)));
+    let outcome = place_gang(&cluster, &framework(0), &group).unwrap();
+    let plan = outcome.plan().expect("the whole device first, then both shares");
+    cluster.commit(&framework(0), plan).unwrap();
 }
 
 #[test]

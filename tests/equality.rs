@@ -211,3 +211,53 @@ fn kept_tables_answer_like_the_plain_loop() {
     }
     assert!(placed > 5_000, "only {placed} pods placed");
 }
+
+#[test]
+fn threads_change_neither_the_answer_nor_the_work() {
+    let mut dice = Dice(7);
+    let mut cluster = Cluster::new();
+    for name in 0..2_000 {
+        cluster.add_node(node(&mut dice, name).capacity("pods", 110)).unwrap();
+    }
+    let framework = Framework::default();
+    let mut gang = PodGroup::gang("mixed", 64);
+    for member in 0..64_i64 {
+        gang = gang.pods(1, Pod::new().request("cpu", format!("{}m", 500 + member % 16).as_str()));
+    }
+    let answer = |threads: usize| {
+        let mut planner = Planner::new().threads(threads);
+        let request = Request::new(&gang).strategy(Strategy::Kubernetes);
+        let outcome = planner.place(&cluster, &framework, request).unwrap();
+        (outcome, planner.plugin_calls())
+    };
+    let alone = answer(1);
+    assert!(alone.0.is_placed() && alone.1 >= 16 * 2_000);
+    assert_eq!(alone, answer(2));
+}
+
+/// Asking again without change asks no plugin; a change of ten nodes asks about ten nodes.
+#[test]
+fn a_warm_gang_costs_what_has_changed() {
+    let mut cluster = Cluster::new();
+    for name in 0..1_000 {
+        cluster.add_node(Node::new(format!("n{name}")).capacity("cpu", 8)).unwrap();
+    }
+    let framework = Framework::kubernetes();
+    let mut planner = Planner::new();
+    let group = |name: &str| PodGroup::gang(name, 1).pods(1, Pod::new().request("cpu", 1));
+    assert!(planner.place(&cluster, &framework, &group("a")).unwrap().is_placed());
+    let cold = planner.plugin_calls();
+    assert!((1_000..4_000).contains(&cold), "{cold}");
+    planner.place(&cluster, &framework, &group("b")).unwrap();
+    let again = planner.plugin_calls() - cold;
+    // The one node the last answer was about.
+    assert!(again <= 4, "{again}");
+    for index in 0..10 {
+        let pod = Pod::new().name(format!("p{index}")).request("cpu", 1).on(format!("n{index}"));
+        cluster.add_pod(pod).unwrap();
+    }
+    let before = planner.plugin_calls();
+    planner.place(&cluster, &framework, &group("c")).unwrap();
+    let changed = planner.plugin_calls() - before;
+    assert!((10..=44).contains(&changed), "{changed}");
+}

@@ -15,8 +15,9 @@ pub enum Strategy {
     /// out, and it says which.
     ///
     /// Trees with a group that is confined to an island of devices are placed by the sequential
-    /// strategy only. If that finds nothing and they would not even fit without islands, they are
-    /// proven not to fit; else the answer is that a sequential strategy found none.
+    /// strategy only. If that finds nothing, and counting shows that they would not fit without
+    /// islands either, they are proven not to fit; else the answer is that a sequential strategy
+    /// found none.
     #[default]
     Search,
 }

@@ -138,9 +138,12 @@ impl Cluster {
         for domain in &plan.domains {
             for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {
                 let node = txn.node(&member.node);
-                let holds = |node: NodeView<'_>| match domain.island {
-                    false => node.has_label(&domain.key, &domain.value),
-                    true => node.name() == domain.key && within(node, member, &domain.value),
+                let holds = |node: NodeView<'_>| {
+                    if domain.island {
+                        node.name() == domain.key && within(node, member, &domain.value)
+                    } else {
+                        node.has_label(&domain.key, &domain.value)
+                    }
                 };
                 if !node.is_some_and(holds) {
                     return Err(CommitError::Domain {

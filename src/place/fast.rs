@@ -40,6 +40,8 @@ pub(crate) struct Memory {
     pub(crate) overlay: Overlay,
     pub(crate) takes: Vec<Takes>,
     scratch: Scratch,
+    /// How many threads coarse work may use.
+    pub(crate) threads: usize,
     boards: Vec<Board>,
     places: Vec<u32>,
     dirty: Vec<u32>,
@@ -146,13 +148,22 @@ impl Memory {
             self.tables[place] = table;
             return Some(self.build(cluster, framework, place, wanted));
         }
-        let table = Table::prepare(framework, cluster, shape)?;
+        let mut table = Table::prepare(framework, cluster, shape)?;
         let place = self.make_room(cluster.rows());
+        if let Some(place) = place {
+            core::mem::swap(&mut table.board, &mut self.tables[place].board);
+        }
+        let place = self.keep(table, hash, place);
+        Some(self.build(cluster, framework, place, wanted))
+    }
+
+    /// Keeps a table, in place of another or beside the others.
+    fn keep(&mut self, table: Table, hash: u64, place: Option<usize>) -> usize {
+        let address = Arc::as_ptr(&table.shape) as usize;
         match place {
             Some(place) => {
                 let old = core::mem::replace(&mut self.tables[place], table);
                 self.calls += old.calls;
-                self.tables[place].board = old.board;
                 self.by_address.remove(&(Arc::as_ptr(&old.shape) as usize));
                 if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.shape)) {
                     places.retain(|&other| other as usize != place);
@@ -162,8 +173,49 @@ impl Memory {
         }
         let place = place.unwrap_or(self.tables.len() - 1);
         self.by_shape.entry(hash).or_default().push(place as u32);
-        self.by_address.insert(pointer, place as u32);
-        Some(self.build(cluster, framework, place, wanted))
+        self.by_address.insert(address, place as u32);
+        place
+    }
+
+    /// Makes the tables of shapes that were not met before, side by side. Worth it from some
+    /// ten thousand rows to judge; below that nothing is done here.
+    #[cfg(feature = "parallel")]
+    pub(crate) fn prebuild(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shapes: &[Arc<PodShape>],
+    ) {
+        use rayon::prelude::*;
+        const WORTH_IT: usize = 10_000;
+        if self.threads < 2 || shapes.len() < 2 {
+            return;
+        }
+        let is_new = |shape: &&Arc<PodShape>| {
+            let places = self.by_shape.get(&hash_of(&***shape)).map_or(&[][..], Vec::as_slice);
+            !places.iter().any(|&place| self.tables[place as usize].shape == **shape)
+        };
+        let mut new: Vec<&Arc<PodShape>> = shapes.iter().filter(is_new).collect();
+        let most = (TABLE_ROWS / cluster.rows().max(1)).clamp(4, TABLES);
+        new.truncate(most);
+        if new.len() < 2 || new.len() * cluster.rows() < WORTH_IT {
+            return;
+        }
+        let built: Vec<Option<Table>> = new
+            .par_iter()
+            .map(|shape| {
+                let mut table = Table::prepare(framework, cluster, shape)?;
+                table.build(framework, cluster, 0, &mut Scratch::default());
+                Some(table)
+            })
+            .collect();
+        self.seen = self.log_end();
+        for mut table in built.into_iter().flatten() {
+            table.cursor = self.log_end();
+            table.last_use = self.requests;
+            let (hash, place) = (hash_of(&*table.shape), self.make_room(cluster.rows()));
+            self.keep(table, hash, place);
+        }
     }
 
     /// A table to be replaced, if there are enough: the one not asked for the longest.

@@ -50,6 +50,8 @@ impl<'a> FastGround<'a> {
         } else {
             0
         };
+        #[cfg(feature = "parallel")]
+        memory.prebuild(cluster, framework, gang.all_shapes());
         let mut tables = Vec::with_capacity(gang.shapes());
         for shape in gang.all_shapes() {
             match memory.table(cluster, framework, shape, wanted) {

@@ -3,6 +3,7 @@
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
+use super::certificate::{Lack, Refusal};
 use super::error::PlaceError;
 use super::fast::Memory;
 use super::gang::Gang;
@@ -13,7 +14,7 @@ use super::request::Request;
 use super::search::{self, Found};
 use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
-use crate::model::{PodGroup, TopologyRequest};
+use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
 use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
 
@@ -80,8 +81,9 @@ impl Planner {
         Planner { prune: false, ..Planner::default() }
     }
 
-    /// Lets coarse work use up to so many threads of the caller's rayon pool. Without the feature
-    /// `parallel` it changes nothing, and it never changes an answer.
+    /// Lets coarse work use the caller's rayon pool if `threads` is more than one: the shapes of a
+    /// mixed gang that were not met before are judged side by side. Without the feature `parallel`
+    /// it changes nothing, and it never changes an answer.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Planner {
         self.threads = threads.max(1);
@@ -108,6 +110,7 @@ impl Planner {
         }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
+        self.memory.threads = self.threads;
         let fits = match FastGround::open(&mut self.memory, cluster, framework, &gang, &request) {
             Opened::TooFew => false,
             Opened::Fast(ground) => {
@@ -127,10 +130,13 @@ impl Planner {
             }
             let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
             if strategy == Strategy::Search {
-                // The search leaves out what it does not know. What it proves impossible is so with
-                // that too; what it finds need not be possible with it.
+                // The search leaves out what it does not know. What sums and counts tell it is
+                // impossible is so with that too; what it finds, or finds not, says nothing.
                 let found = search::place(cluster, framework, &gang, &request)?;
-                if let Found::Infeasible(certificate) = found {
+                if let Found::Infeasible(certificate) = found
+                    && is_counted(&certificate.refusal)
+                    && gang.all_shapes().iter().all(|shape| counts_alike(shape))
+                {
                     unplaced.kind = UnplacedKind::Infeasible;
                     unplaced.certificate = Some(certificate);
                 }
@@ -184,6 +190,24 @@ fn is_beyond_search(group: &PodGroup) -> bool {
 /// is one of pods, and asks nothing of the topology.
 fn is_simple(group: &PodGroup) -> bool {
     group.groups.is_empty() && !group.leader && group.topology == TopologyRequest::default()
+}
+
+/// Whether a refusal rests on sums and counts alone.
+fn is_counted(refusal: &Refusal) -> bool {
+    refusal.candidates.iter().all(|candidate| match &candidate.lack {
+        Lack::Searched => false,
+        Lack::Groups { blocked, .. } => blocked.iter().all(is_counted),
+        _ => true,
+    })
+}
+
+/// Whether as many pods of a shape fit on devices however those are chosen.
+fn counts_alike(shape: &PodShape) -> bool {
+    match &*shape.devices {
+        [] => true,
+        [one] => one.count() == 1 || matches!(one.ask, DeviceAsk::Whole { .. }),
+        _ => false,
+    }
 }
 
 fn search(

@@ -308,10 +308,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether the filters that read no more than the node, and never change a "no", pass.
-    fn passes(&self, leaf: &PodGroup, shape: &PodShape, row: Row) -> bool {
-        let Some(node) = self.cluster.view(row) else { return false };
-        self.framework.filters().iter().all(|filter| {
+    /// At most so many pods of a shape pass the filters that read no more than the node and never
+    /// change a "no": none if one does not pass now, else what those filters have room for.
+    fn passing(&self, leaf: &PodGroup, shape: &PodShape, row: Row) -> i64 {
+        let Some(node) = self.cluster.view(row) else { return 0 };
+        let mut room = i64::MAX;
+        for filter in self.framework.filters() {
             let declared = filter.declare(shape);
             let lasting = match declared.reach {
                 Reach::Static => true,
@@ -319,38 +321,40 @@ impl<'a> Check<'a> {
                 _ => false,
             };
             if !lasting || !declared.counters.is_empty() {
-                return true;
+                continue;
             }
             let base = Context { now: self.now, ..Context::new(self.cluster, shape) };
             let cx = Context { group: Some(leaf), ..base };
-            match filter.prepare(&cx) {
-                Preparation::Ready(prepared) => {
-                    filter.filter(&Context { prepared: &prepared, ..cx }, node).passes()
-                }
-                Preparation::Narrow(prepared, rows) => {
-                    rows.contains(row)
-                        && filter.filter(&Context { prepared: &prepared, ..cx }, node).passes()
-                }
-                Preparation::Reject(_) => false,
-                _ => true,
+            let (prepared, within) = match filter.prepare(&cx) {
+                Preparation::Ready(prepared) => (prepared, true),
+                Preparation::Narrow(prepared, rows) => (prepared, rows.contains(row)),
+                Preparation::Reject(_) => return 0,
+                _ => continue,
+            };
+            let cx = Context { prepared: &prepared, ..cx };
+            if !within || !filter.filter(&cx, node).passes() {
+                return 0;
             }
-        })
+            room = room.min(filter.room(&cx, node).max(1));
+        }
+        room
     }
 
     /// How many pods of a shape fit, each node by itself.
     fn count(&self, leaf: &PodGroup, shape: &PodShape, rows: &[Row]) -> i64 {
         let each = |&row: &Row| {
-            if !self.passes(leaf, shape, row) {
+            let passing = self.passing(leaf, shape, row);
+            if passing == 0 {
                 return 0;
             }
             if !self.judges_room(shape) {
-                return 1 << 30;
+                return passing.min(1 << 30);
             }
             let pods = self.free(row, PODS);
             let requests = shape.requests.iter().filter(|(_, amount)| *amount > 0);
             requests
                 .fold(pods, |least, (name, amount)| least.min(self.free(row, name) / amount))
-                .max(0)
+                .clamp(0, passing)
         };
         rows.iter().map(each).sum()
     }

@@ -94,7 +94,7 @@ pub(super) fn check_room(
             let verdict = |shape: &PodShape| {
                 let mut txn = cluster.txn();
                 let pod = Pod::of_shape(shape.clone().into()).name("law-pod");
-                put(&mut txn, &pod, row).ok().map(|_| passes(&txn, row))
+                put(&mut txn, &pod, row).ok().map(|()| passes(&txn, row))
             };
             if verdict(other) != verdict(&bare) {
                 let detail = "tells pods apart that take the same".to_owned();

@@ -183,17 +183,21 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Which nodes the pods of each demand are on: equal for all orders of the same placements.
+    /// Which nodes the pods of each demand are on, with their devices: equal for all orders that
+    /// come to the same placements. Which devices a pod gets depends on who came before it.
     fn state(&self) -> Vec<u32> {
-        let mut places = vec![NOWHERE; self.solver.model.members.len()];
-        for &(member, node) in &self.order {
-            places[member] = node;
+        let mut places = vec![vec![NOWHERE]; self.solver.model.members.len()];
+        for (change, &(member, node)) in self.order.iter().enumerate() {
+            places[member] = vec![node];
+            let devices = self.txn.placed_devices(change);
+            places[member].extend(devices.iter().flat_map(|lists| lists.iter().flatten()));
         }
         let mut state = Vec::with_capacity(places.len());
         for demand in &self.demands {
-            let first = state.len();
-            state.extend(demand.members.iter().map(|&member| places[member]));
-            state[first..].sort_unstable();
+            let mut own: Vec<&[u32]> =
+                demand.members.iter().map(|&member| &*places[member]).collect();
+            own.sort_unstable();
+            state.extend(own.into_iter().flatten());
         }
         state
     }

@@ -227,12 +227,16 @@ impl<'a> Model<'a> {
             return 0;
         }
         let Some(view) = self.cluster.view(row) else { return 0 };
+        let mut room = room;
         for (plugin, prepared) in &asked.near.stages {
             let base = Context { now: self.now, ..Context::new(self.cluster, asked.shape) };
             let cx = Context { prepared, group: Some(asked.leaf), ..base };
-            if !self.framework.filters()[*plugin].filter(&cx, view).passes() {
+            let filter = &self.framework.filters()[*plugin];
+            if !filter.filter(&cx, view).passes() {
                 return 0;
             }
+            // A node that passes takes one pod, whatever the bound says.
+            room = room.min(u32::try_from(filter.room(&cx, view).max(1)).unwrap_or(u32::MAX));
         }
         room
     }

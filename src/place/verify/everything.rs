@@ -10,7 +10,7 @@ use crate::framework::{Context, Evaluation, Preparation, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::error::PlaceError;
-use crate::state::{Row, Txn};
+use crate::state::{Devices, Row, Txn};
 
 /// States that a repeated search may collect.
 const STATES: usize = 400_000;
@@ -23,6 +23,9 @@ struct Kind<'a> {
     pods: Vec<&'a Pod>,
     rows: Vec<Row>,
 }
+
+/// Where a pod is, and the devices it has: which ones depends on who came before it.
+type Place = (Row, Option<Devices>);
 
 /// A search through everything.
 pub(super) struct Everything<'c, 'a> {
@@ -208,7 +211,7 @@ impl<'c, 'a> Everything<'c, 'a> {
     /// All placements in all orders, every filter asked at every step.
     fn by_orders(&mut self, kinds: &[Kind<'a>], needs: &[u32], name: &str) -> Result<bool, Flaw> {
         let mut txn = self.check.cluster.txn();
-        let mut places: Vec<Vec<Row>> = vec![Vec::new(); kinds.len()];
+        let mut places: Vec<Vec<Place>> = vec![Vec::new(); kinds.len()];
         let mut seen = BTreeSet::new();
         self.step(&mut txn, kinds, needs, &mut places, &mut seen, name)
     }
@@ -218,8 +221,8 @@ impl<'c, 'a> Everything<'c, 'a> {
         txn: &mut Txn,
         kinds: &[Kind<'a>],
         needs: &[u32],
-        places: &mut Vec<Vec<Row>>,
-        seen: &mut BTreeSet<Vec<Vec<Row>>>,
+        places: &mut Vec<Vec<Place>>,
+        seen: &mut BTreeSet<Vec<Vec<Place>>>,
         name: &str,
     ) -> Result<bool, Flaw> {
         if met(kinds, needs, |kind| places[kind].len() as u32) {
@@ -237,11 +240,11 @@ impl<'c, 'a> Everything<'c, 'a> {
                 let chosen = choose_for(framework, txn, kind.shape, row);
                 let Ok(devices) = chosen else { continue };
                 let before = txn.checkpoint();
-                txn.place_with(pod, row, devices).map_err(PlaceError::from)?;
-                places[number].push(row);
+                txn.place_with(pod, row, devices.clone()).map_err(PlaceError::from)?;
+                places[number].push((row, devices));
                 let mut state = places.clone();
-                for rows in &mut state {
-                    rows.sort_unstable();
+                for places in &mut state {
+                    places.sort_unstable();
                 }
                 let found =
                     seen.insert(state) && self.step(txn, kinds, needs, places, seen, name)?;
