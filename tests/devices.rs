@@ -544,13 +544,13 @@ fn fractions_and_mixed_members_share_an_island() {
             .require_island()
     };
     let cluster = linked(1, 2, 2);
-    let three = place_gang(&cluster, &framework, &mixed(3)).unwrap();
+    let three = place_gang(&cluster, &framework, mixed(3)).unwrap();
     assert_eq!(islands_of(&three), [("default/mixed", "n0", "left")]);
-    let four = place_gang(&cluster, &framework, &mixed(4)).unwrap();
+    let four = place_gang(&cluster, &framework, mixed(4)).unwrap();
     let Outcome::Unplaced(unplaced) = four else { panic!("{four}") };
     // Without islands it would fit, so nothing is proven.
     assert_eq!(unplaced.kind, UnplacedKind::Greedy);
-    let many = place_gang(&cluster, &framework, &mixed(20)).unwrap();
+    let many = place_gang(&cluster, &framework, mixed(20)).unwrap();
     let Outcome::Unplaced(unplaced) = many else { panic!("{many}") };
     assert_eq!(unplaced.kind, UnplacedKind::Infeasible);
     // A wish is given up, and a member without devices comes along.
@@ -594,7 +594,7 @@ fn a_tree_reaches_down_to_islands() {
         .domain_score(1, PodGroupPodsCount)
         .build()
         .unwrap();
-    let outcome = place_gang(&cluster, &scored, &pairs("g")).unwrap();
+    let outcome = place_gang(&cluster, &scored, pairs("g")).unwrap();
     assert_eq!(islands_of(&outcome), [("default/g", "n0", "left")]);
     // A level of the group itself is one of its node's.
     let mut bare = cluster.clone();
