@@ -11,7 +11,7 @@
 //! - the head of a queue does not stay there untried;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
-//! `PHALANX_STREAM_EVENTS` sets the number of events (default 1,000,000), `PHALANX_STREAM_SEED`
+//! `PHALANX_STREAM_EVENTS` sets the number of events (default 250,000), `PHALANX_STREAM_SEED`
 //! the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -707,7 +707,7 @@ fn random_event_streams_keep_every_promise() {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let events = number("PHALANX_STREAM_EVENTS", 1_000_000) as usize;
+    let events = number("PHALANX_STREAM_EVENTS", 250_000) as usize;
     let seed = number("PHALANX_STREAM_SEED", 1);
     let length = 250;
     let streams = events.div_ceil(length) as u64;
