@@ -118,6 +118,7 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
     let mut nodes = Nodes::new();
     let (mut deciding, mut interning) = (Duration::ZERO, Duration::ZERO);
     let (mut placed_times, mut refused_times) = (Vec::new(), Vec::new());
+    let mut commit_times = Vec::new();
     let mut allocations = 0.0;
     let mut calls = 0;
     for group in scene.gangs() {
@@ -141,10 +142,11 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
             allocations += own - plan_allocations(plan);
             let start = Instant::now();
             let committed = cluster.commit(&framework, plan);
-            let spent = decided + start.elapsed();
+            let committing = start.elapsed();
             debug_assert!(committed.is_ok());
-            deciding += spent;
-            placed_times.push(spent);
+            deciding += decided + committing;
+            placed_times.push(decided);
+            commit_times.push(committing);
             report.placed += plan.len();
             report.refused += members - plan.len();
             nodes.push(plan.assignments().map(|a| a.node().to_string()).collect());
@@ -158,7 +160,7 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
     report.plugin_calls = calls + planner.plugin_calls();
     report.seconds = deciding.as_secs_f64();
     report.intern_seconds = interning.as_secs_f64();
-    report.times(placed_times, refused_times);
+    report.times(placed_times, refused_times, commit_times);
     report.allocations_per_placement = allocations / report.placed.max(1) as f64;
     (report, nodes)
 }

@@ -15,6 +15,7 @@ pub(crate) struct Report {
     pub(crate) intern_seconds: f64,
     gang_us: [f64; 3],
     refused_p50_us: f64,
+    commit_p50_us: f64,
     pub(crate) plugin_calls: u64,
     pub(crate) allocations_per_placement: f64,
     pub(crate) bytes_per_node: f64,
@@ -29,10 +30,16 @@ impl Report {
         Report { nodes: scene.nodes, pods: scene.pods, ..Report::default() }
     }
 
-    /// Takes in how long each gang took.
-    pub(crate) fn times(&mut self, mut placed: Vec<Duration>, mut refused: Vec<Duration>) {
+    /// Takes in how long it took to decide on each gang, and to commit its plan.
+    pub(crate) fn times(
+        &mut self,
+        mut placed: Vec<Duration>,
+        mut refused: Vec<Duration>,
+        mut committed: Vec<Duration>,
+    ) {
         placed.sort_unstable();
         refused.sort_unstable();
+        committed.sort_unstable();
         let at = |times: &[Duration], share: f64| {
             let place = (times.len() as f64 * share) as usize;
             let time = times.get(place.min(times.len().saturating_sub(1)));
@@ -40,6 +47,7 @@ impl Report {
         };
         self.gang_us = [at(&placed, 0.5), at(&placed, 0.99), at(&placed, 1.0)];
         self.refused_p50_us = at(&refused, 0.5);
+        self.commit_p50_us = at(&committed, 0.5);
     }
 
     fn pods_per_s(&self) -> f64 {
@@ -61,6 +69,7 @@ impl Report {
             ("gang_p99_us", format!("{:.3}", self.gang_us[1])),
             ("gang_max_us", format!("{:.3}", self.gang_us[2])),
             ("refused_p50_us", format!("{:.3}", self.refused_p50_us)),
+            ("commit_p50_us", format!("{:.3}", self.commit_p50_us)),
             ("plugin_calls", self.plugin_calls.to_string()),
             ("allocations_per_placement", format!("{:.4}", self.allocations_per_placement)),
             ("bytes_per_node", format!("{:.1}", self.bytes_per_node)),

@@ -3,83 +3,118 @@
 use alloc::vec::Vec;
 
 /// Keys under one node of the tree.
-const FAN: usize = 16;
+const FAN: usize = 8;
 
-/// A tree of maxima over keys by place. A key of 0 stands for nothing.
+/// A tree of maxima over keys by place. A key of 0 stands for nothing; others are all different.
 ///
-/// Building is one pass; a change costs O(16 · log₁₆ n), finding the largest the same.
+/// Building is one pass; a change costs O(8 · log₈ n), finding the largest O(1).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tournament {
-    /// The keys, then the maxima of every 16 of the level below, up to at most 16.
-    levels: Vec<Vec<u64>>,
+    /// By place; filled up with zeros to whole nodes, as are the levels.
+    keys: Vec<u64>,
+    /// The winners of every 8 of the level below; one in the last level.
+    levels: Vec<Level>,
+}
+
+/// The largest key under each node of the tree, and its place.
+#[derive(Debug, Clone, Default)]
+struct Level {
+    keys: Vec<u64>,
+    places: Vec<u32>,
 }
 
 impl Tournament {
     /// Takes the keys that `fill` appends, in place of those before.
     pub(crate) fn rebuild(&mut self, fill: impl FnOnce(&mut Vec<u64>)) {
-        if self.levels.is_empty() {
-            self.levels.push(Vec::new());
-        }
-        self.levels[0].clear();
-        fill(&mut self.levels[0]);
-        let mut level = 0;
-        while self.levels[level].len() > FAN {
-            if self.levels.len() == level + 1 {
-                self.levels.push(Vec::new());
+        self.keys.clear();
+        fill(&mut self.keys);
+        self.keys.resize(self.keys.len().next_multiple_of(FAN), 0);
+        let mut count = 0;
+        loop {
+            if self.levels.len() == count {
+                self.levels.push(Level::default());
             }
-            let (below, above) = self.levels.split_at_mut(level + 1);
-            above[0].clear();
-            above[0].extend(below[level].chunks(FAN).map(largest));
-            level += 1;
+            let (below, above) = self.levels.split_at_mut(count);
+            let above = &mut above[0];
+            above.keys.clear();
+            above.places.clear();
+            let below = match below.last() {
+                None => (&self.keys, None),
+                Some(below) => (&below.keys, Some(&below.places)),
+            };
+            let (nodes, _) = below.0.as_chunks::<FAN>();
+            for (node, keys) in nodes.iter().enumerate() {
+                let (key, at) = largest(keys);
+                let child = node * FAN + at;
+                above.keys.push(key);
+                above.places.push(below.1.map_or(child as u32, |places| places[child]));
+            }
+            count += 1;
+            if nodes.len() <= 1 {
+                break;
+            }
+            let whole = above.keys.len().next_multiple_of(FAN);
+            above.keys.resize(whole, 0);
+            above.places.resize(whole, 0);
         }
-        self.levels.truncate(level + 1);
+        self.levels.truncate(count);
+    }
+
+    /// How many keys are not 0. O(n).
+    pub(crate) fn len_above_zero(&self) -> usize {
+        self.keys.iter().map(|key| usize::from(*key != 0)).sum()
     }
 
     /// The key of a place.
     #[inline]
     pub(crate) fn key(&self, place: usize) -> u64 {
-        self.levels[0][place]
+        self.keys[place]
     }
 
     /// Gives a place another key.
     #[inline]
     pub(crate) fn set(&mut self, place: usize, key: u64) {
-        let mut place = place;
-        let mut key = key;
-        for level in 0..self.levels.len() {
-            let keys = &mut self.levels[level];
-            if keys[place] == key {
+        self.keys[place] = key;
+        let mut node = place / FAN;
+        let (nodes, _) = self.keys.as_chunks::<FAN>();
+        let (mut key, at) = largest(&nodes[node]);
+        let mut place = (node * FAN + at) as u32;
+        let last = self.levels.len() - 1;
+        for level in &mut self.levels[..last] {
+            if level.keys[node] == key && level.places[node] == place {
                 return;
             }
-            keys[place] = key;
-            let first = place / FAN * FAN;
-            let end = (first + FAN).min(keys.len());
-            key = largest(&keys[first..end]);
-            place /= FAN;
+            level.keys[node] = key;
+            level.places[node] = place;
+            node /= FAN;
+            let (nodes, _) = level.keys.as_chunks::<FAN>();
+            let (best, at) = largest(&nodes[node]);
+            key = best;
+            place = level.places[node * FAN + at];
         }
+        let top = &mut self.levels[last];
+        top.keys[node] = key;
+        top.places[node] = place;
     }
 
     /// The place of the largest key, and the key; `None` if there is none but 0.
     #[inline]
     pub(crate) fn best(&self) -> Option<(usize, u64)> {
         let top = self.levels.last()?;
-        let key = largest(top);
-        if key == 0 {
-            return None;
-        }
-        let mut place = 0;
-        for keys in self.levels.iter().rev() {
-            let first = place * FAN;
-            let end = (first + FAN).min(keys.len());
-            place = first + keys[first..end].iter().position(|&other| other == key)?;
-        }
-        Some((place, key))
+        let (&key, &place) = (top.keys.first()?, top.places.first()?);
+        (key != 0).then_some((place as usize, key))
     }
 }
 
+/// The largest of the keys, and where it is: rounds of pairs, without branches.
 #[inline]
-fn largest(keys: &[u64]) -> u64 {
-    keys.iter().fold(0, |largest, &key| largest.max(key))
+fn largest(keys: &[u64; FAN]) -> (u64, usize) {
+    let pick = |a: (u64, usize), b: (u64, usize)| {
+        let larger = b.0 > a.0;
+        (if larger { b.0 } else { a.0 }, if larger { b.1 } else { a.1 })
+    };
+    let two = |at: usize| pick((keys[at], at), (keys[at + 1], at + 1));
+    pick(pick(two(0), two(2)), pick(two(4), two(6)))
 }
 
 #[cfg(test)]
@@ -88,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_largest_is_known_through_every_change() {
-        for len in [0_usize, 1, 15, 16, 17, 300, 5_000] {
+        for len in [0_usize, 1, 7, 8, 9, 64, 65, 300, 5_000] {
             let mut state = 12_345_u64;
             let mut next = || {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);

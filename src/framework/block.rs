@@ -1,9 +1,11 @@
 //! Consecutive rows, as slices of columns.
 
+use alloc::vec::Vec;
+use core::cell::OnceCell;
 use core::ops::Range;
 
 use crate::base::chunks::CHUNK;
-use crate::state::{Cluster, NodeView, ResourceId, Row};
+use crate::state::{Cluster, NodeView, ResourceId, Row, RowUsage, Takes};
 
 /// Up to 256 consecutive rows of a cluster, column by column.
 ///
@@ -14,6 +16,43 @@ pub struct Block<'a> {
     cluster: &'a Cluster,
     chunk: usize,
     len: usize,
+    /// What the rows would take with more pods.
+    ahead: Option<&'a Ahead>,
+}
+
+/// The columns of a block as they would be with some more pods of a shape on every row.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    pod_count: Vec<i64>,
+    scored: [Vec<i64>; 2],
+    /// By number of resource; empty for those of which the pod takes nothing.
+    used: Vec<Vec<i64>>,
+    /// For plugins that look at nodes one by one.
+    usages: Vec<OnceCell<RowUsage>>,
+}
+
+impl Ahead {
+    /// Looks ahead in a block, so many pods on each row. Sums must not overflow.
+    pub(crate) fn fill(&mut self, block: &Block<'_>, takes: &Takes, pods: i64) {
+        let copy = |into: &mut Vec<i64>, from: &[i64], each: i64| {
+            let more = each * pods;
+            into.clear();
+            into.extend(from.iter().map(|amount| amount + more));
+        };
+        copy(&mut self.pod_count, block.pod_count(), 1);
+        copy(&mut self.scored[0], block.scored_cpu(), takes.scored[0]);
+        copy(&mut self.scored[1], block.scored_memory(), takes.scored[1]);
+        for &(resource, amount) in &takes.requests {
+            if self.used.len() <= resource.index() {
+                self.used.resize_with(resource.index() + 1, Vec::new);
+            }
+            copy(&mut self.used[resource.index()], block.used(resource), amount);
+        }
+        if self.usages.iter().any(|usage| usage.get().is_some()) {
+            self.usages.clear();
+        }
+        self.usages.resize_with(block.len().max(self.usages.len()), OnceCell::new);
+    }
 }
 
 impl<'a> Block<'a> {
@@ -27,7 +66,20 @@ impl<'a> Block<'a> {
             cluster,
             chunk,
             len: (rows - chunk * CHUNK).min(CHUNK),
+            ahead: None,
         })
+    }
+
+    /// The block that a row is in.
+    pub(crate) fn around(cluster: &'a Cluster, row: Row) -> Block<'a> {
+        let chunk = row / CHUNK;
+        let len = (cluster.rows() - chunk * CHUNK).min(CHUNK);
+        Block { cluster, chunk, len, ahead: None }
+    }
+
+    /// The block as it would be with what was looked ahead to.
+    pub(crate) fn with(self, ahead: &'a Ahead) -> Block<'a> {
+        Block { ahead: Some(ahead), ..self }
     }
 
     /// How many rows there are.
@@ -50,7 +102,23 @@ impl<'a> Block<'a> {
     /// One node of the block.
     #[inline]
     pub fn node(&self, at: usize) -> Option<NodeView<'a>> {
-        self.cluster.view(self.chunk * CHUNK + at)
+        let row = self.chunk * CHUNK + at;
+        let mut node = self.cluster.view(row)?;
+        if let Some(ahead) = self.ahead {
+            node.usage = Some(ahead.usages.get(at)?.get_or_init(|| {
+                let columns = &self.cluster.columns;
+                let used = |(resource, now): (usize, &i64)| {
+                    ahead.used.get(resource).and_then(|used| used.get(at)).copied().unwrap_or(*now)
+                };
+                let now = columns.used.iter().map(|column| &column[row]);
+                RowUsage {
+                    pod_count: ahead.pod_count[at],
+                    scored: [ahead.scored[0][at], ahead.scored[1][at]],
+                    used: now.enumerate().map(used).collect(),
+                }
+            }));
+        }
+        Some(node)
     }
 
     /// Whether every amount in the columns is below 2^60, so that sums and differences of a few
@@ -67,22 +135,34 @@ impl<'a> Block<'a> {
 
     /// What pods take of a resource.
     pub fn used(&self, resource: ResourceId) -> &'a [i64] {
-        self.cluster.columns.used_chunk(resource, self.chunk, self.len)
+        match self.ahead.and_then(|ahead| ahead.used.get(resource.index())) {
+            Some(used) if !used.is_empty() => used,
+            _ => self.cluster.columns.used_chunk(resource, self.chunk, self.len),
+        }
     }
 
     /// CPU that scores count as used.
     pub fn scored_cpu(&self) -> &'a [i64] {
-        self.cluster.columns.scored_cpu.chunk(self.chunk).unwrap_or(&[])
+        match self.ahead {
+            Some(ahead) => &ahead.scored[0],
+            None => self.cluster.columns.scored_cpu.chunk(self.chunk).unwrap_or(&[]),
+        }
     }
 
     /// Memory that scores count as used.
     pub fn scored_memory(&self) -> &'a [i64] {
-        self.cluster.columns.scored_memory.chunk(self.chunk).unwrap_or(&[])
+        match self.ahead {
+            Some(ahead) => &ahead.scored[1],
+            None => self.cluster.columns.scored_memory.chunk(self.chunk).unwrap_or(&[]),
+        }
     }
 
     /// How many pods there are.
     pub fn pod_count(&self) -> &'a [i64] {
-        self.cluster.columns.pod_count.chunk(self.chunk).unwrap_or(&[])
+        match self.ahead {
+            Some(ahead) => &ahead.pod_count,
+            None => self.cluster.columns.pod_count.chunk(self.chunk).unwrap_or(&[]),
+        }
     }
 
     /// How many pods there may be; `i64::MAX` where no limit is stated.

@@ -12,6 +12,7 @@ pub mod laws;
 pub mod strategy;
 pub mod traits;
 
+pub(crate) use block::Ahead;
 pub use block::Block;
 pub use builder::{Framework, FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};

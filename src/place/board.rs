@@ -36,6 +36,8 @@ pub(crate) struct Board {
     raws: Vec<Vec<i64>>,
     extremes: Vec<Extremes>,
     tree: Tournament,
+    /// How many places are feasible.
+    feasible: usize,
 }
 
 /// The lowest and the highest raw score, and how many places have them.
@@ -83,6 +85,7 @@ impl Board {
         self.raws.clear();
         self.extremes.clear();
         self.tree.rebuild(fill);
+        self.feasible = self.tree.len_above_zero();
     }
 
     /// Starts over with places of which none is feasible.
@@ -118,6 +121,7 @@ impl Board {
         fill(&mut self.ranks, &mut self.plain, &mut self.raws);
         let places = self.ranks.len();
         self.tree.rebuild(|keys| keys.extend((0..places).map(|place| u64::from(feasible(place)))));
+        self.feasible = self.tree.len_above_zero();
         self.extremes.clear();
         self.extremes.resize(normalized.len(), Extremes::NONE);
         for index in 0..normalized.len() {
@@ -173,10 +177,29 @@ impl Board {
         normalized: &[Normalized<'_>],
     ) {
         if normalized.is_empty() {
-            self.tree.set(place, judgement.map_or(0, |judgement| key(judgement.plain, rank)));
+            self.set_plain(place, judgement.map_or(0, |judgement| key(judgement.plain, rank)));
         } else {
             self.set_normalized(place, judgement, normalized);
         }
+    }
+
+    /// [`Board::set`], for a framework without normalised scores: the key, or 0.
+    #[inline]
+    pub(crate) fn set_plain(&mut self, place: usize, key: u64) {
+        self.count(place, key != 0);
+        self.tree.set(place, key);
+    }
+
+    /// Counts a place that is about to become feasible, or not.
+    #[inline]
+    fn count(&mut self, place: usize, feasible: bool) {
+        self.feasible -= usize::from(self.is_feasible(place));
+        self.feasible += usize::from(feasible);
+    }
+
+    /// How many places are feasible.
+    pub(crate) fn feasible(&self) -> usize {
+        self.feasible
     }
 
     fn set_normalized(
@@ -208,6 +231,7 @@ impl Board {
         if let Some(judgement) = judgement {
             self.plain[place] = judgement.plain;
         }
+        self.count(place, judgement.is_some());
         self.tree.set(place, u64::from(judgement.is_some()));
         for index in lost {
             let before = self.extremes[index];

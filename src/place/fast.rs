@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::board::Board;
 use super::domains::{Candidate, partition};
+use super::run::Outlook;
 use super::table::{Scratch, Table};
 use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::Framework;
@@ -26,12 +27,12 @@ pub(crate) struct Memory {
     framework: Option<Framework>,
     moment: Moment,
     rank_epoch: u64,
-    tables: Vec<Table>,
+    pub(super) tables: Vec<Table>,
     by_shape: FixedMap<u64, Vec<u32>>,
     /// Tables by the address of their shape.
     by_address: FixedMap<usize, u32>,
     /// Rows that changed, oldest first; `log_start` were dropped before the first.
-    log: Vec<u32>,
+    pub(super) log: Vec<u32>,
     log_start: u64,
     /// Up to where some table or board has looked at the log.
     seen: u64,
@@ -45,6 +46,7 @@ pub(crate) struct Memory {
     boards: Vec<Board>,
     places: Vec<u32>,
     dirty: Vec<u32>,
+    pub(super) outlook: Outlook,
     calls: u64,
 }
 
@@ -255,12 +257,10 @@ impl Memory {
         wanted: usize,
     ) -> Result<usize, TooFew> {
         let table = &mut self.tables[place];
-        if wanted > 1 && table.room(framework, cluster) < wanted as i64
-            || table.board.best().is_none() && wanted > 0
-        {
-            return Err(TooFew);
-        }
-        Ok(place)
+        // Every feasible row takes one; only beyond that is there something to count.
+        let enough = table.board.feasible() >= wanted
+            || table.board.feasible() > 0 && table.room(framework, cluster) >= wanted as i64;
+        if enough { Ok(place) } else { Err(TooFew) }
     }
 
     pub(crate) fn log_end(&self) -> u64 {
@@ -275,6 +275,12 @@ impl Memory {
         self.seen = table.cursor;
         let changed = &self.log[from..];
         if changed.is_empty() {
+            return;
+        }
+        if let [row] = *changed
+            && table.is_plain()
+        {
+            table.refresh(framework, cluster, &self.overlay, row as Row, &[]);
             return;
         }
         let parts = table.parts(framework);
@@ -317,7 +323,7 @@ impl Memory {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        pod: &PodShape,
+        table: usize,
         row: Row,
         shape: u32,
     ) -> Option<Result<Option<Devices>, Overflow>> {
@@ -325,7 +331,7 @@ impl Memory {
         let devices = if takes.needs.is_empty() {
             None
         } else {
-            let node = self.overlay.view(cluster, row);
+            let (pod, node) = (&self.tables[table].shape, self.overlay.view(cluster, row));
             choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
         };
         let fits = self.take(cluster, row, shape, devices.clone());
@@ -368,11 +374,10 @@ impl Memory {
                     let Some(shape) = shape else { continue };
                     let place = tables[shape as usize];
                     self.flush(cluster, framework, place);
-                    if let Some(row) = self.tables[place].board.best() {
-                        let pod = Arc::clone(&self.tables[place].shape);
-                        if let Some(devices) = self.settle(cluster, framework, &pod, row, shape) {
-                            tell(member, row, devices?);
-                        }
+                    if let Some(row) = self.tables[place].board.best()
+                        && let Some(devices) = self.settle(cluster, framework, place, row, shape)
+                    {
+                        tell(member, row, devices?);
                     }
                 }
                 Ok(())
@@ -430,8 +435,7 @@ impl Memory {
             self.seen = self.log_end();
             let Some(place) = boards[at].best() else { continue };
             let row = rows[place];
-            let pod = Arc::clone(&self.tables[tables[at]].shape);
-            match self.settle(cluster, framework, &pod, row, shape) {
+            match self.settle(cluster, framework, tables[at], row, shape) {
                 Some(Ok(devices)) => tell(member, row, devices),
                 Some(Err(overflow)) => {
                     outcome = Err(overflow);

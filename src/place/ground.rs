@@ -118,6 +118,20 @@ impl Ground for FastGround<'_> {
             .iter()
             .zip(&leaf.pods)
             .map(|(&shape, pod)| pod.scheduling_gates.is_empty().then_some(shape));
+        placed.reserve(leaf.pods.len());
+        let pods = leaf.pods.len();
+        let alone = rows.is_none() && self.gang.members() == pods;
+        let ungated = || leaf.pods.iter().all(|pod| pod.scheduling_gates.is_empty());
+        if alone
+            && self.gang.shapes() == 1
+            && self.memory.can_run(self.cluster, self.tables[0], pods)
+            && ungated()
+        {
+            self.memory.run(self.cluster, self.framework, self.tables[0], pods, |member, row| {
+                placed.push(Member { number: member as u32, row, devices: None });
+            });
+            return Ok(());
+        }
         let tell = |index: usize, row: Row, devices: Option<Devices>| {
             placed.push(Member { number: (first + index) as u32, row, devices });
         };

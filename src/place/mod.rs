@@ -14,6 +14,7 @@ pub mod outcome;
 mod plain;
 pub mod planner;
 pub mod request;
+mod run;
 pub(crate) mod search;
 pub mod sequential;
 mod table;

@@ -8,12 +8,14 @@ use smallvec::SmallVec;
 use super::board::{Board, Judgement, Normalized, key};
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
+use crate::base::exact::all_below;
 use crate::framework::evaluation::Stage;
 use crate::framework::{
-    Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Preparation, Prepared, Reach,
+    Ahead, Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Preparation, Prepared,
+    Reach,
 };
 use crate::model::PodShape;
-use crate::state::{Cluster, NodeView, Overlay, Row};
+use crate::state::{Cluster, NodeView, Overlay, Row, Takes};
 
 /// All nodes judged for one shape, under a framework whose plugins read no further than the node
 /// itself for this shape.
@@ -164,30 +166,28 @@ impl Table {
     ) -> bool {
         self.room = None;
         self.scored = false;
+        if wanted > cluster.rows() {
+            // More than one pod a row: what there is room for may decide it at once.
+            let room = self.count_room(framework, cluster, |_| true);
+            if room < wanted as i64 {
+                self.room = Some(room);
+                return false;
+            }
+        }
+        if self.is_plain() {
+            return self.build_plain(framework, cluster, wanted);
+        }
         let verdicts = &mut scratch.verdicts;
         verdicts.clear();
         verdicts.resize(cluster.rows(), 0);
         let gaps = cluster.node_count() != cluster.rows();
-        let cx = Context::new(cluster, &self.shape);
         let mut feasible = 0;
         for block in Block::all(cluster) {
             let verdicts = &mut verdicts[block.rows()];
-            if self.refused {
-                verdicts.fill(-1);
-            }
-            if gaps {
-                mark_out(verdicts, |at| block.node(at).is_some());
-            }
-            if let Some(only) = &self.only {
-                mark_out(verdicts, |at| only.contains(block.rows().start + at));
-            }
-            for stage in &self.filters {
-                let cx = Context { prepared: &stage.prepared, ..cx };
-                framework.filters()[stage.plugin].filter_block(&cx, &block, verdicts);
-            }
+            self.filter_block(framework, cluster, &block, gaps, verdicts);
             feasible += verdicts.iter().map(|verdict| usize::from(*verdict >= 0)).sum::<usize>();
-            self.calls += (self.filters.len() * block.len()) as u64;
         }
+        self.calls += (self.filters.len() * cluster.rows()) as u64;
         if feasible == 0 {
             // Nothing to score; kept as it is, for rows that may become feasible.
             self.room = Some(0);
@@ -207,37 +207,113 @@ impl Table {
                 return false;
             }
         }
-        if self.normalized.is_empty() {
-            self.score_plain(framework, cluster, &scratch.verdicts);
-        } else {
-            self.score_normalized(framework, cluster, &scratch.verdicts);
-        }
+        self.score_normalized(framework, cluster, &scratch.verdicts);
         self.scored = true;
         true
     }
 
-    fn score_plain(&mut self, framework: &Framework, cluster: &Cluster, verdicts: &[i64]) {
-        let (plain, constant, shape) = (&self.plain, self.constant, &self.shape);
-        let mut scores = [0_i64; CHUNK];
-        let mut totals = [0_i64; CHUNK];
-        let cx = Context::new(cluster, shape);
-        self.board.rebuild_plain(|keys| {
+    /// [`Table::build`] where no score is normalised: filters and scores in one pass, so that the
+    /// columns are read once.
+    fn build_plain(&mut self, framework: &Framework, cluster: &Cluster, wanted: usize) -> bool {
+        let gaps = cluster.node_count() != cluster.rows();
+        let mut board = core::mem::take(&mut self.board);
+        board.rebuild_plain(|keys| {
             keys.reserve(cluster.rows());
             for block in Block::all(cluster) {
-                let totals = &mut totals[..block.len()];
-                add_plain(framework, &cx, plain, &block, constant, totals, &mut scores);
-                let verdicts = &verdicts[block.rows()];
-                let ranks = block.rank();
-                keys.extend(totals.iter().zip(verdicts).zip(ranks).map(
-                    |((&total, &verdict), &rank)| {
-                        // All ones where the verdict is not negative.
-                        let feasible = !(verdict >> 63) as u64;
-                        key(total, rank) & feasible
-                    },
-                ));
+                self.add_keys(framework, cluster, &block, gaps, keys);
             }
         });
-        self.calls += (self.plain.len() * cluster.rows()) as u64;
+        self.board = board;
+        self.scored = true;
+        self.calls += ((self.filters.len() + self.plain.len()) * cluster.rows()) as u64;
+        self.board.feasible() >= wanted
+            || self.board.feasible() > 0 && self.room(framework, cluster) >= wanted as i64
+    }
+
+    /// Makes the verdicts of a block negative where a filter rejects the row.
+    fn filter_block(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        block: &Block<'_>,
+        gaps: bool,
+        verdicts: &mut [i64],
+    ) {
+        if self.refused {
+            verdicts.fill(-1);
+        }
+        if gaps {
+            mark_out(verdicts, |at| block.node(at).is_some());
+        }
+        if let Some(only) = &self.only {
+            mark_out(verdicts, |at| only.contains(block.rows().start + at));
+        }
+        let cx = Context::new(cluster, &self.shape);
+        for stage in &self.filters {
+            let cx = Context { prepared: &stage.prepared, ..cx };
+            framework.filters()[stage.plugin].filter_block(&cx, block, verdicts);
+        }
+    }
+
+    /// Appends the keys of a block's rows, if no score is normalised.
+    fn add_keys(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        block: &Block<'_>,
+        gaps: bool,
+        keys: &mut Vec<u64>,
+    ) {
+        let mut verdicts = [0_i64; CHUNK];
+        let verdicts = &mut verdicts[..block.len()];
+        self.filter_block(framework, cluster, block, gaps, verdicts);
+        if verdicts.iter().all(|verdict| *verdict < 0) {
+            keys.resize(keys.len() + block.len(), 0);
+            return;
+        }
+        let mut scores = [0_i64; CHUNK];
+        let mut totals = [0_i64; CHUNK];
+        let totals = &mut totals[..block.len()];
+        let cx = Context::new(cluster, &self.shape);
+        add_plain(framework, &cx, &self.plain, block, self.constant, totals, &mut scores);
+        let rows = totals.iter().zip(verdicts).zip(block.rank());
+        keys.extend(rows.map(|((&total, verdict), &rank)| {
+            // All ones where the verdict is not negative.
+            let feasible = !(*verdict >> 63) as u64;
+            key(total, rank) & feasible
+        }));
+    }
+
+    /// Appends the keys that the rows of a block would have with so many more pods of the shape on
+    /// each, if no score is normalised. Sums must not overflow.
+    pub(crate) fn look_ahead(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        block: &Block<'_>,
+        (takes, pods): (&Takes, u32),
+        ahead: &mut Ahead,
+        keys: &mut Vec<u64>,
+    ) {
+        ahead.fill(block, takes, i64::from(pods));
+        let gaps = cluster.node_count() != cluster.rows();
+        self.add_keys(framework, cluster, &block.with(ahead), gaps, keys);
+        self.calls += ((self.filters.len() + self.plain.len()) * block.len()) as u64;
+    }
+
+    /// The key that one row would have with so many more pods of the shape on it, if no score is
+    /// normalised. Sums must not overflow.
+    pub(crate) fn key_ahead(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        row: Row,
+        (takes, pods): (&Takes, u32),
+    ) -> u64 {
+        let Some(mut node) = cluster.view(row) else { return 0 };
+        let usage = takes.ahead(cluster, row, i64::from(pods));
+        node.usage = Some(&usage);
+        self.key_of(framework, cluster, node)
     }
 
     fn score_normalized(&mut self, framework: &Framework, cluster: &Cluster, verdicts: &[i64]) {
@@ -336,8 +412,34 @@ impl Table {
         parts: &[Normalized<'_>],
     ) {
         self.room = None;
+        if self.is_plain() {
+            let node = overlay.view(cluster, row);
+            let key = node.map_or(0, |node| self.key_of(framework, cluster, node));
+            self.board.set_plain(row, key);
+            return;
+        }
         let judgement = self.judge(framework, cluster, overlay, row);
         self.board.set(row, cluster.columns.rank[row], judgement.as_ref(), parts);
+    }
+
+    /// Whether no score is normalised.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.normalized.is_empty()
+    }
+
+    /// The key of a node, if no score is normalised; 0 if it is not feasible.
+    #[inline]
+    pub(crate) fn key_of(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        node: NodeView<'_>,
+    ) -> u64 {
+        if !self.passes(framework, cluster, node) {
+            return 0;
+        }
+        key(self.plain_total(framework, cluster, node), cluster.columns.rank[node.row()])
     }
 
     /// What all plugins say of one row; `None` if it is not feasible.
@@ -349,28 +451,44 @@ impl Table {
         row: Row,
     ) -> Option<Judgement> {
         let node = overlay.view(cluster, row)?;
-        if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(row)) {
+        if !self.passes(framework, cluster, node) {
             return None;
         }
+        let mut judgement =
+            Judgement { plain: self.plain_total(framework, cluster, node), raws: SmallVec::new() };
         let cx = Context::new(cluster, &self.shape);
-        for stage in &self.filters {
-            self.calls += 1;
-            let cx = Context { prepared: &stage.prepared, ..cx };
-            if !framework.filters()[stage.plugin].filter(&cx, node).passes() {
-                return None;
-            }
-        }
-        let mut judgement = Judgement { plain: self.constant, raws: SmallVec::new() };
-        for stage in &self.plain {
-            let weight = framework.scores()[stage.plugin].0;
-            let score = raw(framework, stage, cx, node);
-            judgement.plain += weight * score.clamp(0, MAX_SCORE);
-        }
         for stage in &self.normalized {
             judgement.raws.push(raw(framework, stage, cx, node));
         }
-        self.calls += (self.plain.len() + self.normalized.len()) as u64;
+        self.calls += self.normalized.len() as u64;
         Some(judgement)
+    }
+
+    /// Whether a node passes all filters.
+    #[inline]
+    fn passes(&mut self, framework: &Framework, cluster: &Cluster, node: NodeView<'_>) -> bool {
+        if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(node.row())) {
+            return false;
+        }
+        let cx = Context::new(cluster, &self.shape);
+        self.filters.iter().all(|stage| {
+            self.calls += 1;
+            let cx = Context { prepared: &stage.prepared, ..cx };
+            framework.filters()[stage.plugin].filter(&cx, node).passes()
+        })
+    }
+
+    /// The weighted sum of the scores that are not normalised.
+    #[inline]
+    fn plain_total(&mut self, framework: &Framework, cluster: &Cluster, node: NodeView<'_>) -> i64 {
+        let cx = Context::new(cluster, &self.shape);
+        let mut total = self.constant;
+        for stage in &self.plain {
+            let weight = framework.scores()[stage.plugin].0;
+            total += weight * raw(framework, stage, cx, node).clamp(0, MAX_SCORE);
+        }
+        self.calls += self.plain.len() as u64;
+        total
     }
 }
 
@@ -396,9 +514,11 @@ fn add_plain(
         score.score_block(&Context { prepared: &stage.prepared, ..*cx }, block, scores);
         // Weights and scores are far below 2^31, which spares a wide multiplication.
         let weight = *weight as i32;
+        let sound = all_below(31, scores);
         for (total, score) in totals.iter_mut().zip(&*scores) {
-            let score = (*score).clamp(0, MAX_SCORE) as i32;
-            *total += i64::from(weight * score);
+            let score = if sound { *score as i32 } else { (*score).clamp(0, MAX_SCORE) as i32 };
+            let score = if score < MAX_SCORE as i32 { score } else { MAX_SCORE as i32 };
+            *total += i64::from((weight * score) as u32);
         }
     }
 }

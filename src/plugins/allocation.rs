@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::utilization::Utilization;
+use crate::base::exact::{all_below, float, floor, whole};
 use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
@@ -134,6 +135,52 @@ impl Allocation {
     }
 }
 
+impl Allocation {
+    /// A block, row by row.
+    fn score_whole(&self, parts: &[Part], block: &Block<'_>, out: &mut [i64]) {
+        let mut weights = [0; Block::MOST];
+        out.fill(0);
+        for part in parts {
+            let columns = block.allocatable(part.resource).iter().zip(part.used(block));
+            for ((sum, weights), (&allocatable, used)) in
+                out.iter_mut().zip(&mut weights).zip(columns)
+            {
+                if allocatable > 0 {
+                    let score = self.part(used.saturating_add(part.request), allocatable);
+                    self.add(part.weight, score, sum, weights);
+                }
+            }
+        }
+        for (out, weights) in out.iter_mut().zip(weights) {
+            *out = self.combine(*out, weights);
+        }
+    }
+
+    /// A block whose parts are all small, in floats that are exact for them.
+    fn score_side_by_side(&self, parts: &[Part], block: &Block<'_>, out: &mut [i64]) {
+        let empty = matches!(self.liking, Liking::Empty);
+        let mut sums = [0.0; Block::MOST];
+        let mut weights = [0.0; Block::MOST];
+        for part in parts {
+            let (weight, request) = (part.weight as f64, part.request);
+            let columns = block.allocatable(part.resource).iter().zip(part.used(block));
+            for ((sum, weights), (&allocatable, &used)) in
+                sums.iter_mut().zip(&mut weights).zip(columns)
+            {
+                let (allocatable, taken) = (float(allocatable), float(used + request));
+                let held = if taken < allocatable { taken } else { allocatable };
+                let liked = if empty { allocatable - held } else { held };
+                let there = if allocatable > 0.0 { 1.0 } else { 0.0 };
+                *sum += weight * floor(liked * 100.0 / (allocatable + (1.0 - there)));
+                *weights += weight * there;
+            }
+        }
+        for (out, (sum, weights)) in out.iter_mut().zip(sums.iter().zip(&weights)) {
+            *out = whole(floor(sum / if *weights > 0.0 { *weights } else { 1.0 }));
+        }
+    }
+}
+
 /// A resource to look at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
@@ -142,6 +189,28 @@ pub(super) struct Part {
     pub(super) request: i64,
     /// CPU (0) and memory (1) are counted with defaults.
     pub(super) scored: Option<usize>,
+}
+
+/// Amounts below this, times 100, are exact in floats.
+const SMALL_BITS: u32 = 45;
+
+impl Part {
+    /// What counts as used on the nodes of a block.
+    fn used<'a>(&self, block: &Block<'a>) -> &'a [i64] {
+        match self.scored {
+            Some(0) => block.scored_cpu(),
+            Some(_) => block.scored_memory(),
+            None => block.used(self.resource),
+        }
+    }
+
+    /// Whether all amounts in a block are small, and none is below zero.
+    fn is_small(&self, block: &Block<'_>) -> bool {
+        all_below(SMALL_BITS, block.allocatable(self.resource))
+            && all_below(SMALL_BITS, self.used(block))
+            && all_below(SMALL_BITS, &[self.request])
+            && all_below(32, &[self.weight])
+    }
 }
 
 /// The resources to look at for pods that request `request(name)` of each.
@@ -200,26 +269,11 @@ impl Score for Allocation {
 
     fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
         let Some(parts) = cx.prepared::<Vec<Part>>() else { return out.fill(0) };
-        let mut weights = [0; Block::MOST];
-        out.fill(0);
-        for part in parts {
-            let used = match part.scored {
-                Some(0) => block.scored_cpu(),
-                Some(_) => block.scored_memory(),
-                None => block.used(part.resource),
-            };
-            let columns = block.allocatable(part.resource).iter().zip(used);
-            for ((sum, weights), (&allocatable, used)) in
-                out.iter_mut().zip(&mut weights).zip(columns)
-            {
-                if allocatable > 0 {
-                    let score = self.part(used.saturating_add(part.request), allocatable);
-                    self.add(part.weight, score, sum, weights);
-                }
-            }
-        }
-        for (out, weights) in out.iter_mut().zip(weights) {
-            *out = self.combine(*out, weights);
+        if matches!(self.liking, Liking::Curve(_)) || !parts.iter().all(|part| part.is_small(block))
+        {
+            self.score_whole(parts, block, out);
+        } else {
+            self.score_side_by_side(parts, block, out);
         }
     }
 

@@ -4,7 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, parts};
-use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::base::exact::{all_below, float, floor, whole};
+use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, MEMORY};
 use crate::state::NodeView;
@@ -59,13 +60,66 @@ impl Score for BalancedAllocation {
         50 + (50 + with - without) / 2
     }
 
+    fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
+        match cx.prepared::<Vec<Part>>().map(Vec::as_slice) {
+            Some([first, second]) if is_exact(first, block) && is_exact(second, block) => {
+                score_pair(first, second, block, out);
+            }
+            _ => {
+                for (at, out) in out.iter_mut().enumerate() {
+                    *out = block.node(at).map_or(0, |node| self.score(cx, node));
+                }
+            }
+        }
+    }
+
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage()
     }
 }
 
+/// Whether floats hold all amounts of a block.
+fn is_exact(part: &Part, block: &Block<'_>) -> bool {
+    const BITS: u32 = 51;
+    all_below(BITS, block.allocatable(part.resource))
+        && all_below(BITS, block.used(part.resource))
+        && all_below(BITS, &[part.request])
+}
+
+/// A block over two resources, step by step as [`evenness`] does it for one node.
+fn score_pair(first: &Part, second: &Part, block: &Block<'_>, out: &mut [i64]) {
+    let one = block.allocatable(first.resource).iter().zip(block.used(first.resource));
+    let other = block.allocatable(second.resource).iter().zip(block.used(second.resource));
+    for (out, ((&a, &used_a), (&b, &used_b))) in out.iter_mut().zip(one.zip(other)) {
+        let both = a.min(1) & b.min(1);
+        let (a, b) = (float(a), float(b));
+        let evenness = |taken_a: i64, taken_b: i64| {
+            let held = |fraction: f64| if fraction < 1.0 { fraction } else { 1.0 };
+            let apart = held(float(taken_a) / a) - held(float(taken_b) / b);
+            floor((1.0 - (apart / 2.0).abs()) * MAX_SCORE as f64)
+        };
+        let with = evenness(used_a + first.request, used_b + second.request);
+        let without = evenness(used_a, used_b);
+        let score = 50 + whole(floor((50.0 + with - without) * 0.5));
+        // With one resource or none there is nothing to compare.
+        *out = if both == 1 { score } else { 75 };
+    }
+}
+
 /// What the state of a node is worth if its pods took so much more.
 fn evenness(parts: &[Part], node: NodeView<'_>, more: impl Fn(&Part) -> i64) -> i64 {
+    if let [first, second] = parts {
+        let fraction = |part: &Part, allocatable: i64| {
+            let taken = node.used(part.resource).saturating_add(more(part));
+            (taken as f64 / allocatable as f64).min(1.0)
+        };
+        let (a, b) = (node.allocatable(first.resource), node.allocatable(second.resource));
+        if a > 0 && b > 0 {
+            let apart = fraction(first, a) - fraction(second, b);
+            return worth((apart / 2.0).abs());
+        }
+        return MAX_SCORE;
+    }
     let fraction = |part: &Part| {
         let allocatable = node.allocatable(part.resource);
         let taken = node.used(part.resource).saturating_add(more(part));
@@ -86,6 +140,11 @@ fn evenness(parts: &[Part], node: NodeView<'_>, more: impl Fn(&Part) -> i64) -> 
             libm::sqrt(fractions().fold(0.0, |sum, fraction| sum + square(fraction)) / count)
         }
     };
+    worth(deviation)
+}
+
+#[inline]
+fn worth(deviation: f64) -> i64 {
     ((1.0 - deviation) * MAX_SCORE as f64) as i64
 }
 

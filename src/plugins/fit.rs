@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::base::exact::{all_below, float, floor, whole};
 use crate::framework::{Block, Context, Declaration, Filter, Preparation, Verdict};
 use crate::model::PodShape;
 use crate::state::{NodeView, ResourceId};
@@ -75,6 +76,9 @@ fn judge(cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
     Verdict::pass_if(!lacking)
 }
 
+/// Amounts below this are exact in floats.
+const SMALL_BITS: u32 = 51;
+
 /// Amounts up to this add and subtract to a block's without overflow, if those are narrow.
 const NARROW: i64 = 1 << 60;
 
@@ -119,9 +123,20 @@ fn room_block(cx: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
     }
     for &(resource, amount) in requests {
         let Some(resource) = resource else { return room.fill(0) };
-        let columns = block.allocatable(resource).iter().zip(block.used(resource));
-        for (room, (allocatable, used)) in room.iter_mut().zip(columns) {
-            *room = (*room).min(allocatable.saturating_sub(*used) / amount).max(0);
+        let (allocatable, used) = (block.allocatable(resource), block.used(resource));
+        let rows = room.iter_mut().zip(allocatable.iter().zip(used));
+        if all_below(SMALL_BITS, allocatable) && all_below(SMALL_BITS, used) {
+            // A divisor beyond what a float holds exactly is beyond all of these amounts.
+            let amount = amount as f64;
+            for (room, (&allocatable, &used)) in rows {
+                let free = float(allocatable) - float(used);
+                let fits = whole(floor(if free > 0.0 { free } else { 0.0 } / amount));
+                *room = if *room < fits { *room } else { fits };
+            }
+        } else {
+            for (room, (allocatable, used)) in rows {
+                *room = (*room).min(allocatable.saturating_sub(*used) / amount).max(0);
+            }
         }
     }
 }

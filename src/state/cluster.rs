@@ -157,7 +157,7 @@ impl Cluster {
     #[inline]
     pub fn view(&self, row: Row) -> Option<NodeView<'_>> {
         let spec = self.columns.spec.get(row)?.as_deref()?;
-        Some(NodeView { cluster: self, spec, row, usage: None })
+        Some(NodeView { cluster: self, spec, row, usage: None, devices: None })
     }
 
     pub(crate) fn moment(&self) -> Moment {

@@ -379,8 +379,7 @@ impl<'a> NodeView<'a> {
     #[inline]
     pub fn device_room(self) -> Option<NodeDevices<'a>> {
         let specs = self.spec.device_specs.as_deref()?;
-        let assumed = self.usage.and_then(|usage| usage.devices.as_ref());
-        let state = match assumed {
+        let state = match self.devices {
             Some(state) => state,
             None => self.cluster.columns.device_state[self.row].as_deref()?,
         };

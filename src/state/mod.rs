@@ -33,4 +33,5 @@ pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
 pub(crate) use overlay::{Devices, Overlay, Takes};
 pub use plan::{Assignment, Plan};
 pub use txn::{Checkpoint, Txn};
+pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::cluster::Cluster;
-use super::devices::DeviceNeed;
+use super::devices::{DeviceNeed, DeviceState};
 use super::ids::{ResourceId, Row};
 use super::view::{NodeView, RowUsage};
 use crate::model::PodShape;
@@ -17,6 +17,8 @@ pub(crate) struct Overlay {
     /// One more than the place in `usages`, by row; 0 for rows that are as in the cluster.
     slots: Vec<u32>,
     usages: Vec<RowUsage>,
+    /// What is left of devices, by the same places; as far as any were taken.
+    devices: Vec<Option<DeviceState>>,
     rows: Vec<u32>,
     live: usize,
     taken: Vec<Taken>,
@@ -53,6 +55,15 @@ impl Takes {
             needs: DeviceNeed::of(cluster, shape),
         }
     }
+
+    /// What a row would take with so many more of these. Sums must not overflow.
+    #[inline]
+    pub(crate) fn ahead(&self, cluster: &Cluster, row: Row, pods: i64) -> RowUsage {
+        let mut usage = RowUsage::default();
+        read_row(cluster, row, &mut usage);
+        change(&mut usage, self, pods);
+        usage
+    }
 }
 
 impl Overlay {
@@ -63,6 +74,7 @@ impl Overlay {
             tell(row);
         }
         self.live = 0;
+        self.devices.clear();
         self.taken.clear();
         if self.slots.len() < rows {
             self.slots.resize(rows, 0);
@@ -74,7 +86,10 @@ impl Overlay {
     pub(crate) fn view<'a>(&'a self, cluster: &'a Cluster, row: Row) -> Option<NodeView<'a>> {
         let mut view = cluster.view(row)?;
         let slot = self.slots.get(row).copied().unwrap_or(0);
-        view.usage = (slot != 0).then(|| &self.usages[slot as usize - 1]);
+        if slot != 0 {
+            view.usage = Some(&self.usages[slot as usize - 1]);
+            view.devices = self.devices.get(slot as usize - 1).and_then(Option::as_ref);
+        }
         Some(view)
     }
 
@@ -107,7 +122,10 @@ impl Overlay {
         if fits {
             change(usage, takes, 1);
             if let Some(held) = &devices {
-                cluster.hold_devices(row, &mut usage.devices, &takes.needs, held, 1);
+                if self.devices.len() <= slot {
+                    self.devices.resize(slot + 1, None);
+                }
+                cluster.hold_devices(row, &mut self.devices[slot], &takes.needs, held, 1);
             }
             self.taken.push(Taken { row: row as u32, shape, devices });
         }
@@ -123,11 +141,11 @@ impl Overlay {
         mut tell: impl FnMut(u32),
     ) {
         for Taken { row, shape, devices } in self.taken.drain(mark..).rev() {
-            let usage = &mut self.usages[self.slots[row as usize] as usize - 1];
+            let slot = self.slots[row as usize] as usize - 1;
             let takes = &takes[shape as usize];
-            change(usage, takes, -1);
+            change(&mut self.usages[slot], takes, -1);
             if let Some(held) = &devices {
-                cluster.hold_devices(row as Row, &mut usage.devices, &takes.needs, held, -1);
+                cluster.hold_devices(row as Row, &mut self.devices[slot], &takes.needs, held, -1);
             }
             tell(row);
         }
@@ -138,13 +156,7 @@ impl Overlay {
         if slot == self.usages.len() {
             self.usages.push(RowUsage::default());
         }
-        let usage = &mut self.usages[slot];
-        let columns = &cluster.columns;
-        usage.pod_count = columns.pod_count[row];
-        usage.scored = [columns.scored_cpu[row], columns.scored_memory[row]];
-        usage.devices = None;
-        usage.used.clear();
-        usage.used.extend(columns.used.iter().map(|column| column[row]));
+        read_row(cluster, row, &mut self.usages[slot]);
         self.live += 1;
         self.rows.push(row as u32);
         self.slots[row] = self.live as u32;
@@ -152,12 +164,22 @@ impl Overlay {
     }
 }
 
+/// Takes in what the pods of a row take in the cluster.
 #[inline]
-fn change(usage: &mut RowUsage, takes: &Takes, sign: i64) {
-    usage.pod_count += sign;
-    usage.scored[0] += sign * takes.scored[0];
-    usage.scored[1] += sign * takes.scored[1];
+fn read_row(cluster: &Cluster, row: Row, usage: &mut RowUsage) {
+    let columns = &cluster.columns;
+    usage.pod_count = columns.pod_count[row];
+    usage.scored = [columns.scored_cpu[row], columns.scored_memory[row]];
+    usage.used.clear();
+    usage.used.extend(columns.used.iter().map(|column| column[row]));
+}
+
+#[inline]
+fn change(usage: &mut RowUsage, takes: &Takes, pods: i64) {
+    usage.pod_count += pods;
+    usage.scored[0] += pods * takes.scored[0];
+    usage.scored[1] += pods * takes.scored[1];
     for &(resource, amount) in &takes.requests {
-        usage.used[resource.index()] += sign * amount;
+        usage.used[resource.index()] += pods * amount;
     }
 }

@@ -17,6 +17,8 @@ pub struct NodeView<'a> {
     pub(crate) row: Row,
     /// Stands in for the columns where a decision under way has placed pods.
     pub(crate) usage: Option<&'a RowUsage>,
+    /// Stands in for what is left of the devices.
+    pub(crate) devices: Option<&'a DeviceState>,
 }
 
 /// What the pods of a node take, those of a decision under way included.
@@ -24,9 +26,7 @@ pub struct NodeView<'a> {
 pub(crate) struct RowUsage {
     pub(crate) pod_count: i64,
     pub(crate) scored: [i64; 2],
-    pub(crate) used: SmallVec<[i64; 8]>,
-    /// What is left of devices; `None` while it is as in the cluster.
-    pub(crate) devices: Option<DeviceState>,
+    pub(crate) used: SmallVec<[i64; 6]>,
 }
 
 impl<'a> NodeView<'a> {

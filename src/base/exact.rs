@@ -1,0 +1,66 @@
+//! Whole numbers in floating point, for loops that compile to vector instructions.
+//!
+//! The default target divides no integers side by side, but floats. Below 2⁵² a float holds every
+//! whole number, and the quotient of two such numbers, rounded, never reaches the next whole
+//! number: if `a/b < q` then `q − a/b ≥ 1/b`, which is more than half a unit in the last place of
+//! `q` as long as `a < 2⁵²`. So flooring it is integer division.
+
+/// Numbers from 0 to below this convert by their bits.
+#[cfg(test)]
+const EXACT: i64 = 1 << 52;
+
+const MAGIC: f64 = 4_503_599_627_370_496.0;
+const MAGIC_BITS: u64 = 0x4330_0000_0000_0000;
+
+/// A number from 0 to below 2⁵² as a float.
+#[inline]
+pub(crate) fn float(x: i64) -> f64 {
+    f64::from_bits(x as u64 | MAGIC_BITS) - MAGIC
+}
+
+/// A whole float from 0 to below 2⁵² as a number.
+#[inline]
+pub(crate) fn whole(x: f64) -> i64 {
+    ((x + MAGIC).to_bits() ^ MAGIC_BITS) as i64
+}
+
+/// The whole part of a float from 0 to below 2⁵¹.
+#[inline]
+pub(crate) fn floor(x: f64) -> f64 {
+    let nearest = (x + MAGIC) - MAGIC;
+    nearest - if nearest > x { 1.0 } else { 0.0 }
+}
+
+/// Whether all numbers are from 0 to below a power of two.
+#[inline]
+pub(crate) fn all_below(power: u32, numbers: &[i64]) -> bool {
+    numbers.iter().fold(0, |bits, number| bits | number) as u64 >> power == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn quotients_are_those_of_integers(
+            (a, b) in (0..EXACT, 1..EXACT), quotient in 1..1_i64 << 26, by in 1..1_i64 << 25,
+        ) {
+            prop_assert_eq!(whole(floor(float(a >> 1) / float(b))), (a >> 1) / b);
+            // One below a multiple is the hard case.
+            for a in [quotient * by - 1, quotient * by, quotient * by + 1] {
+                prop_assert_eq!(whole(floor(float(a) / float(by))), a / by);
+            }
+            prop_assert_eq!(whole(float(a)), a);
+        }
+    }
+
+    #[test]
+    fn a_sign_or_a_large_number_is_told() {
+        assert!(all_below(45, &[0, (1 << 45) - 1]));
+        assert!(!all_below(45, &[0, 1 << 45]));
+        assert!(!all_below(45, &[0, -1]));
+    }
+}

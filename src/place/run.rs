@@ -1,0 +1,134 @@
+//! Runs of identical pods over the whole cluster.
+
+use alloc::vec::Vec;
+
+use super::fast::Memory;
+use super::table::Table;
+use crate::base::chunks::CHUNK;
+use crate::framework::{Ahead, Block, Framework};
+use crate::state::{Cluster, Row, Takes};
+
+/// The keys that rows have with more pods of a run on them, worked out as they are asked for.
+///
+/// The first few rows of a block are judged by themselves; a block that is asked about more often
+/// is judged whole, side by side, which costs far less a row.
+#[derive(Debug, Default)]
+pub(super) struct Outlook {
+    /// How many pods each row has got.
+    pods: Vec<u32>,
+    rows: Vec<u32>,
+    /// By number of pods, less one.
+    steps: Vec<Step>,
+    ahead: Ahead,
+}
+
+#[derive(Debug, Default)]
+struct Step {
+    /// By block: empty until it is judged whole.
+    keys: Vec<Vec<u64>>,
+    /// By block: how often it was asked about before.
+    asked: Vec<u8>,
+}
+
+/// How often a block is asked about before it is judged whole.
+const PATIENCE: u8 = 8;
+/// Pods on one row beyond which rows are judged by themselves.
+const STEPS: usize = 64;
+
+impl Outlook {
+    fn clear(&mut self, rows: usize) {
+        for row in self.rows.drain(..) {
+            self.pods[row as usize] = 0;
+        }
+        self.pods.resize(rows.max(self.pods.len()), 0);
+        for step in &mut self.steps {
+            step.asked.fill(0);
+            step.keys.iter_mut().for_each(Vec::clear);
+        }
+    }
+
+    /// Counts one more pod on a row, and gives the key it has then.
+    #[inline]
+    fn next_key(
+        &mut self,
+        table: &mut Table,
+        framework: &Framework,
+        cluster: &Cluster,
+        takes: &Takes,
+        row: Row,
+    ) -> u64 {
+        self.pods[row] += 1;
+        let pods = self.pods[row];
+        if pods == 1 {
+            self.rows.push(row as u32);
+        }
+        let (step, block) = (pods as usize - 1, row / CHUNK);
+        if let Some(keys) = self.steps.get(step).and_then(|step| step.keys.get(block))
+            && let Some(&key) = keys.get(row % CHUNK)
+        {
+            return key;
+        }
+        if step < STEPS {
+            let blocks = cluster.rows().div_ceil(CHUNK);
+            if self.steps.len() <= step {
+                self.steps.resize_with(step + 1, Step::default);
+            }
+            let step = &mut self.steps[step];
+            if step.keys.len() < blocks {
+                step.keys.resize_with(blocks, Vec::new);
+                step.asked.resize(blocks, 0);
+            }
+            step.asked[block] += 1;
+            if step.asked[block] > PATIENCE {
+                let (whole, keys) = (Block::around(cluster, row), &mut step.keys[block]);
+                let more = (takes, pods);
+                table.look_ahead(framework, cluster, &whole, more, &mut self.ahead, keys);
+                return keys[row % CHUNK];
+            }
+        }
+        table.key_ahead(framework, cluster, row, (takes, pods))
+    }
+}
+
+impl Memory {
+    /// Whether pods of the only shape can be placed by [`Memory::run`].
+    pub(super) fn can_run(&self, cluster: &Cluster, table: usize, pods: usize) -> bool {
+        const NARROW: i64 = 1 << 60;
+        let table = &self.tables[table];
+        let [takes] = &*self.takes else { return false };
+        let amounts = takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored);
+        let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
+        self.overlay.mark() == 0
+            && table.is_plain()
+            && !table.reads_pods
+            && takes.needs.is_empty()
+            && cluster.columns.is_narrow()
+            && most.checked_mul(pods as u64).is_some_and(|all| all < NARROW as u64)
+    }
+
+    /// Places pods of the only shape one after another, each on the best row of all, and tells
+    /// of each row. Nothing must have been placed before, and nothing is placed after: the overlay
+    /// does not learn of it.
+    pub(super) fn run(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        table: usize,
+        pods: usize,
+        mut tell: impl FnMut(usize, Row),
+    ) {
+        let outlook = &mut self.outlook;
+        outlook.clear(cluster.rows());
+        let table = &mut self.tables[table];
+        for pod in 0..pods {
+            let Some(row) = table.board.best() else { break };
+            tell(pod, row);
+            if pod + 1 < pods {
+                let key = outlook.next_key(table, framework, cluster, &self.takes[0], row);
+                table.board.set_plain(row, key);
+            }
+        }
+        // The table has the rows as they are with the run; who asks next wants them without.
+        self.log.extend(&outlook.rows);
+    }
+}
