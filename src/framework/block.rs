@@ -72,17 +72,17 @@ impl<'a> Block<'a> {
 
     /// CPU that scores count as used.
     pub fn scored_cpu(&self) -> &'a [i64] {
-        self.cluster.columns.scored_cpu.chunk(self.chunk).unwrap_or(&[])
+        self.cluster.columns.scored_chunks(self.chunk)[0]
     }
 
     /// Memory that scores count as used.
     pub fn scored_memory(&self) -> &'a [i64] {
-        self.cluster.columns.scored_memory.chunk(self.chunk).unwrap_or(&[])
+        self.cluster.columns.scored_chunks(self.chunk)[1]
     }
 
     /// How many pods there are.
     pub fn pod_count(&self) -> &'a [i64] {
-        self.cluster.columns.pod_count.chunk(self.chunk).unwrap_or(&[])
+        self.cluster.columns.pod_count_chunk(self.chunk)
     }
 
     /// How many pods there may be; `i64::MAX` where no limit is stated.
