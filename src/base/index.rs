@@ -54,24 +54,24 @@ impl Index {
         self.shards[self.place(hash)].table.find(hash, |&id| eq(id)).copied()
     }
 
-    /// Adds a number, unless there is one already that is equal by `eq`; false then.
+    /// Adds a number, unless there is one already that is equal by `eq`, which is returned then.
     pub(crate) fn insert(
         &mut self,
         hash: u64,
         id: u32,
         mut eq: impl FnMut(u32) -> bool,
         hash_of: impl Fn(u32) -> u64,
-    ) -> bool {
+    ) -> Option<u32> {
         if self.len >= self.shards.len() * FULL {
             self.shards.extend_from_within(..);
         }
         let table = self.own(hash, &hash_of);
         match table.entry(hash, |&id| eq(id), |&id| hash_of(id)) {
-            Entry::Occupied(_) => false,
+            Entry::Occupied(known) => Some(*known.get()),
             Entry::Vacant(vacant) => {
                 vacant.insert(id);
                 self.len += 1;
-                true
+                None
             }
         }
     }
@@ -149,8 +149,8 @@ mod tests {
                         index.remove(hash(id), id, hash);
                         model.remove(&id);
                     } else if action < 2 {
-                        let new = index.insert(hash(id), id, |have| have == id, hash);
-                        prop_assert_eq!(new, model.insert(id));
+                        let known = index.insert(hash(id), id, |have| have == id, hash);
+                        prop_assert_eq!(known, (!model.insert(id)).then_some(id));
                     }
                 }
                 if action == 3 {

@@ -19,6 +19,7 @@ impl Interner {
     pub(crate) fn intern(&mut self, text: &str) -> u32 {
         let hash = hash_of(text);
         let strings = &self.strings;
+        // Most strings are known, and an index that is shared is not copied to find them.
         if let Some(id) = self.index.find(hash, |id| strings.name(id) == text) {
             return id;
         }

@@ -82,6 +82,13 @@ impl<T: Copy> Slab<T> {
         self.entry(id).map(|(_, entry)| &entry.value)
     }
 
+    /// The value and its name.
+    #[inline]
+    pub(crate) fn named(&self, id: u32) -> Option<(&str, &T)> {
+        let (chunk, entry) = self.entry(id)?;
+        Some((chunk.name(id as usize % CHUNK, entry), &entry.value))
+    }
+
     /// The value for writing; copies its chunk if a clone shares it.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
@@ -93,7 +100,7 @@ impl<T: Copy> Slab<T> {
     /// The name; empty for a number that is not in use.
     #[inline]
     pub(crate) fn name(&self, id: u32) -> &str {
-        self.entry(id).map_or("", |(chunk, entry)| chunk.name(id as usize % CHUNK, entry))
+        self.named(id).map_or("", |(name, _)| name)
     }
 
     /// The number that the next value will have.

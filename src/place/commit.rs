@@ -8,7 +8,6 @@ use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Reach, Rejection};
 use crate::state::DeviceNeed;
-use crate::state::bind::Binder;
 use crate::state::journal::{Change, Moment};
 use crate::state::plan::PlanMember;
 use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
@@ -80,22 +79,11 @@ impl Cluster {
         if moved != Moved::Nothing {
             self.recheck(framework, plan, &moved)?;
         }
-        let mut binder = Binder::default();
-        for assignment in plan.assignments() {
-            let pod = assignment.pod();
-            let result = match self.row_in(assignment.member()) {
-                None => Err(gone(assignment)),
-                Some(row) => {
-                    let devices = assignment.member().devices.clone();
-                    self.bind(&mut binder, pod, row, devices).map_err(CommitError::State)
-                }
-            };
-            if let Err(error) = result {
-                self.unbind(binder);
-                return Err(error);
-            }
-        }
-        Ok(())
+        self.bind_all(plan.assignments(), |cluster, assignment| {
+            let member = assignment.member();
+            let row = cluster.row_in(member).ok_or_else(|| gone(assignment))?;
+            Ok((assignment.pod(), row, member.devices.clone()))
+        })
     }
 
     /// The row of a member's node.

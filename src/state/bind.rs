@@ -1,6 +1,7 @@
 //! Binding many pods, one after another, where most are like the one before.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -13,38 +14,94 @@ use crate::model::{Pod, PodShape};
 
 /// What is known of the pod bound last, and the slots of all.
 #[derive(Debug, Default)]
-pub(crate) struct Binder {
+struct Binder {
     slots: SmallVec<[u32; 16]>,
-    shape: Option<(*const PodShape, ShapeId)>,
-    /// The namespace and the name of the group, and its number.
+    shape: Option<Held>,
+    /// The full name of the group, and its number.
     group: Option<(String, u32)>,
 }
 
+/// The shape of the pod bound last.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    pointer: *const PodShape,
+    id: ShapeId,
+    /// Pods that hold it beyond those it was told of, which are one or more.
+    untold: u32,
+}
+
 impl Cluster {
-    /// Binds a pod, if it is sound.
+    /// Binds pods to rows, with their devices: all of them, or none if one is unsound or refused.
+    /// `find` tells them for an item.
     #[inline]
-    pub(crate) fn bind(
+    pub(crate) fn bind_all<'a, T, E: From<StateError>>(
+        &mut self,
+        mut items: impl Iterator<Item = T>,
+        find: impl Fn(&Cluster, T) -> Result<(&'a Pod, Row, Option<Devices>), E>,
+    ) -> Result<(), E> {
+        let mut binder = Binder::default();
+        let result = items.try_for_each(|item| {
+            let (pod, row, devices) = find(self, item)?;
+            Ok(self.bind(&mut binder, pod, row, devices)?)
+        });
+        self.tell(binder.shape.take());
+        if result.is_err() {
+            for slot in binder.slots {
+                self.drop_pod(slot);
+            }
+        }
+        result
+    }
+
+    fn tell(&mut self, shape: Option<Held>) {
+        if let Some(Held { id, untold: more @ 1.., .. }) = shape {
+            self.shapes.retain(id, more);
+        }
+    }
+
+    #[inline]
+    fn bind(
         &mut self,
         binder: &mut Binder,
         pod: &Pod,
         row: Row,
         devices: Option<Devices>,
     ) -> Result<(), StateError> {
-        let pointer = alloc::sync::Arc::as_ptr(pod.shape());
-        let shape = match binder.shape {
-            // The pod bound before holds the shape, so it can only be the same one; and it was
-            // found sound.
-            Some((known, id)) if known == pointer && !pod.name.is_empty() => {
-                self.shapes.retain(id);
-                id
+        let pointer = Arc::as_ptr(pod.shape());
+        let held = match binder.shape {
+            // A pod bound before holds the shape, so it can only be the same one; and it was found
+            // sound.
+            Some(held) if held.pointer == pointer && !pod.name.is_empty() => {
+                Held { untold: held.untold + 1, ..held }
             }
             _ => {
                 check_named(pod)?;
-                self.acquire_shape(pod.shape())
+                Held { pointer, id: self.acquire_shape(pod.shape()), untold: 0 }
             }
         };
+        if let Err(error) = self.bind_held(binder, pod, row, held.id, devices) {
+            if held.untold == 0 {
+                self.shapes.release(held.id);
+            }
+            return Err(error);
+        }
+        if held.untold == 0 {
+            self.tell(binder.shape);
+        }
+        binder.shape = Some(held);
+        Ok(())
+    }
+
+    #[inline]
+    fn bind_held(
+        &mut self,
+        binder: &mut Binder,
+        pod: &Pod,
+        row: Row,
+        shape: ShapeId,
+        devices: Option<Devices>,
+    ) -> Result<(), StateError> {
         if let Err(error) = self.room_for(row, shape, devices.as_deref().unwrap_or(&[])) {
-            self.shapes.release(shape);
             return Err(match self.slot_of(pod.namespace(), &pod.name) {
                 Some(_) => StateError::PodExists(full_name(pod)),
                 None => error,
@@ -52,7 +109,7 @@ impl Cluster {
         }
         let group = match (&pod.group, &binder.group) {
             (None, _) => NONE,
-            // The pod bound before holds the group too.
+            // A pod bound before holds the group too.
             (Some(group), Some((known, id))) if is_name(known, pod.namespace(), group) => *id,
             (Some(group), _) => {
                 let name = name_in(pod.namespace(), group);
@@ -62,18 +119,14 @@ impl Cluster {
             }
         };
         let entry = Entry { shape, group, version: 0, hidden: false };
-        let slot = self.store(pod, entry, devices)?;
-        self.put(slot, row);
-        binder.shape = Some((pointer, shape));
-        binder.slots.push(slot);
-        Ok(())
-    }
-
-    /// Takes everything back that was bound.
-    pub(crate) fn unbind(&mut self, binder: Binder) {
-        for slot in binder.slots {
-            self.drop_pod(slot);
+        match self.store(pod, entry, Some(row), devices) {
+            Ok(slot) => binder.slots.push(slot),
+            Err(error) => {
+                self.pods.forget_if_empty(group);
+                return Err(error);
+            }
         }
+        Ok(())
     }
 }
 

@@ -253,14 +253,14 @@ impl Columns {
         let mut add = |sum: usize, amount: i64| {
             let sum = &mut usage.sums[sum * stride + at];
             *sum += sign * amount;
-            is_wide(*sum)
+            magnitude(*sum)
         };
         let [cpu, memory] = shape.shape.existing_requests;
-        let mut wide = add(0, 1) | add(1, cpu) | add(2, memory);
+        let mut largest = add(0, 1) | add(1, cpu) | add(2, memory);
         for &(resource, amount) in &shape.requests {
-            wide |= add(COMMON + resource.index(), amount);
+            largest |= add(COMMON + resource.index(), amount);
         }
-        self.wide |= wide;
+        self.wide |= largest >= NARROW;
         Head { first_pod: &mut usage.first_pod[at], generation: &mut usage.generation[at] }
     }
 
@@ -304,14 +304,15 @@ impl Columns {
     /// Notes an amount that is about to be stored.
     #[inline]
     pub(crate) fn note(&mut self, amount: i64) {
-        self.wide |= is_wide(amount);
+        self.wide |= magnitude(amount) >= NARROW;
     }
 }
 
 /// Amounts below this add and subtract without care.
 const NARROW: i64 = 1 << 60;
 
+/// The amount, or one less than its distance from zero if it is negative.
 #[inline]
-fn is_wide(amount: i64) -> bool {
-    !(-NARROW..NARROW).contains(&amount)
+fn magnitude(amount: i64) -> i64 {
+    amount ^ (amount >> 63)
 }

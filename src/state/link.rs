@@ -46,10 +46,16 @@ impl Cluster {
         let group = self.group_of(pod);
         let devices = (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into());
         let entry = Entry { shape, group, version, hidden: false };
-        let slot = self.store(pod, entry, devices)?;
-        match row {
-            Some(row) => self.put(slot, row),
-            None => Arc::make_mut(&mut self.parked).park(&Arc::from(node), [slot]),
+        let slot = match self.store(pod, entry, row, devices) {
+            Ok(slot) => slot,
+            Err(error) => {
+                self.pods.forget_if_empty(group);
+                self.shapes.release(shape);
+                return Err(error);
+            }
+        };
+        if row.is_none() {
+            Arc::make_mut(&mut self.parked).park(&Arc::from(node), [slot]);
         }
         Ok(slot)
     }
@@ -62,19 +68,37 @@ impl Cluster {
         }
     }
 
-    /// Adds a pod, on no row, if there is none of its name; lets its shape and its group go if not.
+    /// Adds a pod, if there is none of its name, and puts it on a row, which thereby changes.
+    /// [`Cluster::room_for`] it has been asked for. The use of its shape is not counted, and its
+    /// group may be left without pods, if there is one.
     #[inline]
     pub(crate) fn store(
         &mut self,
         pod: &Pod,
         entry: Entry,
+        row: Option<Row>,
         devices: Option<Devices>,
     ) -> Result<u32, StateError> {
-        self.pods.insert(pod, entry, devices, &self.shapes).ok_or_else(|| {
-            self.pods.forget_if_empty(entry.group);
-            self.shapes.release(entry.shape);
-            StateError::PodExists(full_name(pod))
-        })
+        let (Some(slot), Some(shape)) =
+            (self.pods.claim(pod, entry, &self.shapes), self.shapes.entry(entry.shape))
+        else {
+            return Err(StateError::PodExists(full_name(pod)));
+        };
+        let Some(row) = row else {
+            return Ok(self.pods.insert(pod, entry, (NONE, NONE), devices));
+        };
+        let head = self.columns.count(row, shape, 1);
+        *head.generation = self.journal.record(Change::Pods(row as u32));
+        let next = mem::replace(head.first_pod, slot);
+        if let Some(next) = self.pods.record_mut(next) {
+            next.previous = slot;
+        }
+        let holds = devices.is_some();
+        let slot = self.pods.insert(pod, entry, (row as u32, next), devices);
+        if holds {
+            self.count_devices(row, slot, 1);
+        }
+        Ok(slot)
     }
 
     /// Takes out a pod that is on no row.
@@ -137,26 +161,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts an unlinked pod on a row, which thereby changes. [`Cluster::room_for`] it has been
-    /// asked for.
-    #[inline]
-    pub(crate) fn put(&mut self, slot: u32, row: Row) {
-        let generation = self.journal.record(Change::Pods(row as u32));
-        self.link_as_of(slot, row, generation);
-    }
-
-    /// [`Cluster::put`] where the change of the row is recorded elsewhere.
+    /// Puts an unlinked pod on a row, whose change is recorded elsewhere. [`Cluster::room_for`] it
+    /// has been asked for.
     pub(crate) fn link(&mut self, slot: u32, row: Row) {
-        let generation = self.columns.generation(row);
-        self.link_as_of(slot, row, generation);
-    }
-
-    #[inline]
-    fn link_as_of(&mut self, slot: u32, row: Row, generation: u64) {
         let Some(record) = self.pods.record_mut(slot) else { return };
         let Some(entry) = self.shapes.entry(record.shape()) else { return };
         let head = self.columns.count(row, entry, 1);
-        *head.generation = generation;
         let first = mem::replace(head.first_pod, slot);
         (record.row, record.previous, record.next) = (row as u32, NONE, first);
         if let Some(next) = self.pods.record_mut(first) {

@@ -1,6 +1,6 @@
 //! What is: the cluster, transactions over it, and plans to change it.
 
-pub(crate) mod bind;
+mod bind;
 mod builder;
 mod check;
 pub mod cluster;

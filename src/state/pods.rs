@@ -85,17 +85,15 @@ fn pod_hash(mut namespace: FixedHasher, name: &str) -> u64 {
 }
 
 fn hash_in(records: &Slab<PodRecord>, slot: u32, shapes: &Shapes) -> u64 {
-    let entry = records.get(slot).and_then(|record| shapes.entry(record.shape()));
-    entry.map_or(0, |entry| pod_hash(entry.namespace_hash, records.name(slot)))
+    let Some((name, record)) = records.named(slot) else { return 0 };
+    shapes.entry(record.shape()).map_or(0, |entry| pod_hash(entry.namespace_hash, name))
 }
 
 #[inline]
 fn is(records: &Slab<PodRecord>, slot: u32, namespace: &str, name: &str, shapes: &Shapes) -> bool {
-    records.name(slot) == name
-        && records.get(slot).is_some_and(|record| {
-            let entry = shapes.entry(record.shape());
-            entry.is_some_and(|entry| entry.shape.namespace == namespace)
-        })
+    let Some((known, record)) = records.named(slot) else { return false };
+    known == name
+        && shapes.entry(record.shape()).is_some_and(|entry| entry.shape.namespace == namespace)
 }
 
 /// What a new record says beside the pod itself.
@@ -152,54 +150,71 @@ impl Pods {
         self.index.find(hash, |slot| is(&self.records, slot, namespace, name, shapes))
     }
 
-    /// Adds a pod, on no row. `None` if it is not hidden and there is one of its name.
-    pub(crate) fn insert(
-        &mut self,
-        pod: &Pod,
-        entry: Entry,
-        devices: Option<Devices>,
-        shapes: &Shapes,
-    ) -> Option<u32> {
+    /// The slot that a pod will have, which [`Pods::insert`] is to give it next. `None` if it is
+    /// not hidden and there is one of its name.
+    #[inline]
+    pub(crate) fn claim(&mut self, pod: &Pod, entry: Entry, shapes: &Shapes) -> Option<u32> {
         let slot = self.records.next();
         if !entry.hidden {
             let namespace = pod.namespace();
             let state = shapes.entry(entry.shape)?.namespace_hash;
             let records = &self.records;
-            let new = self.index.insert(
+            let known = self.index.insert(
                 pod_hash(state, &pod.name),
                 slot,
                 |slot| is(records, slot, namespace, &pod.name, shapes),
                 |slot| hash_in(records, slot, shapes),
             );
-            if !new {
+            if known.is_some() {
                 return None;
             }
         }
+        Some(slot)
+    }
+
+    /// Adds the pod that claimed a slot last, on a row before another, or on none.
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        pod: &Pod,
+        entry: Entry,
+        (row, next): (u32, u32),
+        devices: Option<Devices>,
+    ) -> u32 {
         let flags = if pod.deleting { DELETING } else { 0 } | if entry.hidden { HIDDEN } else { 0 };
         let next_member = self.first_member(entry.group);
         let record = PodRecord {
             shape: entry.shape.0 | flags,
-            row: NONE,
-            next: NONE,
+            row,
+            next,
             previous: NONE,
             group: entry.group,
             next_member,
             previous_member: NONE,
             priority: pod.priority,
         };
-        self.records.insert(&pod.name, record);
+        let slot = self.records.insert(&pod.name, record);
         if let Some(group) = self.groups.get_mut(entry.group) {
             group.first = slot;
         }
         if let Some(next) = self.records.get_mut(next_member) {
             next.previous_member = slot;
         }
+        // A slot that is free has nothing in the sparse columns.
         let at = slot as usize;
-        self.uids.set(at, (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())));
-        self.keys.set(at, NonZeroU64::new(pod.key));
-        self.versions.set(at, NonZeroU64::new(entry.version));
-        self.devices.set(at, devices);
-        Some(slot)
+        if !pod.uid.is_empty() {
+            self.uids.set(at, Some(Arc::from(pod.uid.as_str())));
+        }
+        if let Some(key) = NonZeroU64::new(pod.key) {
+            self.keys.set(at, Some(key));
+        }
+        if let Some(version) = NonZeroU64::new(entry.version) {
+            self.versions.set(at, Some(version));
+        }
+        if devices.is_some() {
+            self.devices.set(at, devices);
+        }
+        slot
     }
 
     /// Takes a pod out that is on no row; its shape is still to be released.
@@ -231,11 +246,16 @@ impl Pods {
     pub(crate) fn group(&mut self, full: &str) -> u32 {
         let hash = hash_of(full);
         let groups = &self.groups;
-        if let Some(id) = self.group_index.find(hash, |id| groups.name(id) == full) {
-            return id;
+        let known = self.group_index.insert(
+            hash,
+            groups.next(),
+            |id| groups.name(id) == full,
+            |id| hash_of(groups.name(id)),
+        );
+        match known {
+            Some(id) => id,
+            None => self.groups.insert(full, Group { first: NONE }),
         }
-        self.group_index.insert(hash, groups.next(), |_| false, |id| hash_of(groups.name(id)));
-        self.groups.insert(full, Group { first: NONE })
     }
 
     pub(crate) fn forget_if_empty(&mut self, group: u32) {
@@ -269,5 +289,133 @@ impl Pods {
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.records.iter().map(|(slot, _)| slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::{BTreeMap, BTreeSet};
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use crate::model::{Node, Pod};
+    use crate::{Cluster, Txn};
+
+    /// Node, group, uid and key of each pod.
+    type Model = BTreeMap<(String, String), (usize, Option<u8>, String, u64)>;
+
+    const NODES: usize = 5;
+
+    fn pod(number: u32, kind: u8) -> Pod {
+        let name = match kind % 4 {
+            0 => format!("{number}-{}", "long".repeat(70)),
+            _ => format!("p-{number}"),
+        };
+        let mut pod = Pod::new().name(name).request("cpu", 1).priority(i32::from(kind));
+        if kind.is_multiple_of(2) {
+            pod = pod.in_namespace("other");
+        }
+        pod.group = (kind > 2).then(|| format!("g{kind}"));
+        if kind == 5 {
+            pod = pod.uid(format!("u{number}")).key(u64::from(number) + 1);
+        }
+        pod
+    }
+
+    fn same(cluster: &Cluster, model: &Model) {
+        let id =
+            |pod: crate::state::PodView<'_>| (pod.namespace().to_string(), pod.name().to_string());
+        assert_eq!(cluster.pod_count(), model.len());
+        let cpu = cluster.resource("cpu").unwrap();
+        for node in 0..NODES {
+            let view = cluster.node(&format!("n{node}")).unwrap();
+            let own: BTreeSet<_> = view.pods().map(id).collect();
+            let of_model = model.iter().filter(|(_, pod)| pod.0 == node);
+            assert_eq!(own, of_model.map(|(id, _)| id.clone()).collect());
+            assert_eq!(
+                (view.pods().count(), view.used(cpu)),
+                (own.len(), own.len() as i64 * 1_000)
+            );
+            assert_eq!(view.pod_count(), own.len() as i64);
+        }
+        for ((namespace, name), (node, group, uid, key)) in model {
+            let pod = cluster.pod(namespace, name).unwrap();
+            assert_eq!(pod.node().unwrap().name(), format!("n{node}"));
+            assert_eq!((pod.uid(), pod.key()), (&**uid, *key));
+            assert_eq!(pod.group().map(String::from), group.map(|g| format!("{namespace}/g{g}")));
+        }
+        for group in 3..6 {
+            for namespace in ["default", "other"] {
+                let mut own: Vec<_> =
+                    cluster.group_pods(&format!("{namespace}/g{group}")).map(id).collect();
+                own.sort();
+                let of_model = model
+                    .iter()
+                    .filter(|(id, pod)| id.0 == namespace && pod.1 == Some(group))
+                    .map(|(id, _)| id.clone());
+                assert_eq!(own, of_model.collect::<Vec<_>>());
+            }
+        }
+        let used: BTreeSet<_> =
+            model.iter().filter_map(|(id, pod)| Some((&id.0, pod.1?))).collect();
+        assert_eq!(cluster.pods.groups.len(), used.len());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn lists_names_and_groups_are_those_of_a_plain_map(
+            steps in prop::collection::vec((0_u8..10, 0_u32..60, 0_u8..6, 0..NODES), 1..300),
+        ) {
+            let mut cluster = Cluster::new();
+            for node in 0..NODES {
+                cluster.add_node(Node::new(format!("n{node}")).capacity("cpu", 4)).unwrap();
+            }
+            cluster.add_pod(Pod::new().name("x").request("cpu", 1).on("n0")).unwrap();
+            cluster.remove_pod("default", "x").unwrap();
+            let mut model = Model::new();
+            let mut kept: Option<(Cluster, Model)> = None;
+            for (action, number, kind, node) in steps {
+                let pod = pod(number, kind);
+                let id = (pod.namespace().to_string(), pod.name.clone());
+                match action {
+                    0..=4 => {
+                        let group = (kind > 2).then_some(kind);
+                        let entry = (node, group, pod.uid.clone(), pod.key);
+                        let added = cluster.add_pod(pod.on(format!("n{node}"))).is_ok();
+                        prop_assert_eq!(added, !model.contains_key(&id));
+                        model.entry(id).or_insert(entry);
+                    }
+                    5..=7 => {
+                        let removed = cluster.remove_pod(&id.0, &id.1).is_ok();
+                        prop_assert_eq!(removed, model.remove(&id).is_some());
+                    }
+                    8 => {
+                        // What a transaction does and takes back leaves no trace.
+                        let mut txn: Txn = cluster.txn();
+                        let before = txn.checkpoint();
+                        let on = txn.node(&format!("n{node}")).unwrap().id();
+                        txn.place(&pod, on).unwrap();
+                        prop_assert_eq!(txn.pod_count(), model.len() + 1);
+                        let evicted = txn.evict(&id.0, &id.1).is_ok();
+                        prop_assert_eq!(evicted, model.contains_key(&id));
+                        txn.rollback(before).unwrap();
+                        cluster = txn.into_cluster();
+                    }
+                    _ => {
+                        if let Some((cluster, model)) = kept.replace((cluster.clone(), model.clone())) {
+                            same(&cluster, &model);
+                        }
+                    }
+                }
+            }
+            same(&cluster, &model);
+            if let Some((cluster, model)) = kept {
+                same(&cluster, &model);
+            }
+        }
     }
 }

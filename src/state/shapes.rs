@@ -116,9 +116,9 @@ impl Shapes {
         ShapeId(id)
     }
 
-    /// Counts one more use of a shape that is in use.
-    pub(crate) fn retain(&mut self, id: ShapeId) {
-        *self.uses.get_mut(id.index()) += 1;
+    /// Counts more uses of a shape that is in use.
+    pub(crate) fn retain(&mut self, id: ShapeId, more: u32) {
+        *self.uses.get_mut(id.index()) += more;
     }
 
     /// Counts one use less, and forgets a shape nobody uses.

@@ -149,8 +149,7 @@ impl Txn {
         }
         let group = self.cluster.group_of(pod);
         let entry = Entry { shape, group, version: 0, hidden: true };
-        let slot = self.cluster.store(pod, entry, devices)?;
-        self.cluster.put(slot, row);
+        let slot = self.cluster.store(pod, entry, Some(row), devices)?;
         self.record(Undo::Placed(slot));
         Ok(PodId(slot))
     }
