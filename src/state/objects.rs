@@ -18,9 +18,9 @@ impl NodeView<'_> {
         node.tie_rank = self.spec.tie_rank;
         let rare = self.spec.rare();
         node.unschedulable = rare.unschedulable;
-        node.taints = rare.taints.clone();
-        node.images = rare.images.clone();
-        node.devices = rare.devices.clone();
+        node.taints.clone_from(&rare.taints);
+        node.images.clone_from(&rare.images);
+        node.devices.clone_from(&rare.devices);
         for (key, value) in self.labels() {
             let (key, value) = (self.cluster.label_key_text(key), self.cluster.label_text(value));
             node.labels.insert(key.to_owned(), value.to_owned());
