@@ -21,18 +21,22 @@ impl FixedHasher {
 impl Hasher for FixedHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            let mut raw = [0_u8; 8];
-            raw.copy_from_slice(word);
-            self.mix(u64::from_le_bytes(raw));
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.mix(u64::from_le_bytes(*word));
         }
-        let rest = words.remainder();
-        if !rest.is_empty() {
-            let mut raw = [0_u8; 8];
-            raw[..rest.len()].copy_from_slice(rest);
-            self.mix(u64::from_le_bytes(raw) ^ ((rest.len() as u64) << 56));
+        if rest.is_empty() {
+            return;
         }
+        // The last bytes once more, overlapping, rather than a copy of odd length.
+        let tail = if let Some(word) = bytes.last_chunk() {
+            u64::from_le_bytes(*word)
+        } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        } else {
+            rest.iter().fold(0, |tail, &byte| tail << 8 | u64::from(byte))
+        };
+        self.mix(tail ^ (bytes.len() as u64) << 56);
     }
 
     #[inline]

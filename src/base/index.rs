@@ -5,87 +5,165 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
-/// Entries a shard holds on average before the number of shards doubles.
-const FULL: usize = 512;
+/// Entries a shard holds on average before the number of shards doubles: a little less than fit a
+/// table of 512 places, so that few shards outgrow it.
+const FULL: usize = 400;
 
 /// Numbers by the hash of what they stand for. Clones share their shards until written to.
 ///
+/// When the number of shards doubles, both halves point to the old shards at first; a shard is
+/// divided when it is written to next. So no single insertion pays for the whole index.
+///
 /// The caller says what a number stands for: `eq` tells whether it is the one looked for, `hash`
-/// gives its hash when the table grows.
+/// gives its hash when a shard is divided or grows.
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
-    shards: Vec<Arc<HashTable<u32>>>,
+    shards: Vec<Arc<Shard>>,
     len: usize,
+}
+
+/// The numbers whose hashes agree in as many bits as select one of `of` shards.
+#[derive(Debug, Clone)]
+struct Shard {
+    table: HashTable<u32>,
+    of: usize,
 }
 
 impl Default for Index {
     fn default() -> Index {
-        Index { shards: vec![Arc::default()], len: 0 }
+        Index { shards: vec![Arc::new(Shard { table: HashTable::new(), of: 1 })], len: 0 }
     }
+}
+
+/// The bits of a hash that select a shard; the table itself uses the top and the bottom bits.
+#[inline]
+fn selector(hash: u64) -> usize {
+    (hash >> 24) as usize
 }
 
 impl Index {
     #[inline]
-    fn shard(&self, hash: u64) -> usize {
-        // The table itself uses the top and the bottom bits.
-        (hash >> 24) as usize & (self.shards.len() - 1)
+    fn place(&self, hash: u64) -> usize {
+        selector(hash) & (self.shards.len() - 1)
     }
 
+    #[inline]
     pub(crate) fn find(&self, hash: u64, mut eq: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.shards[self.shard(hash)].find(hash, |&id| eq(id)).copied()
+        self.shards[self.place(hash)].table.find(hash, |&id| eq(id)).copied()
     }
 
-    /// Adds a number that is not in the index.
-    pub(crate) fn insert(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
+    /// Adds a number, unless there is one already that is equal by `eq`, which is returned then.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        id: u32,
+        mut eq: impl FnMut(u32) -> bool,
+        hash_of: impl Fn(u32) -> u64,
+    ) -> Option<u32> {
         if self.len >= self.shards.len() * FULL {
-            self.grow(&hash_of);
+            self.shards.extend_from_within(..);
         }
-        let shard = self.shard(hash);
-        Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, id, |&id| hash_of(id));
-        self.len += 1;
+        let table = self.own(hash, &hash_of);
+        match table.entry(hash, |&id| eq(id), |&id| hash_of(id)) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(vacant) => {
+                vacant.insert(id);
+                self.len += 1;
+                None
+            }
+        }
     }
 
-    pub(crate) fn remove(&mut self, hash: u64, id: u32) {
-        let shard = self.shard(hash);
-        let table = Arc::make_mut(&mut self.shards[shard]);
+    pub(crate) fn remove(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
+        let table = self.own(hash, &hash_of);
         if let Ok(entry) = table.find_entry(hash, |&have| have == id) {
             entry.remove();
             self.len -= 1;
         }
     }
 
-    fn grow(&mut self, hash_of: &impl Fn(u32) -> u64) {
-        let old = core::mem::take(&mut self.shards);
-        let mut shards: Vec<HashTable<u32>> = vec![HashTable::new(); old.len() * 2];
-        let mask = shards.len() - 1;
-        for id in old.iter().flat_map(|shard| shard.iter().copied()) {
-            let hash = hash_of(id);
-            shards[(hash >> 24) as usize & mask].insert_unique(hash, id, |&id| hash_of(id));
+    /// The table of a hash for writing, divided if it is not yet.
+    fn own(&mut self, hash: u64, hash_of: &impl Fn(u32) -> u64) -> &mut HashTable<u32> {
+        let place = self.place(hash);
+        if self.shards[place].of < self.shards.len() {
+            self.divide(place, hash_of);
         }
-        self.shards = shards.into_iter().map(Arc::new).collect();
+        &mut Arc::make_mut(&mut self.shards[place]).table
+    }
+
+    #[cold]
+    fn divide(&mut self, place: usize, hash_of: &impl Fn(u32) -> u64) {
+        let of = self.shards.len();
+        let old = Arc::clone(&self.shards[place]);
+        let parts = of / old.of;
+        let capacity = FULL.min(old.table.len() / parts * 2);
+        let mut tables: Vec<HashTable<u32>> =
+            (0..parts).map(|_| HashTable::with_capacity(capacity)).collect();
+        for &id in &old.table {
+            let hash = hash_of(id);
+            let part = (selector(hash) & (of - 1)) / old.of;
+            tables[part].insert_unique(hash, id, |&id| hash_of(id));
+        }
+        for (part, table) in tables.into_iter().enumerate() {
+            self.shards[place % old.of + part * old.of] = Arc::new(Shard { table, of });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::base::hash::hash_of;
 
-    #[test]
-    fn numbers_are_found_while_the_index_grows_and_after_removal() {
-        let hash = |id: u32| hash_of(&id);
-        let mut index = Index::default();
-        for id in 0..5_000 {
-            index.insert(hash(id), id, hash);
+    /// By threes alike in the bits that select shard and place.
+    fn hash(id: u32) -> u64 {
+        hash_of(&(id / 3)) ^ u64::from(id % 3) << 40
+    }
+
+    fn same(index: &Index, model: &BTreeSet<u32>, most: u32) {
+        assert_eq!(index.len, model.len());
+        for id in 0..most {
+            let found = index.find(hash(id), |have| have == id);
+            assert_eq!(found, model.contains(&id).then_some(id));
         }
-        let before = index.clone();
-        for id in (0..5_000).step_by(2) {
-            index.remove(hash(id), id);
-        }
-        for id in 0..5_000 {
-            assert_eq!(index.find(hash(id), |have| have == id).is_some(), id % 2 == 1);
-            assert!(before.find(hash(id), |have| have == id).is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn it_is_a_set_whose_clones_are_independent(
+            steps in prop::collection::vec((0_u8..4, 0_u32..6_000, 1_u32..900), 1..60),
+        ) {
+            let mut index = Index::default();
+            let mut model = BTreeSet::new();
+            let mut kept = None;
+            for (action, first, count) in steps {
+                for id in first..first + count {
+                    if action == 2 {
+                        index.remove(hash(id), id, hash);
+                        model.remove(&id);
+                    } else if action < 2 {
+                        let known = index.insert(hash(id), id, |have| have == id, hash);
+                        prop_assert_eq!(known, (!model.insert(id)).then_some(id));
+                    }
+                }
+                if action == 3 {
+                    let now = (index.clone(), model.clone());
+                    if let Some((index, model)) = kept.replace(now) {
+                        same(&index, &model, 7_000);
+                    }
+                }
+            }
+            same(&index, &model, 7_000);
+            if let Some((index, model)) = kept {
+                same(&index, &model, 7_000);
+            }
         }
     }
 }

@@ -8,6 +8,8 @@ pub(crate) mod index;
 pub(crate) mod intern;
 pub mod quantity;
 pub(crate) mod rowset;
+pub(crate) mod slab;
+pub(crate) mod sparse;
 pub mod time;
 pub(crate) mod tournament;
 

@@ -106,11 +106,10 @@ impl<'a> Block<'a> {
         let mut node = self.cluster.view(row)?;
         if let Some(ahead) = self.ahead {
             node.usage = Some(ahead.usages.get(at)?.get_or_init(|| {
-                let columns = &self.cluster.columns;
-                let used = |(resource, now): (usize, &i64)| {
-                    ahead.used.get(resource).and_then(|used| used.get(at)).copied().unwrap_or(*now)
+                let used = |(resource, now): (usize, i64)| {
+                    ahead.used.get(resource).and_then(|used| used.get(at)).copied().unwrap_or(now)
                 };
-                let now = columns.used.iter().map(|column| &column[row]);
+                let now = self.cluster.columns.sums(row).used();
                 RowUsage {
                     pod_count: ahead.pod_count[at],
                     scored: [ahead.scored[0][at], ahead.scored[1][at]],
@@ -145,7 +144,7 @@ impl<'a> Block<'a> {
     pub fn scored_cpu(&self) -> &'a [i64] {
         match self.ahead {
             Some(ahead) => &ahead.scored[0],
-            None => self.cluster.columns.scored_cpu.chunk(self.chunk).unwrap_or(&[]),
+            None => self.cluster.columns.scored_chunks(self.chunk)[0],
         }
     }
 
@@ -153,7 +152,7 @@ impl<'a> Block<'a> {
     pub fn scored_memory(&self) -> &'a [i64] {
         match self.ahead {
             Some(ahead) => &ahead.scored[1],
-            None => self.cluster.columns.scored_memory.chunk(self.chunk).unwrap_or(&[]),
+            None => self.cluster.columns.scored_chunks(self.chunk)[1],
         }
     }
 
@@ -161,7 +160,7 @@ impl<'a> Block<'a> {
     pub fn pod_count(&self) -> &'a [i64] {
         match self.ahead {
             Some(ahead) => &ahead.pod_count,
-            None => self.cluster.columns.pod_count.chunk(self.chunk).unwrap_or(&[]),
+            None => self.cluster.columns.pod_count_chunk(self.chunk),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 
 use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Reach, Rejection};
 use crate::state::DeviceNeed;
-use crate::state::bind::Binder;
 use crate::state::journal::{Change, Moment};
 use crate::state::plan::PlanMember;
 use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
@@ -79,22 +79,21 @@ impl Cluster {
         if moved != Moved::Nothing {
             self.recheck(framework, plan, &moved)?;
         }
-        let mut binder = Binder::default();
-        for assignment in plan.assignments() {
-            let pod = assignment.pod();
-            let result = match self.row_of(assignment.node()) {
-                None => Err(gone(assignment)),
-                Some(row) => {
-                    let devices = assignment.member().devices.clone();
-                    self.bind(&mut binder, pod, row, devices).map_err(CommitError::State)
-                }
-            };
-            if let Err(error) = result {
-                self.unbind(binder);
-                return Err(error);
-            }
+        self.bind_all(plan.assignments(), |cluster, assignment| {
+            let member = assignment.member();
+            let row = cluster.row_in(member).ok_or_else(|| gone(assignment))?;
+            Ok((assignment.pod(), row, member.devices.clone()))
+        })
+    }
+
+    /// The row of a member's node.
+    fn row_in(&self, member: &PlanMember) -> Option<Row> {
+        let row = member.row as Row;
+        let found = self.columns.spec.get(row).and_then(Option::as_ref);
+        match found {
+            Some(spec) if Arc::ptr_eq(spec, &member.node) => Some(row),
+            _ => self.row_of(&member.node.name),
         }
-        Ok(())
     }
 
     fn recheck(
@@ -105,7 +104,7 @@ impl Cluster {
     ) -> Result<(), CommitError> {
         let mut txn = self.txn();
         for assignment in plan.assignments() {
-            let row = txn.row_of(assignment.node()).ok_or_else(|| gone(assignment))?;
+            let row = txn.row_in(assignment.member()).ok_or_else(|| gone(assignment))?;
             let shape = assignment.pod().shape();
             let far = framework.filters().iter().any(|filter| {
                 let reach = filter.declare(shape).reach;
@@ -137,7 +136,7 @@ impl Cluster {
         }
         for domain in &plan.domains {
             for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {
-                let node = txn.node(&member.node);
+                let node = txn.row_in(member).and_then(|row| txn.view(row));
                 let holds = |node: NodeView<'_>| {
                     if domain.island {
                         node.name() == domain.key && within(node, member, &domain.value)
@@ -148,7 +147,7 @@ impl Cluster {
                 if !node.is_some_and(holds) {
                     return Err(CommitError::Domain {
                         group: domain.group.clone(),
-                        node: member.node.to_string(),
+                        node: member.node.name.to_string(),
                         key: domain.key.clone(),
                         value: domain.value.clone(),
                     });

@@ -234,9 +234,9 @@ fn search(
 
 fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {
     let members = layout.members.into_iter().map(|member| {
-        let node = cluster.columns.spec[member.row].as_ref().map(|spec| Arc::clone(&spec.name));
-        let (node, devices) = (node.unwrap_or_default(), member.devices);
-        PlanMember { node, devices, member: member.number }
+        let node = cluster.columns.spec[member.row].clone().unwrap_or_default();
+        let (row, devices) = (member.row as u32, member.devices);
+        PlanMember { node, devices, row, member: member.number }
     });
     Plan {
         roster: Arc::clone(gang.roster()),

@@ -1,112 +1,132 @@
 //! Binding many pods, one after another, where most are like the one before.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
-use super::check::check_named;
+use smallvec::SmallVec;
+
+use super::check::{check_named, full_name, name_in};
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
-use super::pods::PodRecord;
+use super::pods::{Devices, Entry};
 use crate::model::{Pod, PodShape};
 
 /// What is known of the pod bound last, and the slots of all.
 #[derive(Debug, Default)]
-pub(crate) struct Binder {
-    slots: Vec<u32>,
-    shape: Option<(*const PodShape, ShapeId)>,
+struct Binder {
+    slots: SmallVec<[u32; 16]>,
+    shape: Option<Held>,
+    /// The full name of the group, and its number.
     group: Option<(String, u32)>,
 }
 
+/// The shape of the pod bound last.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    pointer: *const PodShape,
+    id: ShapeId,
+    /// Pods that hold it beyond those it was told of, which are one or more.
+    untold: u32,
+}
+
 impl Cluster {
-    /// Binds a pod, if it is sound.
-    pub(crate) fn bind(
+    /// Binds pods to rows, with their devices: all of them, or none if one is unsound or refused.
+    /// `find` tells them for an item.
+    #[inline]
+    pub(crate) fn bind_all<'a, T, E: From<StateError>>(
+        &mut self,
+        mut items: impl Iterator<Item = T>,
+        find: impl Fn(&Cluster, T) -> Result<(&'a Pod, Row, Option<Devices>), E>,
+    ) -> Result<(), E> {
+        let mut binder = Binder::default();
+        let result = items.try_for_each(|item| {
+            let (pod, row, devices) = find(self, item)?;
+            Ok(self.bind(&mut binder, pod, row, devices)?)
+        });
+        self.tell(binder.shape.take());
+        if result.is_err() {
+            for slot in binder.slots {
+                self.drop_pod(slot);
+            }
+        }
+        result
+    }
+
+    fn tell(&mut self, shape: Option<Held>) {
+        if let Some(Held { id, untold: more @ 1.., .. }) = shape {
+            self.shapes.retain(id, more);
+        }
+    }
+
+    #[inline]
+    fn bind(
         &mut self,
         binder: &mut Binder,
         pod: &Pod,
         row: Row,
-        devices: Option<Arc<[Vec<u32>]>>,
+        devices: Option<Devices>,
     ) -> Result<(), StateError> {
         let pointer = Arc::as_ptr(pod.shape());
-        // The shape bound before was found sound.
-        let known = binder.shape.filter(|(known, _)| *known == pointer && !pod.name.is_empty());
-        if known.is_none() {
-            check_named(pod)?;
-        }
-        if self.slot_of(pod.namespace(), &pod.name).is_some() {
-            return Err(StateError::PodExists(format!("{}/{}", pod.namespace(), pod.name)));
-        }
-        let shape = match known {
-            // The pod bound before holds the shape, so it can only be the same one.
-            Some((_, id)) => {
-                self.shapes.retain(id);
-                id
+        let held = match binder.shape {
+            // A pod bound before holds the shape, so it can only be the same one; and it was found
+            // sound.
+            Some(held) if held.pointer == pointer && !pod.name.is_empty() => {
+                Held { untold: held.untold + 1, ..held }
             }
-            _ => self.acquire_shape(pod.shape()),
+            _ => {
+                check_named(pod)?;
+                Held { pointer, id: self.acquire_shape(pod.shape()), untold: 0 }
+            }
         };
-        let held = devices.as_deref().unwrap_or(&[]);
-        let room = self.room_for_shape(row, shape);
-        if let Err(error) = room.and_then(|()| self.room_for_devices(row, shape, held)) {
-            self.shapes.release(shape);
+        if let Err(error) = self.bind_held(binder, pod, row, held.id, devices) {
+            if held.untold == 0 {
+                self.shapes.release(held.id);
+            }
             return Err(error);
         }
-        binder.shape = Some((pointer, shape));
-        let group = match &pod.group {
-            None => NONE,
-            Some(group) => match &binder.group {
-                Some((known, id)) if is_name(known, pod.namespace(), group) => *id,
-                _ => {
-                    let name = format!("{}/{group}", pod.namespace());
-                    let id = self.groups.intern(&name);
-                    binder.group = Some((name, id));
-                    id
-                }
-            },
-        };
-        let record = PodRecord {
-            name: Arc::from(pod.name.as_str()),
-            uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
-            key: pod.key,
-            version: 0,
-            shape,
-            row: NONE,
-            next: NONE,
-            previous: NONE,
-            group,
-            priority: pod.priority,
-            deleting: pod.deleting,
-            indexed: true,
-            devices,
-        };
-        let slot = self.store(record);
-        self.link(slot, row);
-        self.touch(row);
-        binder.slots.push(slot);
+        if held.untold == 0 {
+            self.tell(binder.shape);
+        }
+        binder.shape = Some(held);
         Ok(())
     }
 
-    /// Whether the sums of a row stay within 64 bits with one more pod of a shape in use.
-    fn room_for_shape(&self, row: Row, shape: ShapeId) -> Result<(), StateError> {
-        let Some(entry) = self.shapes.entry(shape) else { return Err(StateError::StaleId) };
-        let columns = &self.columns;
-        let sums = entry.requests.iter().map(|&(id, amount)| (columns.used(row, id), amount));
-        let scored = [columns.scored_cpu[row], columns.scored_memory[row]];
-        let scored = scored.into_iter().zip(entry.shape.existing_requests);
-        if sums.chain(scored).all(|(used, more)| used.checked_add(more).is_some()) {
-            Ok(())
-        } else {
-            // The slower check knows which resource it is.
-            self.room_for(row, &entry.shape)
+    #[inline]
+    fn bind_held(
+        &mut self,
+        binder: &mut Binder,
+        pod: &Pod,
+        row: Row,
+        shape: ShapeId,
+        devices: Option<Devices>,
+    ) -> Result<(), StateError> {
+        if let Err(error) = self.room_for(row, shape, devices.as_deref().unwrap_or(&[])) {
+            return Err(match self.slot_of(pod.namespace(), &pod.name) {
+                Some(_) => StateError::PodExists(full_name(pod)),
+                None => error,
+            });
         }
-    }
-
-    /// Takes everything back that was bound.
-    pub(crate) fn unbind(&mut self, binder: Binder) {
-        for slot in binder.slots {
-            self.drop_pod(slot);
+        let group = match (&pod.group, &binder.group) {
+            (None, _) => NONE,
+            // A pod bound before holds the group too.
+            (Some(group), Some((known, id))) if is_name(known, pod.namespace(), group) => *id,
+            (Some(group), _) => {
+                let name = name_in(pod.namespace(), group);
+                let id = self.pods.group(&name);
+                binder.group = Some((name, id));
+                id
+            }
+        };
+        let entry = Entry { shape, group, version: 0, hidden: false };
+        match self.store(pod, entry, Some(row), devices) {
+            Ok(slot) => binder.slots.push(slot),
+            Err(error) => {
+                self.pods.forget_if_empty(group);
+                return Err(error);
+            }
         }
+        Ok(())
     }
 }
 

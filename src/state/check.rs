@@ -25,5 +25,14 @@ pub(crate) fn bound_node(pod: &Pod) -> Result<&str, StateError> {
 
 /// `namespace/name`.
 pub(crate) fn full_name(pod: &Pod) -> String {
-    format!("{}/{}", pod.namespace(), pod.name)
+    name_in(pod.namespace(), &pod.name)
+}
+
+/// `namespace/name`.
+pub(crate) fn name_in(namespace: &str, name: &str) -> String {
+    let mut full = String::with_capacity(namespace.len() + 1 + name.len());
+    full.push_str(namespace);
+    full.push('/');
+    full.push_str(name);
+    full
 }

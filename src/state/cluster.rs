@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::builder::ClusterBuilder;
 use super::check::{bound_node, full_name};
-use super::columns::{Columns, NO_POD_LIMIT, NodeSpec};
+use super::columns::{Columns, NO_POD_LIMIT, NodeSpec, Rare};
 use super::devices::{DeviceNeed, DeviceSpecs, DeviceTerm};
 use super::error::StateError;
 use super::event::Deleted;
@@ -17,9 +17,10 @@ use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, Sha
 use super::journal::{Change, Journal, Moment};
 use super::order::NodeOrder;
 use super::parked::Parked;
-use super::pods::{PodRecord, Pods};
+use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::view::{NodeView, PodView};
+use crate::base::chunks::Chunked;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
@@ -62,7 +63,6 @@ pub struct Cluster {
     pub(crate) resources: Interner,
     pub(crate) label_keys: Interner,
     pub(crate) label_values: Interner,
-    pub(crate) groups: Interner,
     pub(crate) levels: Vec<LabelKey>,
     pub(crate) namespaces: Arc<BTreeMap<String, (Labels, u64)>>,
     pub(super) tainted: usize,
@@ -181,11 +181,7 @@ impl Cluster {
     }
 
     pub(crate) fn slot_of(&self, namespace: &str, name: &str) -> Option<u32> {
-        self.pods.find(namespace, name, |shape| self.namespace_of(shape))
-    }
-
-    fn namespace_of(&self, shape: ShapeId) -> &str {
-        self.shapes.entry(shape).map_or("", |entry| entry.shape.namespace.as_str())
+        self.pods.find(namespace, name, &self.shapes)
     }
 
     #[inline]
@@ -194,7 +190,7 @@ impl Cluster {
             return None;
         }
         let record = self.pods.record(slot)?;
-        let shape = &*self.shapes.entry(record.shape)?.shape;
+        let shape = &*self.shapes.entry(record.shape())?.shape;
         Some(PodView { cluster: self, record, slot, shape })
     }
 
@@ -214,179 +210,6 @@ impl Cluster {
         })
     }
 
-    /// Adds or replaces a pod that has passed its checks.
-    pub(crate) fn put_pod(
-        &mut self,
-        pod: &Pod,
-        node: &str,
-        version: u64,
-        old: Option<u32>,
-    ) -> Result<u32, StateError> {
-        let row = self.row_of(node);
-        // The old pod leaves first, so that the new one is judged against the room it gives back.
-        let old_place = old.map(|slot| (slot, self.unlink(slot)));
-        let shape = self.acquire_shape(pod.shape());
-        if let Some(row) = row
-            && let Err(error) = self
-                .room_for(row, pod.shape())
-                .and_then(|()| self.room_for_devices(row, shape, &pod.device_indexes))
-        {
-            self.shapes.release(shape);
-            if let Some((slot, Some(row))) = old_place {
-                self.link(slot, row);
-            }
-            return Err(error);
-        }
-        if let Some((slot, place)) = old_place {
-            match place {
-                // A pod that moves leaves another node changed.
-                Some(left) if Some(left) != row => self.touch(left),
-                Some(_) => {}
-                None => self.unpark(slot),
-            }
-            self.erase(slot);
-        }
-        let group = match &pod.group {
-            Some(group) => self.groups.intern(&format!("{}/{group}", pod.namespace())),
-            None => NONE,
-        };
-        let record = PodRecord {
-            name: Arc::from(pod.name.as_str()),
-            uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
-            key: pod.key,
-            version,
-            shape,
-            row: NONE,
-            next: NONE,
-            previous: NONE,
-            group,
-            priority: pod.priority,
-            deleting: pod.deleting,
-            indexed: true,
-            devices: (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into()),
-        };
-        let slot = self.store(record);
-        match row {
-            Some(row) => {
-                self.link(slot, row);
-                self.touch(row);
-            }
-            None => Arc::make_mut(&mut self.parked).park(&Arc::from(node), [slot]),
-        }
-        Ok(slot)
-    }
-
-    /// Adds a record, unlinked.
-    pub(crate) fn store(&mut self, record: PodRecord) -> u32 {
-        let shapes = &self.shapes;
-        self.pods.insert(record, |shape| {
-            shapes.entry(shape).map_or("", |entry| entry.shape.namespace.as_str())
-        })
-    }
-
-    /// Takes an unlinked record out.
-    pub(crate) fn erase(&mut self, slot: u32) {
-        let Some(record) = self.pods.record(slot) else { return };
-        let shape = record.shape;
-        let entry = self.shapes.entry(shape).map(Arc::clone);
-        self.pods.remove(slot, entry.as_ref().map_or("", |entry| &entry.shape.namespace));
-        self.shapes.release(shape);
-    }
-
-    /// Takes a pod away from wherever it is.
-    pub(crate) fn drop_pod(&mut self, slot: u32) {
-        if let Some(row) = self.unlink(slot) {
-            self.touch(row);
-        } else {
-            self.unpark(slot);
-        }
-        self.erase(slot);
-    }
-
-    fn unpark(&mut self, slot: u32) {
-        if self.parked.node_of(slot).is_some() {
-            Arc::make_mut(&mut self.parked).leave(slot);
-        }
-    }
-
-    /// Records that the pods of a row have changed.
-    pub(crate) fn touch(&mut self, row: Row) {
-        *self.columns.generation.get_mut(row) = self.journal.record(Change::Pods(row as u32));
-    }
-
-    /// Whether the sums of a row stay within 64 bits with one more pod.
-    pub(crate) fn room_for(&self, row: Row, shape: &PodShape) -> Result<(), StateError> {
-        let overflow = |resource: &str| StateError::Overflow {
-            node: self.spec(row).map_or_else(String::new, |spec| String::from(&*spec.name)),
-            resource: resource.into(),
-        };
-        for (name, amount) in shape.requests.iter() {
-            let used = self.resource(name).map_or(0, |id| self.columns.used(row, id));
-            used.checked_add(amount).ok_or_else(|| overflow(name))?;
-        }
-        let scored = [self.columns.scored_cpu[row], self.columns.scored_memory[row]];
-        for (used, more) in scored.into_iter().zip(shape.existing_requests) {
-            used.checked_add(more).ok_or_else(|| overflow("scored requests"))?;
-        }
-        Ok(())
-    }
-
-    /// Puts an unlinked pod on a row. [`Cluster::room_for`] it has been asked for.
-    pub(crate) fn link(&mut self, slot: u32, row: Row) {
-        let first = self.columns.first_pod[row];
-        let Some(record) = self.pods.record_mut(slot) else { return };
-        record.row = row as u32;
-        record.previous = NONE;
-        record.next = first;
-        let shape = record.shape;
-        if let Some(next) = self.pods.record_mut(first) {
-            next.previous = slot;
-        }
-        *self.columns.first_pod.get_mut(row) = slot;
-        self.count(row, shape, 1);
-        self.count_devices(row, slot, 1);
-    }
-
-    /// Takes a pod off its row, which is returned.
-    pub(crate) fn unlink(&mut self, slot: u32) -> Option<Row> {
-        let record = self.pods.record_mut(slot)?;
-        if record.row == NONE {
-            return None;
-        }
-        let (row, shape) = (record.row as Row, record.shape);
-        let (previous, next) = (record.previous, record.next);
-        record.row = NONE;
-        if let Some(previous) = self.pods.record_mut(previous) {
-            previous.next = next;
-        } else {
-            *self.columns.first_pod.get_mut(row) = next;
-        }
-        if let Some(next) = self.pods.record_mut(next) {
-            next.previous = previous;
-        }
-        self.count(row, shape, -1);
-        self.count_devices(row, slot, -1);
-        Some(row)
-    }
-
-    fn count(&mut self, row: Row, shape: ShapeId, sign: i64) {
-        let Some(entry) = self.shapes.entry(shape) else { return };
-        let columns = &mut self.columns;
-        for (resource, amount) in &entry.requests {
-            let used = columns.used[resource.index()].get_mut(row);
-            *used += sign * amount;
-            let used = *used;
-            columns.note(used);
-        }
-        let [cpu, memory] = entry.shape.existing_requests;
-        *columns.scored_cpu.get_mut(row) += sign * cpu;
-        *columns.scored_memory.get_mut(row) += sign * memory;
-        *columns.pod_count.get_mut(row) += sign;
-        let (cpu, memory) = (columns.scored_cpu[row], columns.scored_memory[row]);
-        columns.note(cpu);
-        columns.note(memory);
-    }
-
     pub(crate) fn insert_node(&mut self, node: &Node, version: u64) -> Result<Row, StateError> {
         let waiting = self.parked.waiting(&node.name).to_vec();
         self.check_sums(node, &waiting)?;
@@ -402,12 +225,11 @@ impl Cluster {
             |row| row as Row,
         );
         self.set_spec(row, node, version, devices.as_ref().map(|(specs, _)| Arc::clone(specs)));
-        *self.columns.device_state.get_mut(row) = devices.map(|(specs, _)| Arc::new(specs.idle()));
+        self.columns.device_state.set(row, devices.map(|(specs, _)| Arc::new(specs.idle())));
         self.node_count += 1;
-        let columns = &self.columns;
-        let name_of = |row: u32| columns.spec[row as Row].as_ref().map_or("", |spec| &*spec.name);
-        self.node_index
-            .insert(hash_of(node.name.as_str()), row as u32, |row| hash_of(name_of(row)));
+        let specs = &self.columns.spec;
+        let hash = hash_of(node.name.as_str());
+        self.node_index.insert(hash, row as u32, |_| false, |row| hash_in(specs, row));
         self.rank(row);
         for slot in waiting {
             self.link(slot, row);
@@ -433,7 +255,7 @@ impl Cluster {
         }
         let (specs, state) = devices.unzip();
         self.set_spec(row, node, version, specs);
-        *self.columns.device_state.get_mut(row) = state.map(Arc::new);
+        self.columns.device_state.set(row, state.map(Arc::new));
         if moved {
             self.rank(row);
         }
@@ -466,28 +288,29 @@ impl Cluster {
     pub(crate) fn remove_row(&mut self, row: Row) {
         let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return };
         let mut orphans = Vec::new();
-        while self.columns.first_pod[row] != NONE {
-            let slot = self.columns.first_pod[row];
+        while self.columns.first_pod(row) != NONE {
+            let slot = self.columns.first_pod(row);
             self.unlink(slot);
             orphans.push(slot);
         }
         if !orphans.is_empty() {
-            Arc::make_mut(&mut self.parked).park(&spec.name, orphans);
+            Arc::make_mut(&mut self.parked).park(&Arc::from(&*spec.name), orphans);
         }
         self.count_specials(row, -1);
         self.unrank(row);
-        self.node_index.remove(hash_of(&*spec.name), row as u32);
+        let specs = &self.columns.spec;
+        self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
         let columns = &mut self.columns;
         *columns.spec.get_mut(row) = None;
-        *columns.device_state.get_mut(row) = None;
+        columns.device_state.set(row, None);
         *columns.use_count.get_mut(row) += 1;
-        for column in columns.allocatable.iter_mut().chain(&mut columns.used) {
+        for column in &mut columns.allocatable {
             *column.get_mut(row) = 0;
         }
         *columns.pod_limit.get_mut(row) = 0;
         self.free_rows.push(row as u32);
         self.node_count -= 1;
-        *self.columns.generation.get_mut(row) = self.journal.record(Change::Nodes);
+        *self.columns.head(row).generation = self.journal.record(Change::Nodes);
     }
 
     fn set_spec(
@@ -525,23 +348,24 @@ impl Cluster {
         let limit =
             if node.allocatable.lists(PODS) { node.allocatable.of(PODS) } else { NO_POD_LIMIT };
         *self.columns.pod_limit.get_mut(row) = limit;
+        let rare = Rare {
+            taints: node.taints.clone(),
+            images: node.images.clone(),
+            devices: node.devices.clone(),
+            device_specs,
+            capacity: (node.capacity != node.allocatable).then(|| node.capacity.clone()),
+            listed_zero,
+            unschedulable: node.unschedulable,
+        };
         *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
-            name: Arc::from(node.name.as_str()),
+            name: node.name.as_str().into(),
             key: node.key,
             tie_rank: node.tie_rank,
-            labels: labels.into(),
-            taints: node.taints.clone().into(),
-            images: node.images.clone().into(),
-            devices: node.devices.clone().into(),
-            device_specs,
-            capacity: (node.capacity != node.allocatable).then(|| Box::new(node.capacity.clone())),
-            listed_zero: listed_zero.into(),
-            unschedulable: node.unschedulable,
             version,
+            labels: labels.into(),
+            packed: rare.packed(),
         }));
-        let generation = self.journal.record(Change::Nodes);
-        *self.columns.generation.get_mut(row) = generation;
-        *self.columns.spec_generation.get_mut(row) = generation;
+        *self.columns.head(row).generation = self.journal.record(Change::Nodes);
     }
 
     fn count_specials(&mut self, row: Row, sign: i32) {
@@ -551,6 +375,7 @@ impl Cluster {
                 *count = count.saturating_add_signed(sign as isize);
             }
         };
+        let spec = spec.rare();
         step(&mut self.tainted, !spec.taints.is_empty());
         step(&mut self.unschedulable, spec.unschedulable);
         if spec.images.is_empty() {
@@ -572,4 +397,8 @@ impl Cluster {
     pub(crate) fn shape_entry(&self, shape: ShapeId) -> Option<&Arc<ShapeEntry>> {
         self.shapes.entry(shape)
     }
+}
+
+fn hash_in(specs: &Chunked<Option<Arc<NodeSpec>>>, row: u32) -> u64 {
+    hash_of(specs[row as Row].as_ref().map_or("", |spec| &*spec.name))
 }

@@ -2,38 +2,71 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::devices::{DeviceSpecs, DeviceState};
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
+use super::shapes::ShapeEntry;
 use crate::base::chunks::{CHUNK, Chunked};
+use crate::base::sparse::Sparse;
 use crate::model::{Amounts, Device, Image, Taint};
 
 /// What does not change while pods come and go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct NodeSpec {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: Box<str>,
     pub(crate) key: u64,
     pub(crate) tie_rank: i64,
+    pub(crate) version: u64,
     /// In order of key number.
     pub(crate) labels: Box<[(LabelKey, LabelValue)]>,
-    pub(crate) taints: Box<[Taint]>,
-    pub(crate) images: Box<[Image]>,
-    pub(crate) devices: Box<[Device]>,
+    /// [`NodeSpec::rare`] reads it, [`Rare::packed`] makes it.
+    pub(crate) packed: Option<Box<Rare>>,
+}
+
+/// What most nodes do not have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rare {
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) images: Vec<Image>,
+    pub(crate) devices: Vec<Device>,
+    /// What is in `devices`, in the numbers of the cluster.
     pub(crate) device_specs: Option<Arc<DeviceSpecs>>,
     /// Where it differs from what is allocatable.
-    pub(crate) capacity: Option<Box<Amounts>>,
+    pub(crate) capacity: Option<Amounts>,
     /// Allocatable resources that are listed with zero; the columns hold the others.
-    pub(crate) listed_zero: Box<[ResourceId]>,
+    pub(crate) listed_zero: Vec<ResourceId>,
     pub(crate) unschedulable: bool,
-    pub(crate) version: u64,
 }
+
+static PLAIN: Rare = Rare {
+    taints: Vec::new(),
+    images: Vec::new(),
+    devices: Vec::new(),
+    device_specs: None,
+    capacity: None,
+    listed_zero: Vec::new(),
+    unschedulable: false,
+};
 
 impl NodeSpec {
     #[inline]
     pub(crate) fn label(&self, key: LabelKey) -> Option<LabelValue> {
         let at = self.labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         Some(self.labels[at].1)
+    }
+
+    #[inline]
+    pub(crate) fn rare(&self) -> &Rare {
+        self.packed.as_deref().unwrap_or(&PLAIN)
+    }
+}
+
+impl Rare {
+    /// Takes no room if there is nothing.
+    pub(crate) fn packed(self) -> Option<Box<Rare>> {
+        (self != PLAIN).then(|| Box::new(self))
     }
 }
 
@@ -48,26 +81,100 @@ pub(crate) struct Columns {
     pub(crate) use_count: Chunked<u32>,
     /// The place in the order among equals: lower first. Not dense.
     pub(crate) rank: Chunked<u32>,
-    /// The change that touched the row last.
-    pub(crate) generation: Chunked<u64>,
-    /// The change that touched its spec last.
-    pub(crate) spec_generation: Chunked<u64>,
-    /// The first pod on it; the others are linked from there.
-    pub(crate) first_pod: Chunked<u32>,
-    pub(crate) pod_count: Chunked<i64>,
     pub(crate) pod_limit: Chunked<i64>,
-    /// CPU and memory that scores count as used.
-    pub(crate) scored_cpu: Chunked<i64>,
-    pub(crate) scored_memory: Chunked<i64>,
     pub(crate) allocatable: Vec<Chunked<i64>>,
-    pub(crate) used: Vec<Chunked<i64>>,
-    /// What is left of devices; `None` where there are none.
-    pub(crate) device_state: Chunked<Option<Arc<DeviceState>>>,
+    /// What is left of devices, where there are any.
+    pub(crate) device_state: Sparse<Arc<DeviceState>>,
+    /// What a pod that comes or goes changes, together, so that it copies one chunk.
+    usage: Vec<Arc<Usage>>,
     /// Whether an amount has been too large for careless arithmetic.
     wide: bool,
 }
 
+/// What changes with the pods of a chunk of rows.
+#[derive(Debug, Clone, Default)]
+struct Usage {
+    /// The first pod on a row; the others are linked from there.
+    first_pod: Vec<u32>,
+    /// The change that touched a row last.
+    generation: Vec<u64>,
+    /// Sums over the pods of a row, column after column: their number, CPU and memory that scores
+    /// count as used, then what is used of each resource.
+    sums: Vec<i64>,
+    /// The places of a column.
+    stride: usize,
+}
+
+/// The sums before those of resources.
+const COMMON: usize = 3;
+
 static ZEROS: [i64; CHUNK] = [0; CHUNK];
+
+impl Usage {
+    fn push_row(&mut self, sums: usize, room: usize) {
+        let len = self.first_pod.len();
+        if len == self.stride {
+            let stride = room.max(4 * len).clamp(4, CHUNK);
+            let mut wider = vec![0; sums * stride];
+            for sum in 0..if len == 0 { 0 } else { sums } {
+                wider[sum * stride..][..len].copy_from_slice(&self.sums[sum * len..][..len]);
+            }
+            (self.sums, self.stride) = (wider, stride);
+            self.first_pod.reserve_exact(stride - len);
+            self.generation.reserve_exact(stride - len);
+        }
+        self.first_pod.push(NONE);
+        self.generation.push(0);
+    }
+
+    fn column(&self, sum: usize) -> Option<&[i64]> {
+        let first = sum * self.stride;
+        self.sums.get(first..first + self.first_pod.len())
+    }
+}
+
+/// The sums of one row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sums<'a> {
+    usage: &'a Usage,
+    at: usize,
+}
+
+impl<'a> Sums<'a> {
+    #[inline]
+    fn of(self, sum: usize) -> i64 {
+        self.usage.sums.get(sum * self.usage.stride + self.at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn pod_count(self) -> i64 {
+        self.of(0)
+    }
+
+    #[inline]
+    pub(crate) fn scored(self) -> [i64; 2] {
+        [self.of(1), self.of(2)]
+    }
+
+    #[inline]
+    pub(crate) fn used_of(self, resource: ResourceId) -> i64 {
+        self.of(COMMON + resource.index())
+    }
+
+    /// What is used of each resource, in order of number.
+    #[inline]
+    pub(crate) fn used(self) -> impl Iterator<Item = i64> + 'a {
+        let columns = self.usage.sums.chunks_exact(self.usage.stride.max(1));
+        columns.skip(COMMON).map(move |column| column[self.at])
+    }
+}
+
+/// What a pod that comes or goes changes beside sums.
+#[derive(Debug)]
+pub(crate) struct Head<'a> {
+    pub(crate) first_pod: &'a mut u32,
+    pub(crate) generation: &'a mut u64,
+}
 
 impl Columns {
     pub(crate) fn len(&self) -> usize {
@@ -75,24 +182,20 @@ impl Columns {
     }
 
     pub(crate) fn push_row(&mut self) {
+        let row = self.len();
         self.spec.push(None);
         self.use_count.push(0);
         self.rank.push(0);
-        self.generation.push(0);
-        self.spec_generation.push(0);
-        self.first_pod.push(NONE);
-        for column in [
-            &mut self.pod_count,
-            &mut self.pod_limit,
-            &mut self.scored_cpu,
-            &mut self.scored_memory,
-        ] {
+        self.pod_limit.push(0);
+        for column in &mut self.allocatable {
             column.push(0);
         }
-        for column in self.allocatable.iter_mut().chain(&mut self.used) {
-            column.push(0);
+        if row.is_multiple_of(CHUNK) {
+            self.usage.push(Arc::default());
         }
-        self.device_state.push(None);
+        let room = if row < CHUNK { 0 } else { CHUNK };
+        let sums = COMMON + self.allocatable.len();
+        Arc::make_mut(&mut self.usage[row / CHUNK]).push_row(sums, room);
     }
 
     /// Makes the columns of resources up to a number.
@@ -102,8 +205,11 @@ impl Columns {
             for _ in 0..self.len() {
                 column.push(0);
             }
-            self.used.push(column.clone());
             self.allocatable.push(column);
+            let sums = COMMON + self.allocatable.len();
+            for usage in self.usage.iter_mut().map(Arc::make_mut) {
+                usage.sums.resize(sums * usage.stride, 0);
+            }
         }
     }
 
@@ -113,8 +219,49 @@ impl Columns {
     }
 
     #[inline]
+    pub(crate) fn sums(&self, row: Row) -> Sums<'_> {
+        Sums { usage: &self.usage[row / CHUNK], at: row % CHUNK }
+    }
+
+    #[inline]
     pub(crate) fn used(&self, row: Row, resource: ResourceId) -> i64 {
-        self.used.get(resource.index()).map_or(0, |column| column[row])
+        self.sums(row).used_of(resource)
+    }
+
+    #[inline]
+    pub(crate) fn first_pod(&self, row: Row) -> u32 {
+        self.usage[row / CHUNK].first_pod[row % CHUNK]
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self, row: Row) -> u64 {
+        self.usage[row / CHUNK].generation[row % CHUNK]
+    }
+
+    #[inline]
+    pub(crate) fn head(&mut self, row: Row) -> Head<'_> {
+        let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
+        let at = row % CHUNK;
+        Head { first_pod: &mut usage.first_pod[at], generation: &mut usage.generation[at] }
+    }
+
+    /// Adds a pod of a shape to the sums of a row (`sign` 1), or takes it out (-1).
+    #[inline]
+    pub(crate) fn count(&mut self, row: Row, shape: &ShapeEntry, sign: i64) -> Head<'_> {
+        let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
+        let (at, stride) = (row % CHUNK, usage.stride);
+        let mut add = |sum: usize, amount: i64| {
+            let sum = &mut usage.sums[sum * stride + at];
+            *sum += sign * amount;
+            magnitude(*sum)
+        };
+        let [cpu, memory] = shape.shape.existing_requests;
+        let mut largest = add(0, 1) | add(1, cpu) | add(2, memory);
+        for &(resource, amount) in &shape.requests {
+            largest |= add(COMMON + resource.index(), amount);
+        }
+        self.wide |= largest >= NARROW;
+        Head { first_pod: &mut usage.first_pod[at], generation: &mut usage.generation[at] }
     }
 
     /// One chunk of what is allocatable of a resource; zeros where there is no such column.
@@ -124,12 +271,28 @@ impl Columns {
         chunk: usize,
         len: usize,
     ) -> &[i64] {
-        slice(&self.allocatable, resource, chunk, len)
+        let column = self.allocatable.get(resource.index());
+        column.and_then(|column| column.chunk(chunk)).unwrap_or(&ZEROS[..len.min(CHUNK)])
     }
 
     /// One chunk of what is used of a resource; zeros where there is no such column.
     pub(crate) fn used_chunk(&self, resource: ResourceId, chunk: usize, len: usize) -> &[i64] {
-        slice(&self.used, resource, chunk, len)
+        let column = self.column(chunk, COMMON + resource.index());
+        column.unwrap_or(&ZEROS[..len.min(CHUNK)])
+    }
+
+    /// One chunk of how many pods there are.
+    pub(crate) fn pod_count_chunk(&self, chunk: usize) -> &[i64] {
+        self.column(chunk, 0).unwrap_or(&[])
+    }
+
+    /// One chunk of the CPU and one of the memory that scores count as used.
+    pub(crate) fn scored_chunks(&self, chunk: usize) -> [&[i64]; 2] {
+        [1, 2].map(|sum| self.column(chunk, sum).unwrap_or(&[]))
+    }
+
+    fn column(&self, chunk: usize, sum: usize) -> Option<&[i64]> {
+        self.usage.get(chunk)?.column(sum)
     }
 
     /// Whether every amount has always been below 2^60.
@@ -141,14 +304,15 @@ impl Columns {
     /// Notes an amount that is about to be stored.
     #[inline]
     pub(crate) fn note(&mut self, amount: i64) {
-        self.wide |= !(-NARROW..NARROW).contains(&amount);
+        self.wide |= magnitude(amount) >= NARROW;
     }
 }
 
 /// Amounts below this add and subtract without care.
 const NARROW: i64 = 1 << 60;
 
-fn slice(columns: &[Chunked<i64>], resource: ResourceId, chunk: usize, len: usize) -> &[i64] {
-    let column = columns.get(resource.index());
-    column.and_then(|column| column.chunk(chunk)).unwrap_or(&ZEROS[..len.min(CHUNK)])
+/// The amount, or one less than its distance from zero if it is negative.
+#[inline]
+fn magnitude(amount: i64) -> i64 {
+    amount ^ (amount >> 63)
 }

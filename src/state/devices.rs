@@ -1,8 +1,8 @@
 //! The devices of nodes: what each is, what is left of it, and what pods need of them.
 //!
 //! Names are numbers here ([`DeviceTerm`]), and what is left of a node's devices is one short list
-//! of integers, so that judging a node does no string work and allocates nothing. A node without
-//! devices costs one word.
+//! of integers, so that judging a node does no string work and allocates nothing. A chunk of
+//! nodes without devices costs one word.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 use super::cluster::Cluster;
 use super::columns::Columns;
 use super::error::StateError;
-use super::ids::{NONE, Row, ShapeId};
+use super::ids::{NONE, Row};
+use super::shapes::ShapeEntry;
 use super::view::NodeView;
 use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, PodShape};
 
@@ -22,7 +23,7 @@ use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, PodShape}
 pub struct DeviceTerm(pub(crate) u32);
 
 /// What is fixed about a node's devices.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct DeviceSpecs {
     entries: Box<[Entry]>,
     /// The units that any of them has.
@@ -33,7 +34,7 @@ pub(crate) struct DeviceSpecs {
     narrow: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Entry {
     kind: DeviceTerm,
     model: DeviceTerm,
@@ -378,10 +379,10 @@ impl<'a> NodeView<'a> {
     /// The node's devices as they are now; `None` if it has none. O(1).
     #[inline]
     pub fn device_room(self) -> Option<NodeDevices<'a>> {
-        let specs = self.spec.device_specs.as_deref()?;
+        let specs = self.spec.rare().device_specs.as_deref()?;
         let state = match self.devices {
             Some(state) => state,
-            None => self.cluster.columns.device_state[self.row].as_deref()?,
+            None => self.cluster.columns.device_state.get(self.row)?,
         };
         Some(NodeDevices { specs, words: &state.0 })
     }
@@ -414,20 +415,18 @@ impl Cluster {
         self.label_values.text(term.0)
     }
 
-    /// Whether what is left of a row's devices stays within 64 bits with one more holder.
+    /// Whether what is left of a row's devices stays within 64 bits with one more holder, a pod of
+    /// a shape.
     pub(crate) fn room_for_devices(
         &self,
         row: Row,
-        shape: ShapeId,
+        entry: &ShapeEntry,
         held: &[Vec<u32>],
     ) -> Result<(), StateError> {
-        let (Some(spec), Some(entry)) = (self.spec(row), self.shapes.entry(shape)) else {
+        let (Some(spec), Some(state)) = (self.spec(row), self.columns.device_state.get(row)) else {
             return Ok(());
         };
-        let (Some(specs), Some(state)) = (&spec.device_specs, &self.columns.device_state[row])
-        else {
-            return Ok(());
-        };
+        let Some(specs) = &spec.rare().device_specs else { return Ok(()) };
         // Far from the ends of 64 bits nothing can go wrong; else try it out.
         let few = held.iter().map(Vec::len).sum::<usize>() <= 64;
         let narrow = few && specs.narrow && entry.narrow_devices;
@@ -443,11 +442,11 @@ impl Cluster {
 
     /// Counts what a linked pod holds. [`Cluster::room_for_devices`] it has been asked for.
     pub(crate) fn count_devices(&mut self, row: Row, slot: u32, sign: i64) {
+        let Some(held) = self.pods.devices(slot) else { return };
         let Some(record) = self.pods.record(slot) else { return };
-        let Some(held) = &record.devices else { return };
-        let Some(entry) = self.shapes.entry(record.shape) else { return };
+        let Some(entry) = self.shapes.entry(record.shape()) else { return };
         let Columns { spec, device_state, .. } = &mut self.columns;
-        let specs = spec[row].as_ref().and_then(|spec| spec.device_specs.as_ref());
+        let specs = spec[row].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
         if let Some(specs) = specs
             && let Some(state) = device_state.get_mut(row)
         {
@@ -466,10 +465,12 @@ impl Cluster {
         held: &[Vec<u32>],
         sign: i64,
     ) {
-        let specs = self.spec(row).and_then(|spec| spec.device_specs.as_ref());
-        let known = self.columns.device_state[row].as_deref();
+        let specs = self.spec(row).and_then(|spec| spec.rare().device_specs.as_ref());
+        let known = self.columns.device_state.get(row);
         if let (Some(specs), Some(known)) = (specs, known) {
-            let _ = state.get_or_insert_with(|| known.clone()).apply(specs, needs, held, sign);
+            let _ = state
+                .get_or_insert_with(|| DeviceState::clone(known))
+                .apply(specs, needs, held, sign);
         }
     }
 
@@ -482,15 +483,16 @@ impl Cluster {
         let mut state = specs.idle();
         for slot in slots {
             let Some(record) = self.pods.record(slot) else { continue };
-            let Some(entry) = self.shapes.entry(record.shape) else { continue };
-            state.apply(specs, &entry.devices, record.devices.as_deref().unwrap_or(&[]), 1)?;
+            let Some(entry) = self.shapes.entry(record.shape()) else { continue };
+            let held = self.pods.devices(slot).map_or(&[][..], |held| held);
+            state.apply(specs, &entry.devices, held, 1)?;
         }
         Some(state)
     }
 
     /// The slots of the pods on a row.
     pub(crate) fn slots_on(&self, row: Row) -> impl Iterator<Item = u32> + '_ {
-        let mut slot = self.columns.first_pod[row];
+        let mut slot = self.columns.first_pod(row);
         core::iter::from_fn(move || {
             if slot == NONE {
                 return None;

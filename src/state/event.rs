@@ -177,7 +177,7 @@ impl Cluster {
     fn pod_changed(&mut self, pod: &Pod, version: u64) -> Result<Applied, StateError> {
         let node = bound_node(pod)?;
         let slot = self.slot_of(pod.namespace(), &pod.name);
-        let known = slot.and_then(|slot| self.pods.record(slot)).map_or(0, |pod| pod.version);
+        let known = slot.map_or(0, |slot| self.pods.version(slot));
         let key = Deleted::Pod(pod.namespace().into(), pod.name.clone());
         if is_stale(version, known) || self.is_deleted(&key, version) {
             return Ok(Applied::Stale);
@@ -190,7 +190,7 @@ impl Cluster {
 
     fn pod_deleted(&mut self, namespace: String, name: String, version: u64) -> Applied {
         let slot = self.slot_of(&namespace, &name);
-        let known = slot.and_then(|slot| self.pods.record(slot)).map_or(0, |pod| pod.version);
+        let known = slot.map_or(0, |slot| self.pods.version(slot));
         self.deletion(Deleted::Pod(namespace, name), version, known, slot.is_some(), |cluster| {
             if let Some(slot) = slot {
                 cluster.drop_pod(slot);

@@ -24,6 +24,28 @@ pub(crate) enum Change {
     Namespaces,
 }
 
+/// A change in four bytes: the row, or one of two numbers that no row has.
+#[derive(Debug, Clone, Copy)]
+struct Packed(u32);
+
+impl Packed {
+    fn of(change: Change) -> Packed {
+        match change {
+            Change::Pods(row) => Packed(row),
+            Change::Nodes => Packed(u32::MAX),
+            Change::Namespaces => Packed(u32::MAX - 1),
+        }
+    }
+
+    fn change(self) -> Change {
+        match self.0 {
+            u32::MAX => Change::Nodes,
+            row if row == u32::MAX - 1 => Change::Namespaces,
+            row => Change::Pods(row),
+        }
+    }
+}
+
 /// The last changes of a cluster.
 ///
 /// A clone shares its original's history up to the moment it was made. Its first own change
@@ -34,7 +56,7 @@ pub(crate) struct Journal {
     /// Where this history branched off another.
     origin: Moment,
     shared: bool,
-    recent: VecDeque<Change>,
+    recent: VecDeque<Packed>,
 }
 
 fn new_lineage() -> usize {
@@ -71,7 +93,7 @@ impl Journal {
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
         }
-        self.recent.push_back(change);
+        self.recent.push_back(Packed::of(change));
         self.now.generation
     }
 
@@ -81,7 +103,7 @@ impl Journal {
             || then.lineage == self.origin.lineage && then.generation <= self.origin.generation;
         let missed = usize::try_from(self.now.generation.checked_sub(then.generation)?).ok()?;
         let first = self.recent.len().checked_sub(missed)?;
-        known.then(|| self.recent.range(first..).copied())
+        known.then(|| self.recent.range(first..).map(|change| change.change()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is: the cluster, transactions over it, and plans to change it.
 
-pub(crate) mod bind;
+mod bind;
 mod builder;
 mod check;
 pub mod cluster;
@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod ids;
 pub(crate) mod journal;
+mod link;
 mod objects;
 mod order;
 pub(crate) mod overlay;
@@ -30,8 +31,9 @@ pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use error::StateError;
 pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
-pub(crate) use overlay::{Devices, Overlay, Takes};
+pub(crate) use overlay::{Overlay, Takes};
 pub use plan::{Assignment, Plan};
+pub(crate) use pods::Devices;
 pub use txn::{Checkpoint, Txn};
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};

@@ -16,10 +16,11 @@ impl NodeView<'_> {
         let mut node = Node::new(self.name());
         node.key = self.spec.key;
         node.tie_rank = self.spec.tie_rank;
-        node.unschedulable = self.spec.unschedulable;
-        node.taints = self.spec.taints.to_vec();
-        node.images = self.spec.images.to_vec();
-        node.devices = self.spec.devices.to_vec();
+        let rare = self.spec.rare();
+        node.unschedulable = rare.unschedulable;
+        node.taints.clone_from(&rare.taints);
+        node.images.clone_from(&rare.images);
+        node.devices.clone_from(&rare.devices);
         for (key, value) in self.labels() {
             let (key, value) = (self.cluster.label_key_text(key), self.cluster.label_text(value));
             node.labels.insert(key.to_owned(), value.to_owned());
@@ -28,14 +29,14 @@ impl NodeView<'_> {
         for resource in 0..self.cluster.columns.allocatable.len() {
             let resource = ResourceId(resource as u32);
             let amount = self.allocatable(resource);
-            if amount != 0 || self.spec.listed_zero.contains(&resource) {
+            if amount != 0 || rare.listed_zero.contains(&resource) {
                 allocatable.set(self.cluster.resource_name(resource), amount);
             }
         }
         if self.pod_limit() != NO_POD_LIMIT {
             allocatable.set(PODS, self.pod_limit());
         }
-        node.capacity = self.spec.capacity.as_deref().unwrap_or(&allocatable).clone();
+        node.capacity = rare.capacity.as_ref().unwrap_or(&allocatable).clone();
         node.allocatable = allocatable;
         node
     }
@@ -54,12 +55,12 @@ impl PodView<'_> {
 
     /// The pod as a value of its own, bound to `node`.
     pub(crate) fn to_pod_on(self, node: &str) -> Pod {
-        let shape = self.cluster.shape_entry(self.record.shape);
+        let shape = self.cluster.shape_entry(self.record.shape());
         let shape = shape.map(|entry| Arc::clone(&entry.shape)).unwrap_or_default();
         let mut pod = Pod::of_shape(shape).name(self.name()).uid(self.uid()).on(node);
-        pod.key = self.record.key;
+        pod.key = self.key();
         pod.priority = self.record.priority;
-        pod.deleting = self.record.deleting;
+        pod.deleting = self.record.deleting();
         pod.device_indexes = self.device_indexes().to_vec();
         let namespace = self.namespace().len() + 1;
         pod.group = self.group().and_then(|group| group.get(namespace..)).map(ToOwned::to_owned);

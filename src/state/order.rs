@@ -48,13 +48,18 @@ impl NodeOrder {
             .or_else(|| self.blocks.get(block + 1).and_then(|next| next.first()))
             .copied();
         let rows = Arc::make_mut(&mut self.blocks[block]);
-        rows.insert(at, row);
-        if rows.len() > BLOCK {
-            // At the very end, where sorted input arrives, blocks are left full.
-            let keep = if after.is_none() { BLOCK } else { BLOCK / 2 };
-            let rest = rows.split_off(keep);
-            self.blocks.insert(block + 1, Arc::new(rest));
+        if rows.len() < BLOCK {
+            rows.insert(at, row);
+            return Neighbours { before, after };
         }
+        // At the very end, where sorted input arrives, blocks are left full.
+        let keep = if after.is_none() { BLOCK } else { BLOCK / 2 };
+        let mut rest = rows.split_off(keep);
+        match at.checked_sub(keep) {
+            Some(at) => rest.insert(at, row),
+            None => rows.insert(at, row),
+        }
+        self.blocks.insert(block + 1, Arc::new(rest));
         Neighbours { before, after }
     }
 

@@ -1,11 +1,11 @@
 //! What a decision under way has placed, beside the cluster it does not touch.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::cluster::Cluster;
 use super::devices::{DeviceNeed, DeviceState};
 use super::ids::{ResourceId, Row};
+use super::pods::Devices;
 use super::view::{NodeView, RowUsage};
 use crate::model::PodShape;
 
@@ -31,9 +31,6 @@ struct Taken {
     shape: u32,
     devices: Option<Devices>,
 }
-
-/// Devices of one pod, one list a request.
-pub(crate) type Devices = Arc<[Vec<u32>]>;
 
 /// What a shape takes, resolved for one cluster.
 #[derive(Debug, Clone, Default)]
@@ -167,11 +164,11 @@ impl Overlay {
 /// Takes in what the pods of a row take in the cluster.
 #[inline]
 fn read_row(cluster: &Cluster, row: Row, usage: &mut RowUsage) {
-    let columns = &cluster.columns;
-    usage.pod_count = columns.pod_count[row];
-    usage.scored = [columns.scored_cpu[row], columns.scored_memory[row]];
+    let sums = cluster.columns.sums(row);
+    usage.pod_count = sums.pod_count();
+    usage.scored = sums.scored();
     usage.used.clear();
-    usage.used.extend(columns.used.iter().map(|column| column[row]));
+    usage.used.extend(sums.used());
 }
 
 #[inline]

@@ -4,7 +4,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::columns::NodeSpec;
 use super::journal::Moment;
+use super::pods::Devices;
 use super::roster::Roster;
 use crate::model::Pod;
 
@@ -26,10 +28,13 @@ pub struct Plan {
 }
 
 /// A member of the roster and where it goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct PlanMember {
-    pub(crate) node: Arc<str>,
-    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
+    /// The node as it was found.
+    pub(crate) node: Arc<NodeSpec>,
+    pub(crate) devices: Option<Devices>,
+    /// The row on which to look for it first.
+    pub(crate) row: u32,
     /// Its place in the roster.
     pub(crate) member: u32,
 }
@@ -67,7 +72,7 @@ impl<'a> Assignment<'a> {
 
     /// The name of its node.
     pub fn node(self) -> &'a str {
-        &self.member.node
+        &self.member.node.name
     }
 
     /// The devices chosen for it, one list a device request: indexes of the node's devices.
@@ -157,6 +162,7 @@ impl Eq for Plan {}
 mod codec {
     use super::{Plan, PlanDomain, PlanMember};
     use crate::model::{Pod, PodGroup};
+    use crate::state::columns::NodeSpec;
     use crate::state::journal::Moment;
     use crate::state::roster::Roster;
     use alloc::string::String;
@@ -207,8 +213,9 @@ mod codec {
             for (member, line) in data.assignments.into_iter().enumerate() {
                 group.pods.push(line.pod);
                 members.push(PlanMember {
-                    node: Arc::from(line.node),
+                    node: Arc::new(NodeSpec { name: line.node.into(), ..NodeSpec::default() }),
                     devices: (!line.devices.is_empty()).then(|| line.devices.into()),
+                    row: 0,
                     member: member as u32,
                 });
             }

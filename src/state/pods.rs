@@ -1,139 +1,421 @@
-//! The pods that are bound, linked node by node.
+//! The pods that are bound: linked node by node, and group by group.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use core::num::NonZeroU64;
 
 use super::ids::{NONE, ShapeId};
-use crate::base::chunks::Chunked;
-use crate::base::hash::hash_of;
+use super::shapes::Shapes;
+use crate::base::hash::{FixedHasher, hash_of};
 use crate::base::index::Index;
+use crate::base::slab::Slab;
+use crate::base::sparse::Sparse;
+use crate::model::Pod;
 
-/// A bound pod.
-#[derive(Debug, Clone)]
+/// Devices of one pod, one list a request.
+pub(crate) type Devices = Arc<[alloc::vec::Vec<u32>]>;
+
+/// A bound pod, without its name and without what few pods have.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct PodRecord {
-    pub(crate) name: Arc<str>,
-    pub(crate) uid: Option<Arc<str>>,
-    pub(crate) key: u64,
-    pub(crate) version: u64,
-    pub(crate) shape: ShapeId,
+    /// The shape, and two flags above it.
+    shape: u32,
     /// The row it is on; `NONE` while its node does not exist or it is evicted.
     pub(crate) row: u32,
     /// Its neighbours on the same node.
     pub(crate) next: u32,
     pub(crate) previous: u32,
-    /// The number of its group's full name; `NONE` if it has none.
+    /// The number of its group; `NONE` if it has none.
     pub(crate) group: u32,
+    /// Its neighbours in the group.
+    next_member: u32,
+    previous_member: u32,
     pub(crate) priority: i32,
-    pub(crate) deleting: bool,
-    /// Whether the index knows it: pods a transaction has placed are not in it.
-    pub(crate) indexed: bool,
-    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
+}
+
+const DELETING: u32 = 1 << 31;
+/// The index does not know it: a transaction has placed it.
+const HIDDEN: u32 = 1 << 30;
+
+impl PodRecord {
+    #[inline]
+    pub(crate) fn shape(&self) -> ShapeId {
+        ShapeId(self.shape & !(DELETING | HIDDEN))
+    }
+
+    #[inline]
+    pub(crate) fn deleting(&self) -> bool {
+        self.shape & DELETING != 0
+    }
+}
+
+/// A group of which pods are bound.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// The first of its pods; the others are linked from there.
+    first: u32,
 }
 
 /// Bound pods by slot, and by namespace and name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pods {
-    records: Chunked<Option<PodRecord>>,
-    free: Vec<u32>,
+    records: Slab<PodRecord>,
     index: Index,
-    len: usize,
-    /// Slots by number of group.
-    members: Chunked<Vec<u32>>,
+    /// By full name. A group without pods is forgotten.
+    groups: Slab<Group>,
+    group_index: Index,
+    uids: Sparse<Arc<str>>,
+    keys: Sparse<NonZeroU64>,
+    versions: Sparse<NonZeroU64>,
+    devices: Sparse<Devices>,
+}
+
+/// The state of a hash of a pod's identity after the namespace.
+pub(crate) fn namespace_hash(namespace: &str) -> FixedHasher {
+    let mut hasher = FixedHasher::default();
+    namespace.hash(&mut hasher);
+    hasher
 }
 
 /// The hash of a pod's identity.
-pub(crate) fn pod_hash(namespace: &str, name: &str) -> u64 {
-    hash_of(&(namespace, name))
+#[inline]
+fn pod_hash(mut namespace: FixedHasher, name: &str) -> u64 {
+    name.hash(&mut namespace);
+    namespace.finish()
+}
+
+fn hash_in(records: &Slab<PodRecord>, slot: u32, shapes: &Shapes) -> u64 {
+    let Some((name, record)) = records.named(slot) else { return 0 };
+    shapes.entry(record.shape()).map_or(0, |entry| pod_hash(entry.namespace_hash, name))
+}
+
+#[inline]
+fn is(records: &Slab<PodRecord>, slot: u32, namespace: &str, name: &str, shapes: &Shapes) -> bool {
+    let Some((known, record)) = records.named(slot) else { return false };
+    known == name
+        && shapes.entry(record.shape()).is_some_and(|entry| entry.shape.namespace == namespace)
+}
+
+/// What a new record says beside the pod itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    /// A use of it has been counted.
+    pub(crate) shape: ShapeId,
+    /// What [`Pods::group`] gave.
+    pub(crate) group: u32,
+    pub(crate) version: u64,
+    /// Whether the pod is not to be found by its name.
+    pub(crate) hidden: bool,
 }
 
 impl Pods {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.records.len()
     }
 
     #[inline]
     pub(crate) fn record(&self, slot: u32) -> Option<&PodRecord> {
-        self.records.get(slot as usize)?.as_ref()
+        self.records.get(slot)
     }
 
     #[inline]
     pub(crate) fn record_mut(&mut self, slot: u32) -> Option<&mut PodRecord> {
-        let known = (slot as usize) < self.records.len();
-        if known { self.records.get_mut(slot as usize).as_mut() } else { None }
+        self.records.get_mut(slot)
     }
 
-    /// The slot of a pod; `namespace_of` tells the namespace of a shape.
-    pub(crate) fn find<'a>(
-        &self,
-        namespace: &str,
-        name: &str,
-        namespace_of: impl Fn(ShapeId) -> &'a str,
-    ) -> Option<u32> {
-        self.index.find(pod_hash(namespace, name), |slot| {
-            self.record(slot)
-                .is_some_and(|pod| &*pod.name == name && namespace_of(pod.shape) == namespace)
-        })
+    pub(crate) fn name(&self, slot: u32) -> &str {
+        self.records.name(slot)
     }
 
-    /// Adds a record, unlinked.
-    pub(crate) fn insert<'a>(
-        &mut self,
-        record: PodRecord,
-        namespace_of: impl Fn(ShapeId) -> &'a str,
-    ) -> u32 {
-        let (group, indexed) = (record.group, record.indexed);
-        let hash = if indexed { pod_hash(namespace_of(record.shape), &record.name) } else { 0 };
-        let slot = if let Some(slot) = self.free.pop() {
-            *self.records.get_mut(slot as usize) = Some(record);
-            slot
-        } else {
-            self.records.push(Some(record));
-            self.records.len() as u32 - 1
-        };
-        if indexed {
+    pub(crate) fn uid(&self, slot: u32) -> &str {
+        self.uids.get(slot as usize).map_or("", |uid| uid)
+    }
+
+    pub(crate) fn key(&self, slot: u32) -> u64 {
+        self.keys.get(slot as usize).map_or(0, |key| key.get())
+    }
+
+    pub(crate) fn version(&self, slot: u32) -> u64 {
+        self.versions.get(slot as usize).map_or(0, |version| version.get())
+    }
+
+    #[inline]
+    pub(crate) fn devices(&self, slot: u32) -> Option<&Devices> {
+        self.devices.get(slot as usize)
+    }
+
+    /// The slot of a pod.
+    pub(crate) fn find(&self, namespace: &str, name: &str, shapes: &Shapes) -> Option<u32> {
+        let hash = pod_hash(namespace_hash(namespace), name);
+        self.index.find(hash, |slot| is(&self.records, slot, namespace, name, shapes))
+    }
+
+    /// The slot that a pod will have, which [`Pods::insert`] is to give it next. `None` if it is
+    /// not hidden and there is one of its name.
+    #[inline]
+    pub(crate) fn claim(&mut self, pod: &Pod, entry: Entry, shapes: &Shapes) -> Option<u32> {
+        let slot = self.records.next();
+        if !entry.hidden {
+            let namespace = pod.namespace();
+            let state = shapes.entry(entry.shape)?.namespace_hash;
             let records = &self.records;
-            self.index.insert(hash, slot, |slot| {
-                records[slot as usize]
-                    .as_ref()
-                    .map_or(0, |pod| pod_hash(namespace_of(pod.shape), &pod.name))
-            });
-        }
-        if group != NONE {
-            while self.members.len() <= group as usize {
-                self.members.push(Vec::new());
+            let known = self.index.insert(
+                pod_hash(state, &pod.name),
+                slot,
+                |slot| is(records, slot, namespace, &pod.name, shapes),
+                |slot| hash_in(records, slot, shapes),
+            );
+            if known.is_some() {
+                return None;
             }
-            self.members.get_mut(group as usize).push(slot);
         }
-        self.len += 1;
+        Some(slot)
+    }
+
+    /// Adds the pod that claimed a slot last, on a row before another, or on none.
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        pod: &Pod,
+        entry: Entry,
+        (row, next): (u32, u32),
+        devices: Option<Devices>,
+    ) -> u32 {
+        let flags = if pod.deleting { DELETING } else { 0 } | if entry.hidden { HIDDEN } else { 0 };
+        let next_member = self.first_member(entry.group);
+        let record = PodRecord {
+            shape: entry.shape.0 | flags,
+            row,
+            next,
+            previous: NONE,
+            group: entry.group,
+            next_member,
+            previous_member: NONE,
+            priority: pod.priority,
+        };
+        let slot = self.records.insert(&pod.name, record);
+        if let Some(group) = self.groups.get_mut(entry.group) {
+            group.first = slot;
+        }
+        if let Some(next) = self.records.get_mut(next_member) {
+            next.previous_member = slot;
+        }
+        // A slot that is free has nothing in the sparse columns.
+        let at = slot as usize;
+        if !pod.uid.is_empty() {
+            self.uids.set(at, Some(Arc::from(pod.uid.as_str())));
+        }
+        if let Some(key) = NonZeroU64::new(pod.key) {
+            self.keys.set(at, Some(key));
+        }
+        if let Some(version) = NonZeroU64::new(entry.version) {
+            self.versions.set(at, Some(version));
+        }
+        if devices.is_some() {
+            self.devices.set(at, devices);
+        }
         slot
     }
 
-    /// Takes an unlinked record out.
-    pub(crate) fn remove(&mut self, slot: u32, namespace: &str) -> Option<PodRecord> {
-        let record = self.records.get_mut(slot as usize).take()?;
-        if record.indexed {
-            self.index.remove(pod_hash(namespace, &record.name), slot);
+    /// Takes a pod out that is on no row; its shape is still to be released.
+    pub(crate) fn remove(&mut self, slot: u32, shapes: &Shapes) -> Option<ShapeId> {
+        let record = *self.records.get(slot)?;
+        if record.shape & HIDDEN == 0 {
+            let hash_of = |slot| hash_in(&self.records, slot, shapes);
+            self.index.remove(hash_of(slot), slot, hash_of);
         }
-        if record.group != NONE {
-            let members = self.members.get_mut(record.group as usize);
-            if let Some(at) = members.iter().position(|&member| member == slot) {
-                members.swap_remove(at);
+        if let Some(previous) = self.records.get_mut(record.previous_member) {
+            previous.next_member = record.next_member;
+        } else if let Some(group) = self.groups.get_mut(record.group) {
+            group.first = record.next_member;
+        }
+        if let Some(next) = self.records.get_mut(record.next_member) {
+            next.previous_member = record.previous_member;
+        }
+        self.forget_if_empty(record.group);
+        self.uids.set(slot as usize, None);
+        self.keys.set(slot as usize, None);
+        self.versions.set(slot as usize, None);
+        self.devices.set(slot as usize, None);
+        self.records.remove(slot);
+        Some(record.shape())
+    }
+
+    /// The number of a group by its full name, given now if it has none. A group that gets no pod
+    /// is to be given to [`Pods::forget_if_empty`].
+    pub(crate) fn group(&mut self, full: &str) -> u32 {
+        let hash = hash_of(full);
+        let groups = &self.groups;
+        let known = self.group_index.insert(
+            hash,
+            groups.next(),
+            |id| groups.name(id) == full,
+            |id| hash_of(groups.name(id)),
+        );
+        match known {
+            Some(id) => id,
+            None => self.groups.insert(full, Group { first: NONE }),
+        }
+    }
+
+    pub(crate) fn forget_if_empty(&mut self, group: u32) {
+        if self.groups.get(group).is_some_and(|group| group.first == NONE) {
+            let groups = &self.groups;
+            let hash_of = |id| hash_of(groups.name(id));
+            self.group_index.remove(hash_of(group), group, hash_of);
+            self.groups.remove(group);
+        }
+    }
+
+    /// The full name of a group.
+    pub(crate) fn group_name(&self, group: u32) -> &str {
+        self.groups.name(group)
+    }
+
+    fn first_member(&self, group: u32) -> u32 {
+        self.groups.get(group).map_or(NONE, |group| group.first)
+    }
+
+    /// The slots of a group's pods, by its full name, in no particular order.
+    pub(crate) fn members(&self, full: &str) -> impl Iterator<Item = u32> + '_ {
+        let group = self.group_index.find(hash_of(full), |id| self.groups.name(id) == full);
+        let mut slot = group.map_or(NONE, |group| self.first_member(group));
+        core::iter::from_fn(move || {
+            let this = slot;
+            slot = self.records.get(slot)?.next_member;
+            Some(this)
+        })
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.records.iter().map(|(slot, _)| slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::{BTreeMap, BTreeSet};
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use crate::model::{Node, Pod};
+    use crate::{Cluster, Txn};
+
+    /// Node, group, uid and key of each pod.
+    type Model = BTreeMap<(String, String), (usize, Option<u8>, String, u64)>;
+
+    const NODES: usize = 5;
+
+    fn pod(number: u32, kind: u8) -> Pod {
+        let name = match kind % 4 {
+            0 => format!("{number}-{}", "long".repeat(70)),
+            _ => format!("p-{number}"),
+        };
+        let mut pod = Pod::new().name(name).request("cpu", 1).priority(i32::from(kind));
+        if kind.is_multiple_of(2) {
+            pod = pod.in_namespace("other");
+        }
+        pod.group = (kind > 2).then(|| format!("g{kind}"));
+        if kind == 5 {
+            pod = pod.uid(format!("u{number}")).key(u64::from(number) + 1);
+        }
+        pod
+    }
+
+    fn same(cluster: &Cluster, model: &Model) {
+        let id =
+            |pod: crate::state::PodView<'_>| (pod.namespace().to_string(), pod.name().to_string());
+        assert_eq!(cluster.pod_count(), model.len());
+        let cpu = cluster.resource("cpu").unwrap();
+        for node in 0..NODES {
+            let view = cluster.node(&format!("n{node}")).unwrap();
+            let own: BTreeSet<_> = view.pods().map(id).collect();
+            let of_model = model.iter().filter(|(_, pod)| pod.0 == node);
+            assert_eq!(own, of_model.map(|(id, _)| id.clone()).collect());
+            assert_eq!(
+                (view.pods().count(), view.used(cpu)),
+                (own.len(), own.len() as i64 * 1_000)
+            );
+            assert_eq!(view.pod_count(), own.len() as i64);
+        }
+        for ((namespace, name), (node, group, uid, key)) in model {
+            let pod = cluster.pod(namespace, name).unwrap();
+            assert_eq!(pod.node().unwrap().name(), format!("n{node}"));
+            assert_eq!((pod.uid(), pod.key()), (&**uid, *key));
+            assert_eq!(pod.group().map(String::from), group.map(|g| format!("{namespace}/g{g}")));
+        }
+        for group in 3..6 {
+            for namespace in ["default", "other"] {
+                let mut own: Vec<_> =
+                    cluster.group_pods(&format!("{namespace}/g{group}")).map(id).collect();
+                own.sort();
+                let of_model = model
+                    .iter()
+                    .filter(|(id, pod)| id.0 == namespace && pod.1 == Some(group))
+                    .map(|(id, _)| id.clone());
+                assert_eq!(own, of_model.collect::<Vec<_>>());
             }
         }
-        self.free.push(slot);
-        self.len -= 1;
-        Some(record)
+        let used: BTreeSet<_> =
+            model.iter().filter_map(|(id, pod)| Some((&id.0, pod.1?))).collect();
+        assert_eq!(cluster.pods.groups.len(), used.len());
     }
 
-    /// The slots of a group's pods, in no particular order.
-    pub(crate) fn members(&self, group: u32) -> &[u32] {
-        self.members.get(group as usize).map_or(&[], Vec::as_slice)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &PodRecord)> {
-        self.records
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, record)| Some((slot as u32, record.as_ref()?)))
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn lists_names_and_groups_are_those_of_a_plain_map(
+            steps in prop::collection::vec((0_u8..10, 0_u32..60, 0_u8..6, 0..NODES), 1..300),
+        ) {
+            let mut cluster = Cluster::new();
+            for node in 0..NODES {
+                cluster.add_node(Node::new(format!("n{node}")).capacity("cpu", 4)).unwrap();
+            }
+            cluster.add_pod(Pod::new().name("x").request("cpu", 1).on("n0")).unwrap();
+            cluster.remove_pod("default", "x").unwrap();
+            let mut model = Model::new();
+            let mut kept: Option<(Cluster, Model)> = None;
+            for (action, number, kind, node) in steps {
+                let pod = pod(number, kind);
+                let id = (pod.namespace().to_string(), pod.name.clone());
+                match action {
+                    0..=4 => {
+                        let group = (kind > 2).then_some(kind);
+                        let entry = (node, group, pod.uid.clone(), pod.key);
+                        let added = cluster.add_pod(pod.on(format!("n{node}"))).is_ok();
+                        prop_assert_eq!(added, !model.contains_key(&id));
+                        model.entry(id).or_insert(entry);
+                    }
+                    5..=7 => {
+                        let removed = cluster.remove_pod(&id.0, &id.1).is_ok();
+                        prop_assert_eq!(removed, model.remove(&id).is_some());
+                    }
+                    8 => {
+                        // What a transaction does and takes back leaves no trace.
+                        let mut txn: Txn = cluster.txn();
+                        let before = txn.checkpoint();
+                        let on = txn.node(&format!("n{node}")).unwrap().id();
+                        txn.place(&pod, on).unwrap();
+                        prop_assert_eq!(txn.pod_count(), model.len() + 1);
+                        let evicted = txn.evict(&id.0, &id.1).is_ok();
+                        prop_assert_eq!(evicted, model.contains_key(&id));
+                        txn.rollback(before).unwrap();
+                        cluster = txn.into_cluster();
+                    }
+                    _ => {
+                        if let Some((cluster, model)) = kept.replace((cluster.clone(), model.clone())) {
+                            same(&cluster, &model);
+                        }
+                    }
+                }
+            }
+            same(&cluster, &model);
+            if let Some((cluster, model)) = kept {
+                same(&cluster, &model);
+            }
+        }
     }
 }

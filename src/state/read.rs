@@ -56,13 +56,12 @@ impl Cluster {
 
     /// All bound pods, those kept aside too, in no particular order.
     pub fn pods(&self) -> impl Iterator<Item = PodView<'_>> {
-        self.pods.iter().filter_map(|(slot, _)| self.pod_view(slot))
+        self.pods.slots().filter_map(|slot| self.pod_view(slot))
     }
 
     /// The bound pods of a group, by its full name `namespace/name`, in no particular order.
     pub fn group_pods(&self, group: &str) -> impl Iterator<Item = PodView<'_>> {
-        let members = self.groups.find(group).map_or(&[][..], |group| self.pods.members(group));
-        members.iter().filter_map(|&slot| self.pod_view(slot))
+        self.pods.members(group).filter_map(|slot| self.pod_view(slot))
     }
 
     /// The shapes of bound pods, each with the number of pods that have it, in no particular

@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 
 use super::devices::{DeviceNeed, is_narrow};
 use super::ids::{ResourceId, ShapeId};
+use super::pods::namespace_hash;
 use crate::base::chunks::Chunked;
-use crate::base::hash::hash_of;
+use crate::base::hash::{FixedHasher, hash_of};
 use crate::base::index::Index;
 use crate::model::PodShape;
 
@@ -21,6 +22,10 @@ pub(crate) struct ShapeEntry {
     pub(crate) devices: Box<[DeviceNeed]>,
     /// Whether what is asked of devices is far from the ends of 64 bits.
     pub(crate) narrow_devices: bool,
+    /// Whether what is taken of a node is.
+    pub(crate) narrow: bool,
+    /// The state of a hash of a pod's identity after the namespace.
+    pub(crate) namespace_hash: FixedHasher,
 }
 
 /// Shapes by number, counted by use.
@@ -32,6 +37,8 @@ pub(crate) struct Shapes {
     index: Index,
     /// Those with affinity terms.
     affinity: Arc<BTreeSet<u32>>,
+    /// The one acquired last.
+    last: u32,
 }
 
 impl Shapes {
@@ -62,6 +69,11 @@ impl Shapes {
         shape: &Arc<PodShape>,
         resolve: impl FnOnce() -> (Box<[(ResourceId, i64)]>, Box<[DeviceNeed]>),
     ) -> ShapeId {
+        let last = self.entry(ShapeId(self.last));
+        if last.is_some_and(|entry| Arc::ptr_eq(&entry.shape, shape)) {
+            *self.uses.get_mut(self.last as usize) += 1;
+            return ShapeId(self.last);
+        }
         let hash = hash_of(&**shape);
         let entries = &self.entries;
         let same = |id: u32| {
@@ -71,14 +83,21 @@ impl Shapes {
         };
         if let Some(id) = self.index.find(hash, same) {
             *self.uses.get_mut(id as usize) += 1;
+            self.last = id;
             return ShapeId(id);
         }
         let (requests, devices) = resolve();
         let amounts = devices.iter().flat_map(DeviceNeed::each);
         let narrow_devices = amounts.map(|(_, amount)| *amount).all(is_narrow);
-        let shape_entry =
-            ShapeEntry { shape: Arc::clone(shape), requests, devices, narrow_devices };
-        let entry = Some(Arc::new(shape_entry));
+        let amounts = requests.iter().map(|(_, amount)| *amount).chain(shape.existing_requests);
+        let entry = Some(Arc::new(ShapeEntry {
+            shape: Arc::clone(shape),
+            narrow: amounts.into_iter().all(is_narrow),
+            namespace_hash: namespace_hash(&shape.namespace),
+            requests,
+            devices,
+            narrow_devices,
+        }));
         let id = if let Some(id) = self.free.pop() {
             *self.entries.get_mut(id as usize) = entry;
             *self.uses.get_mut(id as usize) = 1;
@@ -92,29 +111,34 @@ impl Shapes {
             Arc::make_mut(&mut self.affinity).insert(id);
         }
         let entries = &self.entries;
-        self.index.insert(hash, id, |id| {
-            entries[id as usize].as_ref().map_or(0, |entry| hash_of(&*entry.shape))
-        });
+        self.index.insert(hash, id, |_| false, |id| hash_in(entries, id));
+        self.last = id;
         ShapeId(id)
     }
 
-    /// Counts one more use of a shape that is in use.
-    pub(crate) fn retain(&mut self, id: ShapeId) {
-        *self.uses.get_mut(id.index()) += 1;
+    /// Counts more uses of a shape that is in use.
+    pub(crate) fn retain(&mut self, id: ShapeId, more: u32) {
+        *self.uses.get_mut(id.index()) += more;
     }
 
     /// Counts one use less, and forgets a shape nobody uses.
     pub(crate) fn release(&mut self, id: ShapeId) {
         let uses = self.uses.get_mut(id.index());
         *uses -= 1;
-        if *uses == 0
-            && let Some(entry) = self.entries.get_mut(id.index()).take()
-        {
+        if *uses > 0 {
+            return;
+        }
+        let entries = &self.entries;
+        self.index.remove(hash_in(entries, id.0), id.0, |id| hash_in(entries, id));
+        if let Some(entry) = self.entries.get_mut(id.index()).take() {
             if entry.shape.has_pod_affinity() {
                 Arc::make_mut(&mut self.affinity).remove(&id.0);
             }
-            self.index.remove(hash_of(&*entry.shape), id.0);
             self.free.push(id.0);
         }
     }
+}
+
+fn hash_in(entries: &Chunked<Option<Arc<ShapeEntry>>>, id: u32) -> u64 {
+    entries[id as usize].as_ref().map_or(0, |entry| hash_of(&*entry.shape))
 }

@@ -33,7 +33,7 @@ impl Serialize for Cluster {
             self.parked.iter().filter_map(|(node, slot)| Some((self.pod_view(slot)?, node)));
         let mut pods: Vec<_> = bound
             .chain(parked)
-            .map(|(pod, node)| (pod.to_pod_on(node), pod.record.version))
+            .map(|(pod, node)| (pod.to_pod_on(node), self.pods.version(pod.slot)))
             .collect();
         pods.sort_by(|a, b| {
             (a.0.namespace(), &a.0.name, &a.0.node).cmp(&(b.0.namespace(), &b.0.name, &b.0.node))

@@ -2,16 +2,15 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
 use super::check::check_named;
 use super::cluster::Cluster;
 use super::error::StateError;
-use super::ids::{NONE, NodeId, PodId, Row};
+use super::ids::{NodeId, PodId, Row};
 use super::plan::Plan;
-use super::pods::PodRecord;
+use super::pods::{Devices, Entry};
 use crate::model::{Node, Pod};
 
 /// A working copy of a cluster whose changes can be taken back.
@@ -107,9 +106,9 @@ impl Txn {
     }
 
     /// The devices of the pod that a change placed.
-    pub(crate) fn placed_devices(&self, change: usize) -> Option<Arc<[Vec<u32>]>> {
+    pub(crate) fn placed_devices(&self, change: usize) -> Option<Devices> {
         match self.undo.get(change)? {
-            (_, Undo::Placed(slot)) => self.cluster.pods.record(*slot)?.devices.clone(),
+            (_, Undo::Placed(slot)) => self.cluster.pods.devices(*slot).cloned(),
             _ => None,
         }
     }
@@ -140,37 +139,17 @@ impl Txn {
         &mut self,
         pod: &Pod,
         row: Row,
-        devices: Option<Arc<[Vec<u32>]>>,
+        devices: Option<Devices>,
     ) -> Result<PodId, StateError> {
-        self.cluster.room_for(row, pod.shape())?;
         let shape = self.cluster.acquire_shape(pod.shape());
         let held = devices.as_deref().unwrap_or(&[]);
-        if let Err(error) = self.cluster.room_for_devices(row, shape, held) {
+        if let Err(error) = self.cluster.room_for(row, shape, held) {
             self.cluster.shapes.release(shape);
             return Err(error);
         }
-        let group = match &pod.group {
-            Some(group) => self.cluster.groups.intern(&format!("{}/{group}", pod.namespace())),
-            None => NONE,
-        };
-        let record = PodRecord {
-            name: Arc::from(pod.name.as_str()),
-            uid: (!pod.uid.is_empty()).then(|| Arc::from(pod.uid.as_str())),
-            key: pod.key,
-            version: 0,
-            shape,
-            row: NONE,
-            next: NONE,
-            previous: NONE,
-            group,
-            priority: pod.priority,
-            deleting: pod.deleting,
-            indexed: false,
-            devices,
-        };
-        let slot = self.cluster.store(record);
-        self.cluster.link(slot, row);
-        self.cluster.touch(row);
+        let group = self.cluster.group_of(pod);
+        let entry = Entry { shape, group, version: 0, hidden: true };
+        let slot = self.cluster.store(pod, entry, Some(row), devices)?;
         self.record(Undo::Placed(slot));
         Ok(PodId(slot))
     }

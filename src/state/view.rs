@@ -66,25 +66,25 @@ impl<'a> NodeView<'a> {
     /// Whether new pods are kept away.
     #[inline]
     pub fn unschedulable(self) -> bool {
-        self.spec.unschedulable
+        self.spec.rare().unschedulable
     }
 
     /// Taints, in the order given.
     #[inline]
     pub fn taints(self) -> &'a [Taint] {
-        &self.spec.taints
+        &self.spec.rare().taints
     }
 
     /// Images, in the order given.
     pub fn images(self) -> &'a [Image] {
-        &self.spec.images
+        &self.spec.rare().images
     }
 
     /// Devices, in order of index; what is left of them is told by
     /// [`device_room`](NodeView::device_room).
     #[inline]
     pub fn devices(self) -> &'a [Device] {
-        &self.spec.devices
+        &self.spec.rare().devices
     }
 
     /// The value of a label. O(log labels), and a look-up of the key.
@@ -137,8 +137,7 @@ impl<'a> NodeView<'a> {
         if let Some(usage) = self.usage {
             return usage.scored;
         }
-        let columns = &self.cluster.columns;
-        [columns.scored_cpu[self.row], columns.scored_memory[self.row]]
+        self.cluster.columns.sums(self.row).scored()
     }
 
     /// How many pods the node has.
@@ -147,7 +146,7 @@ impl<'a> NodeView<'a> {
         if let Some(usage) = self.usage {
             return usage.pod_count;
         }
-        self.cluster.columns.pod_count[self.row]
+        self.cluster.columns.sums(self.row).pod_count()
     }
 
     /// How many pods the node may have; `i64::MAX` if it states no limit.
@@ -159,7 +158,7 @@ impl<'a> NodeView<'a> {
     /// The node's pods, in no particular order.
     pub fn pods(self) -> impl Iterator<Item = PodView<'a>> {
         let cluster = self.cluster;
-        let mut slot = cluster.columns.first_pod[self.row];
+        let mut slot = cluster.columns.first_pod(self.row);
         core::iter::from_fn(move || {
             let view = cluster.pod_view(slot)?;
             slot = view.record.next;
@@ -169,7 +168,7 @@ impl<'a> NodeView<'a> {
 
     /// The change that touched the node or its pods last.
     pub fn generation(self) -> u64 {
-        self.cluster.columns.generation[self.row]
+        self.cluster.columns.generation(self.row)
     }
 }
 
@@ -195,17 +194,17 @@ impl<'a> PodView<'a> {
 
     /// The name.
     pub fn name(self) -> &'a str {
-        &self.record.name
+        self.cluster.pods.name(self.slot)
     }
 
     /// The identity that survives the name; may be empty.
     pub fn uid(self) -> &'a str {
-        self.record.uid.as_deref().unwrap_or("")
+        self.cluster.pods.uid(self.slot)
     }
 
     /// The embedder's own number.
     pub fn key(self) -> u64 {
-        self.record.key
+        self.cluster.pods.key(self.slot)
     }
 
     /// The shape.
@@ -217,7 +216,7 @@ impl<'a> PodView<'a> {
     /// The number of the shape.
     #[inline]
     pub fn shape_id(self) -> ShapeId {
-        self.record.shape
+        self.record.shape()
     }
 
     /// The priority.
@@ -228,7 +227,7 @@ impl<'a> PodView<'a> {
     /// Whether it is being deleted.
     #[inline]
     pub fn deleting(self) -> bool {
-        self.record.deleting
+        self.record.deleting()
     }
 
     /// The node it is on; `None` while that does not exist.
@@ -239,11 +238,11 @@ impl<'a> PodView<'a> {
 
     /// The full name of its group, `namespace/name`.
     pub fn group(self) -> Option<&'a str> {
-        (self.record.group != NONE).then(|| self.cluster.groups.text(self.record.group))
+        (self.record.group != NONE).then(|| self.cluster.pods.group_name(self.record.group))
     }
 
     /// The devices it holds, one list a device request: indexes of the node's devices.
     pub fn device_indexes(self) -> &'a [alloc::vec::Vec<u32>] {
-        self.record.devices.as_deref().unwrap_or(&[])
+        self.cluster.pods.devices(self.slot).map_or(&[], |devices| devices)
     }
 }
