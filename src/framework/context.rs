@@ -147,8 +147,11 @@ pub struct DomainContext<'a> {
     pub group: &'a PodGroup,
     /// The rows of the domain.
     pub rows: &'a [Row],
-    /// The pods proposed in it, with their rows.
+    /// The pods proposed in it, with their rows. Empty for scores that do not read places, if only
+    /// the number of pods is known yet: see [`DomainScore::reads_places`](super::DomainScore::reads_places).
     pub proposed: &'a [(&'a PodShape, Row)],
+    /// Pods that are not among [`proposed`](Self::proposed), by shape.
+    pub(crate) counted: &'a [(&'a PodShape, usize)],
     /// How many members of the group run already.
     pub running: usize,
 }
@@ -161,7 +164,19 @@ impl<'a> DomainContext<'a> {
         rows: &'a [Row],
         proposed: &'a [(&'a PodShape, Row)],
     ) -> DomainContext<'a> {
-        DomainContext { cluster, overlay: None, group, rows, proposed, running: 0 }
+        DomainContext { cluster, overlay: None, group, rows, proposed, counted: &[], running: 0 }
+    }
+
+    /// The shapes of the pods proposed, and how many there are of each; a shape may come up more
+    /// than once.
+    pub fn shapes(&self) -> impl Iterator<Item = (&'a PodShape, usize)> + use<'a> {
+        let proposed = self.proposed.iter().map(|(shape, _)| (*shape, 1));
+        proposed.chain(self.counted.iter().copied())
+    }
+
+    /// Whether the nodes of the domain are as in the cluster, without pods of sibling groups.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.overlay.is_none_or(Overlay::is_empty)
     }
 
     /// A node without the pods proposed, but with those of sibling groups placed before.

@@ -326,6 +326,14 @@ pub trait DomainScore: Send + Sync {
     /// How much the domain is liked; higher is better.
     fn score(&self, cx: &DomainContext<'_>) -> i64;
 
+    /// Whether it matters to the score on which nodes of the domain the proposed pods are, and not
+    /// just how many there are of each shape. A score that promises that it does not reads them by
+    /// [`DomainContext::shapes`], and may be asked before they are placed: where counting tells how
+    /// many pods a domain takes, only the domain that is liked best is then tried in full.
+    fn reads_places(&self) -> bool {
+        true
+    }
+
     /// How raw scores of the candidate domains become scores of `0..=100`: `None`, `Max` or
     /// `MaxReversed`.
     fn normalization(&self) -> Normalization {

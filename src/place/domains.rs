@@ -20,19 +20,18 @@ pub(crate) struct Candidate {
     pub(crate) value: Option<LabelValue>,
     /// The island, of the only row.
     pub(crate) island: Option<DeviceTerm>,
-    /// In the order of ties.
-    rows: Vec<Row>,
+    rows: Arc<Vec<Row>>,
 }
 
 impl Candidate {
     /// Everything there is.
     pub(crate) fn whole() -> Candidate {
-        Candidate { value: None, island: None, rows: Vec::new() }
+        Candidate { value: None, island: None, rows: Arc::default() }
     }
 
     /// An island of a row.
     pub(crate) fn island(row: Row, island: DeviceTerm) -> Candidate {
-        Candidate { value: None, island: Some(island), rows: vec![row] }
+        Candidate { value: None, island: Some(island), rows: Arc::new(vec![row]) }
     }
 
     /// The rows of the candidate, within those of its parent; `None` means all.
@@ -224,11 +223,23 @@ pub(crate) fn partition(cluster: &Cluster, rows: &[Row], key: LabelKey) -> Vec<C
         .map(|part| Candidate {
             value: part.first().map(|(value, _, _)| *value),
             island: None,
-            rows: part.iter().map(|(_, _, row)| *row).collect(),
+            rows: Arc::new(part.iter().map(|(_, _, row)| *row).collect()),
         })
         .collect();
     candidates.sort_by_key(|candidate| candidate.value.map(|value| cluster.label_text(value)));
     candidates
+}
+
+/// The parts that a level's values make of all nodes, in order of value; `None` if the label is no
+/// level. Rows are in no particular order.
+pub(crate) fn level_partition(cluster: &Cluster, key: LabelKey) -> Option<Arc<[Candidate]>> {
+    let parts = cluster.level_parts.parts(key)?.iter();
+    let candidates = parts.map(|part| Candidate {
+        value: Some(part.value),
+        island: None,
+        rows: Arc::clone(&part.rows),
+    });
+    Some(candidates.collect())
 }
 
 /// The domain that running members of a group are in, if any run.

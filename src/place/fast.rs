@@ -5,16 +5,15 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::board::Board;
-use super::domains::{Candidate, partition};
+use super::desk::{Desk, Overflow};
+use super::domains::{Candidate, level_partition, partition};
 use super::run::Outlook;
 use super::table::{Scratch, Table};
 use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::Framework;
-use crate::framework::device_choice::choose_devices;
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
-use crate::state::{Cluster, Devices, LabelKey, Overlay, Row, Takes};
+use crate::state::{Cluster, Devices, LabelKey, Row};
 
 /// Tables kept at most, and at most so many rows in all tables together.
 const TABLES: usize = 4_096;
@@ -31,20 +30,12 @@ pub(crate) struct Memory {
     by_shape: FixedMap<u64, Vec<u32>>,
     /// Tables by the address of their shape.
     by_address: FixedMap<usize, u32>,
-    /// Rows that changed, oldest first; `log_start` were dropped before the first.
-    pub(super) log: Vec<u32>,
-    log_start: u64,
-    /// Up to where some table or board has looked at the log.
-    seen: u64,
     requests: u64,
     partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
-    pub(crate) overlay: Overlay,
-    pub(crate) takes: Vec<Takes>,
+    pub(super) desk: Desk,
     scratch: Scratch,
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
-    boards: Vec<Board>,
-    places: Vec<u32>,
     dirty: Vec<u32>,
     pub(super) outlook: Outlook,
     calls: u64,
@@ -54,8 +45,7 @@ impl Memory {
     /// Takes in what has changed since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         self.requests += 1;
-        let (log, seen) = (&mut self.log, self.seen - self.log_start);
-        self.overlay.clear(cluster.rows(), |row| note(log, seen, row));
+        self.desk.clear(cluster.rows());
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();
         let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
@@ -65,11 +55,12 @@ impl Memory {
         }
         self.moment = now;
         self.rank_epoch = cluster.rank_epoch;
-        if self.log.len() > 4 * cluster.rows() + 4_096 {
-            let keep = self.log.len() / 2;
-            self.log_start += keep as u64;
-            self.seen = self.seen.max(self.log_start);
-            self.log.drain(..keep);
+        let desk = &mut self.desk;
+        if desk.log.len() > 4 * cluster.rows() + 4_096 {
+            let keep = desk.log.len() / 2;
+            desk.log_start += keep as u64;
+            desk.seen = desk.seen.max(desk.log_start);
+            desk.log.drain(..keep);
         }
     }
 
@@ -81,7 +72,7 @@ impl Memory {
         let Some(changes) = cluster.journal.since(self.moment) else { return false };
         for change in changes {
             match change {
-                Change::Pods(row) => note(&mut self.log, self.seen - self.log_start, row),
+                Change::Pods(row) => self.desk.note(row),
                 Change::Nodes | Change::Namespaces => return false,
             }
         }
@@ -95,14 +86,15 @@ impl Memory {
         self.by_shape.clear();
         self.by_address.clear();
         self.partitions.clear();
-        self.log.clear();
-        self.log_start = 0;
-        self.seen = 0;
+        self.desk.log.clear();
+        self.desk.log_start = 0;
+        self.desk.seen = 0;
+        self.desk.kept = 0;
     }
 
     /// Evaluations of a node by a plugin, so far.
     pub(crate) fn calls(&self) -> u64 {
-        self.calls + self.tables.iter().map(|table| table.calls).sum::<u64>()
+        self.calls + self.desk.calls + self.tables.iter().map(|table| table.calls).sum::<u64>()
     }
 
     /// The table of a shape, judging every row if it is new. `None` if a plugin reads further than
@@ -129,8 +121,8 @@ impl Memory {
         });
         if let Some(place) = found {
             let place = place as usize;
-            let behind = self.log_end() - self.tables[place].cursor;
-            let reachable = self.tables[place].cursor >= self.log_start;
+            let behind = self.desk.log_end() - self.tables[place].cursor;
+            let reachable = self.tables[place].cursor >= self.desk.log_start;
             let table = &mut self.tables[place];
             table.last_use = self.requests;
             if reachable && table.still_holds(framework, cluster) {
@@ -211,9 +203,10 @@ impl Memory {
                 Some(table)
             })
             .collect();
-        self.seen = self.log_end();
+        self.desk.seen = self.desk.log_end();
+        self.desk.kept = self.desk.log_end();
         for mut table in built.into_iter().flatten() {
-            table.cursor = self.log_end();
+            table.cursor = self.desk.log_end();
             table.last_use = self.requests;
             let (hash, place) = (hash_of(&*table.shape), self.make_room(cluster.rows()));
             self.keep(table, hash, place);
@@ -236,12 +229,13 @@ impl Memory {
         place: usize,
         wanted: usize,
     ) -> Result<usize, TooFew> {
-        let end = self.log_end();
+        let end = self.desk.log_end();
         let table = &mut self.tables[place];
         table.last_use = self.requests;
         // The overlay is empty while tables are made: nothing has been placed yet.
         table.cursor = end;
-        self.seen = end;
+        self.desk.seen = end;
+        self.desk.kept = end;
         if table.build(framework, cluster, wanted, &mut self.scratch) {
             Ok(place)
         } else {
@@ -263,29 +257,20 @@ impl Memory {
         if enough { Ok(place) } else { Err(TooFew) }
     }
 
-    pub(crate) fn log_end(&self) -> u64 {
-        self.log_start + self.log.len() as u64
-    }
-
     /// Judges the rows again that changed since a table was looked at.
     pub(crate) fn flush(&mut self, cluster: &Cluster, framework: &Framework, place: usize) {
-        let table = &mut self.tables[place];
-        let from = (table.cursor - self.log_start) as usize;
-        table.cursor = self.log_start + self.log.len() as u64;
-        self.seen = table.cursor;
-        let changed = &self.log[from..];
+        let (table, desk) = (&mut self.tables[place], &mut self.desk);
+        let from = (table.cursor - desk.log_start) as usize;
+        table.cursor = desk.log_end();
+        desk.seen = table.cursor;
+        desk.kept = table.cursor;
+        let changed = &desk.log[from..];
         if changed.is_empty() {
-            return;
-        }
-        if let [row] = *changed
-            && table.is_plain()
-        {
-            table.refresh(framework, cluster, &self.overlay, row as Row, &[]);
             return;
         }
         let parts = table.parts(framework);
         if let [row] = *changed {
-            table.refresh(framework, cluster, &self.overlay, row as Row, &parts);
+            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
             return;
         }
         self.dirty.clear();
@@ -293,7 +278,7 @@ impl Memory {
         self.dirty.sort_unstable();
         self.dirty.dedup();
         for &row in &self.dirty {
-            table.refresh(framework, cluster, &self.overlay, row as Row, &parts);
+            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
         }
     }
 
@@ -302,57 +287,15 @@ impl Memory {
         if let Some(parts) = self.partitions.get(&key) {
             return Arc::clone(parts);
         }
+        if let Some(parts) = level_partition(cluster, key) {
+            self.partitions.insert(key, Arc::clone(&parts));
+            return parts;
+        }
         let rows: Vec<Row> =
             cluster.nodes().map(super::super::state::view::NodeView::row).collect();
         let parts: Arc<[Candidate]> = partition(cluster, &rows, key).into();
         self.partitions.insert(key, Arc::clone(&parts));
         parts
-    }
-
-    /// Takes back what was placed since a mark.
-    pub(crate) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
-        let (log, seen) = (&mut self.log, self.seen - self.log_start);
-        self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
-    }
-
-    /// Places one pod of a shape on the row found best, with devices if it asks for any. `None`
-    /// if the row has none for it, which only happens where no filter looks at devices: the pod
-    /// stays unplaced.
-    #[inline]
-    fn settle(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        table: usize,
-        row: Row,
-        shape: u32,
-    ) -> Option<Result<Option<Devices>, Overflow>> {
-        let takes = &self.takes[shape as usize];
-        let devices = if takes.needs.is_empty() {
-            None
-        } else {
-            let (pod, node) = (&self.tables[table].shape, self.overlay.view(cluster, row));
-            choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
-        };
-        let fits = self.take(cluster, row, shape, devices.clone());
-        Some(if fits { Ok(devices) } else { Err(Overflow(row)) })
-    }
-
-    /// Places one pod of a shape.
-    #[inline]
-    pub(crate) fn take(
-        &mut self,
-        cluster: &Cluster,
-        row: Row,
-        shape: u32,
-        devices: Option<Devices>,
-    ) -> bool {
-        let takes = &self.takes[shape as usize];
-        let fits = self.overlay.take(cluster, row, shape, takes, devices);
-        if fits {
-            note(&mut self.log, self.seen - self.log_start, row as u32);
-        }
-        fits
     }
 
     /// Places pods of a leaf one after another, each on the best row of `rows` (`None`: of all),
@@ -361,93 +304,73 @@ impl Memory {
     /// `tables` are those of the request's shapes.
     pub(crate) fn fill(
         &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
+        (cluster, framework): (&Cluster, &Framework),
         tables: &[usize],
         rows: Option<&[Row]>,
         shapes: impl Iterator<Item = Option<u32>>,
         mut tell: impl FnMut(usize, Row, Option<Devices>),
     ) -> Result<(), Overflow> {
-        match rows {
-            None => {
-                for (member, shape) in shapes.enumerate() {
-                    let Some(shape) = shape else { continue };
-                    let place = tables[shape as usize];
-                    self.flush(cluster, framework, place);
-                    if let Some(row) = self.tables[place].board.best()
-                        && let Some(devices) = self.settle(cluster, framework, place, row, shape)
-                    {
-                        tell(member, row, devices?);
-                    }
-                }
-                Ok(())
-            }
-            Some(rows) => {
-                let mut boards = core::mem::take(&mut self.boards);
-                let filled =
-                    self.fill_within(cluster, framework, tables, rows, &mut boards, shapes, tell);
-                self.boards = boards;
-                filled
+        if let Some(rows) = rows {
+            let table_of = |shape: u32| {
+                let table = &self.tables[tables[shape as usize]];
+                (table, table.cursor)
+            };
+            return self.desk.fill_within((cluster, framework), table_of, rows, shapes, tell);
+        }
+        for (member, shape) in shapes.enumerate() {
+            let Some(shape) = shape else { continue };
+            let place = tables[shape as usize];
+            self.flush(cluster, framework, place);
+            let table = &self.tables[place];
+            if let Some(row) = table.board.best()
+                && let Some(devices) = self.desk.settle(cluster, framework, table, row, shape)
+            {
+                tell(member, row, devices?);
             }
         }
+        Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn fill_within(
+    /// How many of so many pods of a shape go to each candidate, if counts tell.
+    pub(crate) fn counts(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        tables: &[usize],
-        rows: &[Row],
-        boards: &mut Vec<Board>,
-        shapes: impl Iterator<Item = Option<u32>>,
-        mut tell: impl FnMut(usize, Row, Option<Devices>),
-    ) -> Result<(), Overflow> {
-        if self.places.len() < cluster.rows() {
-            self.places.resize(cluster.rows(), 0);
+        (table, shape): (usize, u32),
+        pods: usize,
+        candidates: &[Candidate],
+    ) -> Option<Vec<usize>> {
+        if !self.tables[table].counts || !self.desk.takes[shape as usize].needs.is_empty() {
+            return None;
         }
-        for (place, &row) in rows.iter().enumerate() {
-            self.places[row] = place as u32 + 1;
-        }
-        boards.resize_with(tables.len().max(boards.len()), Board::default);
-        // Up to where of the log each board is; `None` for boards not made yet.
-        let mut cursors: Vec<Option<u64>> = alloc::vec![None; tables.len()];
-        let mut outcome = Ok(());
-        for (member, shape) in shapes.enumerate() {
-            let Some(shape) = shape else { continue };
-            let at = shape as usize;
-            let board = &mut boards[at];
-            let table = &mut self.tables[tables[at]];
-            let parts = table.parts(framework);
-            let from = cursors[at].unwrap_or_else(|| {
-                table.board.subset(board, rows.iter().copied(), &parts);
-                table.cursor
-            });
-            for &row in &self.log[(from - self.log_start) as usize..] {
-                let row = row as Row;
-                if self.places[row] != 0 {
-                    let place = self.places[row] as usize - 1;
-                    let judgement = table.judge(framework, cluster, &self.overlay, row);
-                    board.set(place, cluster.columns.rank[row], judgement.as_ref(), &parts);
+        self.flush(cluster, framework, table);
+        let table = &self.tables[table];
+        let mut rooms = Vec::new();
+        let count = |candidate: &Candidate| {
+            let rows = candidate.rows(None).unwrap_or(&[]);
+            let mut feasible = 0;
+            for &row in rows {
+                feasible += usize::from(table.board.is_feasible(row));
+                if feasible >= pods {
+                    return pods;
                 }
             }
-            cursors[at] = Some(self.log_end());
-            self.seen = self.log_end();
-            let Some(place) = boards[at].best() else { continue };
-            let row = rows[place];
-            match self.settle(cluster, framework, tables[at], row, shape) {
-                Some(Ok(devices)) => tell(member, row, devices),
-                Some(Err(overflow)) => {
-                    outcome = Err(overflow);
-                    break;
-                }
-                None => {}
+            if feasible == 0 {
+                return 0;
             }
-        }
-        for &row in rows {
-            self.places[row] = 0;
-        }
-        outcome
+            if rooms.is_empty() {
+                table.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
+            }
+            let mut room = 0;
+            for &row in rows.iter().filter(|row| table.board.is_feasible(**row)) {
+                room += rooms[row].clamp(1, pods as i64) as usize;
+                if room >= pods {
+                    return pods;
+                }
+            }
+            room
+        };
+        Some(candidates.iter().map(count).collect())
     }
 
     /// How many rows of `rows` a shape can go to, as its table has them.
@@ -462,17 +385,6 @@ impl Memory {
     }
 }
 
-/// Adds a row to the log, unless it is the last one there and nobody has looked since.
-fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
-    if log.len() as u64 == seen || log.last() != Some(&row) {
-        log.push(row);
-    }
-}
-
 /// It is clear that not enough pods fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooFew;
-
-/// A sum of this row does not fit 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overflow(pub(crate) Row);

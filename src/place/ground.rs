@@ -3,9 +3,10 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::desk::Overflow;
 use super::domains::{Candidate, partition, running};
 use super::error::PlaceError;
-use super::fast::{Memory, Overflow, TooFew};
+use super::fast::{Memory, TooFew};
 use super::gang::Gang;
 use super::request::Request;
 use super::sequential::{Ground, Member};
@@ -67,8 +68,9 @@ impl<'a> FastGround<'a> {
         if affinity || deep && gang.members() > 1 {
             return Opened::Far;
         }
-        memory.takes.clear();
-        memory.takes.extend(gang.all_shapes().iter().map(|shape| Takes::of(shape, cluster)));
+        let takes = Arc::make_mut(&mut memory.desk.takes);
+        takes.clear();
+        takes.extend(gang.all_shapes().iter().map(|shape| Takes::of(shape, cluster)));
         Opened::Fast(FastGround { memory, cluster, framework, gang, tables })
     }
 }
@@ -88,22 +90,22 @@ impl Ground for FastGround<'_> {
     }
 
     fn overlay(&self) -> Option<&Overlay> {
-        Some(&self.memory.overlay)
+        Some(&self.memory.desk.overlay)
     }
 
     fn mark(&self) -> usize {
-        self.memory.overlay.mark()
+        self.memory.desk.overlay.mark()
     }
 
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
-        self.memory.rollback(self.cluster, mark);
+        self.memory.desk.rollback(self.cluster, mark);
         Ok(())
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
         let shape = self.gang.shape_of()[member.number as usize];
         let devices = member.devices.clone();
-        let fits = self.memory.take(self.cluster, member.row, shape, devices);
+        let fits = self.memory.desk.take(self.cluster, member.row, shape, devices);
         if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
     }
 
@@ -136,7 +138,7 @@ impl Ground for FastGround<'_> {
             placed.push(Member { number: (first + index) as u32, row, devices });
         };
         let filled =
-            self.memory.fill(self.cluster, self.framework, &self.tables, rows, shapes, tell);
+            self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
         filled.map_err(|Overflow(row)| overflow(self.cluster, row))
     }
 
@@ -152,6 +154,23 @@ impl Ground for FastGround<'_> {
         // A domain where the first shape goes nowhere, and there is no other.
         shapes.iter().all(|shape| *shape == shapes[0])
             && self.memory.feasible_within(self.tables[shapes[0] as usize], rows) == 0
+    }
+
+    fn counts(
+        &mut self,
+        leaf: &PodGroup,
+        first: usize,
+        candidates: &[Candidate],
+    ) -> Option<Vec<usize>> {
+        let pods = leaf.pods.len();
+        let shapes = &self.gang.shape_of()[first..first + pods];
+        let shape = *shapes.first()?;
+        let ungated = leaf.pods.iter().all(|pod| pod.scheduling_gates.is_empty());
+        if !ungated || shapes.iter().any(|other| *other != shape) {
+            return None;
+        }
+        let table = self.tables[shape as usize];
+        self.memory.counts(self.cluster, self.framework, (table, shape), pods, candidates)
     }
 
     // Groups with islands do not come here.

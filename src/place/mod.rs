@@ -3,6 +3,8 @@
 mod board;
 pub mod certificate;
 mod commit;
+mod counted;
+mod desk;
 pub(crate) mod domains;
 pub mod error;
 pub mod explain;

@@ -95,10 +95,10 @@ impl Memory {
     pub(super) fn can_run(&self, cluster: &Cluster, table: usize, pods: usize) -> bool {
         const NARROW: i64 = 1 << 60;
         let table = &self.tables[table];
-        let [takes] = &*self.takes else { return false };
+        let [takes] = &self.desk.takes[..] else { return false };
         let amounts = takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored);
         let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
-        self.overlay.mark() == 0
+        self.desk.overlay.mark() == 0
             && table.is_plain()
             && !table.reads_pods
             && takes.needs.is_empty()
@@ -124,11 +124,11 @@ impl Memory {
             let Some(row) = table.board.best() else { break };
             tell(pod, row);
             if pod + 1 < pods {
-                let key = outlook.next_key(table, framework, cluster, &self.takes[0], row);
+                let key = outlook.next_key(table, framework, cluster, &self.desk.takes[0], row);
                 table.board.set_plain(row, key);
             }
         }
         // The table has the rows as they are with the run; who asks next wants them without.
-        self.log.extend(&outlook.rows);
+        self.desk.log.extend(&outlook.rows);
     }
 }

@@ -79,6 +79,18 @@ pub(crate) trait Ground {
         rows: Option<&[Row]>,
     ) -> bool;
 
+    /// How many members of a leaf would be placed in each candidate, if that can be told from
+    /// counts.
+    fn counts(
+        &mut self,
+        leaf: &PodGroup,
+        first: usize,
+        candidates: &[Candidate],
+    ) -> Option<Vec<usize>> {
+        let _ = (leaf, first, candidates);
+        None
+    }
+
     /// The islands within `rows` that a group may be confined to, or none if this ground does not
     /// know them.
     fn islands(
@@ -188,6 +200,12 @@ impl<G: Ground> Sequential<'_, G> {
         for tier in tiers(self.ground.cluster(), group) {
             let candidates = self.candidates(group, rows, &tier)?;
             let mut found: Vec<(&Candidate, Layout)> = Vec::new();
+            if let Some((candidate, trial)) =
+                self.place_counted(gang, group, first, rows, &candidates)?
+            {
+                self.adopt(group, &tier, candidate, trial, layout);
+                return Ok(true);
+            }
             let mark = self.ground.mark();
             let first_is_best = self.framework.domain_scores().is_empty();
             for candidate in candidates.iter() {
@@ -232,7 +250,7 @@ impl<G: Ground> Sequential<'_, G> {
 
     /// Places members or subgroups within a candidate, whatever is possible, and returns whether
     /// the group counts.
-    fn try_candidate(
+    pub(super) fn try_candidate(
         &mut self,
         gang: &Gang,
         group: &PodGroup,
@@ -396,6 +414,7 @@ impl<G: Ground> Sequential<'_, G> {
                         group,
                         rows,
                         proposed,
+                        counted: &[],
                         running,
                     })
                 })

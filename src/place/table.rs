@@ -3,8 +3,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use smallvec::SmallVec;
-
 use super::board::{Board, Judgement, Normalized, key};
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
@@ -35,6 +33,8 @@ pub(crate) struct Table {
     constant: i64,
     /// Whether a plugin reads more of a node than its sums.
     pub(crate) reads_pods: bool,
+    /// Whether the filters' room is how many pods a feasible row takes.
+    pub(crate) counts: bool,
     pub(crate) board: Board,
     /// Whether the board is made; it is not where too few pods fit for it to be of use.
     pub(crate) scored: bool,
@@ -77,6 +77,7 @@ impl Table {
             refused: false,
             constant: 0,
             reads_pods: false,
+            counts: true,
             board: Board::default(),
             scored: false,
             room: None,
@@ -138,6 +139,7 @@ impl Table {
 
     fn add_filter(&mut self, plugin: usize, declaration: &Declaration, prepared: Prepared) {
         self.reads_pods |= declaration.reads_pods;
+        self.counts &= declaration.room || declaration.reach == Reach::Static;
         self.filters.push(Stage { plugin, prepared, counters: Vec::new() });
     }
 
@@ -313,7 +315,10 @@ impl Table {
         let Some(mut node) = cluster.view(row) else { return 0 };
         let usage = takes.ahead(cluster, row, i64::from(pods));
         node.usage = Some(&usage);
-        self.key_of(framework, cluster, node)
+        let mut calls = 0;
+        let key = self.key_of(framework, cluster, node, &mut calls);
+        self.calls += calls;
+        key
     }
 
     fn score_normalized(&mut self, framework: &Framework, cluster: &Cluster, verdicts: &[i64]) {
@@ -381,16 +386,11 @@ impl Table {
         cluster: &Cluster,
         feasible: impl Fn(Row) -> bool,
     ) -> i64 {
-        let cx = Context::new(cluster, &self.shape);
         let mut sum = 0_i64;
         let mut room = [0_i64; CHUNK];
         for block in Block::all(cluster) {
             let room = &mut room[..block.len()];
-            room.fill(i64::MAX);
-            for stage in &self.filters {
-                let cx = Context { prepared: &stage.prepared, ..cx };
-                framework.filters()[stage.plugin].room_block(&cx, &block, room);
-            }
+            self.room_block(framework, cluster, &block, room);
             for (row, room) in block.rows().zip(room.iter()) {
                 if feasible(row) {
                     // A feasible row takes one pod, whatever the bound says.
@@ -401,25 +401,79 @@ impl Table {
         sum
     }
 
-    /// Judges one row again, with what a decision under way has placed on it.
-    #[inline]
-    pub(crate) fn refresh(
-        &mut self,
+    fn room_block(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        block: &Block<'_>,
+        room: &mut [i64],
+    ) {
+        let cx = Context::new(cluster, &self.shape);
+        room.fill(i64::MAX);
+        for stage in &self.filters {
+            let cx = Context { prepared: &stage.prepared, ..cx };
+            framework.filters()[stage.plugin].room_block(&cx, block, room);
+        }
+    }
+
+    /// The room of every row, with what was placed on it.
+    pub(crate) fn rooms(
+        &self,
         framework: &Framework,
         cluster: &Cluster,
         overlay: &Overlay,
+        rooms: &mut Vec<i64>,
+    ) {
+        rooms.resize(cluster.rows(), 0);
+        for block in Block::all(cluster) {
+            self.room_block(framework, cluster, &block, &mut rooms[block.rows()]);
+        }
+        let cx = Context::new(cluster, &self.shape);
+        for row in overlay.touched() {
+            let Some(node) = overlay.view(cluster, row) else { continue };
+            let bounds = self.filters.iter().map(|stage| {
+                let cx = Context { prepared: &stage.prepared, ..cx };
+                framework.filters()[stage.plugin].room(&cx, node)
+            });
+            rooms[row] = bounds.min().unwrap_or(i64::MAX);
+        }
+    }
+
+    /// Judges one row of the table's own board again, with what a decision under way has placed on
+    /// it.
+    #[inline]
+    pub(crate) fn refresh_own(
+        &mut self,
+        ground: (&Framework, &Cluster, &Overlay),
         row: Row,
         parts: &[Normalized<'_>],
     ) {
         self.room = None;
+        let mut board = core::mem::take(&mut self.board);
+        let mut calls = 0;
+        self.refresh(ground, (row, row), &mut board, parts, &mut calls);
+        self.board = board;
+        self.calls += calls;
+    }
+
+    /// Judges one row again, which has a place on a board.
+    #[inline]
+    pub(crate) fn refresh(
+        &self,
+        (framework, cluster, overlay): (&Framework, &Cluster, &Overlay),
+        (row, place): (Row, usize),
+        board: &mut Board,
+        parts: &[Normalized<'_>],
+        calls: &mut u64,
+    ) {
+        let node = overlay.view(cluster, row);
         if self.is_plain() {
-            let node = overlay.view(cluster, row);
-            let key = node.map_or(0, |node| self.key_of(framework, cluster, node));
-            self.board.set_plain(row, key);
+            let key = node.map_or(0, |node| self.key_of(framework, cluster, node, calls));
+            board.set_plain(place, key);
             return;
         }
-        let judgement = self.judge(framework, cluster, overlay, row);
-        self.board.set(row, cluster.columns.rank[row], judgement.as_ref(), parts);
+        let judgement = node.and_then(|node| self.judge(framework, cluster, node, calls));
+        board.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
     }
 
     /// Whether no score is normalised.
@@ -431,48 +485,51 @@ impl Table {
     /// The key of a node, if no score is normalised; 0 if it is not feasible.
     #[inline]
     pub(crate) fn key_of(
-        &mut self,
+        &self,
         framework: &Framework,
         cluster: &Cluster,
         node: NodeView<'_>,
+        calls: &mut u64,
     ) -> u64 {
-        if !self.passes(framework, cluster, node) {
+        if !self.passes(framework, cluster, node, calls) {
             return 0;
         }
-        key(self.plain_total(framework, cluster, node), cluster.columns.rank[node.row()])
+        key(self.plain_total(framework, cluster, node, calls), cluster.columns.rank[node.row()])
     }
 
-    /// What all plugins say of one row; `None` if it is not feasible.
-    pub(crate) fn judge(
-        &mut self,
+    /// What all plugins say of a node; `None` if it is not feasible.
+    fn judge(
+        &self,
         framework: &Framework,
         cluster: &Cluster,
-        overlay: &Overlay,
-        row: Row,
+        node: NodeView<'_>,
+        calls: &mut u64,
     ) -> Option<Judgement> {
-        let node = overlay.view(cluster, row)?;
-        if !self.passes(framework, cluster, node) {
+        if !self.passes(framework, cluster, node, calls) {
             return None;
         }
-        let mut judgement =
-            Judgement { plain: self.plain_total(framework, cluster, node), raws: SmallVec::new() };
+        let plain = self.plain_total(framework, cluster, node, calls);
         let cx = Context::new(cluster, &self.shape);
-        for stage in &self.normalized {
-            judgement.raws.push(raw(framework, stage, cx, node));
-        }
-        self.calls += self.normalized.len() as u64;
-        Some(judgement)
+        let raws = self.normalized.iter().map(|stage| raw(framework, stage, cx, node)).collect();
+        *calls += self.normalized.len() as u64;
+        Some(Judgement { plain, raws })
     }
 
     /// Whether a node passes all filters.
     #[inline]
-    fn passes(&mut self, framework: &Framework, cluster: &Cluster, node: NodeView<'_>) -> bool {
+    fn passes(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        node: NodeView<'_>,
+        calls: &mut u64,
+    ) -> bool {
         if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(node.row())) {
             return false;
         }
         let cx = Context::new(cluster, &self.shape);
         self.filters.iter().all(|stage| {
-            self.calls += 1;
+            *calls += 1;
             let cx = Context { prepared: &stage.prepared, ..cx };
             framework.filters()[stage.plugin].filter(&cx, node).passes()
         })
@@ -480,14 +537,20 @@ impl Table {
 
     /// The weighted sum of the scores that are not normalised.
     #[inline]
-    fn plain_total(&mut self, framework: &Framework, cluster: &Cluster, node: NodeView<'_>) -> i64 {
+    fn plain_total(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        node: NodeView<'_>,
+        calls: &mut u64,
+    ) -> i64 {
         let cx = Context::new(cluster, &self.shape);
         let mut total = self.constant;
         for stage in &self.plain {
             let weight = framework.scores()[stage.plugin].0;
             total += weight * raw(framework, stage, cx, node).clamp(0, MAX_SCORE);
         }
-        self.calls += self.plain.len() as u64;
+        *calls += self.plain.len() as u64;
         total
     }
 }

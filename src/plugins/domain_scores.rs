@@ -51,7 +51,9 @@ impl DomainScore for DomainAllocation {
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
         let request = |name: &str| {
-            let requests = cx.proposed.iter().map(|(shape, _)| shape.incoming_requests.of(name));
+            let requests = cx
+                .shapes()
+                .map(|(shape, pods)| shape.incoming_requests.of(name).saturating_mul(pods as i64));
             requests.fold(0, i64::saturating_add)
         };
         let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
@@ -69,10 +71,28 @@ impl DomainScore for DomainAllocation {
             (_, false) => MAX_SCORE - sum / weights,
         }
     }
+
+    fn reads_places(&self) -> bool {
+        false
+    }
 }
 
 /// What the nodes of a domain have of a resource, and what their pods would take.
 fn total(cx: &DomainContext<'_>, part: &Part) -> (i64, i64) {
+    if cx.is_untouched() {
+        // The same, without looking at what else there is to a node. Nodes that are gone have
+        // nothing.
+        let columns = &cx.cluster.columns;
+        let rows = cx.rows.iter().filter(|row| **row < cx.cluster.rows());
+        return rows.fold((0, part.request), |(all, taken), &row| {
+            let allocatable = columns.allocatable(row, part.resource);
+            let sums = columns.sums(row);
+            let used =
+                part.scored.map_or_else(|| sums.used_of(part.resource), |at| sums.scored()[at]);
+            let used = if allocatable > 0 { used } else { 0 };
+            (i64::saturating_add(all, allocatable), i64::saturating_add(taken, used))
+        });
+    }
     let nodes = cx.rows.iter().filter_map(|&row| cx.node(row));
     nodes.fold((0, part.request), |(all, taken), node| {
         let allocatable = node.allocatable(part.resource);
@@ -99,7 +119,11 @@ impl DomainScore for PodGroupPodsCount {
     }
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
-        (cx.running + cx.proposed.len()) as i64
+        (cx.running + cx.shapes().map(|(_, pods)| pods).sum::<usize>()) as i64
+    }
+
+    fn reads_places(&self) -> bool {
+        false
     }
 
     fn normalization(&self) -> Normalization {

@@ -38,9 +38,14 @@ impl DomainScore for LeastFree {
             .iter()
             .filter_map(|&row| cx.node(row))
             .fold(0_i64, |sum, node| sum.saturating_add(node.free(resource).max(0)));
-        cx.proposed
-            .iter()
-            .fold(free, |left, (shape, _)| left.saturating_sub(shape.requests.of(&self.resource)))
+        cx.shapes().fold(free, |left, (shape, pods)| {
+            let request = shape.requests.of(&self.resource);
+            left.saturating_sub(request.saturating_mul(pods as i64))
+        })
+    }
+
+    fn reads_places(&self) -> bool {
+        false
     }
 
     fn normalization(&self) -> Normalization {

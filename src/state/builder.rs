@@ -34,6 +34,7 @@ impl ClusterBuilder {
                 return Err(StateError::DuplicateLevel(key));
             }
             cluster.levels.push(level);
+            cluster.level_parts.declare(level);
         }
         Ok(cluster)
     }

@@ -17,6 +17,7 @@ use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, Sha
 use super::journal::{Change, Journal, Moment};
 use super::order::NodeOrder;
 use super::parked::Parked;
+use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::view::{NodeView, PodView};
@@ -64,6 +65,7 @@ pub struct Cluster {
     pub(crate) label_keys: Interner,
     pub(crate) label_values: Interner,
     pub(crate) levels: Vec<LabelKey>,
+    pub(crate) level_parts: LevelParts,
     pub(crate) namespaces: Arc<BTreeMap<String, (Labels, u64)>>,
     pub(super) tainted: usize,
     pub(super) unschedulable: usize,
@@ -298,6 +300,7 @@ impl Cluster {
         }
         self.count_specials(row, -1);
         self.unrank(row);
+        self.level_parts.leave(row, &spec.labels, &self.label_values);
         let specs = &self.columns.spec;
         self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
         let columns = &mut self.columns;
@@ -357,6 +360,10 @@ impl Cluster {
             listed_zero,
             unschedulable: node.unschedulable,
         };
+        if let Some(old) = &self.columns.spec[row] {
+            self.level_parts.leave(row, &old.labels, &self.label_values);
+        }
+        self.level_parts.enter(row, &labels, &self.label_values);
         *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
             name: node.name.as_str().into(),
             key: node.key,

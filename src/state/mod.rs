@@ -15,6 +15,7 @@ mod objects;
 mod order;
 pub(crate) mod overlay;
 mod parked;
+pub(crate) mod parts;
 pub mod plan;
 mod pods;
 mod read;

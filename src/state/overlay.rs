@@ -90,6 +90,16 @@ impl Overlay {
         Some(view)
     }
 
+    /// The rows that pods were placed on, also if they were taken back.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = Row> + '_ {
+        self.rows.iter().map(|row| *row as Row)
+    }
+
+    /// Whether all rows are as in the cluster.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
     /// How much was placed and not taken back.
     pub(crate) fn mark(&self) -> usize {
         self.taken.len()

@@ -1,0 +1,188 @@
+//! Where a decision under way is worked out: what was placed, and which rows that changed.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::board::Board;
+use super::table::Table;
+use crate::framework::Framework;
+use crate::framework::device_choice::choose_devices;
+use crate::state::{Cluster, Devices, Overlay, Row, Takes};
+
+/// An overlay with a log of the rows it touched, and buffers.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    pub(super) overlay: Overlay,
+    pub(super) takes: Arc<Vec<Takes>>,
+    /// Rows that changed, oldest first; `log_start` were dropped before the first.
+    pub(super) log: Vec<u32>,
+    pub(super) log_start: u64,
+    /// Up to where something has looked at the log.
+    pub(super) seen: u64,
+    /// Up to where something that is kept has looked at the log.
+    pub(super) kept: u64,
+    /// The end of the log before each pod that was placed.
+    ends: Vec<u64>,
+    boards: Vec<Board>,
+    /// One more than the place among the rows of a domain, by row.
+    places: Vec<u32>,
+    /// Evaluations of a node by a plugin.
+    pub(super) calls: u64,
+}
+
+/// A sum of this row does not fit 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overflow(pub(crate) Row);
+
+impl Desk {
+    /// A desk for trials on the same cluster, with nothing placed.
+    #[cfg(feature = "parallel")]
+    pub(super) fn fork(&self, cluster: &Cluster) -> Desk {
+        let mut desk = Desk { takes: Arc::clone(&self.takes), ..Desk::default() };
+        desk.overlay.clear(cluster.rows(), |_| ());
+        desk
+    }
+
+    /// Forgets what was placed; the log keeps which rows that were.
+    pub(super) fn clear(&mut self, rows: usize) {
+        let (log, seen) = (&mut self.log, self.seen - self.log_start);
+        self.overlay.clear(rows, |row| note(log, seen, row));
+        self.ends.clear();
+    }
+
+    pub(super) fn log_end(&self) -> u64 {
+        self.log_start + self.log.len() as u64
+    }
+
+    /// Adds a row to the log.
+    pub(super) fn note(&mut self, row: u32) {
+        note(&mut self.log, self.seen - self.log_start, row);
+    }
+
+    /// Takes back what was placed since a mark.
+    pub(super) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
+        let Some(&end) = self.ends.get(mark) else { return };
+        self.ends.truncate(mark);
+        let (log, seen) = (&mut self.log, self.seen - self.log_start);
+        self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
+        if self.kept <= end {
+            // Nothing that is kept knows of it, so it is as if nothing had been.
+            self.log.truncate((end - self.log_start) as usize);
+            self.seen = self.seen.min(end);
+        }
+    }
+
+    /// Places one pod of a shape.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        cluster: &Cluster,
+        row: Row,
+        shape: u32,
+        devices: Option<Devices>,
+    ) -> bool {
+        let takes = &self.takes[shape as usize];
+        let fits = self.overlay.take(cluster, row, shape, takes, devices);
+        if fits {
+            self.ends.push(self.log_end());
+            self.note(row as u32);
+        }
+        fits
+    }
+
+    /// Places one pod of a shape on the row found best, with devices if it asks for any. `None`
+    /// if the row has none for it, which only happens where no filter looks at devices: the pod
+    /// stays unplaced.
+    #[inline]
+    pub(super) fn settle(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        table: &Table,
+        row: Row,
+        shape: u32,
+    ) -> Option<Result<Option<Devices>, Overflow>> {
+        let takes = &self.takes[shape as usize];
+        let devices = if takes.needs.is_empty() {
+            None
+        } else {
+            let (pod, node) = (&table.shape, self.overlay.view(cluster, row));
+            choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
+        };
+        let fits = self.take(cluster, row, shape, devices.clone());
+        Some(if fits { Ok(devices) } else { Err(Overflow(row)) })
+    }
+
+    /// Places pods one after another, each on the best of `rows`, and tells of each: its place
+    /// among `shapes`, and the row it got.
+    ///
+    /// `table_of` gives the table of a shape, and up to where of the log it is.
+    pub(super) fn fill_within<'t>(
+        &mut self,
+        (cluster, framework): (&Cluster, &Framework),
+        table_of: impl Fn(u32) -> (&'t Table, u64),
+        rows: &[Row],
+        shapes: impl Iterator<Item = Option<u32>>,
+        mut tell: impl FnMut(usize, Row, Option<Devices>),
+    ) -> Result<(), Overflow> {
+        if self.places.len() < cluster.rows() {
+            self.places.resize(cluster.rows(), 0);
+        }
+        for (place, &row) in rows.iter().enumerate() {
+            self.places[row] = place as u32 + 1;
+        }
+        let mut boards = core::mem::take(&mut self.boards);
+        boards.resize_with(self.takes.len().max(boards.len()), Board::default);
+        // Up to where of the log each board is; `None` for boards not made yet.
+        let mut cursors: Vec<Option<u64>> = alloc::vec![None; self.takes.len()];
+        let mut outcome = Ok(());
+        for (member, shape) in shapes.enumerate() {
+            let Some(shape) = shape else { continue };
+            let board = &mut boards[shape as usize];
+            let (table, start) = table_of(shape);
+            let parts = table.parts(framework);
+            let from = cursors[shape as usize].unwrap_or_else(|| {
+                table.board.subset(board, rows.iter().copied(), &parts);
+                start
+            });
+            for &row in &self.log[(from - self.log_start) as usize..] {
+                let row = row as Row;
+                let place = self.places[row];
+                if place != 0 {
+                    let place = place as usize - 1;
+                    let calls = &mut self.calls;
+                    table.refresh(
+                        (framework, cluster, &self.overlay),
+                        (row, place),
+                        board,
+                        &parts,
+                        calls,
+                    );
+                }
+            }
+            cursors[shape as usize] = Some(self.log_end());
+            self.seen = self.log_end();
+            let Some(place) = board.best() else { continue };
+            match self.settle(cluster, framework, table, rows[place], shape) {
+                Some(Ok(devices)) => tell(member, rows[place], devices),
+                Some(Err(overflow)) => {
+                    outcome = Err(overflow);
+                    break;
+                }
+                None => {}
+            }
+        }
+        for &row in rows {
+            self.places[row] = 0;
+        }
+        self.boards = boards;
+        outcome
+    }
+}
+
+/// Adds a row to the log, unless it is the last one there and nobody has looked since.
+fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
+    if log.len() as u64 == seen || log.last() != Some(&row) {
+        log.push(row);
+    }
+}
