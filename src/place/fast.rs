@@ -373,12 +373,6 @@ impl Memory {
         Some(candidates.iter().map(count).collect())
     }
 
-    /// How many rows of `rows` a shape can go to, as its table has them.
-    pub(crate) fn feasible_within(&self, table: usize, rows: &[Row]) -> usize {
-        let board = &self.tables[table].board;
-        rows.iter().filter(|&&row| board.is_feasible(row)).count()
-    }
-
     /// Whether a plugin of the table reads more of a node than its sums.
     pub(crate) fn reads_pods(&self, table: usize) -> bool {
         self.tables[table].reads_pods

@@ -70,6 +70,18 @@ impl Gang {
         self.roster.shape_of()
     }
 
+    /// The shape of each pod of a leaf, whose first has this number; `None` for pods that are not to
+    /// be placed yet.
+    pub(crate) fn shapes_of(
+        &self,
+        leaf: &PodGroup,
+        first: usize,
+    ) -> impl Iterator<Item = Option<u32>> {
+        let shapes = &self.shape_of()[first..first + leaf.pods.len()];
+        let ungated = leaf.pods.iter().map(|pod| pod.scheduling_gates.is_empty());
+        shapes.iter().zip(ungated).map(|(shape, ungated)| ungated.then_some(*shape))
+    }
+
     pub(crate) fn roster(&self) -> &Arc<Roster> {
         &self.roster
     }

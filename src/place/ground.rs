@@ -9,18 +9,20 @@ use super::error::PlaceError;
 use super::fast::{Memory, TooFew};
 use super::gang::Gang;
 use super::request::Request;
+#[cfg(feature = "parallel")]
+use super::sequential::Layout;
 use super::sequential::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
 use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, StateError, Takes};
 
 pub(crate) struct FastGround<'a> {
-    memory: &'a mut Memory,
-    cluster: &'a Cluster,
-    framework: &'a Framework,
-    gang: &'a Gang,
+    pub(super) memory: &'a mut Memory,
+    pub(super) cluster: &'a Cluster,
+    pub(super) framework: &'a Framework,
+    pub(super) gang: &'a Gang,
     /// The table of each shape.
-    tables: Vec<usize>,
+    pub(super) tables: Vec<usize>,
 }
 
 /// Whether a request can go the fast way.
@@ -75,7 +77,7 @@ impl<'a> FastGround<'a> {
     }
 }
 
-fn overflow(cluster: &Cluster, row: Row) -> PlaceError {
+pub(super) fn overflow(cluster: &Cluster, row: Row) -> PlaceError {
     let node = cluster.view(row).map_or_else(Default::default, |node| node.name().into());
     PlaceError::State(StateError::Overflow { node, resource: "a resource".into() })
 }
@@ -116,10 +118,7 @@ impl Ground for FastGround<'_> {
         rows: Option<&[Row]>,
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError> {
-        let shapes = self.gang.shape_of()[first..first + leaf.pods.len()]
-            .iter()
-            .zip(&leaf.pods)
-            .map(|(&shape, pod)| pod.scheduling_gates.is_empty().then_some(shape));
+        let shapes = self.gang.shapes_of(leaf, first);
         placed.reserve(leaf.pods.len());
         let pods = leaf.pods.len();
         let alone = rows.is_none() && self.gang.members() == pods;
@@ -153,7 +152,17 @@ impl Ground for FastGround<'_> {
         let shapes = &self.gang.shape_of()[first..first + members];
         // A domain where the first shape goes nowhere, and there is no other.
         shapes.iter().all(|shape| *shape == shapes[0])
-            && self.memory.feasible_within(self.tables[shapes[0] as usize], rows) == 0
+            && self.memory.tables[self.tables[shapes[0] as usize]].feasible_within(rows) == 0
+    }
+
+    #[cfg(feature = "parallel")]
+    fn trials(
+        &mut self,
+        leaf: (&PodGroup, usize),
+        candidates: (&[Candidate], Option<&[Row]>),
+        prune: bool,
+    ) -> Option<Result<Vec<Option<Layout>>, PlaceError>> {
+        self.side_by_side(leaf, candidates, prune)
     }
 
     fn counts(

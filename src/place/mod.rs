@@ -9,6 +9,8 @@ pub(crate) mod domains;
 pub mod error;
 pub mod explain;
 mod fast;
+#[cfg(feature = "parallel")]
+mod fork;
 pub mod gang;
 mod ground;
 pub mod kueue;

@@ -91,6 +91,18 @@ pub(crate) trait Ground {
         None
     }
 
+    /// What comes of each candidate of a group, tried side by side on the ground as it is; `None`
+    /// if this ground tries one after another.
+    fn trials(
+        &mut self,
+        group: (&PodGroup, usize),
+        candidates: (&[Candidate], Option<&[Row]>),
+        prune: bool,
+    ) -> Option<Result<Vec<Option<Layout>>, PlaceError>> {
+        let _ = (group, candidates, prune);
+        None
+    }
+
     /// The islands within `rows` that a group may be confined to, or none if this ground does not
     /// know them.
     fn islands(
@@ -208,7 +220,16 @@ impl<G: Ground> Sequential<'_, G> {
             }
             let mark = self.ground.mark();
             let first_is_best = self.framework.domain_scores().is_empty();
-            for candidate in candidates.iter() {
+            let mut trials = if first_is_best {
+                None
+            } else {
+                self.ground.trials((group, first), (&candidates, rows), self.prune).transpose()?
+            };
+            if let Some(trials) = &mut trials {
+                let trials = candidates.iter().zip(trials.drain(..));
+                found.extend(trials.filter_map(|(candidate, trial)| Some((candidate, trial?))));
+            }
+            for candidate in candidates.iter().filter(|_| trials.is_none()) {
                 let within = candidate.rows(rows);
                 if self.prune && self.is_hopeless(group, first, within) {
                     continue;
@@ -373,7 +394,7 @@ impl<G: Ground> Sequential<'_, G> {
         Ok(count >= minimum && enough_pods)
     }
 
-    fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
+    pub(super) fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
         if !group.groups.is_empty() {
             return false;
         }

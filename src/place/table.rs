@@ -476,6 +476,11 @@ impl Table {
         board.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
     }
 
+    /// How many rows of `rows` are feasible, as the board has them.
+    pub(crate) fn feasible_within(&self, rows: &[Row]) -> usize {
+        rows.iter().filter(|&&row| self.board.is_feasible(row)).count()
+    }
+
     /// Whether no score is normalised.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

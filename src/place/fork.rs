@@ -1,0 +1,185 @@
+//! Trying candidate domains side by side.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use rayon::prelude::*;
+
+use super::desk::{Desk, Overflow};
+use super::domains::{Candidate, partition};
+use super::error::PlaceError;
+use super::gang::Gang;
+use super::ground::{FastGround, overflow};
+use super::sequential::{Ground, Layout, Member, Sequential};
+use super::table::Table;
+use crate::framework::Framework;
+use crate::model::PodGroup;
+use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, NodeView, Overlay, Row};
+
+/// A ground with a desk of its own, over tables that others read, too. Nothing is placed on it but
+/// within domains.
+struct Fork<'a> {
+    cluster: &'a Cluster,
+    framework: &'a Framework,
+    gang: &'a Gang,
+    /// By shape.
+    tables: &'a [&'a Table],
+    desk: Desk,
+}
+
+/// Pods placed in trials from which another thread is worth its while.
+const WORTH_IT: usize = 1_000;
+
+impl FastGround<'_> {
+    /// What comes of each candidate, tried on the ground as it is; `None` if that is not worth
+    /// more than one thread, or something is placed already.
+    pub(super) fn side_by_side(
+        &mut self,
+        (group, first): (&PodGroup, usize),
+        (candidates, rows): (&[Candidate], Option<&[Row]>),
+        prune: bool,
+    ) -> Option<Result<Vec<Option<Layout>>, PlaceError>> {
+        let threads = self.memory.threads.min(candidates.len());
+        let end = self.memory.desk.log_end();
+        let tables: Vec<&Table> =
+            self.tables.iter().map(|table| &self.memory.tables[*table]).collect();
+        if threads < 2
+            || group.pod_count() * candidates.len() < WORTH_IT
+            || self.memory.desk.overlay.mark() > 0
+            || tables.iter().any(|table| table.cursor != end)
+        {
+            return None;
+        }
+        let desk = &self.memory.desk;
+        let trials: Vec<_> = candidates
+            .par_chunks(candidates.len().div_ceil(threads))
+            .map(|candidates| {
+                let (cluster, framework, gang) = (self.cluster, self.framework, self.gang);
+                let desk = desk.fork(cluster);
+                let ground = Fork { cluster, framework, gang, tables: &tables, desk };
+                let mut strategy = Sequential { framework, ground, prune };
+                let trials: Result<Vec<_>, _> = candidates
+                    .iter()
+                    .map(|candidate| {
+                        if prune && strategy.is_hopeless(group, first, candidate.rows(rows)) {
+                            return Ok(None);
+                        }
+                        let mut trial = Layout::default();
+                        let within = (candidate, rows);
+                        let fits =
+                            strategy.try_candidate(gang, group, first, within, &mut trial)?;
+                        strategy.ground.rollback(0)?;
+                        Ok(fits.then_some(trial))
+                    })
+                    .collect();
+                (trials, strategy.ground.desk.calls)
+            })
+            .collect();
+        let mut all = Vec::with_capacity(candidates.len());
+        for (trials, calls) in trials {
+            self.memory.desk.calls += calls;
+            match trials {
+                Ok(trials) => all.extend(trials),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(all))
+    }
+}
+
+impl Ground for Fork<'_> {
+    fn cluster(&self) -> &Cluster {
+        self.cluster
+    }
+
+    fn state(&self) -> &Cluster {
+        self.cluster
+    }
+
+    fn overlay(&self) -> Option<&Overlay> {
+        Some(&self.desk.overlay)
+    }
+
+    fn mark(&self) -> usize {
+        self.desk.overlay.mark()
+    }
+
+    fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
+        self.desk.rollback(self.cluster, mark);
+        Ok(())
+    }
+
+    fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
+        let shape = self.gang.shape_of()[member.number as usize];
+        let devices = member.devices.clone();
+        let fits = self.desk.take(self.cluster, member.row, shape, devices);
+        if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
+    }
+
+    fn fill(
+        &mut self,
+        leaf: &PodGroup,
+        first: usize,
+        rows: Option<&[Row]>,
+        placed: &mut Vec<Member>,
+    ) -> Result<(), PlaceError> {
+        let whole: Vec<Row>;
+        let rows = if let Some(rows) = rows {
+            rows
+        } else {
+            whole = self.cluster.nodes().map(NodeView::row).collect();
+            &whole
+        };
+        let tables = self.tables;
+        let filled = self.desk.fill_within(
+            (self.cluster, self.framework),
+            |shape| (tables[shape as usize], 0),
+            rows,
+            self.gang.shapes_of(leaf, first),
+            |index: usize, row: Row, devices: Option<Devices>| {
+                placed.push(Member { number: (first + index) as u32, row, devices });
+            },
+        );
+        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+    }
+
+    fn is_hopeless(
+        &self,
+        first: usize,
+        members: usize,
+        wanted: usize,
+        rows: Option<&[Row]>,
+    ) -> bool {
+        let (Some(rows), true) = (rows, wanted > 0) else { return false };
+        let shapes = &self.gang.shape_of()[first..first + members];
+        shapes.iter().all(|shape| *shape == shapes[0])
+            && self.tables[shapes[0] as usize].feasible_within(rows) == 0
+    }
+
+    // Groups with islands do not come here.
+    fn islands(
+        &mut self,
+        _: &PodGroup,
+        _: Option<&[Row]>,
+        _: bool,
+    ) -> Result<Arc<[Candidate]>, PlaceError> {
+        Ok(Arc::from([]))
+    }
+
+    fn confine(&mut self, _: Option<DeviceTerm>) {}
+
+    fn confinement(&self) -> Option<DeviceTerm> {
+        None
+    }
+
+    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
+        let whole: Vec<Row>;
+        let rows = if let Some(rows) = rows {
+            rows
+        } else {
+            whole = self.cluster.nodes().map(NodeView::row).collect();
+            &whole
+        };
+        partition(self.cluster, rows, key).into()
+    }
+}
