@@ -250,7 +250,7 @@ impl Cluster {
         let slots: Vec<u32> =
             if node.devices.is_empty() { Vec::new() } else { self.slots_on(row).collect() };
         let devices = self.devices_of(node, slots.into_iter())?;
-        let moved = self.spec(row).is_none_or(|spec| spec.tie_rank != node.tie_rank);
+        let moved = self.columns.tie_rank(row) != node.tie_rank;
         self.count_specials(row, -1);
         if moved {
             self.unrank(row);
@@ -306,6 +306,7 @@ impl Cluster {
         let columns = &mut self.columns;
         *columns.spec.get_mut(row) = None;
         columns.device_state.set(row, None);
+        columns.set_marks(row, 0, 0);
         *columns.use_count.get_mut(row) += 1;
         for column in &mut columns.allocatable {
             *column.get_mut(row) = 0;
@@ -366,12 +367,11 @@ impl Cluster {
         self.level_parts.enter(row, &labels, &self.label_values);
         *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
             name: node.name.as_str().into(),
-            key: node.key,
-            tie_rank: node.tie_rank,
             version,
             labels: labels.into(),
             packed: rare.packed(),
         }));
+        self.columns.set_marks(row, node.key, node.tie_rank);
         *self.columns.head(row).generation = self.journal.record(Change::Nodes);
     }
 

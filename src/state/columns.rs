@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::{NonZeroI64, NonZeroU64};
 
 use super::devices::{DeviceSpecs, DeviceState};
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
@@ -16,8 +17,6 @@ use crate::model::{Amounts, Device, Image, Taint};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeSpec {
     pub(crate) name: Box<str>,
-    pub(crate) key: u64,
-    pub(crate) tie_rank: i64,
     pub(crate) version: u64,
     /// In order of key number.
     pub(crate) labels: Box<[(LabelKey, LabelValue)]>,
@@ -79,6 +78,9 @@ pub(crate) struct Columns {
     pub(crate) spec: Chunked<Option<Arc<NodeSpec>>>,
     /// Which use of the row it is.
     pub(crate) use_count: Chunked<u32>,
+    /// Numbers of the embedder's own, and places among equals, where they are not 0.
+    keys: Sparse<NonZeroU64>,
+    tie_ranks: Sparse<NonZeroI64>,
     /// The place in the order among equals: lower first. Not dense.
     pub(crate) rank: Chunked<u32>,
     pub(crate) pod_limit: Chunked<i64>,
@@ -196,6 +198,20 @@ impl Columns {
         let room = if row < CHUNK { 0 } else { CHUNK };
         let sums = COMMON + self.allocatable.len();
         Arc::make_mut(&mut self.usage[row / CHUNK]).push_row(sums, room);
+    }
+
+    /// Sets the embedder's own number of a row, and its place among equals.
+    pub(crate) fn set_marks(&mut self, row: Row, key: u64, tie_rank: i64) {
+        self.keys.set(row, NonZeroU64::new(key));
+        self.tie_ranks.set(row, NonZeroI64::new(tie_rank));
+    }
+
+    pub(crate) fn key(&self, row: Row) -> u64 {
+        self.keys.get(row).map_or(0, |key| key.get())
+    }
+
+    pub(crate) fn tie_rank(&self, row: Row) -> i64 {
+        self.tie_ranks.get(row).map_or(0, |rank| rank.get())
     }
 
     /// Makes the columns of resources up to a number.

@@ -14,8 +14,8 @@ impl NodeView<'_> {
     /// The node as a value of its own. O(labels + resources).
     pub fn to_node(self) -> Node {
         let mut node = Node::new(self.name());
-        node.key = self.spec.key;
-        node.tie_rank = self.spec.tie_rank;
+        node.key = self.key();
+        node.tie_rank = self.tie_rank();
         let rare = self.spec.rare();
         node.unschedulable = rare.unschedulable;
         node.taints.clone_from(&rare.taints);

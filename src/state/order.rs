@@ -92,8 +92,9 @@ impl Cluster {
     /// Gives a row its place in the order among equals.
     pub(super) fn rank(&mut self, row: Row) {
         let columns = &self.columns;
-        let place =
-            |row: Row| columns.spec[row].as_deref().map(|spec| (spec.tie_rank, &*spec.name));
+        let place = |row: Row| {
+            columns.spec[row].as_deref().map(|spec| (columns.tie_rank(row), &*spec.name))
+        };
         let own = place(row);
         let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
         let of = |row: u32| columns.rank[row as Row];

@@ -55,12 +55,12 @@ impl<'a> NodeView<'a> {
 
     /// The embedder's own number.
     pub fn key(self) -> u64 {
-        self.spec.key
+        self.cluster.columns.key(self.row)
     }
 
     /// The caller's place among equals.
     pub fn tie_rank(self) -> i64 {
-        self.spec.tie_rank
+        self.cluster.columns.tie_rank(self.row)
     }
 
     /// Whether new pods are kept away.
