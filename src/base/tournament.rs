@@ -65,6 +65,11 @@ impl Tournament {
         self.keys.iter().map(|key| usize::from(*key != 0)).sum()
     }
 
+    /// All keys, and zeros beyond.
+    pub(crate) fn keys(&self) -> &[u64] {
+        &self.keys
+    }
+
     /// The key of a place.
     #[inline]
     pub(crate) fn key(&self, place: usize) -> u64 {

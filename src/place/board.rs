@@ -161,6 +161,16 @@ impl Board {
         self.tree.best().map(|(place, _)| place)
     }
 
+    /// The key of a place; 0 if it is not feasible.
+    pub(crate) fn key(&self, place: usize) -> u64 {
+        self.tree.key(place)
+    }
+
+    /// The keys of all places, and perhaps zeros beyond.
+    pub(crate) fn keys(&self) -> &[u64] {
+        self.tree.keys()
+    }
+
     /// Whether a place is feasible.
     #[inline]
     pub(crate) fn is_feasible(&self, place: usize) -> bool {

@@ -106,7 +106,7 @@ impl Desk {
         let devices = if takes.needs.is_empty() {
             None
         } else {
-            let (pod, node) = (&table.shape, self.overlay.view(cluster, row));
+            let (pod, node) = (&table.judges.shape, self.overlay.view(cluster, row));
             choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
         };
         let fits = self.take(cluster, row, shape, devices.clone());
@@ -140,7 +140,7 @@ impl Desk {
             let Some(shape) = shape else { continue };
             let board = &mut boards[shape as usize];
             let (table, start) = table_of(shape);
-            let parts = table.parts(framework);
+            let parts = table.judges.parts(framework);
             let from = cursors[shape as usize].unwrap_or_else(|| {
                 table.board.subset(board, rows.iter().copied(), &parts);
                 start
@@ -151,7 +151,7 @@ impl Desk {
                 if place != 0 {
                     let place = place as usize - 1;
                     let calls = &mut self.calls;
-                    table.refresh(
+                    table.judges.refresh(
                         (framework, cluster, &self.overlay),
                         (row, place),
                         board,

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::desk::{Desk, Overflow};
 use super::domains::{Candidate, level_partition, partition};
+use super::judges::Judges;
 use super::run::Outlook;
 use super::table::{Scratch, Table};
 use crate::base::hash::{FixedMap, hash_of};
@@ -106,12 +107,15 @@ impl Memory {
         shape: &Arc<PodShape>,
         wanted: usize,
     ) -> Option<Result<usize, TooFew>> {
-        let same = |table: &Table| Arc::ptr_eq(&table.shape, shape) || table.shape == *shape;
+        let same =
+            |table: &Table| Arc::ptr_eq(&table.judges.shape, shape) || table.judges.shape == *shape;
         let pointer = Arc::as_ptr(shape) as usize;
         // A shape met before, by its address: the table holds the shape, so if it is still the
         // same one the address has not been used again.
         let near = self.by_address.get(&pointer).copied().filter(|&place| {
-            self.tables.get(place as usize).is_some_and(|table| Arc::ptr_eq(&table.shape, shape))
+            self.tables
+                .get(place as usize)
+                .is_some_and(|table| Arc::ptr_eq(&table.judges.shape, shape))
         });
         let mut hash = 0;
         let found = near.or_else(|| {
@@ -125,7 +129,7 @@ impl Memory {
             let reachable = self.tables[place].cursor >= self.desk.log_start;
             let table = &mut self.tables[place];
             table.last_use = self.requests;
-            if reachable && table.still_holds(framework, cluster) {
+            if reachable && table.judges.still_holds(framework, cluster) {
                 if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
@@ -136,13 +140,13 @@ impl Memory {
                 }
             }
             let calls = self.tables[place].calls;
-            let mut table = Table::prepare(framework, cluster, shape)?;
+            let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
             table.calls = calls;
             self.tables[place] = table;
             return Some(self.build(cluster, framework, place, wanted));
         }
-        let mut table = Table::prepare(framework, cluster, shape)?;
+        let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
         let place = self.make_room(cluster.rows());
         if let Some(place) = place {
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
@@ -153,13 +157,13 @@ impl Memory {
 
     /// Keeps a table, in place of another or beside the others.
     fn keep(&mut self, table: Table, hash: u64, place: Option<usize>) -> usize {
-        let address = Arc::as_ptr(&table.shape) as usize;
+        let address = Arc::as_ptr(&table.judges.shape) as usize;
         match place {
             Some(place) => {
                 let old = core::mem::replace(&mut self.tables[place], table);
                 self.calls += old.calls;
-                self.by_address.remove(&(Arc::as_ptr(&old.shape) as usize));
-                if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.shape)) {
+                self.by_address.remove(&(Arc::as_ptr(&old.judges.shape) as usize));
+                if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.judges.shape)) {
                     places.retain(|&other| other as usize != place);
                 }
             }
@@ -187,7 +191,7 @@ impl Memory {
         }
         let is_new = |shape: &&Arc<PodShape>| {
             let places = self.by_shape.get(&hash_of(&***shape)).map_or(&[][..], Vec::as_slice);
-            !places.iter().any(|&place| self.tables[place as usize].shape == **shape)
+            !places.iter().any(|&place| self.tables[place as usize].judges.shape == **shape)
         };
         let mut new: Vec<&Arc<PodShape>> = shapes.iter().filter(is_new).collect();
         let most = (TABLE_ROWS / cluster.rows().max(1)).clamp(4, TABLES);
@@ -198,7 +202,7 @@ impl Memory {
         let built: Vec<Option<Table>> = new
             .par_iter()
             .map(|shape| {
-                let mut table = Table::prepare(framework, cluster, shape)?;
+                let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
                 table.build(framework, cluster, 0, &mut Scratch::default());
                 Some(table)
             })
@@ -208,7 +212,7 @@ impl Memory {
         for mut table in built.into_iter().flatten() {
             table.cursor = self.desk.log_end();
             table.last_use = self.requests;
-            let (hash, place) = (hash_of(&*table.shape), self.make_room(cluster.rows()));
+            let (hash, place) = (hash_of(&*table.judges.shape), self.make_room(cluster.rows()));
             self.keep(table, hash, place);
         }
     }
@@ -268,7 +272,7 @@ impl Memory {
         if changed.is_empty() {
             return;
         }
-        let parts = table.parts(framework);
+        let parts = table.judges.parts(framework);
         if let [row] = *changed {
             table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
             return;
@@ -340,7 +344,7 @@ impl Memory {
         pods: usize,
         candidates: &[Candidate],
     ) -> Option<Vec<usize>> {
-        if !self.tables[table].counts || !self.desk.takes[shape as usize].needs.is_empty() {
+        if !self.tables[table].judges.counts || !self.desk.takes[shape as usize].needs.is_empty() {
             return None;
         }
         self.flush(cluster, framework, table);
@@ -359,7 +363,7 @@ impl Memory {
                 return 0;
             }
             if rooms.is_empty() {
-                table.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
+                table.judges.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
             }
             let mut room = 0;
             for &row in rows.iter().filter(|row| table.board.is_feasible(**row)) {
@@ -375,7 +379,7 @@ impl Memory {
 
     /// Whether a plugin of the table reads more of a node than its sums.
     pub(crate) fn reads_pods(&self, table: usize) -> bool {
-        self.tables[table].reads_pods
+        self.tables[table].judges.reads_pods
     }
 }
 

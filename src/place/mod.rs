@@ -13,6 +13,7 @@ mod fast;
 mod fork;
 pub mod gang;
 mod ground;
+mod judges;
 pub mod kueue;
 pub mod outcome;
 mod plain;

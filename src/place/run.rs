@@ -10,8 +10,8 @@ use crate::state::{Cluster, Row, Takes};
 
 /// The keys that rows have with more pods of a run on them, worked out as they are asked for.
 ///
-/// The first few rows of a block are judged by themselves; a block that is asked about more often
-/// is judged whole, side by side, which costs far less a row.
+/// A row is judged by itself, unless many rows of its block are to be asked about: then the block is
+/// judged whole, side by side, which costs far less a row.
 #[derive(Debug, Default)]
 pub(super) struct Outlook {
     /// How many pods each row has got.
@@ -30,8 +30,11 @@ struct Step {
     asked: Vec<u8>,
 }
 
-/// How often a block is asked about before it is judged whole.
-const PATIENCE: u8 = 8;
+/// How often a block is asked about before it is judged whole in any case: from there on that
+/// would have been cheaper.
+const PATIENCE: u8 = 40;
+/// How many rows of a block as good as the best make it worthwhile at once.
+const MANY: usize = 40;
 /// Pods on one row beyond which rows are judged by themselves.
 const STEPS: usize = 64;
 
@@ -78,8 +81,8 @@ impl Outlook {
                 step.keys.resize_with(blocks, Vec::new);
                 step.asked.resize(blocks, 0);
             }
-            step.asked[block] += 1;
-            if step.asked[block] > PATIENCE {
+            step.asked[block] = step.asked[block].saturating_add(1);
+            if step.asked[block] > PATIENCE || step.asked[block] == 1 && peers(table, row) >= MANY {
                 let (whole, keys) = (Block::around(cluster, row), &mut step.keys[block]);
                 let more = (takes, pods);
                 table.look_ahead(framework, cluster, &whole, more, &mut self.ahead, keys);
@@ -88,6 +91,15 @@ impl Outlook {
         }
         table.key_ahead(framework, cluster, row, (takes, pods))
     }
+}
+
+/// How many rows of the row's block have the same total: they are asked about next.
+fn peers(table: &Table, row: Row) -> usize {
+    let key = table.board.key(row);
+    let block = row / CHUNK * CHUNK;
+    let keys = table.board.keys();
+    let keys = &keys[block..keys.len().min(block + CHUNK)];
+    keys.iter().map(|other| usize::from(other >> 32 == key >> 32)).sum()
 }
 
 impl Memory {
@@ -99,8 +111,8 @@ impl Memory {
         let amounts = takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored);
         let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
         self.desk.overlay.mark() == 0
-            && table.is_plain()
-            && !table.reads_pods
+            && table.judges.is_plain()
+            && !table.judges.reads_pods
             && takes.needs.is_empty()
             && cluster.columns.is_narrow()
             && most.checked_mul(pods as u64).is_some_and(|all| all < NARROW as u64)
