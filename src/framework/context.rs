@@ -8,7 +8,7 @@ use core::fmt;
 use super::counters::Counter;
 use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
-use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, Row};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, ResourceId, Row};
 
 /// What a plugin worked out beforehand, and wants to find again.
 #[derive(Default)]
@@ -143,6 +143,8 @@ pub struct DomainContext<'a> {
     /// nor those of sibling groups.
     pub cluster: &'a Cluster,
     pub(crate) overlay: Option<&'a Overlay>,
+    /// Sums that were kept; without them rows are added up.
+    pub(crate) sums: Option<&'a dyn DomainSums>,
     /// The group.
     pub group: &'a PodGroup,
     /// The rows of the domain.
@@ -161,7 +163,7 @@ impl<'a> DomainContext<'a> {
         rows: &'a [Row],
         proposed: &'a [(&'a PodShape, Row)],
     ) -> DomainContext<'a> {
-        DomainContext { cluster, overlay: None, group, rows, proposed, running: 0 }
+        DomainContext { cluster, overlay: None, sums: None, group, rows, proposed, running: 0 }
     }
 
     /// A node without the pods proposed, but with those of sibling groups placed before.
@@ -171,6 +173,47 @@ impl<'a> DomainContext<'a> {
             None => self.cluster.view(row),
         }
     }
+
+    /// Sums over the nodes that have a resource, without the pods proposed. O(1) where the planner
+    /// keeps them, else O(nodes of the domain).
+    pub fn totals(&self, resource: ResourceId) -> DomainTotals {
+        if let Some(sums) = self.sums {
+            return sums.of(resource);
+        }
+        let mut totals = DomainTotals::default();
+        for node in self.rows.iter().filter_map(|&row| self.node(row)) {
+            let allocatable = node.allocatable(resource);
+            if allocatable > 0 {
+                let add = |total: &mut i64, amount: i64| *total = total.saturating_add(amount);
+                let [cpu, memory] = node.scored_used();
+                add(&mut totals.allocatable, allocatable);
+                add(&mut totals.used, node.used(resource));
+                add(&mut totals.free, node.free(resource).max(0));
+                add(&mut totals.scored[0], cpu);
+                add(&mut totals.scored[1], memory);
+            }
+        }
+        totals
+    }
+}
+
+/// Sums over those nodes of a domain that have some of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct DomainTotals {
+    /// What pods may use.
+    pub allocatable: i64,
+    /// What pods take.
+    pub used: i64,
+    /// What is left; nodes of which too much is taken count as nothing.
+    pub free: i64,
+    /// CPU (thousandths) and memory (bytes) that scores count as used, of the same nodes.
+    pub scored: [i64; 2],
+}
+
+/// Who keeps such sums.
+pub(crate) trait DomainSums: fmt::Debug {
+    fn of(&self, resource: ResourceId) -> DomainTotals;
 }
 
 /// What a permit may read.

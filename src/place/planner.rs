@@ -11,7 +11,8 @@ use super::ground::{FastGround, Opened};
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
 use super::plain::Plain;
 use super::request::Request;
-use super::search::{self, Found};
+use super::search::room::Rooms;
+use super::search::{self, Found, Kept};
 use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
@@ -59,13 +60,14 @@ pub fn place_gang<'a>(
 #[derive(Debug)]
 pub struct Planner {
     memory: Memory,
+    rooms: Rooms,
     prune: bool,
     threads: usize,
 }
 
 impl Default for Planner {
     fn default() -> Planner {
-        Planner { memory: Memory::default(), prune: true, threads: 1 }
+        Planner { memory: Memory::default(), rooms: Rooms::default(), prune: true, threads: 1 }
     }
 }
 
@@ -106,7 +108,7 @@ impl Planner {
         let strategy = request.strategy.unwrap_or(framework.strategy());
         let beyond = gang.group().any(&is_beyond_search);
         if strategy == Strategy::Search && !beyond && !is_simple(gang.group()) {
-            return search(cluster, framework, &gang, &request);
+            return self.search(cluster, framework, &gang, &request);
         }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
@@ -126,13 +128,13 @@ impl Planner {
         };
         if !fits || layout.members.is_empty() {
             if strategy == Strategy::Search && !beyond {
-                return search(cluster, framework, &gang, &request);
+                return self.search(cluster, framework, &gang, &request);
             }
             let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
             if strategy == Strategy::Search {
                 // The search leaves out what it does not know. What sums and counts tell it is
                 // impossible is so with that too; what it finds, or finds not, says nothing.
-                let found = search::place(cluster, framework, &gang, &request)?;
+                let found = search::place(cluster, framework, &gang, &request, self.kept())?;
                 if let Found::Infeasible(certificate) = found
                     && is_counted(&certificate.refusal)
                     && gang.all_shapes().iter().all(|shape| counts_alike(shape))
@@ -174,6 +176,33 @@ impl Planner {
         Ok(permit(cluster, framework, &request, plan))
     }
 
+    fn kept(&mut self) -> Kept<'_> {
+        Kept { memory: &mut self.memory, rooms: &mut self.rooms }
+    }
+
+    fn search(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        gang: &Gang,
+        request: &Request<'_>,
+    ) -> Result<Outcome, PlaceError> {
+        let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Infeasible);
+        match search::place(cluster, framework, gang, request, self.kept())? {
+            Found::Placed(layout) => {
+                let plan = to_plan(cluster, gang, layout);
+                return Ok(permit(cluster, framework, request, plan));
+            }
+            Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
+            Found::Nothing => {}
+            Found::Exhausted(layout) => {
+                unplaced.kind = UnplacedKind::Exhausted;
+                unplaced.partial = Some(to_plan(cluster, gang, layout));
+            }
+        }
+        Ok(Outcome::Unplaced(unplaced))
+    }
+
     /// How often a plugin was asked about a node so far.
     pub fn plugin_calls(&self) -> u64 {
         self.memory.calls()
@@ -208,28 +237,6 @@ fn counts_alike(shape: &PodShape) -> bool {
         [one] => one.count() == 1 || matches!(one.ask, DeviceAsk::Whole { .. }),
         _ => false,
     }
-}
-
-fn search(
-    cluster: &Cluster,
-    framework: &Framework,
-    gang: &Gang,
-    request: &Request<'_>,
-) -> Result<Outcome, PlaceError> {
-    let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Infeasible);
-    match search::place(cluster, framework, gang, request)? {
-        Found::Placed(layout) => {
-            let plan = to_plan(cluster, gang, layout);
-            return Ok(permit(cluster, framework, request, plan));
-        }
-        Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
-        Found::Nothing => {}
-        Found::Exhausted(layout) => {
-            unplaced.kind = UnplacedKind::Exhausted;
-            unplaced.partial = Some(to_plan(cluster, gang, layout));
-        }
-    }
-    Ok(Outcome::Unplaced(unplaced))
 }
 
 fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {

@@ -5,18 +5,6 @@ use alloc::rc::Rc;
 use super::{Choice, Solver};
 
 impl Solver<'_, '_> {
-    /// How many pods of a class fit in a domain, each node by itself.
-    pub(crate) fn count(&mut self, class: usize, domain: usize) -> i64 {
-        let known = self.domains[domain].counts[class];
-        if known >= 0 {
-            return known;
-        }
-        let nodes = Rc::clone(&self.domains[domain].nodes);
-        let count = nodes.iter().map(|&node| i64::from(self.model.fits(class, node))).sum();
-        self.domains[domain].counts[class] = count;
-        count
-    }
-
     /// Whether sums and counts allow a part in a domain. "No" is certain.
     pub(crate) fn possible(&mut self, part: usize, domain: usize) -> bool {
         let own = &self.parts.parts[part];
