@@ -8,6 +8,7 @@ use super::error::PlaceError;
 use super::fast::Memory;
 use super::gang::Gang;
 use super::ground::{FastGround, Opened};
+use super::kueue;
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
 use super::plain::Plain;
 use super::request::Request;
@@ -106,6 +107,9 @@ impl Planner {
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
+        if strategy == Strategy::Kueue {
+            return as_kueue(cluster, framework, &gang, &request);
+        }
         let beyond = gang.group().any(&is_beyond_search);
         if strategy == Strategy::Search && !beyond && !is_simple(gang.group()) {
             return self.search(cluster, framework, &gang, &request);
@@ -162,6 +166,9 @@ impl Planner {
         let request = request.into();
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
+        if request.strategy.unwrap_or(framework.strategy()) == Strategy::Kueue {
+            return as_kueue(cluster, framework, &gang, &request);
+        }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
         let ground = Plain::new(cluster, framework, &gang, &request);
@@ -237,6 +244,27 @@ fn counts_alike(shape: &PodShape) -> bool {
         [one] => one.count() == 1 || matches!(one.ask, DeviceAsk::Whole { .. }),
         _ => false,
     }
+}
+
+fn as_kueue(
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    request: &Request<'_>,
+) -> Result<Outcome, PlaceError> {
+    let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
+    match kueue::strategy::place(cluster, framework, gang, request)? {
+        Ok(layout) if !layout.members.is_empty() => {
+            let plan = to_plan(cluster, gang, layout);
+            return Ok(permit(cluster, framework, request, plan));
+        }
+        Ok(_) => {}
+        Err((group, failure)) => {
+            unplaced.group = group;
+            unplaced.failure = Some(failure);
+        }
+    }
+    Ok(Outcome::Unplaced(unplaced))
 }
 
 fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {

@@ -83,11 +83,13 @@ mod counts;
 mod descend;
 mod filter;
 mod input;
+mod mirror;
 mod outcome;
 mod repair;
 mod request;
 mod run;
 mod select;
+pub(crate) mod strategy;
 mod tree;
 
 pub use input::{
