@@ -74,6 +74,18 @@ pub enum Lack {
         /// At most so many fit.
         fits: u32,
     },
+    /// Not enough large pods fit, each node by itself, whichever of them it gets: those that take
+    /// `each` or more of a resource, counted as if each took the least that any of them takes.
+    Shares {
+        /// The resource.
+        resource: String,
+        /// What makes a pod large.
+        each: i64,
+        /// How many such pods are needed.
+        need: u32,
+        /// At most so many fit.
+        fits: u32,
+    },
     /// Too many of the groups inside can go nowhere in it.
     Groups {
         /// What must count: groups, or members in slices.
@@ -83,7 +95,7 @@ pub enum Lack {
         /// Those that cannot.
         blocked: Vec<Refusal>,
     },
-    /// Everything was tried. Only a search of one's own can check this.
+    /// Everything was tried. That is the searcher's word: only a search of one's own can check it.
     Searched,
 }
 
@@ -136,6 +148,12 @@ impl fmt::Display for Lack {
             }
             Lack::Count { pod, need, fits } => {
                 write!(f, "{need} pods like {pod} are needed, {fits} fit")
+            }
+            Lack::Shares { resource, each, need, fits } => {
+                write!(
+                    f,
+                    "{need} pods that take {each} or more of {resource} are needed, {fits} fit"
+                )
             }
             Lack::Members { need, fits } => write!(f, "{need} members are needed, {fits} fit"),
             Lack::Groups { need, fits, blocked } => {

@@ -29,4 +29,4 @@ pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
 pub use sequential::{DomainTrial, trials};
-pub use verify::Flaw;
+pub use verify::{Flaw, Proof};

@@ -1,6 +1,6 @@
 //! Domains for every part, by backtracking over domains and packing what they get.
 
-mod bounds;
+pub(crate) mod bounds;
 mod domain;
 mod fill;
 
@@ -341,7 +341,9 @@ impl<'m, 'a> Solver<'m, 'a> {
         let mut found = Vec::new();
         for key in &own.keys {
             let mut tier = self.tier(part, within, *key);
-            tier.retain(|&domain| self.possible(part, domain));
+            tier.retain(|&domain| {
+                self.possible(part, domain) && self.crowd(part, domain).is_none()
+            });
             // The best score first, then the least room; they are in order of name.
             let scores = self.domain_scores(part, &tier);
             let mut ordered: Vec<(i64, usize)> = scores.into_iter().zip(tier).collect();

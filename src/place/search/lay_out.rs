@@ -109,7 +109,8 @@ pub(crate) fn by_tables(
             while numbers.get(next).is_some_and(|other| *other != number) {
                 next += 1;
             }
-            placed.push(Placed { member: members[next], row, devices });
+            let Some(&member) = members.get(next) else { break };
+            placed.push(Placed { member, row, devices });
         }
     }
     Ok(Some(placed))
@@ -166,27 +167,15 @@ fn shares(
     }
     let wish =
         own.wish.or(if topology.balanced { solver.model.cluster.levels().last() } else { None })?;
-    let mut shared = vec![(domain, pods)];
-    for key in levels_below(solver, domain, wish) {
-        let key = solver.key_place(key);
-        let mut finer = Vec::new();
-        for (domain, pods) in shared {
-            let inside = solver.split(domain, key);
-            let rooms: Vec<i64> = inside.iter().map(|&domain| room(solver, domain)).collect();
-            let shares = if topology.balanced {
-                share::balanced(&rooms, pods)
-            } else {
-                share::fewest(&rooms, pods)
-            };
-            match shares {
-                Some(shares) => finer.extend(inside.iter().copied().zip(shares)),
-                None => finer.push((domain, pods)),
-            }
-        }
-        shared = finer;
+    if solver.domains[domain].key.is_some_and(|key| solver.keys[key] == wish) {
+        return None;
     }
-    let split = shared != [(domain, pods)];
-    split.then_some(shared)
+    let key = solver.key_place(wish);
+    let inside = solver.split(domain, key);
+    let rooms: Vec<i64> = inside.iter().map(|&domain| room(solver, domain)).collect();
+    let choose = if topology.balanced { share::balanced } else { share::fewest };
+    let shares = choose(&rooms, pods)?;
+    Some(inside.iter().copied().zip(shares).collect())
 }
 
 /// How many pods of a class a node takes with what the transaction has placed.
@@ -197,20 +186,7 @@ fn room_now(model: &Model<'_>, txn: &Txn, class: usize, node: u32) -> i64 {
     let Some(view) = txn.view(model.rows[node as usize]) else { return 0 };
     let mut free = vec![view.pod_limit().saturating_sub(view.pod_count()).clamp(0, 1 << 30)];
     free.extend(model.resources.iter().map(|id| view.free(*id).max(0)));
-    i64::from(times(&free, &model.classes[class].ask))
-}
-
-/// The levels below a domain down to a key, coarsest first.
-fn levels_below<'a>(solver: &Solver<'_, 'a>, domain: usize, wish: &'a str) -> Vec<&'a str> {
-    let levels: Vec<&str> = solver.model.cluster.levels().collect();
-    let chosen = solver.domains[domain].key.map(|key| solver.keys[key]);
-    if chosen == Some(wish) {
-        return Vec::new();
-    }
-    let Some(last) = levels.iter().position(|level| *level == wish) else { return vec![wish] };
-    let first = chosen.and_then(|key| levels.iter().position(|level| *level == key));
-    let first = first.map_or(0, |level| level + 1);
-    levels.get(first..=last).map_or_else(Vec::new, <[&str]>::to_vec)
+    i64::from(times(free, &model.classes[class].ask))
 }
 
 /// Gives equal members the nodes found in the order of the tree, if every filter agrees.

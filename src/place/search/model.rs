@@ -201,9 +201,9 @@ impl<'a> Model<'a> {
 
 /// How often `ask` goes into `free`.
 #[inline]
-pub(crate) fn times(free: &[i64], ask: &[i64]) -> u32 {
+pub(crate) fn times(free: impl IntoIterator<Item = i64>, ask: &[i64]) -> u32 {
     let mut least = MANY;
-    for (&free, &ask) in free.iter().zip(ask) {
+    for (free, &ask) in free.into_iter().zip(ask) {
         if ask > 0 {
             least = least.min(if free < ask { 0 } else { free / ask });
         }

@@ -176,7 +176,7 @@ impl Packing {
                 if !self.allows(bin, demand) {
                     continue;
                 }
-                let count = times(self.room(&free, bin), ask).min(left);
+                let count = times(self.room(&free, bin).iter().copied(), ask).min(left);
                 if count > 0 {
                     take(&mut free[bin * self.width..(bin + 1) * self.width], ask, count);
                     placed.push((demand, bin, count));

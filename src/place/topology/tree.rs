@@ -61,22 +61,23 @@ impl Tree {
         &self.keys[place].1
     }
 
-    /// The domains of a key that are within a domain of another: where both are levels, the key's
-    /// the finer one, so that domains nest. `None` where they need not.
+    /// What a key makes of a domain of another; nothing is known unless both are levels.
     pub(crate) fn within(
         &self,
         cluster: &Cluster,
         (outer, domain): (usize, usize),
         inner: usize,
-    ) -> Option<Range<usize>> {
+    ) -> Option<Within> {
         let level = |key: usize| {
             let key = self.keys[key].0;
             cluster.levels.iter().position(|level| *level == key)
         };
-        if level(outer)? >= level(inner)? {
-            return None;
-        }
         let path = &self.keys[outer].1.domains[domain].path;
+        let (outer, finer) = (level(outer)?, level(inner)?);
+        if finer <= outer {
+            let own = path[finer].map(|_| path[..=finer].into());
+            return Some(Within::Itself(own));
+        }
         let domains = &self.keys[inner].1.domains;
         let order = |other: &TreeDomain| {
             let other = names(cluster, &other.path).take(path.len());
@@ -84,8 +85,17 @@ impl Tree {
         };
         let first = domains.partition_point(|other| order(other).is_lt());
         let end = domains.partition_point(|other| order(other).is_le());
-        Some(first..end)
+        Some(Within::Domains(first..end))
     }
+}
+
+/// What a level makes of a domain of another.
+pub(crate) enum Within {
+    /// The finer level: these of its domains.
+    Domains(Range<usize>),
+    /// The same or a coarser level: the domain as a whole, by this path, if its nodes have the
+    /// level.
+    Itself(Option<Path>),
 }
 
 impl Partition {

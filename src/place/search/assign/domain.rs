@@ -12,7 +12,8 @@ use crate::framework::{DomainContext, DomainSums, DomainTotals};
 use crate::model::PodShape;
 use crate::place::search::room::{Amount, Extent, Rooms};
 use crate::place::sequential::scale;
-use crate::place::topology::split::{Path, split};
+use crate::place::topology::split::{Part, Path, split};
+use crate::place::topology::tree::{TreeDomain, Within};
 use crate::state::{Cluster, LabelValue, ResourceId, Row};
 
 /// A domain met in the search.
@@ -94,30 +95,42 @@ impl<'a> Solver<'_, 'a> {
         }
         let cluster = self.model.cluster;
         let Some(id) = cluster.label_key(self.keys[key]) else { return Rc::new([]) };
-        let kept = match self.domains[within].area {
+        let (tree, area) = (&mut self.model.rooms.tree, &self.domains[within].area);
+        let found = match *area {
+            Area::Own(_) => None,
             Area::Kept(extent) => {
-                let tree = &mut self.model.rooms.tree;
                 let inner = tree.key(cluster, id);
-                let range = match extent {
-                    Extent::Whole => Some(0..tree.partition(inner).domains.len()),
+                let within = match extent {
+                    Extent::Whole => Some(Within::Domains(0..tree.partition(inner).domains.len())),
                     Extent::Domain(outer, domain) => tree.within(cluster, (outer, domain), inner),
                 };
-                range.map(|range| (inner, range))
+                within.map(|within| (inner, extent, within))
             }
-            Area::Own(_) => None,
         };
-        let ids: Rc<[usize]> = if let Some((inner, range)) = kept {
-            range
-                .map(|place| {
-                    let domain = &self.model.rooms.tree.partition(inner).domains[place];
+        let ids: Rc<[usize]> = match found {
+            Some((inner, _, Within::Domains(range))) => {
+                let add = |place: usize| {
+                    let tree = &self.model.rooms.tree;
+                    let domain: &TreeDomain = &tree.partition(inner).domains[place];
                     let (nodes, rows) = (Arc::clone(&domain.nodes), Arc::clone(&domain.rows));
                     let path = domain.path.clone();
                     self.add_kept(Some(key), path, nodes, rows, Extent::Domain(inner, place))
-                })
-                .collect()
-        } else {
-            let parts = split(cluster, &self.model.rows, &self.domains[within].nodes, id);
-            parts.into_iter().map(|part| self.add_own(Some(key), part.path, part.nodes)).collect()
+                };
+                range.map(add).collect()
+            }
+            Some((_, extent, Within::Itself(path))) => {
+                let add = |path: Path| {
+                    let domain = &self.domains[within];
+                    let (nodes, rows) = (Arc::clone(&domain.nodes), Arc::clone(&domain.rows));
+                    self.add_kept(Some(key), path, nodes, rows, extent)
+                };
+                path.map(add).into_iter().collect()
+            }
+            None => {
+                let parts = split(cluster, &self.model.rows, &self.domains[within].nodes, id);
+                let add = |part: Part| self.add_own(Some(key), part.path, part.nodes);
+                parts.into_iter().map(add).collect()
+            }
         };
         self.splits.insert((within, key), Rc::clone(&ids));
         ids
