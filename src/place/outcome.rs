@@ -49,8 +49,10 @@ pub struct Unplaced {
     /// The proof of [`UnplacedKind::Infeasible`]. There is none where enough members run already
     /// and what is pending fits nowhere.
     pub certificate: Option<Certificate>,
-    /// The most that was placed at once before the budget ran out. It is no plan to commit: parts
-    /// of the group are missing, and filters that read beyond a node were not asked.
+    /// The most that was placed at once before the budget ran out; under
+    /// [`Strategy::Kueue`](crate::Strategy::Kueue), what was placed before the group that failed. It
+    /// is no plan to commit: parts of the group are missing, and filters that read beyond a node
+    /// were not all asked.
     pub partial: Option<Plan>,
     /// Why Kueue's algorithm has no assignment, under [`Strategy::Kueue`](crate::Strategy::Kueue).
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]

@@ -253,15 +253,15 @@ fn as_kueue(
     request: &Request<'_>,
 ) -> Result<Outcome, PlaceError> {
     let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
-    match kueue::strategy::place(cluster, framework, gang, request)? {
-        Ok(layout) if !layout.members.is_empty() => {
-            let plan = to_plan(cluster, gang, layout);
-            return Ok(permit(cluster, framework, request, plan));
-        }
-        Ok(_) => {}
-        Err((group, failure)) => {
-            unplaced.group = group;
-            unplaced.failure = Some(failure);
+    let (layout, failed) = kueue::strategy::place(cluster, framework, gang, request)?;
+    let plan = (!layout.members.is_empty()).then(|| to_plan(cluster, gang, layout));
+    match (plan, failed) {
+        (Some(plan), None) => return Ok(permit(cluster, framework, request, plan)),
+        (partial, failed) => {
+            unplaced.partial = partial;
+            if let Some((group, failure)) = failed {
+                (unplaced.group, unplaced.failure) = (group, Some(failure));
+            }
         }
     }
     Ok(Outcome::Unplaced(unplaced))

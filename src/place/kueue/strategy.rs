@@ -22,8 +22,9 @@ use crate::place::sequential::{Layout, Member};
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, NodeView, PodView, Row, Txn};
 
-/// What came of it: a layout, or the group that failed and why.
-pub(crate) type Placed = Result<Layout, (String, Failure)>;
+/// What came of it: a layout; the group that failed and why, if one did, and with it the layout is
+/// that of those before it.
+pub(crate) type Placed = (Layout, Option<(String, Failure)>);
 
 /// A leaf of the tree of groups with pods to be placed.
 struct Set<'a> {
@@ -46,7 +47,7 @@ pub(crate) fn place(
     let rows = request.rows(cluster);
     let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
     let input = input(cluster, &rows, gang);
-    let failed = |failure| Ok(Err((gang.group().full_name(), failure)));
+    let failed = |failure| Ok((Layout::default(), Some((gang.group().full_name(), failure))));
     let Ok(tree) = Tree::new(&input) else {
         return failed(Failure::NoLevel);
     };
@@ -80,11 +81,11 @@ pub(crate) fn place(
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = placed {
-                return Ok(Err((set.leaf.full_name(), failure)));
+                return Ok((layout, Some((set.leaf.full_name(), failure))));
             }
         }
     }
-    Ok(Ok(layout))
+    Ok((layout, None))
 }
 
 /// The assignment of each set of a unit, in its order.
