@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx::framework::{DomainScore, Reach, filter_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
-use phalanx::state::NodeView;
+use phalanx::state::{Assignment, NodeView};
 use phalanx::{Cluster, Framework, Outcome, Planner, Strategy};
 
 /// Random numbers, the same in every run.
@@ -277,7 +277,7 @@ fn fewest_domains_and_least_surplus() {
         tiers.push(vec![names.clone()]);
         let holds = |nodes: &Vec<String>| room(nodes) >= pods as i64;
         let tier = tiers.iter().find(|tier| tier.iter().any(holds)).unwrap();
-        let used: BTreeSet<&str> = plan.assignments().map(|one| one.node()).collect();
+        let used: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
         let home =
             tier.iter().find(|nodes| used.iter().all(|node| nodes.iter().any(|name| name == node)));
         let home = home.unwrap_or_else(|| panic!("seed {seed}: not in one domain of its tier"));

@@ -12,6 +12,7 @@ use phalanx::place::kueue::{
     PodSetOutcome,
 };
 use phalanx::plugins::Fit;
+use phalanx::state::PodView;
 use phalanx::{Cluster, Plan, Planner, Request, Strategy, model};
 
 /// What the planner makes of the problem; `None` for what cannot be said of a cluster: pod sets
@@ -47,7 +48,7 @@ pub(crate) fn assign(
             continue;
         }
         let group = format!("default/{name}");
-        let running = problem.cluster.group_pods(&group).filter_map(|pod| pod.node());
+        let running = problem.cluster.group_pods(&group).filter_map(PodView::node);
         let own = plan.into_iter().flat_map(Plan::assignments);
         let own = own.filter(|one| one.pod().group.as_deref() == Some(&name));
         let own = own.filter_map(|one| problem.cluster.node(one.node()));

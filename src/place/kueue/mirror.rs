@@ -103,11 +103,7 @@ pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> PodSe
         count: u32::try_from(count).unwrap_or(u32::MAX),
         requests: requests.collect(),
         topology,
-        node_selector: shape
-            .node_selector
-            .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect(),
+        node_selector: shape.node_selector.clone(),
         affinity,
         tolerations: shape.tolerations.iter().filter_map(toleration).collect(),
         ..PodSet::default()

@@ -116,7 +116,8 @@ impl Run<'_> {
         for layer in layers {
             size_of(layer)?;
         }
-        let broken = |layer: &SliceLayer| layer.size.is_some_and(|size| count % size != 0);
+        let broken =
+            |layer: &SliceLayer| layer.size.is_some_and(|size| !count.is_multiple_of(size));
         let within = self.domain_to_repair(pod_set, stay, count, broken);
 
         // A torn slice is put together again from the largest units that the lost pods make up.

@@ -29,7 +29,7 @@ pub(crate) type Placed = (Layout, Option<(String, Failure)>);
 /// A leaf of the tree of groups with pods to be placed.
 struct Set<'a> {
     leaf: &'a PodGroup,
-    pod_set: PodSet,
+    asked: PodSet,
     /// Its pods by number, in order.
     members: Vec<u32>,
     /// Where its other members run, if any do.
@@ -62,8 +62,8 @@ pub(crate) fn place(
     let mut first = 0;
     while first < sets.len() {
         // Sets with the same group are one unit.
-        let group = &sets[first].pod_set.group;
-        let same = |set: &&Set<'_>| group.is_some() && set.pod_set.group == *group;
+        let group = &sets[first].asked.group;
+        let same = |set: &&Set<'_>| group.is_some() && set.asked.group == *group;
         let end = first + 1 + sets[first + 1..].iter().take_while(same).count();
         let unit = &sets[first..end];
         first = end;
@@ -96,9 +96,9 @@ fn assign<'s, 'a>(
     if let [set] = unit
         && let Some(running) = &set.running
     {
-        return Vec::from([(set, run.place_lost(&set.pod_set, running, set.pod_set.count))]);
+        return Vec::from([(set, run.place_lost(&set.asked, running, set.asked.count))]);
     }
-    let pod_sets: Vec<&PodSet> = unit.iter().map(|set| &set.pod_set).collect();
+    let pod_sets: Vec<&PodSet> = unit.iter().map(|set| &set.asked).collect();
     unit.iter().zip(run.unit(&pod_sets)).map(|(set, outcome)| (set, outcome.result)).collect()
 }
 
@@ -150,8 +150,8 @@ fn collect<'a>(
         numbers.clone().zip(&group.pods).filter(waiting).map(|(number, _)| number).collect();
     let Some(&any) = members.first() else { return Ok(()) };
     let shape = gang.shape(gang.shape_of()[any as usize]);
-    let mut pod_set = pod_set(group, shape, members.len());
-    pod_set.group = unit.map(String::from);
+    let mut asked = pod_set(group, shape, members.len());
+    asked.group = unit.map(String::from);
     let mut leaves: BTreeMap<usize, i64> = BTreeMap::new();
     for node in runs(cluster, group) {
         // What runs outside the tree is in no domain of it.
@@ -160,7 +160,7 @@ fn collect<'a>(
         }
     }
     let running = (!leaves.is_empty()).then(|| tree.assignment(&leaves));
-    sets.push(Set { leaf: group, pod_set, members, running });
+    sets.push(Set { leaf: group, asked, members, running });
     Ok(())
 }
 
