@@ -174,6 +174,16 @@ impl<'a> DomainContext<'a> {
         }
     }
 
+    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is asked once for each
+    /// run of pods that share a shape.
+    pub fn proposed_sum(&self, of: impl Fn(&PodShape) -> i64) -> i64 {
+        let runs = self.proposed.chunk_by(|(a, _), (b, _)| core::ptr::eq(*a, *b));
+        runs.fold(0, |sum: i64, run| {
+            let each = run.first().map_or(0, |(shape, _)| of(shape));
+            sum.saturating_add(each.saturating_mul(run.len() as i64))
+        })
+    }
+
     /// Sums over the nodes that have a resource, without the pods proposed. O(1) where the planner
     /// keeps them, else O(nodes of the domain).
     pub fn totals(&self, resource: ResourceId) -> DomainTotals {

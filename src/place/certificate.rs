@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::error::PlaceError;
+
 /// Why a group cannot be placed: the domains it might go to, and what each lacks.
 ///
 /// [`Certificate::verify`] checks it without the planner.
@@ -97,6 +99,39 @@ pub enum Lack {
     },
     /// Everything was tried. That is the searcher's word: only a search of one's own can check it.
     Searched,
+}
+
+/// What a sound certificate rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Proof {
+    /// Counts and sums alone, all of which were checked.
+    Counted,
+    /// Also searches, which are labelled [`Lack::Searched`] and were not repeated. That the domains
+    /// searched are all there are was checked.
+    Searched,
+}
+
+/// What is wrong with a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// It speaks of another group.
+    #[error("group {0} is not the one asked for")]
+    Group(String),
+    /// The domains listed are not those that the group may go to.
+    #[error("group {0}: the domains listed are not its candidates")]
+    Candidates(String),
+    /// A domain does not lack what is claimed.
+    #[error("group {group}: {domain} does not lack what is claimed")]
+    Claim {
+        /// The group.
+        group: String,
+        /// The domain.
+        domain: String,
+    },
+    /// The request makes no sense.
+    #[error(transparent)]
+    Request(#[from] PlaceError),
 }
 
 impl fmt::Display for Certificate {

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::certificate::{Certificate, Lack, Refusal};
+use super::certificate::{Certificate, Flaw, Lack, Proof, Refusal};
 use super::error::PlaceError;
 use super::request::Request;
 use super::topology::ask::{Ask, Candidate};
@@ -16,39 +16,6 @@ use crate::framework::{Context, Framework, Preparation, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup};
 use crate::state::{Cluster, NodeView, Row};
-
-/// What a sound certificate rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Proof {
-    /// Counts and sums alone, all of which were checked.
-    Counted,
-    /// Also searches, which are labelled [`Lack::Searched`] and were not repeated. That the domains
-    /// searched are all there are was checked.
-    Searched,
-}
-
-/// What is wrong with a certificate.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Flaw {
-    /// It speaks of another group.
-    #[error("group {0} is not the one asked for")]
-    Group(String),
-    /// The domains listed are not those that the group may go to.
-    #[error("group {0}: the domains listed are not its candidates")]
-    Candidates(String),
-    /// A domain does not lack what is claimed.
-    #[error("group {group}: {domain} does not lack what is claimed")]
-    Claim {
-        /// The group.
-        group: String,
-        /// The domain.
-        domain: String,
-    },
-    /// The request makes no sense.
-    #[error(transparent)]
-    Request(#[from] PlaceError),
-}
 
 impl Certificate {
     /// Checks every claim against the cluster: that the domains listed are all there are, and that

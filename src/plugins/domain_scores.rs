@@ -50,10 +50,7 @@ impl DomainScore for DomainAllocation {
     }
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
-        let request = |name: &str| {
-            let requests = cx.proposed.iter().map(|(shape, _)| shape.incoming_requests.of(name));
-            requests.fold(0, i64::saturating_add)
-        };
+        let request = |name: &str| cx.proposed_sum(|shape| shape.incoming_requests.of(name));
         let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
         let (mut sum, mut weights) = (0, 0);
         for part in parts(cx.cluster, resources, request) {

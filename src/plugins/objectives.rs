@@ -33,10 +33,8 @@ impl DomainScore for LeastFree {
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
         let Some(resource) = cx.cluster.resource(&self.resource) else { return 0 };
-        let free = cx.totals(resource).free;
-        cx.proposed
-            .iter()
-            .fold(free, |left, (shape, _)| left.saturating_sub(shape.requests.of(&self.resource)))
+        let taken = cx.proposed_sum(|shape| shape.requests.of(&self.resource));
+        cx.totals(resource).free.saturating_sub(taken)
     }
 
     fn normalization(&self) -> Normalization {

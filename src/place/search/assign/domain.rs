@@ -196,7 +196,7 @@ impl<'a> Solver<'_, 'a> {
             .members_below(part)
             .map(|member| &**self.model.classes[self.model.members[member].class].shape)
             .collect();
-        let rooms = RefCell::new(&mut *self.model.rooms);
+        let sums = RefCell::new(Sums { cluster, rooms: &mut *self.model.rooms, known: Vec::new() });
         let mut proposed: Vec<(&PodShape, Row)> = classes.iter().map(|shape| (*shape, 0)).collect();
         let mut raws: Vec<Vec<i64>> = vec![Vec::with_capacity(tier.len()); plugins.len()];
         for &domain in tier {
@@ -206,7 +206,7 @@ impl<'a> Solver<'_, 'a> {
                 *row = first;
             }
             let kept = match domain.area {
-                Area::Kept(extent) => Some(KeptSums { cluster, rooms: &rooms, extent }),
+                Area::Kept(extent) => Some(KeptSums { sums: &sums, extent }),
                 Area::Own(_) => None,
             };
             let mut cx = DomainContext::new(cluster, group, &domain.rows, &proposed);
@@ -225,26 +225,38 @@ impl<'a> Solver<'_, 'a> {
     }
 }
 
-/// Sums over a domain that are kept between requests.
+/// Sums that are kept between requests.
+#[derive(Debug)]
+struct Sums<'m> {
+    cluster: &'m Cluster,
+    rooms: &'m mut Rooms,
+    /// The columns of each resource asked for.
+    known: Vec<(ResourceId, [usize; 5])>,
+}
+
+/// The same, over one domain.
 #[derive(Debug)]
 struct KeptSums<'r, 'm> {
-    cluster: &'r Cluster,
-    rooms: &'r RefCell<&'m mut Rooms>,
+    sums: &'r RefCell<Sums<'m>>,
     extent: Extent,
 }
 
 impl DomainSums for KeptSums<'_, '_> {
     fn of(&self, resource: ResourceId) -> DomainTotals {
-        let mut rooms = self.rooms.borrow_mut();
-        let mut sum = |amount: Amount| {
-            let column = rooms.amount(self.cluster, amount);
-            rooms.sum(column, self.extent)
-        };
-        DomainTotals {
-            allocatable: sum(Amount::Allocatable(resource)),
-            used: sum(Amount::Used(resource)),
-            free: sum(Amount::Free(resource)),
-            scored: [sum(Amount::Scored(resource, 0)), sum(Amount::Scored(resource, 1))],
-        }
+        let Sums { cluster, rooms, known } = &mut *self.sums.borrow_mut();
+        let place = known.iter().position(|(known, _)| *known == resource).unwrap_or_else(|| {
+            let amounts = [
+                Amount::Allocatable(resource),
+                Amount::Used(resource),
+                Amount::Free(resource),
+                Amount::Scored(resource, 0),
+                Amount::Scored(resource, 1),
+            ];
+            known.push((resource, amounts.map(|amount| rooms.amount(cluster, amount))));
+            known.len() - 1
+        });
+        let [allocatable, used, free, cpu, memory] =
+            known[place].1.map(|column| rooms.sum(column, self.extent));
+        DomainTotals { allocatable, used, free, scored: [cpu, memory] }
     }
 }
