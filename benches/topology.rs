@@ -65,7 +65,8 @@ fn composites(criterion: &mut Criterion) {
                 let fresh = || {
                     let mut planner = Planner::new();
                     let first = composite(500, level);
-                    planner.place(&start, &framework, &first).expect("a sound request");
+                    let outcome = planner.place(&start, &framework, &first);
+                    assert!(outcome.expect("a sound request").is_placed());
                     (start.clone(), planner)
                 };
                 bencher.iter_batched(

@@ -28,6 +28,10 @@ fn group(name: &str, pods: usize, cpu: i64) -> PodGroup {
     PodGroup::gang(name, pods as u32).pods(pods, Pod::new().request("cpu", cpu))
 }
 
+fn place(cluster: &Cluster, group: &PodGroup) -> Outcome {
+    place_gang(cluster, &framework(), group).unwrap()
+}
+
 fn on_nodes(outcome: &Outcome) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for one in outcome.plan().unwrap_or_else(|| panic!("{outcome}")).assignments() {
@@ -45,7 +49,7 @@ fn failure(outcome: &Outcome) -> Failure {
 #[test]
 fn without_levels_nodes_are_the_leaves() {
     let cluster = cluster(&[], &[("a", 3), ("a", 3), ("b", 2), ("b", 1)]);
-    let outcome = place_gang(&cluster, &framework(), &group("g", 7, 1)).unwrap();
+    let outcome = place(&cluster, &group("g", 7, 1));
     let least_free_first = [("n0", 3), ("n1", 1), ("n2", 2), ("n3", 1)];
     let expected = least_free_first.map(|(node, pods)| (node.to_string(), pods));
     assert_eq!(on_nodes(&outcome), BTreeMap::from(expected));
@@ -63,7 +67,7 @@ fn without_levels_nodes_are_the_leaves() {
 #[test]
 fn a_rack_is_chosen_by_counts_and_its_nodes_by_scores() {
     let cluster = cluster(&["rack"], &[("a", 8), ("a", 8), ("b", 4), ("b", 4), ("b", 4)]);
-    let outcome = place_gang(&cluster, &framework(), &group("g", 6, 2).require("rack")).unwrap();
+    let outcome = place(&cluster, &group("g", 6, 2).require("rack"));
     // Rack b holds six of two cores too, and has less room. Its nodes share the pods.
     let plan = outcome.plan().unwrap();
     assert_eq!(plan.domains().next(), Some(("default/g", "rack", "b")));
@@ -73,16 +77,16 @@ fn a_rack_is_chosen_by_counts_and_its_nodes_by_scores() {
 #[test]
 fn what_does_not_fit_says_how_much_would() {
     let cluster = cluster(&["rack"], &[("a", 3), ("a", 3), ("b", 4)]);
-    let outcome = place_gang(&cluster, &framework(), &group("g", 7, 1).require("rack")).unwrap();
+    let outcome = place(&cluster, &group("g", 7, 1).require("rack"));
     let Failure::NoFit(no_fit) = failure(&outcome) else { panic!("{outcome}") };
     assert!(matches!(no_fit.room, Room::Whole { fits: 6, of: 7, .. }), "{no_fit}");
     assert!(outcome.to_string().contains("6 of 7 pods fit"), "{outcome}");
-    let unknown = place_gang(&cluster, &framework(), &group("g", 1, 1).require("zone")).unwrap();
+    let unknown = place(&cluster, &group("g", 1, 1).require("zone"));
     assert_eq!(failure(&unknown).kind(), "unknown-level");
-    let odd = place_gang(&cluster, &framework(), &group("g", 5, 1).slice("rack", 2)).unwrap();
+    let odd = place(&cluster, &group("g", 5, 1).slice("rack", 2));
     assert_eq!(failure(&odd).kind(), "count-not-divisible");
     // The sum of a rack is enough, but three cores hold one pod of two.
-    let scattered = place_gang(&cluster, &framework(), &group("g", 3, 2).require("rack")).unwrap();
+    let scattered = place(&cluster, &group("g", 3, 2).require("rack"));
     assert_eq!(failure(&scattered).kind(), "no-node");
 }
 
@@ -93,10 +97,10 @@ fn groups_go_one_after_the_other_and_never_back() {
         let first = group("first", first, 1).require("rack");
         PodGroup::gang("w", 2).group(first).group(group("second", second, 1).require("rack"))
     };
-    let outcome = place_gang(&cluster, &framework(), &both(2, 4)).unwrap();
+    let outcome = place(&cluster, &both(2, 4));
     assert_eq!(on_nodes(&outcome).into_values().collect::<Vec<_>>(), [4, 2]);
     // The first takes part of the roomier rack, as nobody else has room for it.
-    let outcome = place_gang(&cluster, &framework(), &both(3, 3)).unwrap();
+    let outcome = place(&cluster, &both(3, 3));
     assert!(matches!(failure(&outcome), Failure::NoFit(_)));
     let Outcome::Unplaced(unplaced) = outcome else { unreachable!() };
     assert_eq!(unplaced.group, "default/second");
@@ -114,11 +118,11 @@ fn members_that_run_keep_the_others_in_their_rack() {
     for pod in survivors {
         cluster.add_pod(pod.on("n2")).unwrap();
     }
-    let outcome = place_gang(&cluster, &framework(), &gang).unwrap();
+    let outcome = place(&cluster, &gang);
     assert!(on_nodes(&outcome).keys().all(|node| node != "n0"));
     cluster.add_pod(Pod::new().name("x").request("cpu", 4).on("n1")).unwrap();
     cluster.add_pod(Pod::new().name("y").request("cpu", 1).on("n2")).unwrap();
-    let outcome = place_gang(&cluster, &framework(), &gang).unwrap();
+    let outcome = place(&cluster, &gang);
     assert_eq!(failure(&outcome).kind(), "no-fit");
 }
 
@@ -137,13 +141,10 @@ fn hosts_are_filtered_and_a_leader_sits_with_its_workers() {
     let mut leader = group("leader", 1, 1).require("rack");
     leader.leader = true;
     let gang = PodGroup::gang("w", 2).group(leader).group(group("workers", 5, 1).require("rack"));
-    let outcome = place_gang(&cluster, &framework(), &gang).unwrap();
+    let outcome = place(&cluster, &gang);
     assert_eq!(on_nodes(&outcome), BTreeMap::from([("b1".into(), 3), ("b2".into(), 3)]));
     let larger = group("g", 7, 1).require("rack");
-    let Failure::NoFit(no_fit) = failure(&place_gang(&cluster, &framework(), &larger).unwrap())
-    else {
-        panic!("it fits")
-    };
+    let Failure::NoFit(no_fit) = failure(&place(&cluster, &larger)) else { panic!("it fits") };
     assert_eq!(no_fit.excluded.taints, BTreeMap::from([("repair:NoSchedule".into(), 1)]));
 }
 

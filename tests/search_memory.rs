@@ -80,7 +80,7 @@ fn pod(random: &mut Random) -> Pod {
 
 fn leaf(random: &mut Random, name: &str) -> PodGroup {
     let pods = 1 + random.below(6);
-    let roles: Vec<Pod> = (0..1 + random.below(2)).map(|_| pod(random)).collect();
+    let roles: Vec<Pod> = (0..=random.below(2)).map(|_| pod(random)).collect();
     let mut group = PodGroup::gang(name, pods as u32);
     for number in 0..pods {
         let role = &roles[random.below(roles.len() as u64) as usize];
