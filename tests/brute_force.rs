@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use phalanx::framework::{Declaration, Evaluation, Filter, Reach, Verdict, filter_fn};
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
-use phalanx::place::{Certificate, Lack, Refusal, UnplacedKind};
-use phalanx::plugins::Fit;
+use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, PodShape};
+use phalanx::place::{Certificate, Lack, Proof, Refusal, UnplacedKind};
+use phalanx::plugins::{Fit, InterPodAffinity};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Outcome, Strategy, Txn, place_gang};
 
@@ -134,6 +134,23 @@ fn group(random: &mut Random, far: bool) -> PodGroup {
     }
 }
 
+/// The same group with real affinity terms in place of labels that closures read.
+fn with_terms(mut group: PodGroup) -> PodGroup {
+    let term = |key: &str| PodAffinityTerm::new("rack", LabelSelector::label(key, "x"));
+    for pod in &mut group.pods {
+        let has = |key: &str| pod.shape().labels.contains_key(key);
+        let (follow, apart) = (has("follow"), has("apart"));
+        if follow {
+            *pod = pod.clone().affinity(term("lead"));
+        }
+        if apart {
+            *pod = pod.clone().anti_affinity(term("apart"));
+        }
+    }
+    group.groups = group.groups.into_iter().map(with_terms).collect();
+    group
+}
+
 /// At most one pod with attribute `solo` a node, and it wants no company of its kind.
 struct Solo;
 
@@ -152,15 +169,18 @@ impl Filter for Solo {
     }
 }
 
-fn framework(near: bool, far: bool) -> Framework {
+fn framework(near: bool, far: bool, terms: bool) -> Framework {
     let mut builder = Framework::builder().filter(Fit).strategy(Strategy::Search);
+    if terms {
+        builder = builder.filter(InterPodAffinity::new());
+    }
     if near {
         let kind = filter_fn("Kind", Reach::Static, |cx, node| {
             cx.pod().attributes.get("kind").is_none_or(|kind| node.has_label("kind", kind))
         });
         builder = builder.filter(kind).filter(Solo);
     }
-    if far {
+    if far && !terms {
         // Company in the rack that must be there first: not monotone, so the order matters.
         builder = builder.filter(filter_fn("Follow", Reach::Cluster, |cx, node| {
             let has = |pod: &PodShape, key: &str| pod.labels.contains_key(key);
@@ -378,6 +398,19 @@ fn mutants(certificate: &Certificate) -> Vec<Certificate> {
                     Lack::Members { need: need + 1, fits: *fits },
                     Lack::Members { need: *need, fits: fits + 1 },
                 ],
+                Lack::Shares { resource, each, need, fits } => {
+                    let claim = |each: i64, need: u32, fits: u32| Lack::Shares {
+                        resource: resource.clone(),
+                        each,
+                        need,
+                        fits,
+                    };
+                    vec![
+                        claim(each + 100, *need, *fits),
+                        claim(*each, need + 1, *fits),
+                        claim(*each, *need, fits + 1),
+                    ]
+                }
                 Lack::Groups { need, fits, blocked } => {
                     let mut lacks = vec![
                         Lack::Groups { need: need + 1, fits: *fits, blocked: blocked.clone() },
@@ -405,13 +438,16 @@ fn mutants(certificate: &Certificate) -> Vec<Certificate> {
     of(&certificate.refusal).into_iter().map(|refusal| Certificate { refusal }).collect()
 }
 
-fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool) {
-    let framework = framework(near, far);
+fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
+    let framework = framework(near, far, terms);
     let (mut placed, mut infeasible, mut searched, mut mutated) = (0, 0, 0, 0);
     for seed in seeds {
         let mut random = Random(seed * 7_919 + u64::from(near) + 2 * u64::from(far));
         let cluster = cluster(&mut random);
-        let group = group(&mut random, far);
+        let mut group = group(&mut random, far);
+        if terms {
+            group = with_terms(group);
+        }
         let outcome = place_gang(&cluster, &framework, &group).unwrap();
         // A node filter that looks at pods is asked in every order, too.
         let expected = feasible(&cluster, &framework, &group, far);
@@ -428,17 +464,21 @@ fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool) {
                 assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "seed {seed}");
                 assert!(!expected, "seed {seed}: brute force finds a way\n{group:#?}");
                 let certificate = unplaced.certificate.as_ref().unwrap();
-                certificate
+                let proof = certificate
                     .verify(&cluster, &framework, &group)
                     .unwrap_or_else(|flaw| panic!("seed {seed}: {flaw}\n{certificate}\n{group:?}"));
+                // A search is labelled, and changes what the certificate is worth.
+                let claims_search = certificate.to_string().contains("every way");
+                assert_eq!(proof == Proof::Searched, claims_search, "seed {seed}");
                 for mutant in mutants(certificate) {
-                    assert!(
-                        mutant.verify(&cluster, &framework, &group).is_err(),
+                    assert_ne!(
+                        mutant.verify(&cluster, &framework, &group),
+                        Ok(proof),
                         "seed {seed}: {mutant}"
                     );
                     mutated += 1;
                 }
-                searched += usize::from(certificate.to_string().contains("every way"));
+                searched += usize::from(claims_search);
                 infeasible += 1;
             }
             other => panic!("seed {seed}: {other}"),
@@ -452,15 +492,20 @@ const MANY: u64 = if cfg!(debug_assertions) { 1_000 } else { 5_000 };
 
 #[test]
 fn room_alone() {
-    compare(0..MANY, false, false);
+    compare(0..MANY, false, false, false);
 }
 
 #[test]
 fn static_and_node_filters() {
-    compare(0..MANY, true, false);
+    compare(0..MANY, true, false, false);
 }
 
 #[test]
 fn filters_that_read_other_nodes() {
-    compare(0..MANY / 2, true, true);
+    compare(0..MANY / 2, true, true, false);
+}
+
+#[test]
+fn affinity_between_pods() {
+    compare(0..MANY / 2, true, true, true);
 }

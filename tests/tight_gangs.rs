@@ -191,14 +191,65 @@ fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
     Case { name: format!("planted-{nodes}-{percent}-{seed}"), cluster, gang }
 }
 
-#[test]
-fn gangs_of_other_seeds_are_placed() {
+/// A gang cut at random out of the free GPUs of one rack's nodes, all of them, less some pods. Most
+/// pods differ.
+fn tight(seed: u64, nodes: usize, percent_dropped: u64) -> Case {
+    let mut random = Random(seed);
+    let per_rack = [2, 3, 4, 6, 8, 16][random.below(6) as usize].min(nodes);
+    let mut cluster = Cluster::new();
+    let mut free: Vec<[i64; 3]> = Vec::new();
+    for number in 0..nodes {
+        let name = format!("n{number:04}");
+        let size = [[16, 32, 64][random.below(3) as usize], 256, [4, 8][random.below(2) as usize]];
+        let node = Node::new(&*name)
+            .capacity("cpu", size[0])
+            .capacity("memory", format!("{}Gi", size[1]))
+            .capacity("pods", 110)
+            .capacity(GPU, size[2])
+            .label("rack", format!("r{:03}", number / per_rack));
+        cluster.add_node(node).unwrap();
+        let mut room = size;
+        if random.below(3) == 0 {
+            let taken = [0, 1, 2].map(|at| random.below(size[at] as u64 / 2 + 1) as i64);
+            let pod = Pod::new().name(format!("b{number}")).request("cpu", taken[0]);
+            let pod = pod.request("memory", format!("{}Gi", taken[1])).request(GPU, taken[2]);
+            cluster.add_pod(pod.on(&*name)).unwrap();
+            room = [0, 1, 2].map(|at| size[at] - taken[at]);
+        }
+        free.push(room);
+    }
+    let rack = random.below((nodes / per_rack) as u64) as usize;
+    let mut pods: Vec<[i64; 3]> = Vec::new();
+    for mut left in free[rack * per_rack..(rack + 1) * per_rack].iter().copied() {
+        while left[0] > 0 && left[2] > 0 {
+            let cpu = [1, 2, 4, 8, 12, 20, 32][random.below(7) as usize].min(left[0]);
+            let gpu = 1 + random.below(left[2] as u64) as i64;
+            pods.push([cpu, 1, gpu]);
+            left = [left[0] - cpu, left[1] - 1, left[2] - gpu];
+        }
+    }
+    for place in (1..pods.len()).rev() {
+        pods.swap(place, random.below(place as u64 + 1) as usize);
+    }
+    let keep = pods.len() - pods.len() * percent_dropped as usize / 100;
+    pods.truncate(keep.max(1));
+    let mut gang = PodGroup::gang("gang", pods.len() as u32).require("rack");
+    for (number, [cpu, memory, gpu]) in pods.into_iter().enumerate() {
+        let pod = Pod::new().name(format!("p{number}")).request("cpu", cpu).request(GPU, gpu);
+        gang = gang.pod(pod.request("memory", format!("{memory}Gi")));
+    }
+    Case { name: format!("tight-{nodes}-{percent_dropped}-{seed}"), cluster, gang }
+}
+
+type Make = fn(u64, usize, u64) -> Case;
+
+fn others_are_placed(make: Make, kinds: &[(usize, u64)]) {
     let framework = Framework::default();
     let seeds = if cfg!(debug_assertions) { 0..6 } else { 0..150 };
     let (mut times, mut unplaced) = (Vec::new(), Vec::new());
     for seed in seeds {
-        for (nodes, percent) in [(96, 70), (400, 95), (1_008, 100)] {
-            let case = planted(seed * 31 + nodes as u64, nodes, percent);
+        for &(nodes, percent) in kinds {
+            let case = make(seed * 31 + nodes as u64 + percent, nodes, percent);
             let start = Instant::now();
             let outcome = Planner::new().place(&case.cluster, &framework, &case.gang).unwrap();
             times.push((start.elapsed(), case.name.clone()));
@@ -218,4 +269,14 @@ fn gangs_of_other_seeds_are_placed() {
         times[times.len() - 1],
     );
     assert!(unplaced.len() * 100 <= times.len());
+}
+
+#[test]
+fn gangs_planted_with_other_seeds_are_placed() {
+    others_are_placed(planted, &[(96, 70), (400, 95), (1_008, 100)]);
+}
+
+#[test]
+fn gangs_cut_with_other_seeds_are_placed() {
+    others_are_placed(tight, &[(4, 0), (12, 10), (48, 0), (48, 25), (240, 10), (1_008, 0)]);
 }

@@ -79,6 +79,8 @@ pub(crate) struct Tally {
     told: Vec<(String, Disagreement)>,
     /// By outcome, of the gangs that are known to fit.
     outcomes: BTreeMap<&'static str, usize>,
+    /// Of Kueue's cases: those that went through the planner too, and all.
+    kueue: (usize, usize),
     /// How long each of those decisions took.
     durations: Vec<Duration>,
 }
@@ -102,6 +104,8 @@ impl Tally {
             let difference = verdict.difference.map(|difference| {
                 Disagreement::new("", "", "", difference.expected, difference.actual)
             });
+            self.kueue.0 += usize::from(verdict.through_planner);
+            self.kueue.1 += 1;
             self.count(format!("kueue {}", verdict.category), &verdict.id, difference);
             return Ok(());
         }
@@ -176,6 +180,10 @@ impl fmt::Display for Tally {
         }
         if !self.told.is_empty() {
             writeln!(f)?;
+        }
+        if self.kueue.1 > 0 {
+            let (through, all) = self.kueue;
+            writeln!(f, "kueue: {through} of {all} also through the planner")?;
         }
         if !self.durations.is_empty() {
             let mut durations = self.durations.clone();

@@ -8,7 +8,7 @@ use core::fmt;
 use super::counters::Counter;
 use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
-use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, Row};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, ResourceId, Row};
 
 /// What a plugin worked out beforehand, and wants to find again.
 #[derive(Default)]
@@ -143,6 +143,8 @@ pub struct DomainContext<'a> {
     /// nor those of sibling groups.
     pub cluster: &'a Cluster,
     pub(crate) overlay: Option<&'a Overlay>,
+    /// Sums that were kept; without them rows are added up.
+    pub(crate) sums: Option<&'a dyn DomainSums>,
     /// The group.
     pub group: &'a PodGroup,
     /// The rows of the domain.
@@ -164,7 +166,16 @@ impl<'a> DomainContext<'a> {
         rows: &'a [Row],
         proposed: &'a [(&'a PodShape, Row)],
     ) -> DomainContext<'a> {
-        DomainContext { cluster, overlay: None, group, rows, proposed, counted: &[], running: 0 }
+        DomainContext {
+            cluster,
+            overlay: None,
+            sums: None,
+            group,
+            rows,
+            proposed,
+            counted: &[],
+            running: 0,
+        }
     }
 
     /// The shapes of the pods proposed, and how many there are of each; a shape may come up more
@@ -186,6 +197,74 @@ impl<'a> DomainContext<'a> {
             None => self.cluster.view(row),
         }
     }
+
+    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is asked once for each
+    /// run of pods that share a shape.
+    pub fn proposed_sum(&self, of: impl Fn(&PodShape) -> i64) -> i64 {
+        let add = |sum: i64, shape: &PodShape, pods: usize| {
+            sum.saturating_add(of(shape).saturating_mul(pods as i64))
+        };
+        let runs = self.proposed.chunk_by(|(a, _), (b, _)| core::ptr::eq(*a, *b));
+        let sum = runs
+            .fold(0, |sum, run| run.first().map_or(sum, |(shape, _)| add(sum, shape, run.len())));
+        self.counted.iter().fold(sum, |sum, (shape, pods)| add(sum, shape, *pods))
+    }
+
+    /// Sums over the nodes that have a resource, without the pods proposed. O(1) where the planner
+    /// keeps them, else O(nodes of the domain).
+    pub fn totals(&self, resource: ResourceId) -> DomainTotals {
+        if let Some(sums) = self.sums {
+            return sums.of(resource);
+        }
+        let mut totals = DomainTotals::default();
+        if self.is_untouched() {
+            // The same, without looking at what else there is to a node. Nodes that are gone have
+            // nothing.
+            let columns = &self.cluster.columns;
+            for &row in self.rows.iter().filter(|row| **row < self.cluster.rows()) {
+                let (allocatable, sums) = (columns.allocatable(row, resource), columns.sums(row));
+                totals.add(allocatable, sums.used_of(resource), sums.scored());
+            }
+            return totals;
+        }
+        for node in self.rows.iter().filter_map(|&row| self.node(row)) {
+            totals.add(node.allocatable(resource), node.used(resource), node.scored_used());
+        }
+        totals
+    }
+}
+
+/// Sums over those nodes of a domain that have some of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct DomainTotals {
+    /// What pods may use.
+    pub allocatable: i64,
+    /// What pods take.
+    pub used: i64,
+    /// What is left; nodes of which too much is taken count as nothing.
+    pub free: i64,
+    /// CPU (thousandths) and memory (bytes) that scores count as used, of the same nodes.
+    pub scored: [i64; 2],
+}
+
+impl DomainTotals {
+    /// Adds a node.
+    #[inline]
+    fn add(&mut self, allocatable: i64, used: i64, scored: [i64; 2]) {
+        if allocatable > 0 {
+            self.allocatable = self.allocatable.saturating_add(allocatable);
+            self.used = self.used.saturating_add(used);
+            self.free = self.free.saturating_add(allocatable.saturating_sub(used).max(0));
+            self.scored[0] = self.scored[0].saturating_add(scored[0]);
+            self.scored[1] = self.scored[1].saturating_add(scored[1]);
+        }
+    }
+}
+
+/// Who keeps such sums.
+pub(crate) trait DomainSums: fmt::Debug {
+    fn of(&self, resource: ResourceId) -> DomainTotals;
 }
 
 /// What a permit may read.

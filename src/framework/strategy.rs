@@ -10,6 +10,12 @@ pub enum Strategy {
     /// on the best feasible node with those before it in place; then the best domain. It never
     /// goes back, so a group it does not place may fit all the same.
     Kubernetes,
+    /// As Kueue's Topology Aware Scheduling does: every group of equal pods gets domains by counts
+    /// alone, one group after the other; then its pods go, in order, to the nodes of their domains,
+    /// each to the feasible one with the best score. It never goes back, so a group it does not
+    /// place may fit all the same. All pending members are placed or none; minima count for
+    /// nothing. See [`place::kueue`](crate::place::kueue).
+    Kueue,
     /// Complete search within a budget of steps: the sequential strategy first, then members
     /// hardest first with backtracking. A group it does not place does not fit, or the budget ran
     /// out, and it says which.

@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::error::PlaceError;
+
 /// Why a group cannot be placed: the domains it might go to, and what each lacks.
 ///
 /// [`Certificate::verify`] checks it without the planner.
@@ -74,6 +76,18 @@ pub enum Lack {
         /// At most so many fit.
         fits: u32,
     },
+    /// Not enough large pods fit, each node by itself, whichever of them it gets: those that take
+    /// `each` or more of a resource, counted as if each took the least that any of them takes.
+    Shares {
+        /// The resource.
+        resource: String,
+        /// What makes a pod large.
+        each: i64,
+        /// How many such pods are needed.
+        need: u32,
+        /// At most so many fit.
+        fits: u32,
+    },
     /// Too many of the groups inside can go nowhere in it.
     Groups {
         /// What must count: groups, or members in slices.
@@ -83,8 +97,41 @@ pub enum Lack {
         /// Those that cannot.
         blocked: Vec<Refusal>,
     },
-    /// Everything was tried. Only a search of one's own can check this.
+    /// Everything was tried. That is the searcher's word: only a search of one's own can check it.
     Searched,
+}
+
+/// What a sound certificate rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Proof {
+    /// Counts and sums alone, all of which were checked.
+    Counted,
+    /// Also searches, which are labelled [`Lack::Searched`] and were not repeated. That the domains
+    /// searched are all there are was checked.
+    Searched,
+}
+
+/// What is wrong with a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// It speaks of another group.
+    #[error("group {0} is not the one asked for")]
+    Group(String),
+    /// The domains listed are not those that the group may go to.
+    #[error("group {0}: the domains listed are not its candidates")]
+    Candidates(String),
+    /// A domain does not lack what is claimed.
+    #[error("group {group}: {domain} does not lack what is claimed")]
+    Claim {
+        /// The group.
+        group: String,
+        /// The domain.
+        domain: String,
+    },
+    /// The request makes no sense.
+    #[error(transparent)]
+    Request(#[from] PlaceError),
 }
 
 impl fmt::Display for Certificate {
@@ -136,6 +183,12 @@ impl fmt::Display for Lack {
             }
             Lack::Count { pod, need, fits } => {
                 write!(f, "{need} pods like {pod} are needed, {fits} fit")
+            }
+            Lack::Shares { resource, each, need, fits } => {
+                write!(
+                    f,
+                    "{need} pods that take {each} or more of {resource} are needed, {fits} fit"
+                )
             }
             Lack::Members { need, fits } => write!(f, "{need} members are needed, {fits} fit"),
             Lack::Groups { need, fits, blocked } => {

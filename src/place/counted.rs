@@ -75,6 +75,7 @@ impl<G: Ground> Sequential<'_, G> {
             let raws = fitting.iter().map(|&at| {
                 plugin.score(&DomainContext {
                     cluster: self.ground.state(),
+                    sums: None,
                     overlay: self.ground.overlay(),
                     group,
                     rows: candidates[at].rows(None).unwrap_or(&[]),

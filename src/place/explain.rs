@@ -13,6 +13,7 @@ use super::search::assign::Solver;
 use super::search::certificate::lack;
 use super::search::model::Model;
 use super::search::parts::Parts;
+use super::search::room::Rooms;
 use crate::framework::{Evaluation, Framework, Rejection, Strategy};
 use crate::model::{GroupPolicy, Node, PodGroup};
 use crate::state::{Cluster, NodeView};
@@ -270,8 +271,8 @@ impl Trial<'_, '_> {
     fn levels(&self) -> Result<Vec<LevelReport>, PlaceError> {
         let gang = self.request.gang()?;
         let rows = self.request.rows(self.cluster);
-        let rows = rows.unwrap_or_else(|| self.cluster.nodes().map(NodeView::row).collect());
-        let mut model = Model::new(self.cluster, self.framework, &gang, self.request.now, rows);
+        let (mut rooms, now) = (Rooms::default(), self.request.now);
+        let mut model = Model::new(self.cluster, self.framework, &gang, now, rows, &mut rooms);
         let parts = Parts::new(&model, gang.group(), false);
         let mut solver = Solver::new(&mut model, &parts)?;
         let mut keys: Vec<Option<&str>> = Vec::new();

@@ -77,6 +77,25 @@ impl<'a> FastGround<'a> {
     }
 }
 
+impl FastGround<'_> {
+    /// Places members given by number, in order, each on the best row of `rows`; those that fit
+    /// nowhere are left out.
+    pub(crate) fn fill_numbers(
+        &mut self,
+        numbers: &[u32],
+        rows: Option<&[Row]>,
+        placed: &mut Vec<Member>,
+    ) -> Result<(), PlaceError> {
+        let shapes = numbers.iter().map(|&number| Some(self.gang.shape_of()[number as usize]));
+        let tell = |index: usize, row: Row, devices: Option<Devices>| {
+            placed.push(Member { number: numbers[index], row, devices });
+        };
+        let filled =
+            self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
+        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+    }
+}
+
 pub(super) fn overflow(cluster: &Cluster, row: Row) -> PlaceError {
     let node = cluster.view(row).map_or_else(Default::default, |node| node.name().into());
     PlaceError::State(StateError::Overflow { node, resource: "a resource".into() })

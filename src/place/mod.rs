@@ -24,9 +24,9 @@ pub(crate) mod search;
 pub mod sequential;
 mod table;
 pub(crate) mod topology;
-pub mod verify;
+mod verify;
 
-pub use certificate::{CandidateLack, Certificate, Lack, Refusal};
+pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
 pub use commit::CommitError;
 pub use error::PlaceError;
 pub use explain::{DomainReport, Explanation, LevelReport, Rejections, Remedy, explain};
@@ -35,4 +35,3 @@ pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
 pub use sequential::{DomainTrial, trials};
-pub use verify::Flaw;

@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::certificate::Certificate;
+use super::kueue::Failure;
 use crate::base::Time;
 use crate::state::Plan;
 
@@ -48,14 +49,19 @@ pub struct Unplaced {
     /// The proof of [`UnplacedKind::Infeasible`]. There is none where enough members run already
     /// and what is pending fits nowhere.
     pub certificate: Option<Certificate>,
-    /// The most that was placed at once before the budget ran out. It is no plan to commit: parts
-    /// of the group are missing, and filters that read beyond a node were not asked.
+    /// The most that was placed at once before the budget ran out; under
+    /// [`Strategy::Kueue`](crate::Strategy::Kueue), what was placed before the group that failed. It
+    /// is no plan to commit: parts of the group are missing, and filters that read beyond a node
+    /// were not all asked.
     pub partial: Option<Plan>,
+    /// Why Kueue's algorithm has no assignment, under [`Strategy::Kueue`](crate::Strategy::Kueue).
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub failure: Option<Failure>,
 }
 
 impl Unplaced {
     pub(crate) fn new(group: String, kind: UnplacedKind) -> Unplaced {
-        Unplaced { group, kind, certificate: None, partial: None }
+        Unplaced { group, kind, certificate: None, partial: None, failure: None }
     }
 }
 
@@ -120,6 +126,7 @@ impl fmt::Display for Unplaced {
             UnplacedKind::Infeasible => "does not fit",
             UnplacedKind::Exhausted => "no place found within the budget",
             UnplacedKind::Greedy => "the sequential strategy found no place",
-        })
+        })?;
+        self.failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {failure}"))
     }
 }

@@ -8,10 +8,12 @@ use super::error::PlaceError;
 use super::fast::Memory;
 use super::gang::Gang;
 use super::ground::{FastGround, Opened};
+use super::kueue;
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
 use super::plain::Plain;
 use super::request::Request;
-use super::search::{self, Found};
+use super::search::room::Rooms;
+use super::search::{self, Found, Kept};
 use super::sequential::{Layout, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
@@ -59,13 +61,14 @@ pub fn place_gang<'a>(
 #[derive(Debug)]
 pub struct Planner {
     memory: Memory,
+    rooms: Rooms,
     prune: bool,
     threads: usize,
 }
 
 impl Default for Planner {
     fn default() -> Planner {
-        Planner { memory: Memory::default(), prune: true, threads: 1 }
+        Planner { memory: Memory::default(), rooms: Rooms::default(), prune: true, threads: 1 }
     }
 }
 
@@ -104,9 +107,12 @@ impl Planner {
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
         let strategy = request.strategy.unwrap_or(framework.strategy());
+        if strategy == Strategy::Kueue {
+            return as_kueue(cluster, framework, &gang, &request);
+        }
         let beyond = gang.group().any(&is_beyond_search);
         if strategy == Strategy::Search && !beyond && !is_simple(gang.group()) {
-            return search(cluster, framework, &gang, &request);
+            return self.search(cluster, framework, &gang, &request);
         }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
@@ -126,13 +132,13 @@ impl Planner {
         };
         if !fits || layout.members.is_empty() {
             if strategy == Strategy::Search && !beyond {
-                return search(cluster, framework, &gang, &request);
+                return self.search(cluster, framework, &gang, &request);
             }
             let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
             if strategy == Strategy::Search {
                 // The search leaves out what it does not know. What sums and counts tell it is
                 // impossible is so with that too; what it finds, or finds not, says nothing.
-                let found = search::place(cluster, framework, &gang, &request)?;
+                let found = search::place(cluster, framework, &gang, &request, self.kept())?;
                 if let Found::Infeasible(certificate) = found
                     && is_counted(&certificate.refusal)
                     && gang.all_shapes().iter().all(|shape| counts_alike(shape))
@@ -160,6 +166,9 @@ impl Planner {
         let request = request.into();
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
+        if request.strategy.unwrap_or(framework.strategy()) == Strategy::Kueue {
+            return as_kueue(cluster, framework, &gang, &request);
+        }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
         let ground = Plain::new(cluster, framework, &gang, &request);
@@ -172,6 +181,33 @@ impl Planner {
         }
         let plan = to_plan(cluster, &gang, layout);
         Ok(permit(cluster, framework, &request, plan))
+    }
+
+    fn kept(&mut self) -> Kept<'_> {
+        Kept { memory: &mut self.memory, rooms: &mut self.rooms }
+    }
+
+    fn search(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        gang: &Gang,
+        request: &Request<'_>,
+    ) -> Result<Outcome, PlaceError> {
+        let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Infeasible);
+        match search::place(cluster, framework, gang, request, self.kept())? {
+            Found::Placed(layout) => {
+                let plan = to_plan(cluster, gang, layout);
+                return Ok(permit(cluster, framework, request, plan));
+            }
+            Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
+            Found::Nothing => {}
+            Found::Exhausted(layout) => {
+                unplaced.kind = UnplacedKind::Exhausted;
+                unplaced.partial = Some(to_plan(cluster, gang, layout));
+            }
+        }
+        Ok(Outcome::Unplaced(unplaced))
     }
 
     /// How often a plugin was asked about a node so far.
@@ -210,23 +246,22 @@ fn counts_alike(shape: &PodShape) -> bool {
     }
 }
 
-fn search(
+fn as_kueue(
     cluster: &Cluster,
     framework: &Framework,
     gang: &Gang,
     request: &Request<'_>,
 ) -> Result<Outcome, PlaceError> {
-    let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Infeasible);
-    match search::place(cluster, framework, gang, request)? {
-        Found::Placed(layout) => {
-            let plan = to_plan(cluster, gang, layout);
-            return Ok(permit(cluster, framework, request, plan));
-        }
-        Found::Infeasible(certificate) => unplaced.certificate = Some(certificate),
-        Found::Nothing => {}
-        Found::Exhausted(layout) => {
-            unplaced.kind = UnplacedKind::Exhausted;
-            unplaced.partial = Some(to_plan(cluster, gang, layout));
+    let mut unplaced = Unplaced::new(gang.group().full_name(), UnplacedKind::Greedy);
+    let (layout, failed) = kueue::strategy::place(cluster, framework, gang, request)?;
+    let plan = (!layout.members.is_empty()).then(|| to_plan(cluster, gang, layout));
+    match (plan, failed) {
+        (Some(plan), None) => return Ok(permit(cluster, framework, request, plan)),
+        (partial, failed) => {
+            unplaced.partial = partial;
+            if let Some((group, failure)) = failed {
+                (unplaced.group, unplaced.failure) = (group, Some(failure));
+            }
         }
     }
     Ok(Outcome::Unplaced(unplaced))

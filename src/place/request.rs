@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::error::PlaceError;
 use super::gang::Gang;
+use super::kueue::Gates;
 use crate::base::Time;
 use crate::base::hash::hash_of;
 use crate::framework::Strategy;
@@ -34,6 +35,7 @@ pub struct Request<'a> {
     pub(crate) salt: u64,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) within: Option<Domain>,
+    pub(crate) gates: Gates,
 }
 
 /// The nodes whose label has a value.
@@ -59,6 +61,7 @@ impl<'a> Request<'a> {
             salt: 0,
             strategy: None,
             within: None,
+            gates: Gates::default(),
         }
     }
 
@@ -85,6 +88,12 @@ impl<'a> Request<'a> {
     /// Sets the strategy, in place of the framework's own.
     pub fn strategy(mut self, strategy: Strategy) -> Request<'a> {
         self.strategy = Some(strategy);
+        self
+    }
+
+    /// Sets Kueue's feature gates, for [`Strategy::Kueue`].
+    pub fn gates(mut self, gates: Gates) -> Request<'a> {
+        self.gates = gates;
         self
     }
 
@@ -181,6 +190,7 @@ impl From<PodGroup> for Request<'static> {
             salt: 0,
             strategy: None,
             within: None,
+            gates: Gates::default(),
         }
     }
 }

@@ -432,6 +432,7 @@ impl<G: Ground> Sequential<'_, G> {
                     plugin.score(&DomainContext {
                         cluster,
                         overlay,
+                        sums: None,
                         group,
                         rows,
                         proposed,

@@ -11,7 +11,7 @@ use crate::framework::{DomainContext, DomainScore, Normalization};
 /// The raw score is what is free over the nodes of the domain, less what the proposed pods request;
 /// it is scaled against the roomiest candidate, reversed.
 ///
-/// O(nodes of the domain).
+/// O(pods), and O(nodes of the domain) where the planner keeps no sums.
 ///
 /// Source: Kueue's `LeastFreeCapacity`, with capacity after the placement.
 #[derive(Debug, Clone)]
@@ -33,15 +33,8 @@ impl DomainScore for LeastFree {
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
         let Some(resource) = cx.cluster.resource(&self.resource) else { return 0 };
-        let free = cx
-            .rows
-            .iter()
-            .filter_map(|&row| cx.node(row))
-            .fold(0_i64, |sum, node| sum.saturating_add(node.free(resource).max(0)));
-        cx.shapes().fold(free, |left, (shape, pods)| {
-            let request = shape.requests.of(&self.resource);
-            left.saturating_sub(request.saturating_mul(pods as i64))
-        })
+        let taken = cx.proposed_sum(|shape| shape.requests.of(&self.resource));
+        cx.totals(resource).free.saturating_sub(taken)
     }
 
     fn reads_places(&self) -> bool {

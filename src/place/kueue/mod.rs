@@ -6,8 +6,9 @@
 //! capacity of its leaves; [`Snapshot::assign`] divides pod sets among the leaves or says why it
 //! cannot.
 //!
-//! The module works on plain data with string names. It does not read or change anything else
-//! in the crate, so it can serve as a reference for other placements.
+//! The module works on plain data with string names, so it can serve as a reference for other
+//! placements. [`Strategy::Kueue`](crate::Strategy::Kueue) runs it on a cluster and a group of this
+//! crate, and puts the pods on nodes.
 //!
 //! # The rules
 //!
@@ -83,11 +84,13 @@ mod counts;
 mod descend;
 mod filter;
 mod input;
+mod mirror;
 mod outcome;
 mod repair;
 mod request;
 mod run;
 mod select;
+pub(crate) mod strategy;
 mod tree;
 
 pub use input::{

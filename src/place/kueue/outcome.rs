@@ -79,6 +79,8 @@ impl Outcome {
 
 /// Why a pod set has no assignment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
 #[non_exhaustive]
 pub enum Failure {
     /// The domains have too little room.
@@ -176,6 +178,15 @@ pub enum Failure {
         /// Pods asked for.
         of: u64,
     },
+    /// No node of the domain assigned takes a pod: its room is scattered over nodes, or a filter
+    /// objects that Kueue does not know. Of [`Strategy::Kueue`](crate::Strategy::Kueue) only.
+    #[error("no node of {domain:?} takes pod {pod}")]
+    NoNode {
+        /// The pod.
+        pod: String,
+        /// The domain, as the values of an assignment.
+        domain: Vec<String>,
+    },
 }
 
 impl Failure {
@@ -197,6 +208,7 @@ impl Failure {
             Failure::StaleAssignment { .. } => "stale-assignment",
             Failure::NoReplacement { .. } => "no-replacement",
             Failure::Incomplete { .. } => "incomplete",
+            Failure::NoNode { .. } => "no-node",
         }
     }
 }

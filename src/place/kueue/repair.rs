@@ -95,15 +95,30 @@ impl Run<'_> {
             .partition(|domain| domain.values.last().is_some_and(|value| value == node));
         let stay = Assignment { levels: previous.levels.clone(), domains: stay };
         let count = gone.last().map_or(0, |domain| domain.count);
-        if let Some(domain) = stale_domain(self.tree, &stay) {
+        let placed = self.place_lost(pod_set, &stay, count)?;
+        if placed.domains.is_empty() {
+            return Err(Failure::NoReplacement { node: node.into() });
+        }
+        Ok(merge(self.tree, &placed, &stay))
+    }
+
+    /// Places `count` pods of a pod set beside those that stay, and charges them.
+    pub(super) fn place_lost(
+        &mut self,
+        pod_set: &PodSet,
+        stay: &Assignment,
+        count: u32,
+    ) -> Result<Assignment, Failure> {
+        if let Some(domain) = stale_domain(self.tree, stay) {
             return Err(Failure::StaleAssignment { domain });
         }
         let layers = &pod_set.topology.slices;
         for layer in layers {
             size_of(layer)?;
         }
-        let broken = |layer: &SliceLayer| layer.size.is_some_and(|size| count % size != 0);
-        let within = self.domain_to_repair(pod_set, &stay, count, broken);
+        let broken =
+            |layer: &SliceLayer| layer.size.is_some_and(|size| !count.is_multiple_of(size));
+        let within = self.domain_to_repair(pod_set, stay, count, broken);
 
         // A torn slice is put together again from the largest units that the lost pods make up.
         let mut units = layers.as_slice();
@@ -114,11 +129,8 @@ impl Run<'_> {
         }
         let request = Request { pod_set, count, slices: units, leader: None, within };
         let (placed, _) = self.place(&request)?;
-        if placed.domains.is_empty() {
-            return Err(Failure::NoReplacement { node: node.into() });
-        }
         self.charge(pod_set, &placed);
-        Ok(merge(self.tree, &placed, &stay))
+        Ok(placed)
     }
 
     /// The only domain that the lost pods may go to, if there is such a limit: that of the

@@ -44,7 +44,7 @@ impl Run<'_> {
         outcome
     }
 
-    fn unit(&mut self, unit: &[&PodSet]) -> Vec<PodSetOutcome> {
+    pub(super) fn unit(&mut self, unit: &[&PodSet]) -> Vec<PodSetOutcome> {
         if unit.iter().any(|pod_set| pod_set.replace_node.is_some()) {
             return self.replace_all(unit);
         }

@@ -1,6 +1,7 @@
 //! Domains for every part, by backtracking over domains and packing what they get.
 
-mod bounds;
+pub(crate) mod bounds;
+mod domain;
 mod fill;
 
 use alloc::collections::BTreeMap;
@@ -8,43 +9,18 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use self::domain::Domain;
+use self::fill::Taken;
 use super::model::Model;
 use super::parts::{Part, Parts};
-use crate::base::RowSet;
 use crate::base::hash::FixedMap;
-use crate::framework::DomainContext;
-use crate::model::PodShape;
 use crate::place::domains::running;
 use crate::place::error::PlaceError;
-use crate::place::sequential::scale;
-use crate::place::topology::split::{Path, path_of, split};
-use crate::state::{LabelValue, PodView, Row};
-
-/// A pod proposed on a row.
-type Proposed<'p> = (&'p PodShape, Row);
+use crate::place::topology::split::{Path, path_of};
+use crate::state::PodView;
 
 /// No node.
 pub(crate) const NOWHERE: u32 = u32::MAX;
-
-/// A domain met in the search.
-#[derive(Debug)]
-pub(crate) struct Domain {
-    /// The key, as a place in the solver's list, and the value; `None` for all nodes.
-    pub(crate) key: Option<usize>,
-    pub(crate) path: Path,
-    pub(crate) nodes: Rc<[u32]>,
-    members: RowSet,
-    /// What is free in all, a dimension each.
-    pub(crate) sums: Vec<i64>,
-    /// How many pods of a class fit; -1 where not yet known.
-    counts: Vec<i64>,
-}
-
-impl Domain {
-    pub(crate) fn value(&self) -> Option<LabelValue> {
-        self.path.last().copied().flatten()
-    }
-}
 
 /// What was decided for a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +54,7 @@ pub(crate) struct Solver<'m, 'a> {
     order: Vec<usize>,
     pub(crate) keys: Vec<&'a str>,
     pub(crate) domains: Vec<Domain>,
-    splits: BTreeMap<(usize, usize), Rc<[usize]>>,
+    splits: FixedMap<(usize, usize), Rc<[usize]>>,
     candidates: FixedMap<(usize, usize), Rc<[usize]>>,
     /// For each part and key: the domain that running members hold it in.
     homes: BTreeMap<(usize, usize), Home>,
@@ -87,8 +63,7 @@ pub(crate) struct Solver<'m, 'a> {
     slack: Vec<u32>,
     /// The node of each member.
     pub(crate) places: Vec<u32>,
-    /// What is left free on each node.
-    left: Vec<i64>,
+    taken: Taken,
     /// Dimensions, scarcest first.
     dimensions: Vec<usize>,
     never: FixedMap<Vec<i64>, ()>,
@@ -109,7 +84,7 @@ enum Home {
 struct Frame {
     candidates: Rc<[usize]>,
     next: usize,
-    taken: Taken,
+    taken: Choosing,
     /// The parent is left out, so this is.
     inherits: bool,
     /// What to put back when the choice is taken back: members and their nodes.
@@ -117,7 +92,7 @@ struct Frame {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum Choosing {
     Nothing,
     Domain,
     Out { charged: bool },
@@ -128,20 +103,18 @@ impl<'m, 'a> Solver<'m, 'a> {
         model: &'m mut Model<'a>,
         parts: &'m Parts<'a>,
     ) -> Result<Solver<'m, 'a>, PlaceError> {
-        let nodes: Rc<[u32]> = (0..model.rows.len() as u32).collect();
-        let left = (0..nodes.len() as u32).flat_map(|node| model.free(node).to_vec()).collect();
         let members = model.members.len();
         let mut solver = Solver {
             order: parts.order(),
             keys: Vec::new(),
             domains: Vec::new(),
-            splits: BTreeMap::new(),
+            splits: FixedMap::default(),
             candidates: FixedMap::default(),
             homes: BTreeMap::new(),
             choices: vec![Choice::Open; parts.parts.len()],
             slack: parts.parts.iter().map(|part| part.all.saturating_sub(part.need)).collect(),
             places: vec![NOWHERE; members],
-            left,
+            taken: Taken::new(model.width),
             dimensions: Vec::new(),
             never: FixedMap::default(),
             complete: true,
@@ -149,7 +122,7 @@ impl<'m, 'a> Solver<'m, 'a> {
             model,
             parts,
         };
-        solver.add_domain(None, Path::new(), nodes);
+        solver.add_whole();
         let (least, sums) = (&parts.parts[0].least, &solver.domains[0].sums);
         let mut dimensions: Vec<usize> = (0..solver.model.width).collect();
         // needed / free, without fractions; the number of pods last among equals.
@@ -162,47 +135,12 @@ impl<'m, 'a> Solver<'m, 'a> {
         Ok(solver)
     }
 
-    fn add_domain(&mut self, key: Option<usize>, path: Path, nodes: Rc<[u32]>) -> usize {
-        let mut sums = vec![0_i64; self.model.width];
-        for &node in &*nodes {
-            for (sum, free) in sums.iter_mut().zip(self.model.free(node)) {
-                *sum = sum.saturating_add(*free);
-            }
-        }
-        let mut members = RowSet::new(self.model.rows.len());
-        for &node in &*nodes {
-            members.insert(node as usize);
-        }
-        let counts = vec![-1; self.model.classes.len()];
-        self.domains.push(Domain { key, path, nodes, members, sums, counts });
-        self.domains.len() - 1
-    }
-
     pub(crate) fn key_place(&mut self, key: &'a str) -> usize {
         let known = self.keys.iter().position(|known| *known == key);
         known.unwrap_or_else(|| {
             self.keys.push(key);
             self.keys.len() - 1
         })
-    }
-
-    /// The domains that a key makes of another domain, in order of name.
-    pub(crate) fn split(&mut self, within: usize, key: usize) -> Rc<[usize]> {
-        if let Some(known) = self.splits.get(&(within, key)) {
-            return Rc::clone(known);
-        }
-        let parts = match self.model.cluster.label_key(self.keys[key]) {
-            Some(id) => {
-                split(self.model.cluster, &self.model.rows, &self.domains[within].nodes, id)
-            }
-            None => Vec::new(),
-        };
-        let ids: Rc<[usize]> = parts
-            .into_iter()
-            .map(|part| self.add_domain(Some(key), part.path, part.nodes.into()))
-            .collect();
-        self.splits.insert((within, key), Rc::clone(&ids));
-        ids
     }
 
     fn find_homes(&mut self) -> Result<(), PlaceError> {
@@ -287,10 +225,7 @@ impl<'m, 'a> Solver<'m, 'a> {
     fn reset(&mut self) {
         self.choices.fill(Choice::Open);
         self.places.fill(NOWHERE);
-        self.left.clear();
-        for node in 0..self.model.rows.len() as u32 {
-            self.left.extend_from_slice(self.model.free(node));
-        }
+        self.taken.clear();
         for (slack, part) in self.slack.iter_mut().zip(&self.parts.parts) {
             *slack = part.all.saturating_sub(part.need);
         }
@@ -327,19 +262,19 @@ impl<'m, 'a> Solver<'m, 'a> {
             }
         };
         let inherits = within.is_none();
-        Frame { candidates, next, taken: Taken::Nothing, inherits, undo: Vec::new() }
+        Frame { candidates, next, taken: Choosing::Nothing, inherits, undo: Vec::new() }
     }
 
     /// Takes back the frame's choice, and makes its next one. Returns whether there was one.
     fn advance(&mut self, at: usize, frame: &mut Frame, steps: &mut u64, quota: u64) -> bool {
         let part = self.order[at];
         let own = &self.parts.parts[part];
-        let taken = core::mem::replace(&mut frame.taken, Taken::Nothing);
+        let taken = core::mem::replace(&mut frame.taken, Choosing::Nothing);
         self.choices[part] = Choice::Open;
         match taken {
-            Taken::Nothing => {}
-            Taken::Domain => self.put_back(&mut frame.undo),
-            Taken::Out { charged } => {
+            Choosing::Nothing => {}
+            Choosing::Domain => self.put_back(&mut frame.undo),
+            Choosing::Out { charged } => {
                 if charged {
                     self.slack[own.parent] += own.weight;
                 }
@@ -365,7 +300,7 @@ impl<'m, 'a> Solver<'m, 'a> {
             };
             match fits {
                 Some(true) => {
-                    frame.taken = Taken::Domain;
+                    frame.taken = Choosing::Domain;
                     return true;
                 }
                 Some(false) => {}
@@ -386,7 +321,7 @@ impl<'m, 'a> Solver<'m, 'a> {
             self.slack[own.parent] -= own.weight;
         }
         self.choices[part] = Choice::Out;
-        frame.taken = Taken::Out { charged };
+        frame.taken = Choosing::Out { charged };
         true
     }
 
@@ -406,7 +341,9 @@ impl<'m, 'a> Solver<'m, 'a> {
         let mut found = Vec::new();
         for key in &own.keys {
             let mut tier = self.tier(part, within, *key);
-            tier.retain(|&domain| self.possible(part, domain));
+            tier.retain(|&domain| {
+                self.possible(part, domain) && self.crowd(part, domain).is_none()
+            });
             // The best score first, then the least room; they are in order of name.
             let scores = self.domain_scores(part, &tier);
             let mut ordered: Vec<(i64, usize)> = scores.into_iter().zip(tier).collect();
@@ -420,46 +357,6 @@ impl<'m, 'a> Solver<'m, 'a> {
         let found: Rc<[usize]> = found.into();
         self.candidates.insert((head, within), Rc::clone(&found));
         found
-    }
-
-    /// What the framework's domain-level scores say of each domain, before members have nodes:
-    /// all of them are proposed on the domain's first.
-    fn domain_scores(&self, part: usize, tier: &[usize]) -> Vec<i64> {
-        let mut totals = vec![0; tier.len()];
-        let plugins = self.model.framework.domain_scores();
-        if tier.len() < 2 || plugins.is_empty() {
-            return totals;
-        }
-        let group = self.parts.parts[part].group;
-        let cluster = self.model.cluster;
-        let members: Vec<usize> = self.parts.members_below(part).collect();
-        let contexts: Vec<(Vec<Row>, Vec<Proposed<'_>>)> = tier
-            .iter()
-            .map(|&domain| {
-                let nodes = self.domains[domain].nodes.iter();
-                let rows: Vec<Row> = nodes.map(|&node| self.model.rows[node as usize]).collect();
-                let first = rows.first().copied().unwrap_or(0);
-                let shape = |&member: &usize| {
-                    let class = self.model.members[member].class;
-                    (&**self.model.classes[class].shape, first)
-                };
-                let proposed = members.iter().map(shape).collect();
-                (rows, proposed)
-            })
-            .collect();
-        for (weight, plugin) in plugins {
-            let raws: Vec<i64> = contexts
-                .iter()
-                .map(|(rows, proposed)| {
-                    plugin.score(&DomainContext::new(cluster, group, rows, proposed))
-                })
-                .collect();
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (total, raw) in totals.iter_mut().zip(raws) {
-                *total += weight * scale(plugin.normalization(), raw, high);
-            }
-        }
-        totals
     }
 
     /// The domains of one key within another domain that running members leave open.

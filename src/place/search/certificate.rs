@@ -4,6 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::assign::Solver;
+use super::assign::bounds::Crowd;
 use super::parts::{Parts, TooFew};
 use crate::model::resources::PODS;
 use crate::place::certificate::{CandidateLack, Certificate, Lack, Refusal};
@@ -51,11 +52,7 @@ pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> O
     for (dimension, &need) in own.least.iter().enumerate() {
         let free = solver.domains[domain].sums[dimension];
         if need > free {
-            let resource = match dimension.checked_sub(1) {
-                None => PODS,
-                Some(place) => solver.model.cluster.resource_name(solver.model.resources[place]),
-            };
-            return Some(Lack::Room { resource: resource.into(), need, free });
+            return Some(Lack::Room { resource: resource(solver, dimension), need, free });
         }
     }
     for &(class, need) in parts.required(part) {
@@ -73,8 +70,12 @@ pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> O
             .iter()
             .map(|&(class, count)| solver.count(class, domain).min(i64::from(count)))
             .sum();
-        let short = fits < i64::from(own.need);
-        return short.then_some(Lack::Members { need: own.need, fits: fits as u32 });
+        if fits < i64::from(own.need) {
+            return Some(Lack::Members { need: own.need, fits: fits as u32 });
+        }
+        let crowd = solver.crowd(part, domain)?;
+        let (resource, Crowd { each, need, fits, .. }) = (resource(solver, crowd.dimension), crowd);
+        return Some(Lack::Shares { resource, each, need, fits });
     }
     let mut fits = own.all;
     let mut blocked = Vec::new();
@@ -86,6 +87,12 @@ pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> O
         }
     }
     (fits < own.need).then_some(Lack::Groups { need: own.need, fits, blocked })
+}
+
+fn resource(solver: &Solver<'_, '_>, dimension: usize) -> String {
+    let model = &solver.model;
+    let name = |place: usize| model.cluster.resource_name(model.resources[place]);
+    dimension.checked_sub(1).map_or(PODS, name).into()
 }
 
 /// Whether some domain of a part within another lacks nothing that sums and counts tell.

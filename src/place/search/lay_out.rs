@@ -1,7 +1,7 @@
 //! Within the domains found: shares of finer domains where they are asked for, the best scores
 //! inside them, and ranks in the order of the tree.
 
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -10,10 +10,12 @@ use super::greedy::{Task, by_scores};
 use super::model::{Model, times};
 use super::share;
 use crate::place::error::PlaceError;
-use crate::state::{LabelKey, Txn};
+use crate::place::ground::FastGround;
+use crate::place::sequential::{Ground, Member};
+use crate::state::{Devices, LabelKey, Row, Txn};
 
-/// Node of each member, and members with nodes in the order placed.
-type Places = (Vec<u32>, Vec<(usize, u32)>);
+/// Members with nodes, in the order placed.
+type Order = Vec<(usize, u32)>;
 
 /// Places the members of every part that has a domain, in their order, on the nodes that score
 /// best. Members that fit nowhere are left out. The transaction keeps what was placed.
@@ -21,22 +23,13 @@ pub(crate) fn lay_out(
     solver: &mut Solver<'_, '_>,
     txn: &mut Txn,
     salt: u64,
-) -> Result<Places, PlaceError> {
+) -> Result<Order, PlaceError> {
     let parts = solver.parts;
     let mut places = vec![NOWHERE; solver.model.members.len()];
     let mut order = Vec::new();
     // Parts without wishes of their own are laid out in one go, which keeps scores between them.
     let mut plain: Vec<(usize, usize)> = Vec::new();
-    let mut leaves: Vec<(usize, usize)> = Vec::new();
-    for (part, choice) in solver.choices.iter().enumerate() {
-        if let Choice::In { domain, .. } = choice
-            && !parts.parts[part].members.is_empty()
-        {
-            leaves.push((part, *domain));
-        }
-    }
-    leaves.sort_by_key(|(part, _)| parts.parts[*part].members.first().copied());
-    for (part, domain) in leaves {
+    for (part, domain) in leaves(solver) {
         let own = &parts.parts[part];
         let topology = &own.group.topology;
         let shares = shares(solver, txn, part, domain);
@@ -62,7 +55,72 @@ pub(crate) fn lay_out(
         }
     }
     run(solver, txn, &plain, salt, &mut places, &mut order)?;
-    Ok((places, order))
+    Ok(order)
+}
+
+/// The parts with members that have domains, in the order of members.
+fn leaves(solver: &Solver<'_, '_>) -> Vec<(usize, usize)> {
+    let parts = &solver.parts.parts;
+    let mut leaves: Vec<(usize, usize)> = Vec::new();
+    for (part, choice) in solver.choices.iter().enumerate() {
+        if let Choice::In { domain, .. } = choice
+            && !parts[part].members.is_empty()
+        {
+            leaves.push((part, *domain));
+        }
+    }
+    leaves.sort_by_key(|(part, _)| parts[*part].members.first().copied());
+    leaves
+}
+
+/// The same as [`lay_out`] from the tables that the planner keeps, where no part has wishes that
+/// they do not know. `None` if one has.
+pub(crate) fn by_tables(
+    solver: &Solver<'_, '_>,
+    tables: &mut FastGround<'_>,
+) -> Result<Option<Vec<Placed>>, PlaceError> {
+    let leaves = leaves(solver);
+    let is_plain = |&(part, domain): &(usize, usize)| {
+        let own = &solver.parts.parts[part];
+        let topology = &own.group.topology;
+        let key = solver.domains[domain].key.map(|key| solver.keys[key]);
+        let shared = own.slice.is_none()
+            && (topology.spread.is_some()
+                || topology.balanced
+                || own.wish.is_some_and(|wish| key != Some(wish)));
+        !shared && !topology.ranked
+    };
+    if !leaves.iter().all(is_plain) {
+        return Ok(None);
+    }
+    tables.rollback(0)?;
+    let mut placed = Vec::with_capacity(solver.model.members.len());
+    let (mut numbers, mut found) = (Vec::new(), Vec::new());
+    for (part, domain) in leaves {
+        let members = &solver.parts.parts[part].members;
+        numbers.clear();
+        numbers.extend(members.iter().map(|&member| solver.model.members[member].number));
+        let domain = &solver.domains[domain];
+        let rows = (domain.key.is_some() || !solver.model.whole).then_some(&*domain.rows);
+        tables.fill_numbers(&numbers, rows, &mut found)?;
+        // Both are in the order of members.
+        let mut next = 0;
+        for Member { number, row, devices } in found.drain(..) {
+            while numbers.get(next).is_some_and(|other| *other != number) {
+                next += 1;
+            }
+            let Some(&member) = members.get(next) else { break };
+            placed.push(Placed { member, row, devices });
+        }
+    }
+    Ok(Some(placed))
+}
+
+/// A member of the model, and what it got.
+pub(crate) struct Placed {
+    pub(crate) member: usize,
+    pub(crate) row: Row,
+    pub(crate) devices: Option<Devices>,
 }
 
 fn run(
@@ -94,7 +152,7 @@ fn shares(
     let topology = &own.group.topology;
     let pods = own.members.len() as i64;
     let room = |solver: &mut Solver<'_, '_>, domain: usize| -> i64 {
-        let nodes = Rc::clone(&solver.domains[domain].nodes);
+        let nodes = Arc::clone(&solver.domains[domain].nodes);
         nodes.iter().map(|&node| room_now(solver.model, txn, class, node)).sum()
     };
     if own.slice.is_some() {
@@ -109,51 +167,26 @@ fn shares(
     }
     let wish =
         own.wish.or(if topology.balanced { solver.model.cluster.levels().last() } else { None })?;
-    let mut shared = vec![(domain, pods)];
-    for key in levels_below(solver, domain, wish) {
-        let key = solver.key_place(key);
-        let mut finer = Vec::new();
-        for (domain, pods) in shared {
-            let inside = solver.split(domain, key);
-            let rooms: Vec<i64> = inside.iter().map(|&domain| room(solver, domain)).collect();
-            let shares = if topology.balanced {
-                share::balanced(&rooms, pods)
-            } else {
-                share::fewest(&rooms, pods)
-            };
-            match shares {
-                Some(shares) => finer.extend(inside.iter().copied().zip(shares)),
-                None => finer.push((domain, pods)),
-            }
-        }
-        shared = finer;
+    if solver.domains[domain].key.is_some_and(|key| solver.keys[key] == wish) {
+        return None;
     }
-    let split = shared != [(domain, pods)];
-    split.then_some(shared)
+    let key = solver.key_place(wish);
+    let inside = solver.split(domain, key);
+    let rooms: Vec<i64> = inside.iter().map(|&domain| room(solver, domain)).collect();
+    let choose = if topology.balanced { share::balanced } else { share::fewest };
+    let shares = choose(&rooms, pods)?;
+    Some(inside.iter().copied().zip(shares).collect())
 }
 
 /// How many pods of a class a node takes with what the transaction has placed.
-fn room_now(model: &mut Model<'_>, txn: &Txn, class: usize, node: u32) -> i64 {
+fn room_now(model: &Model<'_>, txn: &Txn, class: usize, node: u32) -> i64 {
     if model.fits(class, node) == 0 {
         return 0;
     }
     let Some(view) = txn.view(model.rows[node as usize]) else { return 0 };
     let mut free = vec![view.pod_limit().saturating_sub(view.pod_count()).clamp(0, 1 << 30)];
     free.extend(model.resources.iter().map(|id| view.free(*id).max(0)));
-    i64::from(times(&free, &model.classes[class].ask))
-}
-
-/// The levels below a domain down to a key, coarsest first.
-fn levels_below<'a>(solver: &Solver<'_, 'a>, domain: usize, wish: &'a str) -> Vec<&'a str> {
-    let levels: Vec<&str> = solver.model.cluster.levels().collect();
-    let chosen = solver.domains[domain].key.map(|key| solver.keys[key]);
-    if chosen == Some(wish) {
-        return Vec::new();
-    }
-    let Some(last) = levels.iter().position(|level| *level == wish) else { return vec![wish] };
-    let first = chosen.and_then(|key| levels.iter().position(|level| *level == key));
-    let first = first.map_or(0, |level| level + 1);
-    levels.get(first..=last).map_or_else(Vec::new, <[&str]>::to_vec)
+    i64::from(times(free, &model.classes[class].ask))
 }
 
 /// Gives equal members the nodes found in the order of the tree, if every filter agrees.

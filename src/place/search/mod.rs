@@ -6,8 +6,10 @@ mod far;
 mod greedy;
 mod lay_out;
 pub(crate) mod model;
+mod near;
 mod pack;
 pub(crate) mod parts;
+pub(crate) mod room;
 pub(crate) mod share;
 
 use alloc::vec::Vec;
@@ -15,17 +17,20 @@ use alloc::vec::Vec;
 use self::assign::{Choice, NOWHERE, Solved, Solver};
 use self::far::walk;
 use self::greedy::{Task, by_scores};
-use self::lay_out::lay_out;
+use self::lay_out::{Placed, by_tables, lay_out};
 use self::model::Model;
 use self::parts::Parts;
+use self::room::Rooms;
 use super::certificate::Certificate;
 use super::error::PlaceError;
+use super::fast::Memory;
 use super::gang::Gang;
+use super::ground::{FastGround, Opened};
 use super::request::Request;
 use super::sequential::{Layout, Member};
 use crate::framework::Framework;
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, NodeView, Txn};
+use crate::state::{Cluster, Txn};
 
 /// What came of a search.
 #[derive(Debug)]
@@ -37,6 +42,36 @@ pub(crate) enum Found {
     Exhausted(Layout),
 }
 
+/// What a planner keeps between searches.
+pub(crate) struct Kept<'a> {
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) rooms: &'a mut Rooms,
+}
+
+/// The planner's tables of scores, opened when the first layout is to be made.
+enum Tables<'a> {
+    Closed(&'a mut Memory, &'a Cluster, &'a Framework, &'a Gang, &'a Request<'a>),
+    Open(FastGround<'a>),
+    /// They cannot tell all that the framework asks.
+    None,
+}
+
+impl<'a> Tables<'a> {
+    fn open(&mut self) -> Option<&mut FastGround<'a>> {
+        if let Tables::Closed(memory, cluster, framework, gang, request) =
+            core::mem::replace(self, Tables::None)
+            && let Opened::Fast(ground) =
+                FastGround::open(memory, cluster, framework, gang, request)
+        {
+            *self = Tables::Open(ground);
+        }
+        match self {
+            Tables::Open(ground) => Some(ground),
+            _ => None,
+        }
+    }
+}
+
 /// Steps a packing may take in each round, and the part of the budget that the round may take.
 const ROUNDS: [(u64, u64); 4] = [(256, 16), (4_096, 8), (32_768, 4), (u64::MAX, 1)];
 
@@ -45,12 +80,14 @@ pub(crate) fn place<'a>(
     cluster: &'a Cluster,
     framework: &'a Framework,
     gang: &'a Gang,
-    request: &Request<'_>,
+    request: &'a Request<'_>,
+    kept: Kept<'a>,
 ) -> Result<Found, PlaceError> {
+    let Kept { memory, rooms } = kept;
+    let mut tables = Tables::Closed(memory, cluster, framework, gang, request);
     let group = gang.group();
     let rows = request.rows(cluster);
-    let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
-    let mut model = Model::new(cluster, framework, gang, request.now, rows);
+    let mut model = Model::new(cluster, framework, gang, request.now, rows, rooms);
     let whole = Parts::new(&model, group, true);
     let least = Parts::new(&model, group, false);
     if let Some(short) = least.too_few() {
@@ -64,13 +101,14 @@ pub(crate) fn place<'a>(
         let mut part = steps / 16;
         steps -= part;
         let quota = part / 4;
-        if let (Solved::Found, Some(layout)) = attempt(&mut solver, request, &mut part, quota)?
+        if let (Solved::Found, Some(layout)) =
+            attempt(&mut solver, &mut tables, request, &mut part, quota)?
             && !layout.members.is_empty()
         {
             return Ok(Found::Placed(layout));
         }
     }
-    let found = search(&mut model, &least, request, &mut steps)?;
+    let found = search(&mut model, &least, &mut tables, request, &mut steps)?;
     match found {
         Found::Placed(layout) if layout.members.is_empty() => {}
         found => return Ok(found),
@@ -81,7 +119,7 @@ pub(crate) fn place<'a>(
         if least.parts[part].members.is_empty() {
             continue;
         }
-        match search(&mut model, &least.forcing(part), request, &mut steps)? {
+        match search(&mut model, &least.forcing(part), &mut tables, request, &mut steps)? {
             found @ Found::Placed(_) => return Ok(found),
             found @ Found::Exhausted(_) => open = Some(found),
             Found::Infeasible(_) | Found::Nothing => {}
@@ -94,6 +132,7 @@ pub(crate) fn place<'a>(
 fn search<'a>(
     model: &mut Model<'a>,
     parts: &Parts<'a>,
+    tables: &mut Tables<'_>,
     request: &Request<'_>,
     steps: &mut u64,
 ) -> Result<Found, PlaceError> {
@@ -101,7 +140,7 @@ fn search<'a>(
     for (quota, share) in ROUNDS {
         let mut part = *steps / share;
         *steps -= part;
-        let (solved, layout) = attempt(&mut solver, request, &mut part, quota)?;
+        let (solved, layout) = attempt(&mut solver, tables, request, &mut part, quota)?;
         *steps += part;
         match (solved, layout) {
             (Solved::Found, Some(layout)) => return Ok(Found::Placed(layout)),
@@ -112,12 +151,14 @@ fn search<'a>(
     }
     let order = in_order(&solver.best.1);
     solver.choices.fill(Choice::Open);
-    Ok(Found::Exhausted(layout(&solver, &order, None)))
+    let placed = placed_by(&solver, &order, None);
+    Ok(Found::Exhausted(layout(&solver, placed)))
 }
 
 /// One run of a solver, up to a layout that every filter has passed.
 fn attempt(
     solver: &mut Solver<'_, '_>,
+    tables: &mut Tables<'_>,
     request: &Request<'_>,
     steps: &mut u64,
     quota: u64,
@@ -125,7 +166,7 @@ fn attempt(
     let mut layout = None;
     let solved =
         solver.run(steps, quota, &mut |solver: &mut Solver<'_, '_>, steps: &mut u64| {
-            Ok(match realise(solver, request, quota, steps)? {
+            Ok(match realise(solver, tables, request, quota, steps)? {
                 Realised::Passed(passed) => {
                     layout = Some(passed);
                     Some(true)
@@ -151,14 +192,24 @@ enum Realised {
 /// objects that the solution knows nothing of, every order and every choice of nodes.
 fn realise(
     solver: &mut Solver<'_, '_>,
+    tables: &mut Tables<'_>,
     request: &Request<'_>,
     quota: u64,
     steps: &mut u64,
 ) -> Result<Realised, PlaceError> {
-    let mut txn = solver.model.cluster.txn();
-    let (places, order) = lay_out(solver, &mut txn, request.salt)?;
-    if enough(solver, &places) {
-        return Ok(Realised::Passed(layout(solver, &order, Some(&txn))));
+    let mut txn;
+    if let Some(tables) = tables.open()
+        && let Some(placed) = by_tables(solver, tables)?
+    {
+        if enough(solver, &which(solver, placed.iter().map(|placed| placed.member))) {
+            return Ok(Realised::Passed(layout(solver, placed)));
+        }
+    } else {
+        txn = solver.model.cluster.txn();
+        let order = lay_out(solver, &mut txn, request.salt)?;
+        if enough(solver, &which(solver, order.iter().map(|(member, _)| *member))) {
+            return Ok(Realised::Passed(layout(solver, placed_by(solver, &order, Some(&txn)))));
+        }
     }
     let model = &*solver.model;
     txn = model.cluster.txn();
@@ -197,16 +248,16 @@ fn realise(
     by_scores(model, &mut txn, &task, &mut places)?;
     let placed = rest.iter().map(|&(member, _)| (member, places[member]));
     order.extend(placed.filter(|(_, node)| *node != NOWHERE));
-    Ok(Realised::Passed(layout(solver, &order, Some(&txn))))
+    Ok(Realised::Passed(layout(solver, placed_by(solver, &order, Some(&txn)))))
 }
 
 /// Whether every part that has a domain gets what it needs.
-fn enough(solver: &Solver<'_, '_>, places: &[u32]) -> bool {
+fn enough(solver: &Solver<'_, '_>, placed: &[bool]) -> bool {
     solver.parts.parts.iter().zip(&solver.choices).all(|(part, choice)| {
-        let placed = part.members.iter().filter(|&&member| places[member] != NOWHERE).count();
+        let count = part.members.iter().filter(|&&member| placed[member]).count();
         !matches!(choice, Choice::In { .. })
             || part.members.is_empty()
-            || placed >= part.need as usize
+            || count >= part.need as usize
     })
 }
 
@@ -215,21 +266,36 @@ fn in_order(places: &[u32]) -> Vec<(usize, u32)> {
     places.iter().copied().enumerate().filter(|(_, node)| *node != NOWHERE).collect()
 }
 
-/// The layout of members with their nodes, in the order given.
-///
-/// Devices are those that the transaction has chosen.
-fn layout(solver: &Solver<'_, '_>, order: &[(usize, u32)], txn: Option<&Txn>) -> Layout {
+/// Which members these are.
+fn which(solver: &Solver<'_, '_>, members: impl Iterator<Item = usize>) -> Vec<bool> {
+    let mut found = alloc::vec![false; solver.model.members.len()];
+    for member in members {
+        found[member] = true;
+    }
+    found
+}
+
+/// Members with their nodes, and the devices that the transaction has chosen: its changes are the
+/// members, in the same order.
+fn placed_by(solver: &Solver<'_, '_>, order: &[(usize, u32)], txn: Option<&Txn>) -> Vec<Placed> {
+    let rows = &solver.model.rows;
+    let placed = order.iter().enumerate().map(|(change, &(member, node))| Placed {
+        member,
+        row: rows[node as usize],
+        devices: txn.and_then(|txn| txn.placed_devices(change)),
+    });
+    placed.collect()
+}
+
+/// The layout of members, in the order given.
+fn layout(solver: &Solver<'_, '_>, placed: Vec<Placed>) -> Layout {
     let model = &*solver.model;
     let mut layout = Layout::default();
     let mut index = alloc::vec![None; model.members.len()];
-    for &(number, node) in order {
-        let member = &model.members[number];
-        let place = layout.members.len();
-        index[number] = Some(place);
-        let row = model.rows[node as usize];
-        // The transaction's changes are the members, in the same order.
-        let devices = txn.and_then(|txn| txn.placed_devices(place));
-        layout.members.push(Member { number: member.number, row, devices });
+    for Placed { member, row, devices } in placed {
+        index[member] = Some(layout.members.len());
+        let number = model.members[member].number;
+        layout.members.push(Member { number, row, devices });
     }
     for (part, choice) in solver.choices.iter().enumerate() {
         let Choice::In { domain, .. } = choice else { continue };

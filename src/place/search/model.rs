@@ -1,17 +1,17 @@
 //! The request in numbers: classes of equal pods, room as vectors, and what near filters say.
 //!
-//! Filters that read only the node, and whose "no" stays a "no", are asked once for each class and
-//! node. Filters that promise to judge room are replaced by comparing vectors. All others are left
-//! out, so what does not fit here does not fit at all; what fits is judged again by every filter
-//! before it is returned.
+//! What does not fit by these numbers does not fit at all; what fits is judged again by every
+//! filter before it is returned.
 
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::base::{RowSet, Time};
+use super::near::{Asker, judges_room};
+use super::room::{Amount, Extent, MANY, Rooms};
+use crate::base::Time;
 use crate::framework::device_choice::choose_for;
-use crate::framework::{Context, Evaluation, Framework, Preparation, Prepared, Reach};
+use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
@@ -35,17 +35,8 @@ pub(crate) struct Class<'a> {
     /// What one pod takes: a pod, then the resources of the model; all zero if no filter judges
     /// room.
     pub(crate) ask: Vec<i64>,
-    /// Requests something that no node has.
-    impossible: bool,
-    near: Near,
-}
-
-/// The filters that are asked once for each node.
-#[derive(Debug, Default)]
-struct Near {
-    stages: Vec<(usize, Prepared)>,
-    only: Option<RowSet>,
-    refused: bool,
+    /// The column of how many fit on a node alone.
+    fits: usize,
 }
 
 /// The request in numbers.
@@ -61,25 +52,25 @@ pub(crate) struct Model<'a> {
     /// How many dimensions there are.
     pub(crate) width: usize,
     /// The row of each node, in the order of ties.
-    pub(crate) rows: Vec<Row>,
-    /// What is free on each node, never negative; `width` numbers a node.
-    free: Vec<i64>,
-    /// How many pods of a class fit on a node alone; -1 where not yet known.
-    fits: Vec<i32>,
+    pub(crate) rows: Arc<[Row]>,
+    /// Whether those are all nodes of the cluster.
+    pub(crate) whole: bool,
+    pub(crate) rooms: &'a mut Rooms,
+    /// The columns of what is free, a dimension each.
+    free: Vec<usize>,
 }
 
-/// Pods of one class on one node are counted no further.
-const MANY: i64 = 1 << 30;
-
 impl<'a> Model<'a> {
-    /// The model of the members of a group on some rows.
+    /// The model of the members of a group on some rows; `None` stands for all.
     pub(crate) fn new(
         cluster: &'a Cluster,
         framework: &'a Framework,
         gang: &'a Gang,
         now: Time,
-        rows: Vec<Row>,
+        rows: Option<Vec<Row>>,
+        rooms: &'a mut Rooms,
     ) -> Model<'a> {
+        rooms.sync(cluster, framework);
         let mut model = Model {
             cluster,
             framework,
@@ -88,9 +79,10 @@ impl<'a> Model<'a> {
             classes: Vec::new(),
             resources: Vec::new(),
             width: 1,
-            rows,
+            whole: rows.is_none(),
+            rows: rows.map_or_else(|| Arc::clone(&rooms.tree.rows), Into::into),
+            rooms,
             free: Vec::new(),
-            fits: Vec::new(),
         };
         let mut next = 0;
         // The class of each shape, where no filter reads the group.
@@ -120,21 +112,21 @@ impl<'a> Model<'a> {
     }
 
     fn add_class(&mut self, leaf: &'a PodGroup, shape: &'a Arc<PodShape>) -> usize {
-        let judges_room = self.framework.filters().iter().any(|filter| filter.declare(shape).room);
-        let mut impossible = false;
+        let judges_room = judges_room(self.framework, shape);
         if judges_room {
-            for (name, amount) in shape.requests.iter().filter(|(_, amount)| *amount > 0) {
-                match self.cluster.resource(name) {
-                    Some(id) if !self.resources.contains(&id) => self.resources.push(id),
-                    Some(_) => {}
-                    None => impossible |= amount > 0,
+            for (name, _) in shape.requests.iter().filter(|(_, amount)| *amount > 0) {
+                if let Some(id) = self.cluster.resource(name)
+                    && !self.resources.contains(&id)
+                {
+                    self.resources.push(id);
                 }
             }
         }
-        // Amounts follow once all resources are known; until then the flag is the first number.
+        let asker = Asker { leaf, now: self.now };
+        let fits = self.rooms.fits(self.cluster, self.framework, shape, asker);
+        // Amounts follow once all resources are known.
         let ask = vec![i64::from(judges_room)];
-        let near = self.near(leaf, shape);
-        self.classes.push(Class { leaf, shape, ask, impossible, near });
+        self.classes.push(Class { leaf, shape, ask, fits });
         self.classes.len() - 1
     }
 
@@ -142,36 +134,7 @@ impl<'a> Model<'a> {
         self.framework.filters().iter().any(|filter| filter.declare(shape).reads_group)
     }
 
-    fn near(&self, leaf: &'a PodGroup, shape: &PodShape) -> Near {
-        let mut near = Near::default();
-        for (plugin, filter) in self.framework.filters().iter().enumerate() {
-            let declaration = filter.declare(shape);
-            let lasting = match declaration.reach {
-                Reach::Static => true,
-                Reach::Node => declaration.monotone && !declaration.room,
-                Reach::Domain(_) | Reach::Cluster => false,
-            };
-            if !lasting || !declaration.counters.is_empty() {
-                continue;
-            }
-            let base = Context { now: self.now, ..Context::new(self.cluster, shape) };
-            match filter.prepare(&Context { group: Some(leaf), ..base }) {
-                Preparation::Ready(prepared) => near.stages.push((plugin, prepared)),
-                Preparation::Narrow(prepared, rows) => {
-                    near.stages.push((plugin, prepared));
-                    match &mut near.only {
-                        Some(only) => only.intersect(&rows),
-                        only => *only = Some(rows),
-                    }
-                }
-                Preparation::Reject(_) => near.refused = true,
-                _ => {}
-            }
-        }
-        near
-    }
-
-    /// Reads what is free, and sets what classes take.
+    /// Sets what classes take, and finds what is free.
     fn measure(&mut self) {
         self.width = 1 + self.resources.len();
         for class in &mut self.classes {
@@ -182,63 +145,33 @@ impl<'a> Model<'a> {
                 self.resources.iter().map(|id| if judges_room { of(id).max(0) } else { 0 }),
             );
         }
-        self.free.reserve(self.rows.len() * self.width);
-        for &row in &self.rows {
-            let Some(node) = self.cluster.view(row) else {
-                self.free.extend(core::iter::repeat_n(0, self.width));
-                continue;
-            };
-            self.free.push(node.pod_limit().saturating_sub(node.pod_count()).clamp(0, MANY));
-            self.free.extend(self.resources.iter().map(|id| node.free(*id).max(0)));
+        let resources = self.resources.iter().map(|id| Amount::Free(*id));
+        for amount in core::iter::once(Amount::Pods).chain(resources) {
+            self.free.push(self.rooms.amount(self.cluster, amount));
         }
-        self.fits = vec![-1; self.rows.len() * self.classes.len()];
     }
 
-    /// What is free on a node.
+    /// What is free on a node, a dimension each.
     #[inline]
-    pub(crate) fn free(&self, node: u32) -> &[i64] {
-        let first = node as usize * self.width;
-        self.free.get(first..first + self.width).unwrap_or(&[])
+    pub(crate) fn free(&self, node: u32) -> impl Iterator<Item = i64> + '_ {
+        let row = self.rows[node as usize];
+        self.free.iter().map(move |&column| self.rooms.value(column, row))
+    }
+
+    /// What is free on some nodes together.
+    pub(crate) fn free_in(&mut self, extent: Extent) -> Vec<i64> {
+        self.free.iter().map(|&column| self.rooms.sum(column, extent)).collect()
     }
 
     /// How many pods of a class fit on a node that gets nothing else.
     #[inline]
-    pub(crate) fn fits(&mut self, class: usize, node: u32) -> u32 {
-        let place = node as usize * self.classes.len() + class;
-        match self.fits.get(place) {
-            Some(&known) if known >= 0 => known as u32,
-            Some(_) => {
-                let count = self.count(class, node);
-                self.fits[place] = count as i32;
-                count
-            }
-            None => 0,
-        }
+    pub(crate) fn fits(&self, class: usize, node: u32) -> u32 {
+        self.rooms.value(self.classes[class].fits, self.rows[node as usize]) as u32
     }
 
-    fn count(&self, class: usize, node: u32) -> u32 {
-        let asked = &self.classes[class];
-        let room = times(self.free(node), &asked.ask);
-        if room == 0 || asked.impossible || asked.near.refused {
-            return 0;
-        }
-        let row = self.rows[node as usize];
-        if asked.near.only.as_ref().is_some_and(|only| !only.contains(row)) {
-            return 0;
-        }
-        let Some(view) = self.cluster.view(row) else { return 0 };
-        let mut room = room;
-        for (plugin, prepared) in &asked.near.stages {
-            let base = Context { now: self.now, ..Context::new(self.cluster, asked.shape) };
-            let cx = Context { prepared, group: Some(asked.leaf), ..base };
-            let filter = &self.framework.filters()[*plugin];
-            if !filter.filter(&cx, view).passes() {
-                return 0;
-            }
-            // A node that passes takes one pod, whatever the bound says.
-            room = room.min(u32::try_from(filter.room(&cx, view).max(1)).unwrap_or(u32::MAX));
-        }
-        room
+    /// The same, of some nodes, each by itself.
+    pub(crate) fn fits_in(&mut self, class: usize, extent: Extent) -> i64 {
+        self.rooms.sum(self.classes[class].fits, extent)
     }
 
     /// Places a member if every filter passes it, and devices can be found for it.
@@ -268,9 +201,9 @@ impl<'a> Model<'a> {
 
 /// How often `ask` goes into `free`.
 #[inline]
-pub(crate) fn times(free: &[i64], ask: &[i64]) -> u32 {
+pub(crate) fn times(free: impl IntoIterator<Item = i64>, ask: &[i64]) -> u32 {
     let mut least = MANY;
-    for (&free, &ask) in free.iter().zip(ask) {
+    for (free, &ask) in free.into_iter().zip(ask) {
         if ask > 0 {
             least = least.min(if free < ask { 0 } else { free / ask });
         }

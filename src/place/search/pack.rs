@@ -85,21 +85,23 @@ impl Packing {
         signature
     }
 
-    /// Solves the problem, in at most so many steps; steps taken are subtracted.
-    pub(crate) fn solve(&self, steps: &mut u64) -> Packed {
+    /// What sums and quick fills tell; nothing if they do not.
+    pub(crate) fn easily(&self) -> Option<Packed> {
         let scales = self.scales();
         if scales.iter().any(|scale| scale.need > scale.free) {
-            return Packed::Never;
+            return Some(Packed::Never);
         }
-        if let Some(found) = self.fill_quickly(&scales) {
-            return Packed::Fits(found);
-        }
-        self.complete(&scales, steps)
+        self.fill_quickly(&scales).map(Packed::Fits)
     }
 
-    /// Quick fills alone: a packing, or nothing is known.
-    pub(crate) fn quick(&self) -> Option<Vec<(usize, usize, u32)>> {
-        self.fill_quickly(&self.scales())
+    /// Solves the problem, in at most so many steps; steps taken are subtracted.
+    pub(crate) fn complete(&self, steps: &mut u64) -> Packed {
+        let mut search = Search::new(self, &self.scales());
+        match search.run(steps) {
+            Some(true) => Packed::Fits(search.answer()),
+            Some(false) => Packed::Never,
+            None => Packed::Unknown,
+        }
     }
 
     /// What is needed and what is there, a dimension each.
@@ -174,7 +176,7 @@ impl Packing {
                 if !self.allows(bin, demand) {
                     continue;
                 }
-                let count = times(self.room(&free, bin), ask).min(left);
+                let count = times(self.room(&free, bin).iter().copied(), ask).min(left);
                 if count > 0 {
                     take(&mut free[bin * self.width..(bin + 1) * self.width], ask, count);
                     placed.push((demand, bin, count));
@@ -185,16 +187,6 @@ impl Packing {
             *quota = quota.checked_sub(left)?;
         }
         Some(placed)
-    }
-
-    fn complete(&self, scales: &[Scale], steps: &mut u64) -> Packed {
-        let mut search = Search::new(self, scales);
-        let found = search.run(steps);
-        match found {
-            Some(true) => Packed::Fits(search.answer()),
-            Some(false) => Packed::Never,
-            None => Packed::Unknown,
-        }
     }
 }
 

@@ -2,3 +2,4 @@
 
 pub(crate) mod ask;
 pub(crate) mod split;
+pub(crate) mod tree;

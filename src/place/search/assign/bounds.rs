@@ -1,28 +1,64 @@
 //! What sums and counts rule out.
 
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 
 use super::{Choice, Solver};
+use crate::place::search::model::times;
+
+/// Pods of which each takes `each` or more in a dimension: `need` must fit, `fits` do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowd {
+    pub(crate) dimension: usize,
+    pub(crate) each: i64,
+    pub(crate) need: u32,
+    pub(crate) fits: u32,
+}
 
 impl Solver<'_, '_> {
-    /// How many pods of a class fit in a domain, each node by itself.
-    pub(crate) fn count(&mut self, class: usize, domain: usize) -> i64 {
-        let known = self.domains[domain].counts[class];
-        if known >= 0 {
-            return known;
-        }
-        let nodes = Rc::clone(&self.domains[domain].nodes);
-        let count = nodes.iter().map(|&node| i64::from(self.model.fits(class, node))).sum();
-        self.domains[domain].counts[class] = count;
-        count
-    }
-
     /// Whether sums and counts allow a part in a domain. "No" is certain.
     pub(crate) fn possible(&mut self, part: usize, domain: usize) -> bool {
         let own = &self.parts.parts[part];
         let sums = &self.domains[domain].sums;
         own.least.iter().zip(sums).all(|(least, sum)| least <= sum)
             && self.capacity(part, domain) >= i64::from(own.need)
+    }
+
+    /// Large pods that cannot all be there, each node by itself, whichever of them it gets: of some
+    /// resource each takes so much or more. "No" is certain; it is asked of members that differ,
+    /// equal ones are counted. O(nodes · kinds · resources).
+    pub(crate) fn crowd(&mut self, part: usize, domain: usize) -> Option<Crowd> {
+        let parts = self.parts;
+        let (own, kinds) = (&parts.parts[part], parts.classes(part));
+        if kinds.len() < 2 {
+            return None;
+        }
+        let spare = own.all - own.need.min(own.all);
+        let model = &*self.model;
+        let ask = |class: usize| &model.classes[class].ask;
+        for dimension in 1..model.width {
+            let mut sizes: Vec<i64> = kinds.iter().map(|kind| ask(kind.0)[dimension]).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            for each in sizes.into_iter().rev().filter(|each| *each > 0) {
+                let large = || kinds.iter().filter(|kind| ask(kind.0)[dimension] >= each);
+                let need = large().map(|kind| kind.1).sum::<u32>().saturating_sub(spare);
+                let least: Vec<i64> = (0..model.width)
+                    .map(|other| large().map(|kind| ask(kind.0)[other]).min().unwrap_or(0))
+                    .collect();
+                let mut fits = 0;
+                for &node in &*self.domains[domain].nodes {
+                    fits += u64::from(times(model.free(node), &least));
+                    if fits >= u64::from(need) {
+                        break;
+                    }
+                }
+                if fits < u64::from(need) {
+                    return Some(Crowd { dimension, each, need, fits: fits as u32 });
+                }
+            }
+        }
+        None
     }
 
     /// At most so much of a part fits in a domain: of members, or of the weight of children.

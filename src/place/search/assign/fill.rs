@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Choice, NOWHERE, Solver};
+use crate::base::hash::FixedMap;
 use crate::place::search::pack::{Demand, Packed, Packing};
 
 impl Solver<'_, '_> {
@@ -20,7 +21,7 @@ impl Solver<'_, '_> {
         let neighbours = self.neighbours(part, domain);
         if neighbours.len() > 1 {
             let (packing, members, nodes) = self.packing(&[part]);
-            if let Some(found) = packing.quick() {
+            if let Some(Packed::Fits(found)) = packing.easily() {
                 self.put(&found, members, &nodes, undo);
                 return Some(true);
             }
@@ -34,23 +35,26 @@ impl Solver<'_, '_> {
             }
         }
         let (packing, members, nodes) = self.packing(&neighbours);
-        let signature = packing.signature();
-        let packed = if self.never.contains_key(&signature) {
-            Packed::Never
-        } else {
+        let packed = packing.easily().unwrap_or_else(|| {
+            let signature = packing.signature();
+            if self.never.contains_key(&signature) {
+                return Packed::Never;
+            }
             let mut own_steps = quota.min(*steps);
             let before = own_steps;
-            let packed = packing.solve(&mut own_steps);
+            let packed = packing.complete(&mut own_steps);
             *steps -= before - own_steps;
+            if packed == Packed::Never {
+                self.never.insert(signature, ());
+            }
             packed
-        };
+        });
         match packed {
             Packed::Fits(found) => {
                 self.put(&found, members, &nodes, undo);
                 Some(true)
             }
             Packed::Never => {
-                self.never.insert(signature, ());
                 self.put_back(undo);
                 Some(false)
             }
@@ -77,9 +81,7 @@ impl Solver<'_, '_> {
                 {
                     continue;
                 }
-                if theirs == domain
-                    || self.domains[theirs].members.intersects(&self.domains[domain].members)
-                {
+                if theirs == domain || self.overlap(theirs, domain) {
                     found.push((other, theirs));
                 }
             }
@@ -137,8 +139,7 @@ impl Solver<'_, '_> {
             let first = packing.allow.len();
             let mut any = false;
             for &(class, domain) in &homes {
-                let allowed = (doms.len() == 1
-                    || self.domains[domain].members.contains(node as usize))
+                let allowed = (doms.len() == 1 || self.contains(domain, node))
                     && self.model.fits(class, node) > 0;
                 any |= allowed;
                 packing.allow.push(allowed);
@@ -147,8 +148,13 @@ impl Solver<'_, '_> {
                 packing.allow.truncate(first);
                 continue;
             }
-            let from = node as usize * self.model.width;
-            packing.free.extend_from_slice(&self.left[from..from + self.model.width]);
+            packing.free.extend(self.model.free(node));
+            if let Some(taken) = self.taken.on(node) {
+                let first = packing.free.len() - taken.len();
+                for (free, taken) in packing.free[first..].iter_mut().zip(taken) {
+                    *free = free.saturating_sub(*taken);
+                }
+            }
             bins.push(node);
         }
         (packing, members, bins)
@@ -189,17 +195,47 @@ impl Solver<'_, '_> {
 
     fn set_place(&mut self, member: usize, node: u32) {
         let class = self.model.members[member].class;
-        let width = self.model.width;
+        let ask = &self.model.classes[class].ask;
         let old = core::mem::replace(&mut self.places[member], node);
-        for (node, sign) in [(old, 1), (node, -1)] {
-            if node == NOWHERE {
-                continue;
-            }
-            let first = node as usize * width;
-            let ask = &self.model.classes[class].ask;
-            for (left, ask) in self.left[first..first + width].iter_mut().zip(ask) {
-                *left = left.saturating_add(sign * ask);
+        for (node, sign) in [(old, -1), (node, 1)] {
+            if node != NOWHERE {
+                self.taken.add(node, ask, sign);
             }
         }
+    }
+}
+
+/// What has been taken of the nodes that members were put on.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    width: usize,
+    places: FixedMap<u32, usize>,
+    amounts: Vec<i64>,
+}
+
+impl Taken {
+    pub(super) fn new(width: usize) -> Taken {
+        Taken { width, ..Taken::default() }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.amounts.clear();
+    }
+
+    fn add(&mut self, node: u32, ask: &[i64], sign: i64) {
+        let next = self.amounts.len();
+        let place = *self.places.entry(node).or_insert(next);
+        if place == next {
+            self.amounts.resize(next + self.width, 0);
+        }
+        for (taken, ask) in self.amounts[place..place + self.width].iter_mut().zip(ask) {
+            *taken = taken.saturating_add(sign * ask);
+        }
+    }
+
+    fn on(&self, node: u32) -> Option<&[i64]> {
+        let place = *self.places.get(&node)?;
+        Some(&self.amounts[place..place + self.width])
     }
 }

@@ -53,7 +53,10 @@ impl<'p> Search<'p> {
         let usable = Usable::new(packing);
         let fits = |bin: usize, demand: usize| {
             if packing.allows(bin, demand) {
-                times(packing.room(&packing.free, bin), &packing.demands[demand].ask)
+                times(
+                    packing.room(&packing.free, bin).iter().copied(),
+                    &packing.demands[demand].ask,
+                )
             } else {
                 0
             }
@@ -247,7 +250,7 @@ impl<'p> Search<'p> {
                 spent += 1;
                 let maximal = kinds.iter().all(|&demand| {
                     counts[demand] == self.left[demand]
-                        || times(&room, &packing.demands[demand].ask) == 0
+                        || times(room.iter().copied(), &packing.demands[demand].ask) == 0
                 });
                 if maximal {
                     let waste = room.iter().zip(&self.price).zip(packing.room(&packing.free, bin));
@@ -290,7 +293,8 @@ impl<'p> Search<'p> {
                 continue;
             }
             let demand = kinds[depth];
-            most[depth] = times(&room, &packing.demands[demand].ask).min(self.left[demand]);
+            most[depth] =
+                times(room.iter().copied(), &packing.demands[demand].ask).min(self.left[demand]);
             counts[demand] = most[depth];
             take(&mut room, &packing.demands[demand].ask, most[depth]);
             depth += 1;

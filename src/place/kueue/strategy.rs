@@ -1,0 +1,274 @@
+//! Kueue's assignment as a strategy of the planner: a cluster and a tree of groups in Kueue's
+//! terms, and pods on nodes out of the assignment.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::input::{Cluster as Input, Flavor, HOSTNAME_LABEL, PodSet};
+use super::mirror::{input, pod_set};
+use super::outcome::{AssignedDomain, Assignment, Failure};
+use super::run::Run;
+use super::tree::Tree;
+use crate::framework::device_choice::choose_for;
+use crate::framework::{Evaluation, Framework};
+use crate::model::{PodGroup, TopologyRequest};
+use crate::place::error::PlaceError;
+use crate::place::gang::Gang;
+use crate::place::request::{Request, tie};
+use crate::place::sequential::{Layout, Member};
+use crate::state::plan::PlanDomain;
+use crate::state::{Cluster, NodeView, PodView, Row, Txn};
+
+/// What came of it: a layout; the group that failed and why, if one did, and with it the layout is
+/// that of those before it.
+pub(crate) type Placed = (Layout, Option<(String, Failure)>);
+
+/// A leaf of the tree of groups with pods to be placed.
+struct Set<'a> {
+    leaf: &'a PodGroup,
+    asked: PodSet,
+    /// Its pods by number, in order.
+    members: Vec<u32>,
+    /// Where its other members run, if any do.
+    running: Option<Assignment>,
+}
+
+/// Places a group as Kueue does, pod set by pod set; then its pods on the nodes of the domains
+/// assigned, each on the feasible node with the best score.
+pub(crate) fn place(
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    request: &Request<'_>,
+) -> Result<Placed, PlaceError> {
+    let rows = request.rows(cluster);
+    let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
+    let input = input(cluster, &rows, gang);
+    let failed = |failure| Ok((Layout::default(), Some((gang.group().full_name(), failure))));
+    let Ok(tree) = Tree::new(&input) else {
+        return failed(Failure::NoLevel);
+    };
+    let mut sets = Vec::new();
+    collect(cluster, gang, gang.group(), None, &tree, &mut 0, &mut sets)?;
+    let hosts = rows_of_leaves(&tree, &input, cluster);
+    let flavor = Flavor::default();
+    let free = tree.free();
+    let mut run = Run { tree: &tree, flavor: &flavor, gates: request.gates, free };
+    let mut txn = cluster.txn();
+    let mut layout = Layout::default();
+    let mut first = 0;
+    while first < sets.len() {
+        // Sets with the same group are one unit.
+        let group = &sets[first].asked.group;
+        let same = |set: &&Set<'_>| group.is_some() && set.asked.group == *group;
+        let end = first + 1 + sets[first + 1..].iter().take_while(same).count();
+        let unit = &sets[first..end];
+        first = end;
+        run.gates = request.gates;
+        run.gates.balanced_placement |= unit.iter().any(|set| set.leaf.topology.balanced);
+        for (set, result) in assign(&mut run, unit) {
+            let placed = match result {
+                Ok(assignment) => settle(
+                    (framework, &mut txn, request),
+                    (&tree, &hosts),
+                    set,
+                    &assignment,
+                    &mut layout,
+                )?,
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = placed {
+                return Ok((layout, Some((set.leaf.full_name(), failure))));
+            }
+        }
+    }
+    Ok((layout, None))
+}
+
+/// The assignment of each set of a unit, in its order.
+fn assign<'s, 'a>(
+    run: &mut Run<'_>,
+    unit: &'s [Set<'a>],
+) -> Vec<(&'s Set<'a>, Result<Assignment, Failure>)> {
+    if let [set] = unit
+        && let Some(running) = &set.running
+    {
+        return Vec::from([(set, run.place_lost(&set.asked, running, set.asked.count))]);
+    }
+    let pod_sets: Vec<&PodSet> = unit.iter().map(|set| &set.asked).collect();
+    unit.iter().zip(run.unit(&pod_sets)).map(|(set, outcome)| (set, outcome.result)).collect()
+}
+
+/// Collects the leaves with pods to be placed, in order.
+fn collect<'a>(
+    cluster: &Cluster,
+    gang: &Gang,
+    group: &'a PodGroup,
+    unit: Option<&str>,
+    tree: &Tree,
+    next: &mut u32,
+    sets: &mut Vec<Set<'a>>,
+) -> Result<(), PlaceError> {
+    refuse_unsupported(gang, group, *next)?;
+    if !group.groups.is_empty() {
+        let leads = group.groups.iter().position(|inner| inner.leader);
+        let led = leads.and_then(|_| group.groups.iter().position(|inner| !inner.leader));
+        let name = group.full_name();
+        // A leader and those it leads are one unit, unless some of them run already.
+        let apart = [leads, led]
+            .into_iter()
+            .flatten()
+            .any(|place| runs(cluster, &group.groups[place]).next().is_some());
+        let pair = [leads, led].map(|place| place.filter(|_| leads.is_some() && !apart));
+        // Members keep their numbers, but a unit's sets stand together.
+        let mut starts = Vec::new();
+        for inner in &group.groups {
+            starts.push(*next);
+            *next += inner.pod_count() as u32;
+        }
+        let mut order: Vec<usize> = (0..group.groups.len()).collect();
+        let both = pair[0].zip(pair[1]).map(|(a, b)| (a.min(b), a.max(b)));
+        if let Some((early, late)) = both {
+            order.retain(|place| *place != late);
+            let at = order.iter().position(|place| *place == early).map_or(0, |at| at + 1);
+            order.insert(at, late);
+        }
+        for place in order {
+            let unit = both.filter(|(a, b)| place == *a || place == *b).map(|_| &*name);
+            let inner = &group.groups[place];
+            collect(cluster, gang, inner, unit, tree, &mut starts[place].clone(), sets)?;
+        }
+        return Ok(());
+    }
+    let numbers = *next..*next + group.pods.len() as u32;
+    *next = numbers.end;
+    let waiting = |&(_, pod): &(u32, &crate::model::Pod)| pod.scheduling_gates.is_empty();
+    let members: Vec<u32> =
+        numbers.clone().zip(&group.pods).filter(waiting).map(|(number, _)| number).collect();
+    let Some(&any) = members.first() else { return Ok(()) };
+    let shape = gang.shape(gang.shape_of()[any as usize]);
+    let mut asked = pod_set(group, shape, members.len());
+    asked.group = unit.map(String::from);
+    let mut leaves: BTreeMap<usize, i64> = BTreeMap::new();
+    for node in runs(cluster, group) {
+        // What runs outside the tree is in no domain of it.
+        if let Some(leaf) = tree.leaf(&values(tree, node)) {
+            *leaves.entry(tree.leaves[leaf].domain).or_default() += 1;
+        }
+    }
+    let running = (!leaves.is_empty()).then(|| tree.assignment(&leaves));
+    sets.push(Set { leaf: group, asked, members, running });
+    Ok(())
+}
+
+/// The nodes that members of a group run on.
+fn runs<'c>(cluster: &'c Cluster, group: &PodGroup) -> impl Iterator<Item = NodeView<'c>> {
+    cluster.group_pods(&group.full_name()).filter_map(PodView::node).collect::<Vec<_>>().into_iter()
+}
+
+fn refuse_unsupported(gang: &Gang, group: &PodGroup, first: u32) -> Result<(), PlaceError> {
+    let topology = &group.topology;
+    let inner = !group.groups.is_empty();
+    let shapes = gang.shape_of();
+    let range = first as usize..first as usize + if inner { 0 } else { group.pods.len() };
+    let mixed = shapes.get(range).is_some_and(|own| own.iter().any(|shape| *shape != own[0]));
+    let what = if inner && *topology != TopologyRequest::default() {
+        "topology of a group of groups"
+    } else if topology.highest.is_some() {
+        "a highest level"
+    } else if topology.spread.is_some() {
+        "spreading over domains"
+    } else if topology.ranked {
+        "ranked members"
+    } else if group.wants_island() {
+        "islands of devices"
+    } else if mixed {
+        "members that differ"
+    } else {
+        return Ok(());
+    };
+    Err(PlaceError::Unsupported { group: group.full_name(), what })
+}
+
+/// How an assignment writes the leaf of a node.
+fn values(tree: &Tree, node: NodeView<'_>) -> Vec<String> {
+    let value = |level: &String| super::mirror::value(node, level).map(String::from);
+    let finest = tree.levels.last().is_some_and(|level| level == HOSTNAME_LABEL);
+    let first = if finest { tree.levels.len() - 1 } else { 0 };
+    tree.levels[first..].iter().map_while(value).collect()
+}
+
+/// The rows of each leaf, in the order of ties.
+fn rows_of_leaves(tree: &Tree, input: &Input, cluster: &Cluster) -> Vec<Vec<Row>> {
+    let mut rows = alloc::vec![Vec::new(); tree.leaves.len()];
+    for node in input.nodes.iter().filter_map(|node| cluster.node(&node.name)) {
+        if let Some(leaf) = tree.leaf(&values(tree, node)).filter(|_| !node.unschedulable()) {
+            rows[leaf].push(node.row());
+        }
+    }
+    rows
+}
+
+/// Puts the pods of a set on nodes of the domains assigned, in order.
+fn settle(
+    (framework, txn, request): (&Framework, &mut Txn, &Request<'_>),
+    (tree, hosts): (&Tree, &[Vec<Row>]),
+    set: &Set<'_>,
+    assignment: &Assignment,
+    layout: &mut Layout,
+) -> Result<Result<(), Failure>, PlaceError> {
+    let first = layout.members.len();
+    let pods = set.leaf.pods.iter().filter(|pod| pod.scheduling_gates.is_empty());
+    let mut pods = set.members.iter().zip(pods);
+    for AssignedDomain { values, count } in &assignment.domains {
+        let rows = tree.leaf(values).map_or(&[][..], |leaf| &hosts[leaf]);
+        for (&number, pod) in pods.by_ref().take(*count as usize) {
+            let shape = pod.shape();
+            let mut judged = Evaluation::new(framework, txn, shape, Some(set.leaf), request.now);
+            let passes = |row: &Row| txn.view(*row).is_some_and(|node| judged.filter(node).is_ok());
+            let feasible: Vec<Row> = rows.iter().copied().filter(passes).collect();
+            let totals = if feasible.len() > 1 { judged.totals(&feasible) } else { [0].into() };
+            let mut ranked: Vec<_> = feasible.into_iter().zip(totals).enumerate().collect();
+            ranked.sort_by_key(|&(at, (row, total))| {
+                (Reverse(total), tie(txn, row, request.salt), at)
+            });
+            let served = ranked.into_iter().find_map(|(_, (row, _))| {
+                Some((row, choose_for(framework, txn, shape, row).ok()?))
+            });
+            let Some((row, devices)) = served else {
+                let pod = format!("{}/{}", pod.namespace(), pod.name);
+                return Ok(Err(Failure::NoNode { pod, domain: values.clone() }));
+            };
+            txn.place_with(pod, row, devices.clone())?;
+            layout.members.push(Member { number, row, devices });
+        }
+    }
+    confine(tree, set, txn, first, layout);
+    Ok(Ok(()))
+}
+
+/// Notes the finest domain, up from the level asked for, that holds all members placed.
+fn confine(tree: &Tree, set: &Set<'_>, cluster: &Cluster, first: usize, layout: &mut Layout) {
+    let topology = &set.leaf.topology;
+    let asked = topology.require.as_ref().or(topology.prefer.as_ref());
+    let Some(level) = asked.and_then(|level| tree.level(level)) else { return };
+    let members = &layout.members[first..];
+    for level in tree.levels[..=level].iter().rev() {
+        let value = |member: &Member| super::mirror::value(cluster.view(member.row)?, level);
+        let Some(one) = members.first().and_then(value) else { return };
+        if members.iter().all(|member| value(member) == Some(one)) {
+            layout.domains.push(PlanDomain {
+                group: set.leaf.full_name(),
+                key: level.clone(),
+                value: one.into(),
+                first,
+                end: layout.members.len(),
+                island: false,
+            });
+            return;
+        }
+    }
+}
