@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::board::Board;
+use super::classes::{Classes, Log, Site};
 use super::domains::{Candidate, partition};
 use super::table::{Scratch, Table};
 use crate::base::hash::{FixedMap, hash_of};
@@ -39,6 +40,11 @@ pub(crate) struct Memory {
     partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
     pub(crate) overlay: Overlay,
     pub(crate) takes: Vec<Takes>,
+    /// The shapes of the request, as `takes` has them.
+    pub(crate) shapes: Vec<Arc<PodShape>>,
+    /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
+    pub(crate) affinity: bool,
+    classes: Classes,
     scratch: Scratch,
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
@@ -54,6 +60,7 @@ impl Memory {
         self.requests += 1;
         let (log, seen) = (&mut self.log, self.seen - self.log_start);
         self.overlay.clear(cluster.rows(), |row| note(log, seen, row));
+        self.classes.events.begin();
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();
         let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
@@ -79,7 +86,10 @@ impl Memory {
         let Some(changes) = cluster.journal.since(self.moment) else { return false };
         for change in changes {
             match change {
-                Change::Pods(row) => note(&mut self.log, self.seen - self.log_start, row),
+                Change::Pods(row) => {
+                    note(&mut self.log, self.seen - self.log_start, row);
+                    self.classes.events.changed(cluster, row);
+                }
                 Change::Nodes | Change::Namespaces => return false,
             }
         }
@@ -88,8 +98,9 @@ impl Memory {
 
     fn forget(&mut self) {
         for table in self.tables.drain(..) {
-            self.calls += table.calls;
+            self.calls += table.all_calls();
         }
+        self.classes.forget();
         self.by_shape.clear();
         self.by_address.clear();
         self.partitions.clear();
@@ -100,11 +111,11 @@ impl Memory {
 
     /// Evaluations of a node by a plugin, so far.
     pub(crate) fn calls(&self) -> u64 {
-        self.calls + self.tables.iter().map(|table| table.calls).sum::<u64>()
+        self.calls + self.tables.iter().map(Table::all_calls).sum::<u64>()
     }
 
-    /// The table of a shape, judging every row if it is new. `None` if a plugin reads further than
-    /// the node; `Err` if it is clear that fewer than `wanted` pods fit.
+    /// The table of a shape, judging every row if it is new. `None` if a plugin has to be asked
+    /// about every node again and again; `Err` if it is clear that fewer than `wanted` pods fit.
     pub(crate) fn table(
         &mut self,
         cluster: &Cluster,
@@ -132,6 +143,10 @@ impl Memory {
             let table = &mut self.tables[place];
             table.last_use = self.requests;
             if reachable && table.still_holds(framework, cluster) {
+                if !self.ready(cluster, framework, place) {
+                    return None;
+                }
+                let table = &mut self.tables[place];
                 if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
@@ -141,14 +156,21 @@ impl Memory {
                     return Some(self.enough(cluster, framework, place, wanted));
                 }
             }
-            let calls = self.tables[place].calls;
+            let calls = self.tables[place].all_calls();
             let mut table = Table::prepare(framework, cluster, shape)?;
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
             table.calls = calls;
             self.tables[place] = table;
+            if !self.ready(cluster, framework, place) {
+                return None;
+            }
             return Some(self.build(cluster, framework, place, wanted));
         }
         let mut table = Table::prepare(framework, cluster, shape)?;
+        let (overlay, affinity) = (&self.overlay, self.affinity);
+        if !self.classes.ready(&mut table, framework, cluster, overlay, affinity) {
+            return None;
+        }
         let place = self.make_room(cluster.rows());
         if let Some(place) = place {
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
@@ -157,13 +179,19 @@ impl Memory {
         Some(self.build(cluster, framework, place, wanted))
     }
 
+    /// Prepares the far plugins of a table; false if one of them promises nothing.
+    fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
+        let table = &mut self.tables[place];
+        self.classes.ready(table, framework, cluster, &self.overlay, self.affinity)
+    }
+
     /// Keeps a table, in place of another or beside the others.
     fn keep(&mut self, table: Table, hash: u64, place: Option<usize>) -> usize {
         let address = Arc::as_ptr(&table.shape) as usize;
         match place {
             Some(place) => {
                 let old = core::mem::replace(&mut self.tables[place], table);
-                self.calls += old.calls;
+                self.calls += old.all_calls();
                 self.by_address.remove(&(Arc::as_ptr(&old.shape) as usize));
                 if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.shape)) {
                     places.retain(|&other| other as usize != place);
@@ -307,6 +335,7 @@ impl Memory {
     pub(crate) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
         let (log, seen) = (&mut self.log, self.seen - self.log_start);
         self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
+        self.classes.events.rollback(mark);
     }
 
     /// Places one pod of a shape on the row found best, with devices if it asks for any. `None`
@@ -345,6 +374,7 @@ impl Memory {
         let fits = self.overlay.take(cluster, row, shape, takes, devices);
         if fits {
             note(&mut self.log, self.seen - self.log_start, row as u32);
+            self.classes.events.placed(row as u32, &self.shapes[shape as usize]);
         }
         fits
     }
@@ -368,7 +398,7 @@ impl Memory {
                     let Some(shape) = shape else { continue };
                     let place = tables[shape as usize];
                     self.flush(cluster, framework, place);
-                    if let Some(row) = self.tables[place].board.best() {
+                    if let Some(row) = self.best(cluster, framework, place) {
                         let pod = Arc::clone(&self.tables[place].shape);
                         if let Some(devices) = self.settle(cluster, framework, &pod, row, shape) {
                             tell(member, row, devices?);
@@ -385,6 +415,18 @@ impl Memory {
                 filled
             }
         }
+    }
+
+    /// The best of all rows; the table is up to date.
+    #[inline]
+    fn best(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> Option<Row> {
+        let table = &mut self.tables[place];
+        if !table.is_far(self.affinity) {
+            return table.board.best();
+        }
+        let log = Log { rows: &self.log, start: self.log_start };
+        let site = Site { framework, cluster, overlay: &self.overlay, log };
+        self.classes.best_of_all(table, site)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -411,26 +453,16 @@ impl Memory {
         for (member, shape) in shapes.enumerate() {
             let Some(shape) = shape else { continue };
             let at = shape as usize;
-            let board = &mut boards[at];
-            let table = &mut self.tables[tables[at]];
-            let parts = table.parts(framework);
-            let from = cursors[at].unwrap_or_else(|| {
-                table.board.subset(board, rows.iter().copied(), &parts);
-                table.cursor
-            });
-            for &row in &self.log[(from - self.log_start) as usize..] {
-                let row = row as Row;
-                if self.places[row] != 0 {
-                    let place = self.places[row] as usize - 1;
-                    let judgement = table.judge(framework, cluster, &self.overlay, row);
-                    board.set(place, cluster.columns.rank[row], judgement.as_ref(), &parts);
-                }
-            }
-            cursors[at] = Some(self.log_end());
+            let place = tables[at];
+            let (board, cursor) = (&mut boards[at], &mut cursors[at]);
+            let best = if self.tables[place].is_far(self.affinity) {
+                self.best_far_within(cluster, framework, (place, at), rows, cursor)
+            } else {
+                self.best_near_within(cluster, framework, place, rows, board, cursor)
+            };
             self.seen = self.log_end();
-            let Some(place) = boards[at].best() else { continue };
-            let row = rows[place];
-            let pod = Arc::clone(&self.tables[tables[at]].shape);
+            let Some(row) = best else { continue };
+            let pod = Arc::clone(&self.tables[place].shape);
             match self.settle(cluster, framework, &pod, row, shape) {
                 Some(Ok(devices)) => tell(member, row, devices),
                 Some(Err(overflow)) => {
@@ -444,6 +476,50 @@ impl Memory {
             self.places[row] = 0;
         }
         outcome
+    }
+
+    /// The best of some rows, on a board of their own that is made at a shape's first member.
+    fn best_near_within(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        place: usize,
+        rows: &[Row],
+        board: &mut Board,
+        cursor: &mut Option<u64>,
+    ) -> Option<Row> {
+        let table = &mut self.tables[place];
+        let parts = table.parts(framework);
+        let from = cursor.unwrap_or_else(|| {
+            table.board.subset(board, rows.iter().copied(), &parts);
+            table.cursor
+        });
+        for &row in &self.log[(from - self.log_start) as usize..] {
+            let row = row as Row;
+            if self.places[row] != 0 {
+                let place = self.places[row] as usize - 1;
+                let judgement = table.judge(framework, cluster, &self.overlay, row);
+                board.set(place, cluster.columns.rank[row], judgement.as_ref(), &parts);
+            }
+        }
+        *cursor = Some(self.log_end());
+        board.best().map(|place| rows[place])
+    }
+
+    /// The same where plugins read beyond the node; the shape comes with its number in the gang.
+    fn best_far_within(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        (place, number): (usize, usize),
+        rows: &[Row],
+        cursor: &mut Option<u64>,
+    ) -> Option<Row> {
+        let log = Log { rows: &self.log, start: self.log_start };
+        let site = Site { framework, cluster, overlay: &self.overlay, log };
+        let seats = &self.places;
+        let table = &mut self.tables[place];
+        self.classes.best_within(table, site, rows, seats, number, cursor)
     }
 
     /// How many rows of `rows` a shape can go to, as its table has them.

@@ -28,7 +28,8 @@ pub(crate) enum Opened<'a> {
     Fast(FastGround<'a>),
     /// It is clear from counts that the group does not fit.
     TooFew,
-    /// A plugin reads further than the node, or a group is confined to an island.
+    /// A plugin has to be asked about every node again and again, or a group is confined to an
+    /// island.
     Far,
 }
 
@@ -45,6 +46,7 @@ impl<'a> FastGround<'a> {
             return Opened::Far;
         }
         memory.sync(cluster, framework);
+        memory.affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
         let wanted = if group.groups.is_empty() && gang.shapes() == 1 {
             (group.policy.minimum() as usize).saturating_sub(running(cluster, group))
         } else {
@@ -60,13 +62,13 @@ impl<'a> FastGround<'a> {
                 None => return Opened::Far,
             }
         }
-        // Tables know sums; plugins that look at the pods of a node want to see the real thing,
-        // and pods with affinity terms can concern plugins that were not concerned before.
-        let affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
+        // Tables know sums; plugins that look at the pods of a node want to see the real thing.
         let deep = tables.iter().any(|&table| memory.reads_pods(table));
-        if affinity || deep && gang.members() > 1 {
+        if deep && gang.members() > 1 {
             return Opened::Far;
         }
+        memory.shapes.clear();
+        memory.shapes.extend_from_slice(gang.all_shapes());
         memory.takes.clear();
         memory.takes.extend(gang.all_shapes().iter().map(|shape| Takes::of(shape, cluster)));
         Opened::Fast(FastGround { memory, cluster, framework, gang, tables })

@@ -2,6 +2,7 @@
 
 mod board;
 pub mod certificate;
+mod classes;
 mod commit;
 pub(crate) mod domains;
 pub mod error;

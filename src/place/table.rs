@@ -1,11 +1,13 @@
 //! What all plugins say of all nodes for one pod shape, kept up to date.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
 use super::board::{Board, Judgement, Normalized, key};
+use super::classes::{Company, Plugin};
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
 use crate::framework::evaluation::Stage;
@@ -15,8 +17,8 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Overlay, Row};
 
-/// All nodes judged for one shape, under a framework whose plugins read no further than the node
-/// itself for this shape.
+/// All nodes judged for one shape by those plugins of a framework that read no further than the
+/// node itself for this shape.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) shape: Arc<PodShape>,
@@ -26,7 +28,11 @@ pub(crate) struct Table {
     /// Scores that do.
     normalized: Vec<Stage>,
     /// Plugins that have nothing to say as long as no pod has affinity terms.
-    unconcerned: Vec<Unconcerned>,
+    unconcerned: Vec<Plugin>,
+    /// Plugins that read further than the node.
+    far: Vec<Plugin>,
+    /// The far plugins at work, where they are needed.
+    pub(crate) company: Option<Box<Company>>,
     only: Option<RowSet>,
     refused: bool,
     /// The sum of scores that are the same for every node.
@@ -46,12 +52,6 @@ pub(crate) struct Table {
     pub(crate) calls: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Unconcerned {
-    Filter(usize),
-    Score(usize),
-}
-
 /// Buffers for building, used again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -59,7 +59,8 @@ pub(crate) struct Scratch {
 }
 
 impl Table {
-    /// Prepares all plugins for a shape; `None` if one of them reads further than the node.
+    /// Prepares all plugins for a shape that read no further than the node, and notes the others;
+    /// `None` if one of them reads what is not kept at all.
     pub(crate) fn prepare(
         framework: &Framework,
         cluster: &Cluster,
@@ -71,6 +72,8 @@ impl Table {
             plain: Vec::new(),
             normalized: Vec::new(),
             unconcerned: Vec::new(),
+            far: Vec::new(),
+            company: None,
             only: None,
             refused: false,
             constant: 0,
@@ -89,7 +92,7 @@ impl Table {
             match filter.prepare(&cx) {
                 Preparation::Skip | Preparation::Constant(_) if near => {}
                 Preparation::Skip if declaration.reads_affinity => {
-                    table.unconcerned.push(Unconcerned::Filter(plugin));
+                    table.unconcerned.push(Plugin::Filter(plugin));
                 }
                 Preparation::Reject(_) if near => table.refused = true,
                 Preparation::Ready(prepared) if near => {
@@ -102,7 +105,7 @@ impl Table {
                     }
                     table.add_filter(plugin, &declaration, prepared);
                 }
-                _ => return None,
+                _ => table.far.push(Plugin::Filter(plugin)),
             }
         }
         for (plugin, (weight, score)) in framework.scores().iter().enumerate() {
@@ -112,7 +115,7 @@ impl Table {
             match score.prepare(&cx) {
                 Preparation::Skip if near => {}
                 Preparation::Skip if declaration.reads_affinity => {
-                    table.unconcerned.push(Unconcerned::Score(plugin));
+                    table.unconcerned.push(Plugin::Score(plugin));
                 }
                 Preparation::Constant(raw) if near && normalization != Normalization::Own => {
                     table.constant += weight * normalization.apply(&**score, raw, raw, raw);
@@ -128,10 +131,26 @@ impl Table {
                     };
                     stages.push(Stage { plugin, prepared, counters: Vec::new() });
                 }
-                _ => return None,
+                _ => table.far.push(Plugin::Score(plugin)),
             }
         }
         Some(table)
+    }
+
+    /// Whether far plugins have something to say; `all`: also those that had not.
+    pub(crate) fn is_far(&self, all: bool) -> bool {
+        !self.far.is_empty() || all && !self.unconcerned.is_empty()
+    }
+
+    /// The far plugins; `all`: also those that had nothing to say.
+    pub(crate) fn far_plugins(&self, all: bool) -> impl Iterator<Item = Plugin> + '_ {
+        let unconcerned = if all { &self.unconcerned[..] } else { &[] };
+        self.far.iter().chain(unconcerned).copied()
+    }
+
+    /// Evaluations of a node by a plugin, near or far.
+    pub(crate) fn all_calls(&self) -> u64 {
+        self.calls + self.company.as_ref().map_or(0, |company| company.calls())
     }
 
     fn add_filter(&mut self, plugin: usize, declaration: &Declaration, prepared: Prepared) {
@@ -147,8 +166,8 @@ impl Table {
         let cx = Context::new(cluster, &self.shape);
         self.unconcerned.iter().all(|plugin| {
             let preparation = match *plugin {
-                Unconcerned::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
-                Unconcerned::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
+                Plugin::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
+                Plugin::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
             };
             matches!(preparation, Preparation::Skip)
         })
@@ -414,7 +433,7 @@ fn mark_out(verdicts: &mut [i64], stays: impl Fn(usize) -> bool) {
 /// Whether a plugin reads no further than the node, the shape and the cluster's nodes; `None` if
 /// its answers cannot be kept between requests at all.
 fn is_near(declaration: &Declaration) -> Option<bool> {
-    let kept =
-        !declaration.reads_group && !declaration.reads_time && declaration.counters.is_empty();
-    kept.then_some(matches!(declaration.reach, Reach::Static | Reach::Node))
+    let kept = !declaration.reads_group && !declaration.reads_time;
+    let near = matches!(declaration.reach, Reach::Static | Reach::Node);
+    kept.then_some(near && declaration.counters.is_empty())
 }

@@ -175,9 +175,7 @@ impl Ready {
         cluster: &Cluster,
         question: Question<'_>,
     ) -> Ready {
-        let specs = declaration.counters.iter();
-        let counters: Vec<Counter> =
-            specs.map(|spec| Counter::new(spec.clone(), cluster, question.pod)).collect();
+        let counters = Counter::of_declaration(declaration, cluster, question.pod);
         let cx = Context { counters: &counters, ..question.context(cluster) };
         let mut state = match subject.prepare(&cx) {
             Preparation::Skip => State::Fixed(Answer::Absent),

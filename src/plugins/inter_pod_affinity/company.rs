@@ -7,7 +7,7 @@ use super::super::pod_rules::Term;
 use super::super::tally::Tally;
 use crate::framework::Context;
 use crate::model::{Labels, PodAffinityTerm, PodShape, WeightedPodAffinityTerm};
-use crate::state::{Cluster, NodeView, PodView, ShapeId};
+use crate::state::{Cluster, LabelKey, NodeView, PodView, ShapeId};
 
 /// Required terms, or none if one is malformed.
 pub(super) fn required(terms: &[PodAffinityTerm], namespace: &str) -> Vec<Term> {
@@ -61,6 +61,11 @@ impl Sums {
     /// How many keys there are.
     pub(super) fn len(&self) -> usize {
         self.tallies.len()
+    }
+
+    /// The keys that some node has.
+    pub(super) fn keys(&self) -> impl Iterator<Item = LabelKey> + '_ {
+        self.tallies.iter().filter_map(|tally| tally.key)
     }
 
     /// Adds to the sum of the node's domain. Returns whether it is in one.

@@ -8,7 +8,7 @@ use super::company::{
     Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
 };
 use crate::framework::{
-    Context, Declaration, MAX_SCORE, Normalization, Preparation, Prepared, Score,
+    Context, Declaration, Grain, MAX_SCORE, Normalization, Preparation, Prepared, Score,
 };
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
@@ -32,7 +32,8 @@ impl Score for InterPodAffinity {
         let wishes =
             !(pod.preferred_pod_affinity.is_empty() && pod.preferred_pod_anti_affinity.is_empty());
         let reads_others = cluster.has_affinity_pods();
-        if !wishes && (self.ignore_preferred_of_existing || !reads_others) || malformed(pod) {
+        let alone = self.ignore_preferred_of_existing || !reads_others && !cx.is_kept();
+        if !wishes && alone || malformed(pod) {
             return Preparation::Skip;
         }
         let mut state = State::new(cx);
@@ -48,7 +49,7 @@ impl Score for InterPodAffinity {
                 effects.extend((!effect.is_empty()).then_some((id, effect)));
             }
         }
-        if effects.is_empty() {
+        if effects.is_empty() && !cx.is_kept() {
             return Preparation::Skip;
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
@@ -75,6 +76,10 @@ impl Score for InterPodAffinity {
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::cluster().reading_affinity()
+    }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        Some(Grain::new(cx.prepared::<State>()?.worth.keys()))
     }
 
     fn take(

@@ -6,9 +6,16 @@ use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
 use crate::base::RowSet;
-use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
 use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::{LabelKey, LabelValue, NodeView};
+
+/// What is prepared.
+struct State {
+    list: Vec<Counted>,
+    /// How often a least count has moved: that concerns every domain.
+    epoch: u64,
+}
 
 /// A constraint and the counts of its domains.
 struct Counted {
@@ -113,14 +120,12 @@ impl Filter for PodTopologySpread {
             counted.push(Counted { constraint, key, rows, domains, itself });
         }
         count_pods(cx, &sound, |number, node| counted[number].add(node));
-        Preparation::with(counted)
+        Preparation::with(State { list: counted, epoch: 0 })
     }
 
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(constraints) = cx.prepared::<Vec<Counted>>() else {
-            return Verdict::Unresolvable;
-        };
-        for counted in constraints {
+        let Some(state) = cx.prepared::<State>() else { return Verdict::Unresolvable };
+        for counted in &state.list {
             let value = counted.key.and_then(|key| node.label_value(key));
             let Some(value) = value else { return Verdict::Unresolvable };
             let domains = &counted.domains;
@@ -142,6 +147,12 @@ impl Filter for PodTopologySpread {
         Declaration::cluster()
     }
 
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        let state = cx.prepared::<State>()?;
+        let keys = state.list.iter().filter_map(|counted| counted.key);
+        Some(Grain::new(keys).epoch(state.epoch))
+    }
+
     fn take(
         &self,
         prepared: &mut Prepared,
@@ -149,11 +160,7 @@ impl Filter for PodTopologySpread {
         placed: &PodShape,
         node: NodeView<'_>,
     ) {
-        for counted in prepared.value_mut::<Vec<Counted>>().into_iter().flatten() {
-            if counted.constraint.counts(placed, cx.pod()) {
-                counted.add(node);
-            }
-        }
+        change(prepared, cx, placed, node, Domains::add);
     }
 
     fn undo(
@@ -163,12 +170,25 @@ impl Filter for PodTopologySpread {
         placed: &PodShape,
         node: NodeView<'_>,
     ) {
-        for counted in prepared.value_mut::<Vec<Counted>>().into_iter().flatten() {
-            if counted.constraint.counts(placed, cx.pod())
-                && let Some(value) = counted.domain(node)
-            {
-                counted.domains.subtract(value);
-            }
+        change(prepared, cx, placed, node, Domains::subtract);
+    }
+}
+
+fn change(
+    prepared: &mut Prepared,
+    cx: &Context<'_>,
+    placed: &PodShape,
+    node: NodeView<'_>,
+    by_one: fn(&mut Domains, LabelValue),
+) {
+    let Some(state) = prepared.value_mut::<State>() else { return };
+    for counted in &mut state.list {
+        if counted.constraint.counts(placed, cx.pod())
+            && let Some(value) = counted.domain(node)
+        {
+            let least = counted.domains.least();
+            by_one(&mut counted.domains, value);
+            state.epoch += u64::from(least != counted.domains.least());
         }
     }
 }
