@@ -72,7 +72,7 @@ impl Score for Crowd {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::domain([self.0]).counting(counting(self.0))
+        Declaration::domain([self.0]).counting(counting(self.0)).grained()
     }
 
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
@@ -119,7 +119,7 @@ impl Filter for Few {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::cluster()
+        Declaration::cluster().grained()
     }
 
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
@@ -169,7 +169,7 @@ impl Score for Room {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::domain([RACK]).reading_nodes().reading_feasible()
+        Declaration::domain([RACK]).reading_nodes().reading_feasible().grained()
     }
 
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
@@ -427,8 +427,7 @@ fn disturb(dice: &mut Dice, cluster: &mut Cluster, nodes: u64, step: u64) {
             cluster.add_pod(bound).unwrap();
         }
         4 => {
-            let mut bound =
-                pod(dice).name(format!("d{step}")).on(format!("n{}", dice.roll(nodes)));
+            let mut bound = pod(dice).name(format!("d{step}")).on(format!("n{}", dice.roll(nodes)));
             bound.deleting = true;
             cluster.add_pod(bound).unwrap();
         }
@@ -464,11 +463,8 @@ fn classes_answer_like_the_plain_loop() {
         let shared = leaf(&mut dice, "shared");
         for step in 0..12 {
             let name = format!("g{step}");
-            let group = if dice.one_in(2) {
-                again(&shared, &name)
-            } else {
-                group(&mut dice, &name)
-            };
+            let group =
+                if dice.one_in(2) { again(&shared, &name) } else { group(&mut dice, &name) };
             let request = Request::new(&group).strategy(Strategy::Kubernetes);
             let calls = planner.plugin_calls();
             let given = planner.place(&cluster, &framework, request);
@@ -540,13 +536,9 @@ fn work_is_bounded_by_domains_not_by_nodes() {
     let anti = pod().anti_affinity(PodAffinityTerm::new(HOSTNAME, app()));
     let wish = pod().spread(SpreadConstraint::new(1, RACK, app()).preferred());
     let both = anti.clone().spread(SpreadConstraint::new(1, ZONE, app()));
-    for (pod, far) in [
-        (&zones, 4.0),
-        (&racks, 2.0),
-        (&anti, 2.0),
-        (&wish, 20.0),
-        (&both, 4.0 + 2.0),
-    ] {
+    for (pod, far) in
+        [(&zones, 4.0), (&racks, 2.0), (&anti, 2.0), (&wish, 20.0), (&both, 4.0 + 2.0)]
+    {
         let work = work(pod);
         for calls in &work {
             assert!(*calls <= near + far, "{work:?} for {:?}", pod.shape());
@@ -560,8 +552,14 @@ fn one_pod_at_a_time_costs_what_has_changed() {
     let framework = Framework::kubernetes();
     let mut cluster = racks(2_000);
     let mut planner = Planner::new();
-    let shape = Arc::clone(Pod::new().request("cpu", "100m").label("app", "x").spread(
-        SpreadConstraint::new(1, ZONE, app())).anti_affinity(PodAffinityTerm::new(HOSTNAME, app())).shape());
+    let shape = Arc::clone(
+        Pod::new()
+            .request("cpu", "100m")
+            .label("app", "x")
+            .spread(SpreadConstraint::new(1, ZONE, app()))
+            .anti_affinity(PodAffinityTerm::new(HOSTNAME, app()))
+            .shape(),
+    );
     let mut place = |cluster: &mut Cluster, number: usize| {
         let before = planner.plugin_calls();
         let gang = PodGroup::gang(format!("g{number}"), 1).pods(1, Pod::of_shape(shape.clone()));

@@ -7,9 +7,10 @@ use crate::state::LabelKey;
 
 /// How finely a plugin tells nodes apart, given what it has prepared.
 ///
-/// A filter or score that reads beyond a node makes this promise in its
-/// [`grain`](super::Filter::grain), so that it is asked once a class of nodes in place of once a
-/// node, and again only for the classes that a placement concerns:
+/// A filter or score that reads beyond a node makes this promise by
+/// [`grained`](super::Declaration::grained) and [`grain`](super::Filter::grain), so that it is
+/// asked once a class of nodes in place of once a node, and again only for the classes that a
+/// placement concerns:
 ///
 /// - Of a node, the answer depends on the values of the labels named here (lacking one counts as a
 ///   value). With [`each`](Grain::each) it may also depend on the node itself and its own pods.
@@ -46,13 +47,10 @@ use crate::state::LabelKey;
 ///     }
 ///
 ///     fn declare(&self, _: &PodShape) -> Declaration {
-///         Declaration::domain(["rack"]).counting(CounterSpec {
-///             key: "rack".into(),
-///             pods: CountedPods::Matching {
-///                 namespace: None,
-///                 selector: LabelSelector::label("app", "db"),
-///             },
-///         })
+///         let selector = LabelSelector::label("app", "db");
+///         let pods = CountedPods::Matching { namespace: None, selector };
+///         let counter = CounterSpec { key: "rack".into(), pods };
+///         Declaration::domain(["rack"]).counting(counter).grained()
 ///     }
 ///
 ///     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {

@@ -59,8 +59,8 @@ pub trait Filter: Send + Sync {
         Preparation::ready(Prepared::NONE)
     }
 
-    /// How finely the filter tells nodes apart, given what is prepared; `None` makes no promise, and
-    /// is right for what reads no further than the node. See [`Grain`].
+    /// How finely the filter tells nodes apart, given what is prepared; asked where the declaration
+    /// is [`grained`](Declaration::grained). See [`Grain`].
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
         let _ = cx;
         None
@@ -201,8 +201,8 @@ pub trait Score: Send + Sync {
         Preparation::ready(Prepared::NONE)
     }
 
-    /// How finely the score tells nodes apart, given what is prepared; `None` makes no promise, and
-    /// is right for what reads no further than the node. See [`Grain`].
+    /// How finely the score tells nodes apart, given what is prepared; asked where the declaration
+    /// is [`grained`](Declaration::grained). See [`Grain`].
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
         let _ = cx;
         None

@@ -48,7 +48,8 @@ pub(crate) struct Extremes {
 }
 
 impl Extremes {
-    pub(crate) const NONE: Extremes = Extremes { low: i64::MAX, high: i64::MIN, at_low: 0, at_high: 0 };
+    pub(crate) const NONE: Extremes =
+        Extremes { low: i64::MAX, high: i64::MIN, at_low: 0, at_high: 0 };
 
     pub(crate) fn add(&mut self, raw: i64) {
         if raw < self.low {

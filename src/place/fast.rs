@@ -142,7 +142,7 @@ impl Memory {
             let reachable = self.tables[place].cursor >= self.log_start;
             let table = &mut self.tables[place];
             table.last_use = self.requests;
-            if reachable && table.still_holds(framework, cluster) {
+            if reachable {
                 if !self.ready(cluster, framework, place) {
                     return None;
                 }
@@ -167,8 +167,8 @@ impl Memory {
             return Some(self.build(cluster, framework, place, wanted));
         }
         let mut table = Table::prepare(framework, cluster, shape)?;
-        let (overlay, affinity) = (&self.overlay, self.affinity);
-        if !self.classes.ready(&mut table, framework, cluster, overlay, affinity) {
+        table.concerned = self.affinity;
+        if !self.classes.ready(&mut table, framework, cluster, &self.overlay) {
             return None;
         }
         let place = self.make_room(cluster.rows());
@@ -182,7 +182,8 @@ impl Memory {
     /// Prepares the far plugins of a table; false if one of them promises nothing.
     fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
         let table = &mut self.tables[place];
-        self.classes.ready(table, framework, cluster, &self.overlay, self.affinity)
+        table.concerned = self.affinity || !table.still_holds(framework, cluster);
+        self.classes.ready(table, framework, cluster, &self.overlay)
     }
 
     /// Keeps a table, in place of another or beside the others.
@@ -421,7 +422,7 @@ impl Memory {
     #[inline]
     fn best(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> Option<Row> {
         let table = &mut self.tables[place];
-        if !table.is_far(self.affinity) {
+        if !table.is_far() {
             return table.board.best();
         }
         let log = Log { rows: &self.log, start: self.log_start };
@@ -455,7 +456,7 @@ impl Memory {
             let at = shape as usize;
             let place = tables[at];
             let (board, cursor) = (&mut boards[at], &mut cursors[at]);
-            let best = if self.tables[place].is_far(self.affinity) {
+            let best = if self.tables[place].is_far() {
                 self.best_far_within(cluster, framework, (place, at), rows, cursor)
             } else {
                 self.best_near_within(cluster, framework, place, rows, board, cursor)

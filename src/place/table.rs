@@ -31,6 +31,8 @@ pub(crate) struct Table {
     unconcerned: Vec<Plugin>,
     /// Plugins that read further than the node.
     far: Vec<Plugin>,
+    /// Whether those that had nothing to say have now.
+    pub(crate) concerned: bool,
     /// The far plugins at work, where they are needed.
     pub(crate) company: Option<Box<Company>>,
     only: Option<RowSet>,
@@ -73,6 +75,7 @@ impl Table {
             normalized: Vec::new(),
             unconcerned: Vec::new(),
             far: Vec::new(),
+            concerned: false,
             company: None,
             only: None,
             refused: false,
@@ -137,14 +140,14 @@ impl Table {
         Some(table)
     }
 
-    /// Whether far plugins have something to say; `all`: also those that had not.
-    pub(crate) fn is_far(&self, all: bool) -> bool {
-        !self.far.is_empty() || all && !self.unconcerned.is_empty()
+    /// Whether far plugins have something to say.
+    pub(crate) fn is_far(&self) -> bool {
+        !self.far.is_empty() || self.concerned && !self.unconcerned.is_empty()
     }
 
-    /// The far plugins; `all`: also those that had nothing to say.
-    pub(crate) fn far_plugins(&self, all: bool) -> impl Iterator<Item = Plugin> + '_ {
-        let unconcerned = if all { &self.unconcerned[..] } else { &[] };
+    /// Those that have.
+    pub(crate) fn far_plugins(&self) -> impl Iterator<Item = Plugin> + '_ {
+        let unconcerned = if self.concerned { &self.unconcerned[..] } else { &[] };
         self.far.iter().chain(unconcerned).copied()
     }
 

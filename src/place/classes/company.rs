@@ -65,7 +65,7 @@ impl Company {
             Plugin::Filter(plugin) => framework.filters()[plugin].declare(shape),
             Plugin::Score(plugin) => framework.scores()[plugin].1.declare(shape),
         };
-        if declaration.reads_group || declaration.reads_time {
+        if declaration.reads_group || declaration.reads_time || !declaration.grained {
             return None;
         }
         let counters = Counter::of_declaration(&declaration, cluster, shape);

@@ -197,9 +197,7 @@ impl Field {
         for &place in &self.dirty {
             let place = place as usize;
             let row = self.rows[place] as Row;
-            let passes = |stage: &mut Stage| {
-                stage.answer(sight, stage.column.class(row)) == PASS
-            };
+            let passes = |stage: &mut Stage| stage.answer(sight, stage.column.class(row)) == PASS;
             let alive = self.near[place] != OUT
                 && only.as_ref().is_none_or(|only| only.contains(row))
                 && stages.iter_mut().filter(|stage| is_fine_filter(stage)).all(passes);

@@ -105,9 +105,11 @@ impl Leaves {
             })
         };
         let moved = self.extremes.len() != self.scale.len()
-            || self.extremes.iter().zip(&self.scale).any(|(column, scale)| {
-                combined(column) != *scale
-            });
+            || self
+                .extremes
+                .iter()
+                .zip(&self.scale)
+                .any(|(column, scale)| combined(column) != *scale);
         if moved || self.version == 0 {
             self.scale = self.extremes.iter().map(combined).collect();
             self.version += 1;
@@ -144,12 +146,7 @@ impl Leaves {
     }
 
     #[inline]
-    fn key_of(
-        &self,
-        place: usize,
-        parts: &[Normalized<'_>],
-        rank: &impl Fn(usize) -> u32,
-    ) -> u64 {
+    fn key_of(&self, place: usize, parts: &[Normalized<'_>], rank: &impl Fn(usize) -> u32) -> u64 {
         if !self.alive[place] {
             return 0;
         }

@@ -80,7 +80,7 @@ impl Classes {
     }
 
     /// Prepares the far plugins of a table, if it has any and they are not prepared; false if one
-    /// of them has to be asked about every node. `all`: also those that had nothing to say.
+    /// of them has to be asked about every node.
     ///
     /// Nothing may be placed in the overlay.
     pub(crate) fn ready(
@@ -89,19 +89,19 @@ impl Classes {
         framework: &Framework,
         cluster: &Cluster,
         overlay: &Overlay,
-        all: bool,
     ) -> bool {
-        if !table.is_far(all) {
+        if !table.is_far() {
             return true;
         }
-        let known = |company: &Company| company.is_known(&self.events) && company.covers(all);
+        let known =
+            |company: &Company| company.is_known(&self.events) && company.covers(table.concerned);
         if table.company.as_deref().is_some_and(known) {
             return true;
         }
         self.events.listen(cluster);
         let sight = Sight { framework, cluster, overlay, shape: &table.shape };
         let (columns, events) = (&mut self.columns, &self.events);
-        let fresh = Company::prepare(table.far_plugins(all), all, sight, columns, events);
+        let fresh = Company::prepare(table.far_plugins(), table.concerned, sight, columns, events);
         let old = table.company.take();
         table.calls += old.map_or(0, |old| old.calls());
         table.company = fresh.map(Box::new);
@@ -110,11 +110,7 @@ impl Classes {
 
     /// The best of all rows under the plugins of a table, near and far. The table's board is up to
     /// date.
-    pub(crate) fn best_of_all(
-        &mut self,
-        table: &mut Table,
-        site: Site<'_>,
-    ) -> Option<Row> {
+    pub(crate) fn best_of_all(&mut self, table: &mut Table, site: Site<'_>) -> Option<Row> {
         let mut company = table.company.take()?;
         let mut whole = core::mem::take(&mut company.whole);
         let Site { framework, cluster, log, .. } = site;

@@ -7,9 +7,7 @@ use smallvec::SmallVec;
 
 use super::column::{Column, Columns};
 use crate::framework::counters::Counter;
-use crate::framework::{
-    Context, Declaration, Feasible, Framework, Grain, Prepared, Score,
-};
+use crate::framework::{Context, Declaration, Feasible, Framework, Grain, Prepared, Score};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Overlay, Row};
 
@@ -101,8 +99,7 @@ impl Stage {
     }
 
     fn lay_out(&mut self, grain: Grain, cluster: &Cluster, columns: &mut Columns) {
-        self.keys =
-            grain.keys.iter().map(|key| columns.of_labels(cluster, &[*key])).collect();
+        self.keys = grain.keys.iter().map(|key| columns.of_labels(cluster, &[*key])).collect();
         self.column = columns.of_grain(cluster, &grain);
         self.grain = grain;
         self.answers.clear();
@@ -177,9 +174,9 @@ impl Stage {
     /// Asks how finely nodes are told apart now. Returns whether by other labels.
     fn regrain(&mut self, sight: Sight<'_>, columns: &mut Columns) -> bool {
         // Who promised before and does not now is asked again about every node.
-        let grain = self.ask_grain(sight).unwrap_or_else(|| {
-            Grain::default().each().epoch(self.grain.epoch.wrapping_add(1))
-        });
+        let grain = self
+            .ask_grain(sight)
+            .unwrap_or_else(|| Grain::default().each().epoch(self.grain.epoch.wrapping_add(1)));
         if grain == self.grain {
             return false;
         }

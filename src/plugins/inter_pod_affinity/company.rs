@@ -1,6 +1,7 @@
 //! Terms, and sums over the domains of their keys.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::super::pod_rules::Term;
@@ -101,5 +102,33 @@ pub(super) fn visit_pods<'a, T>(
         if let Some(Some(effect)) = by_shape.get(shape.index()) {
             visit(effect, node);
         }
+    }
+}
+
+/// What pods of a shape change, worked out once a shape.
+#[derive(Debug)]
+pub(super) struct Effects<E>(Vec<(PodShape, Arc<E>)>);
+
+impl<E> Effects<E> {
+    /// How many shapes are remembered.
+    const MOST: usize = 16;
+
+    pub(super) fn new() -> Effects<E> {
+        Effects(Vec::new())
+    }
+
+    /// The effect that was worked out for a shape.
+    pub(super) fn find(&self, shape: &PodShape) -> Option<Arc<E>> {
+        let known = self.0.iter().find(|(known, _)| known == shape);
+        known.map(|(_, effect)| Arc::clone(effect))
+    }
+
+    pub(super) fn keep(&mut self, shape: &PodShape, effect: E) -> Arc<E> {
+        if self.0.len() == Self::MOST {
+            self.0.remove(0);
+        }
+        let effect = Arc::new(effect);
+        self.0.push((shape.clone(), Arc::clone(&effect)));
+        effect
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
-use super::company::{Sums, expanded, malformed, namespace_labels, required, visit_pods};
+use super::company::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
 use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
@@ -23,6 +23,7 @@ struct State {
     /// Pods with an anti-affinity term that means this pod.
     repelling: Sums,
     means_itself: bool,
+    effects: Effects<Option<Effect>>,
 }
 
 /// What one pod of a shape changes: keys by number.
@@ -83,7 +84,7 @@ impl Filter for InterPodAffinity {
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
-        let declaration = Declaration::cluster().reading_affinity();
+        let declaration = Declaration::cluster().reading_affinity().grained();
         if pod.pod_affinity.is_empty() { declaration.monotone() } else { declaration }
     }
 
@@ -125,8 +126,12 @@ fn change(
     sign: i64,
 ) {
     let Some(state) = prepared.value_mut::<State>() else { return };
-    if let Some(effect) = state.effect(cx.cluster(), cx.pod(), placed) {
-        state.apply(&effect, node, sign);
+    let effect = state.effects.find(placed).unwrap_or_else(|| {
+        let effect = state.effect(cx.cluster(), cx.pod(), placed);
+        state.effects.keep(placed, effect)
+    });
+    if let Some(effect) = &*effect {
+        state.apply(effect, node, sign);
     }
 }
 
@@ -152,6 +157,7 @@ impl State {
             unwanted,
             repelling: Sums::default(),
             means_itself,
+            effects: Effects::new(),
         }
     }
 

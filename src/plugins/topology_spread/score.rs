@@ -145,7 +145,7 @@ impl Score for PodTopologySpread {
         if constraints.is_empty() {
             return Declaration::constant();
         }
-        Declaration::domain(constraints.keys()).reading_nodes().reading_feasible()
+        Declaration::domain(constraints.keys()).reading_nodes().reading_feasible().grained()
     }
 
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
