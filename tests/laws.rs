@@ -640,6 +640,8 @@ enum Lie {
     Name,
     /// The feasible nodes are counted by another label.
     Feasible,
+    /// Pods that are being deleted do not count, undeclared.
+    Deleting,
 }
 
 #[derive(Default)]
@@ -666,7 +668,9 @@ impl Score for Thin {
     fn prepare(&self, cx: &Context<'_>) -> Preparation {
         let mut seen = Thinness::default();
         for pod in cx.cluster().pods() {
-            if let Some(node) = pod.node() {
+            if let Some(node) = pod.node()
+                && (self.lie != Lie::Deleting || !pod.deleting())
+            {
                 seen.add(node, pod.shape(), 1);
             }
         }
@@ -736,6 +740,7 @@ fn a_false_promise_about_classes_is_caught() {
         (&["zone"], Lie::Skip),
         (&["zone"], Lie::Name),
         (&["zone"], Lie::Feasible),
+        (&["zone"], Lie::Deleting),
     ] {
         assert_eq!(check(keys, lie).unwrap_err().law, Law::Grain, "{keys:?}");
     }

@@ -431,7 +431,18 @@ fn disturb(dice: &mut Dice, cluster: &mut Cluster, nodes: u64, step: u64) {
             bound.deleting = true;
             cluster.add_pod(bound).unwrap();
         }
-        5 if dice.one_in(2) => {
+        5 => {
+            if let Some((namespace, name)) = some(dice) {
+                let pod = cluster.pod(namespace, name).unwrap();
+                let shape = Arc::new(pod.shape().clone());
+                let node = pod.node().map_or("gone", NodeView::name).to_string();
+                cluster.remove_pod(namespace, name).unwrap();
+                let mut leaving = Pod::of_shape(shape).name(name.as_str()).on(node);
+                leaving.deleting = true;
+                cluster.add_pod(leaving).unwrap();
+            }
+        }
+        8 if dice.one_in(2) => {
             let name = dice.roll(nodes);
             let changed = node(dice, name);
             cluster.update_node(&changed).unwrap();

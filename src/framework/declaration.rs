@@ -59,6 +59,9 @@ pub struct Declaration {
     /// once a class of nodes. Without it, a plugin that reads beyond the node is asked about every
     /// node for every pod.
     pub grained: bool,
+    /// Pods that are being deleted do not count. `take` and `undo` are not told of them, and of a
+    /// pod that begins to be deleted as of one that left.
+    pub ignores_deleting: bool,
     /// Counts of pods, per domain, that the framework keeps for the plugin.
     pub counters: Vec<CounterSpec>,
 }
@@ -75,6 +78,7 @@ impl Declaration {
             monotone: false,
             room: false,
             grained: false,
+            ignores_deleting: false,
             counters: Vec::new(),
             reach,
         }
@@ -167,6 +171,13 @@ impl Declaration {
     #[must_use]
     pub fn grained(mut self) -> Declaration {
         self.grained = true;
+        self
+    }
+
+    /// States that pods that are being deleted do not count.
+    #[must_use]
+    pub fn ignoring_deleting(mut self) -> Declaration {
+        self.ignores_deleting = true;
         self
     }
 

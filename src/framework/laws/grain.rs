@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::disturb::NODES;
 use super::subject::{Answer, Question, Ready, Subject, put, rows};
 use super::{Law, LawError};
+use crate::framework::declaration::Declaration;
 use crate::framework::grain::Grain;
 use crate::model::{Pod, PodShape};
 use crate::state::{Cluster, LabelValue, Row};
@@ -37,6 +38,7 @@ pub(super) fn check_grain(
         let ready = Ready::new(subject, &declaration, cluster, anew);
         ready.answers(subject, cluster, anew, false)
     };
+    trial.deleting(&declaration, shapes, &touched)?;
     for round in 0..(shapes.len() * touched.len()).div_ceil(DEPTH) {
         let mut txn = cluster.txn();
         let mut kept = Ready::new(subject, &declaration, &txn, question);
@@ -90,6 +92,34 @@ struct Look {
 }
 
 impl Trial<'_> {
+    /// Whether pods that are being deleted count as declared.
+    fn deleting(
+        &self,
+        declaration: &Declaration,
+        shapes: &[PodShape],
+        touched: &[Row],
+    ) -> Result<(), LawError> {
+        let anew = Question { kept: false, ..self.question };
+        for (number, placed) in shapes.iter().enumerate() {
+            let row = touched[number % touched.len()];
+            let mut pod = Pod::of_shape(placed.clone().into()).name("law-pod").on(self.name(row));
+            pod.deleting = true;
+            let mut cluster = self.cluster.clone();
+            if cluster.add_pod(pod).is_err() {
+                continue;
+            }
+            let mut kept = Ready::new(self.subject, declaration, self.cluster, self.question);
+            if !declaration.ignores_deleting {
+                kept.change(self.subject, &cluster, self.question, placed, row, true);
+            }
+            let fresh = Ready::new(self.subject, declaration, &cluster, anew);
+            let fresh = fresh.answers(self.subject, &cluster, anew, false);
+            let given = kept.answers(self.subject, &cluster, self.question, false);
+            self.same(&fresh, &given, "after a pod came that is being deleted")?;
+        }
+        Ok(())
+    }
+
     /// Asks about every node, and holds those of a class to the same answer.
     fn look(&self, kept: &Ready, cluster: &Cluster) -> Result<Look, LawError> {
         let answers = kept.answers(self.subject, cluster, self.question, false);

@@ -9,7 +9,6 @@ use super::stage::{Plugin, Sight, Stage};
 use crate::base::RowSet;
 use crate::framework::counters::Counter;
 use crate::framework::{Context, Grain, Normalization, Preparation, Prepared};
-use crate::state::Row;
 
 /// What the far plugins say of all nodes for one shape, kept up to date as pods come and go.
 #[derive(Debug)]
@@ -110,8 +109,7 @@ impl Company {
     pub(super) fn follow(&mut self, sight: Sight<'_>, columns: &mut Columns, events: &Events) {
         for event in events.since(self.cursor) {
             for stage in &mut self.stages {
-                let moved =
-                    stage.change(sight, columns, &event.shape, event.row as Row, event.came);
+                let moved = stage.change(sight, columns, event);
                 self.layout += u64::from(moved);
             }
         }

@@ -16,6 +16,7 @@ const REMEMBERED: usize = 4_096;
 pub(crate) struct Event {
     pub(crate) row: u32,
     pub(crate) shape: Arc<PodShape>,
+    pub(crate) deleting: bool,
     pub(crate) came: bool,
 }
 
@@ -79,8 +80,8 @@ impl Events {
             return;
         }
         let list = &mut self.list;
-        let tell = |shape: &Arc<PodShape>, came| {
-            list.push_back(Event { row, shape: Arc::clone(shape), came });
+        let tell = |shape: &Arc<PodShape>, deleting, came| {
+            list.push_back(Event { row, shape: Arc::clone(shape), deleting, came });
         };
         let known = self.roll.as_mut().is_some_and(|roll| roll.update(cluster, row, tell));
         if !known {
@@ -102,7 +103,12 @@ impl Events {
     pub(crate) fn placed(&mut self, row: u32, shape: &Arc<PodShape>) {
         if self.listened {
             self.flight.push((row, Arc::clone(shape)));
-            self.list.push_back(Event { row, shape: Arc::clone(shape), came: true });
+            self.list.push_back(Event {
+                row,
+                shape: Arc::clone(shape),
+                deleting: false,
+                came: true,
+            });
         }
     }
 
@@ -111,7 +117,7 @@ impl Events {
         while self.flight.len() > mark
             && let Some((row, shape)) = self.flight.pop()
         {
-            self.list.push_back(Event { row, shape, came: false });
+            self.list.push_back(Event { row, shape, deleting: false, came: false });
         }
     }
 }

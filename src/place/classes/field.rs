@@ -305,9 +305,9 @@ impl Field {
             reset(&mut self.raws, units, 0);
             let part = Normalized { weight, score };
             let (mut low, mut high) = (i64::MAX, i64::MIN);
-            for unit in 0..units {
+            for (unit, &class) in classes.iter().enumerate() {
                 if self.passes[unit] {
-                    let raw = stage.answer(sight, classes[unit] as usize);
+                    let raw = stage.answer(sight, class as usize);
                     self.raws[unit] = raw;
                     if part.counts(raw) {
                         (low, high) = (low.min(raw), high.max(raw));

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use smallvec::SmallVec;
 
@@ -37,13 +38,13 @@ impl Roll {
         roll
     }
 
-    /// Takes in the pods of a row as they are, and tells of each that came or left. False if it
-    /// cannot be told: a pod is being deleted, or was.
+    /// Takes in the pods of a row as they are, and tells of each shape that came or left: whether
+    /// the pod is being deleted, and whether it came. False if that is not known.
     pub(super) fn update(
         &mut self,
         cluster: &Cluster,
         row: u32,
-        mut tell: impl FnMut(&Arc<PodShape>, bool),
+        mut tell: impl FnMut(&Arc<PodShape>, bool, bool),
     ) -> bool {
         let row = row as usize;
         if row >= self.rows.len() || self.shapes.len() > 2 * cluster.pods.len() + 1_024 {
@@ -52,30 +53,27 @@ impl Roll {
         self.read(cluster, row);
         let known = &self.rows[row];
         let (mut old, mut new) = (known.iter().peekable(), self.now.iter().peekable());
-        let mut plain = true;
         loop {
-            let (number, came) = match (old.peek(), new.peek()) {
+            let order = match (old.peek(), new.peek()) {
                 (None, None) => break,
-                (Some(one), Some(other)) if one == other => {
-                    old.next();
-                    new.next();
+                (Some(one), Some(other)) => one.cmp(other),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+            };
+            let (number, came) = match order {
+                Ordering::Less => (old.next(), false),
+                Ordering::Greater => (new.next(), true),
+                Ordering::Equal => {
+                    (old.next(), new.next());
                     continue;
                 }
-                (Some(&&one), other) if other.is_none_or(|&&other| one < other) => {
-                    old.next();
-                    (one, false)
-                }
-                (_, Some(&&other)) => {
-                    new.next();
-                    (other, true)
-                }
-                (Some(_), None) => break,
             };
-            plain &= number % 2 == 0;
-            tell(&self.shapes[number as usize / 2], came);
+            if let Some(&number) = number {
+                tell(&self.shapes[number as usize / 2], number % 2 == 1, came);
+            }
         }
         core::mem::swap(&mut self.now, &mut self.rows[row]);
-        plain
+        true
     }
 
     fn read(&mut self, cluster: &Cluster, row: Row) {

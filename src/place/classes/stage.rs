@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::column::{Column, Columns};
+use super::events::Event;
 use crate::framework::counters::Counter;
 use crate::framework::{Context, Declaration, Feasible, Framework, Grain, Prepared, Score};
 use crate::model::PodShape;
@@ -43,6 +44,7 @@ pub(crate) struct Stage {
     prepared: Prepared,
     counters: Vec<Counter>,
     pub(crate) reads_feasible: bool,
+    ignores_deleting: bool,
     /// Of which field, and as of which state of it, the feasible rows were told.
     pub(super) considered: (u64, u64),
     grain: Grain,
@@ -76,6 +78,7 @@ impl Stage {
             prepared,
             counters,
             reads_feasible: declaration.reads_feasible,
+            ignores_deleting: declaration.ignores_deleting,
             considered: (0, 0),
             grain: Grain::default(),
             keys: SmallVec::new(),
@@ -137,10 +140,10 @@ impl Stage {
         &mut self,
         sight: Sight<'_>,
         columns: &mut Columns,
-        placed: &PodShape,
-        row: Row,
-        came: bool,
+        event: &Event,
     ) -> bool {
+        let Event { row, ref shape, deleting, came } = *event;
+        let (row, placed) = (row as Row, &**shape);
         let Some(node) = sight.overlay.view(sight.cluster, row) else { return false };
         let sign = if came { 1 } else { -1 };
         for counter in &mut self.counters {
@@ -150,6 +153,7 @@ impl Stage {
         let cx = sight.context(&Prepared::NONE, &self.counters);
         let framework = sight.framework;
         match (self.plugin, came) {
+            _ if deleting && self.ignores_deleting => {}
             (Plugin::Filter(plugin), true) => {
                 framework.filters()[plugin].take(&mut prepared, &cx, placed, node);
             }

@@ -144,7 +144,7 @@ impl Filter for PodTopologySpread {
         if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
             return Declaration::constant();
         }
-        Declaration::cluster().grained()
+        Declaration::cluster().grained().ignoring_deleting()
     }
 
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {

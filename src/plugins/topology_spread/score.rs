@@ -145,7 +145,11 @@ impl Score for PodTopologySpread {
         if constraints.is_empty() {
             return Declaration::constant();
         }
-        Declaration::domain(constraints.keys()).reading_nodes().reading_feasible().grained()
+        Declaration::domain(constraints.keys())
+            .reading_nodes()
+            .reading_feasible()
+            .grained()
+            .ignoring_deleting()
     }
 
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
