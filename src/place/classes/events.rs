@@ -58,7 +58,7 @@ impl Events {
     /// Somebody keeps something from now on. Nothing may be in flight.
     pub(super) fn listen(&mut self, cluster: &Cluster) {
         self.listened = true;
-        if self.roll.is_none() && self.requests > 1 {
+        if self.roll.is_none() && self.requests > 0 {
             self.roll = Some(Roll::new(cluster));
         }
     }

@@ -64,7 +64,8 @@ impl Roll {
                 Ordering::Less => (old.next(), false),
                 Ordering::Greater => (new.next(), true),
                 Ordering::Equal => {
-                    (old.next(), new.next());
+                    old.next();
+                    new.next();
                     continue;
                 }
             };

@@ -109,16 +109,18 @@ impl Filter for PodTopologySpread {
             }
             sound.push(constraint);
         }
-        let rows = counted_rows(cx, &sound, Some(&keys));
-        let mut counted: Vec<Counted> = Vec::with_capacity(sound.len());
-        for ((constraint, rows), &key) in sound.iter().zip(rows).zip(&keys) {
-            let mut domains = Domains::default();
-            let values = rows.iter().filter_map(|row| cluster.view(row)?.label_value(key?));
-            values.for_each(|value| domains.open(value));
+        let mut domains: Vec<Domains> = sound.iter().map(|_| Domains::default()).collect();
+        let rows = counted_rows(cx, &sound, Some(&keys), |number, node| {
+            if let Some(value) = keys[number].and_then(|key| node.label_value(key)) {
+                domains[number].open(value);
+            }
+        });
+        let parts = sound.iter().zip(&keys).zip(rows.into_iter().zip(domains));
+        let counted = parts.map(|((constraint, &key), (rows, domains))| {
             let itself = constraint.matches_itself(pod).into();
-            let constraint = constraint.clone();
-            counted.push(Counted { constraint, key, rows, domains, itself });
-        }
+            Counted { constraint: constraint.clone(), key, rows, domains, itself }
+        });
+        let mut counted: Vec<Counted> = counted.collect();
         count_pods(cx, &sound, |number, node| counted[number].add(node));
         Preparation::with(State { list: counted, epoch: 0 })
     }

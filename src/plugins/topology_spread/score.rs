@@ -66,7 +66,7 @@ impl Score for PodTopologySpread {
         let all_keys = constraints.all_keys;
         let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
         let checked: Vec<Constraint> = constraints.check(pod).map(|(sound, _)| sound).collect();
-        let rows = counted_rows(cx, &checked, all_keys.then_some(&keys));
+        let rows = counted_rows(cx, &checked, all_keys.then_some(&keys), |_, _| {});
         let mut wishes: Vec<Wish> = Vec::with_capacity(checked.len());
         for ((constraint, rows), &key) in checked.iter().zip(rows).zip(&keys) {
             let counts = if constraint.is_hostname() {
