@@ -52,6 +52,7 @@ pub struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) prepared: &'a Prepared,
     pub(crate) counters: &'a [Counter],
+    pub(crate) kept: bool,
 }
 
 impl<'a> Context<'a> {
@@ -64,6 +65,7 @@ impl<'a> Context<'a> {
             now: Time::ZERO,
             prepared: &Prepared::NONE,
             counters: &[],
+            kept: false,
         }
     }
 
@@ -89,6 +91,13 @@ impl<'a> Context<'a> {
         self.now
     }
 
+    /// Whether what is prepared will be kept while pods come and go, and be told of each by `take`
+    /// and `undo`. `Skip`, `Constant`, `Narrow` and `Reject` must then hold whatever pods come and
+    /// go. Asked of plugins with a [`Grain`](super::Grain) only.
+    pub fn is_kept(&self) -> bool {
+        self.kept
+    }
+
     /// What the plugin prepared, if it is of this type.
     #[inline]
     pub fn prepared<T: Any>(&self) -> Option<&'a T> {
@@ -105,34 +114,53 @@ impl<'a> Context<'a> {
 /// The nodes that passed all filters, as a score that depends on them sees them.
 #[derive(Debug)]
 pub struct Feasible<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) rows: &'a [Row],
+    cluster: &'a Cluster,
+    rows: &'a [Row],
+    /// How many nodes each row stands for; one where there is none.
+    counts: &'a [u32],
 }
 
 impl<'a> Feasible<'a> {
     /// The feasible rows, in no particular order.
     pub fn new(cluster: &'a Cluster, rows: &'a [Row]) -> Feasible<'a> {
-        Feasible { cluster, rows }
+        Feasible { cluster, rows, counts: &[] }
+    }
+
+    /// Rows that stand for others that are like them.
+    pub(crate) fn classes(
+        cluster: &'a Cluster,
+        rows: &'a [Row],
+        counts: &'a [u32],
+    ) -> Feasible<'a> {
+        Feasible { cluster, rows, counts }
     }
 
     /// How many nodes have all of these labels.
     pub fn with_labels(&self, keys: &[LabelKey]) -> usize {
-        self.labelled(keys).count()
+        if keys.is_empty() && self.counts.is_empty() {
+            return self.rows.len();
+        }
+        self.labelled(keys).map(|(_, count)| count as usize).sum()
     }
 
     /// The different values of a label on nodes that have all of `keys` too, in no particular
     /// order.
     pub fn values(&self, key: LabelKey, keys: &[LabelKey]) -> Vec<LabelValue> {
         let mut values: Vec<_> =
-            self.labelled(keys).filter_map(|node| node.label_value(key)).collect();
+            self.labelled(keys).filter_map(|(node, _)| node.label_value(key)).collect();
         values.sort_unstable();
         values.dedup();
         values
     }
 
-    fn labelled<'b>(&'b self, keys: &'b [LabelKey]) -> impl Iterator<Item = NodeView<'a>> + 'b {
-        let views = self.rows.iter().filter_map(|&row| self.cluster.view(row));
-        views.filter(move |node| keys.iter().all(|key| node.label_value(*key).is_some()))
+    fn labelled<'b>(
+        &'b self,
+        keys: &'b [LabelKey],
+    ) -> impl Iterator<Item = (NodeView<'a>, u32)> + 'b {
+        let count = |at: usize| self.counts.get(at).copied().unwrap_or(1);
+        let rows = self.rows.iter().enumerate();
+        let views = rows.filter_map(move |(at, &row)| Some((self.cluster.view(row)?, count(at))));
+        views.filter(move |(node, _)| keys.iter().all(|key| node.label_value(*key).is_some()))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 
+use super::declaration::Declaration;
 use crate::model::{LabelSelector, PodShape};
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView};
 
@@ -58,6 +60,16 @@ impl Counter {
             }
         }
         counter
+    }
+
+    /// The counters that a declaration asks for.
+    pub(crate) fn of_declaration(
+        declaration: &Declaration,
+        cluster: &Cluster,
+        incoming: &PodShape,
+    ) -> Vec<Counter> {
+        let specs = declaration.counters.iter();
+        specs.map(|spec| Counter::new(spec.clone(), cluster, incoming)).collect()
     }
 
     /// Takes a placement into account, or takes it back.

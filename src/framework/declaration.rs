@@ -55,6 +55,13 @@ pub struct Declaration {
     /// more requested of a resource than is free, as [`Fit`](crate::plugins::Fit) has it. A search
     /// then counts instead of asking. Filters only.
     pub room: bool,
+    /// The plugin promises a [`Grain`](super::Grain): what it prepares is kept, and it is asked
+    /// once a class of nodes. Without it, a plugin that reads beyond the node is asked about every
+    /// node for every pod.
+    pub grained: bool,
+    /// Pods that are being deleted do not count. `take` and `undo` are not told of them, and of a
+    /// pod that begins to be deleted as of one that left.
+    pub ignores_deleting: bool,
     /// Counts of pods, per domain, that the framework keeps for the plugin.
     pub counters: Vec<CounterSpec>,
 }
@@ -70,6 +77,8 @@ impl Declaration {
             reads_feasible: false,
             monotone: false,
             room: false,
+            grained: false,
+            ignores_deleting: false,
             counters: Vec::new(),
             reach,
         }
@@ -155,6 +164,20 @@ impl Declaration {
     #[must_use]
     pub fn reading_feasible(mut self) -> Declaration {
         self.reads_feasible = true;
+        self
+    }
+
+    /// Promises to tell nodes apart as its [`grain`](super::Filter::grain) says.
+    #[must_use]
+    pub fn grained(mut self) -> Declaration {
+        self.grained = true;
+        self
+    }
+
+    /// States that pods that are being deleted do not count.
+    #[must_use]
+    pub fn ignoring_deleting(mut self) -> Declaration {
+        self.ignores_deleting = true;
         self
     }
 

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use super::builder::Framework;
 use super::context::{Context, Feasible, Prepared};
 use super::counters::Counter;
-use super::declaration::Declaration;
 use super::traits::{Normalization, Preparation, Score, Verdict};
 use crate::base::{RowSet, Time};
 use crate::model::{PodGroup, PodShape};
@@ -77,7 +76,7 @@ impl<'a> Evaluation<'a> {
         };
         for (plugin, filter) in framework.filters().iter().enumerate() {
             let declaration = filter.declare(pod);
-            let counters = counters(&declaration, cluster, pod);
+            let counters = Counter::of_declaration(&declaration, cluster, pod);
             match filter.prepare(&Context { counters: &counters, ..base }) {
                 Preparation::Skip | Preparation::Constant(_) => {}
                 Preparation::Ready(prepared) => {
@@ -136,7 +135,7 @@ impl<'a> Evaluation<'a> {
         self.scores.clear();
         for (plugin, (_, score)) in self.framework.scores().iter().enumerate() {
             let declaration = score.declare(base.pod);
-            let counters = counters(&declaration, base.cluster, base.pod);
+            let counters = Counter::of_declaration(&declaration, base.cluster, base.pod);
             let cx = Context { counters: &counters, ..base };
             let mut prepared = match score.prepare(&cx) {
                 Preparation::Ready(prepared) | Preparation::Narrow(prepared, _) => prepared,
@@ -182,10 +181,6 @@ impl<'a> Evaluation<'a> {
     fn context<'b>(&'b self, stage: &'b Stage) -> Context<'b> {
         Context { prepared: &stage.prepared, counters: &stage.counters, ..self.base }
     }
-}
-
-fn counters(declaration: &Declaration, cluster: &Cluster, pod: &PodShape) -> Vec<Counter> {
-    declaration.counters.iter().map(|spec| Counter::new(spec.clone(), cluster, pod)).collect()
 }
 
 fn normalize(score: &dyn Score, cx: &Context<'_>, scores: &mut [i64]) {

@@ -8,6 +8,7 @@ pub mod counters;
 pub mod declaration;
 pub mod device_choice;
 pub mod evaluation;
+pub mod grain;
 pub mod laws;
 pub mod strategy;
 pub mod traits;
@@ -22,6 +23,7 @@ pub use counters::{CountedPods, CounterSpec};
 pub use declaration::{Declaration, Reach};
 pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit, device_capacity, devices_fit};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
+pub use grain::Grain;
 pub use strategy::Strategy;
 pub use traits::{
     DomainScore, Filter, Normalization, Permit, PermitVerdict, Preparation, Score, Verdict,

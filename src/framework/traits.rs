@@ -6,6 +6,7 @@ use super::MAX_SCORE;
 use super::block::Block;
 use super::context::{Context, DomainContext, Feasible, PermitContext, Prepared};
 use super::declaration::Declaration;
+use super::grain::Grain;
 use crate::base::{RowSet, Time};
 use crate::model::PodShape;
 use crate::state::NodeView;
@@ -56,6 +57,13 @@ pub trait Filter: Send + Sync {
     fn prepare(&self, cx: &Context<'_>) -> Preparation {
         let _ = cx;
         Preparation::ready(Prepared::NONE)
+    }
+
+    /// How finely the filter tells nodes apart, given what is prepared; asked where the declaration
+    /// is [`grained`](Declaration::grained). See [`Grain`].
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        let _ = cx;
+        None
     }
 
     /// Judges a block of rows at once: makes `verdicts[i]` negative where row `i` of the block
@@ -191,6 +199,13 @@ pub trait Score: Send + Sync {
     fn prepare(&self, cx: &Context<'_>) -> Preparation {
         let _ = cx;
         Preparation::ready(Prepared::NONE)
+    }
+
+    /// How finely the score tells nodes apart, given what is prepared; asked where the declaration
+    /// is [`grained`](Declaration::grained). See [`Grain`].
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        let _ = cx;
+        None
     }
 
     /// Learns which nodes are feasible, before any is scored. Called only if the declaration says

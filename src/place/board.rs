@@ -42,7 +42,7 @@ pub(crate) struct Board {
 
 /// The lowest and the highest raw score, and how many places have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extremes {
+pub(crate) struct Extremes {
     low: i64,
     high: i64,
     at_low: u32,
@@ -50,9 +50,10 @@ struct Extremes {
 }
 
 impl Extremes {
-    const NONE: Extremes = Extremes { low: i64::MAX, high: i64::MIN, at_low: 0, at_high: 0 };
+    pub(crate) const NONE: Extremes =
+        Extremes { low: i64::MAX, high: i64::MIN, at_low: 0, at_high: 0 };
 
-    fn add(&mut self, raw: i64) {
+    pub(crate) fn add(&mut self, raw: i64) {
         if raw < self.low {
             (self.low, self.at_low) = (raw, 0);
         }
@@ -63,11 +64,23 @@ impl Extremes {
         self.at_high += u32::from(raw == self.high);
     }
 
+    /// The lowest and the highest.
+    pub(crate) fn ends(&self) -> (i64, i64) {
+        (self.low, self.high)
+    }
+
     /// Takes a value out; false if an extreme is lost and must be looked for.
-    fn remove(&mut self, raw: i64) -> bool {
+    pub(crate) fn remove(&mut self, raw: i64) -> bool {
         self.at_low -= u32::from(raw == self.low && self.at_low > 0);
         self.at_high -= u32::from(raw == self.high && self.at_high > 0);
         self.at_low > 0 && self.at_high > 0
+    }
+}
+
+impl Normalized<'_> {
+    /// Whether a raw score takes part in the extremes.
+    pub(crate) fn counts(&self, raw: i64) -> bool {
+        self.score.normalization() != Normalization::Extremes || raw != Normalization::IGNORED
     }
 }
 
@@ -155,6 +168,16 @@ impl Board {
         );
     }
 
+    /// What is known of a place; `None` if it is not feasible.
+    pub(crate) fn judgement(&self, place: usize) -> Option<Judgement> {
+        let key = self.tree.key(place);
+        if key == 0 {
+            return None;
+        }
+        let plain = self.plain.get(place).copied().unwrap_or((key >> 32) as i64 - 1);
+        Some(Judgement { plain, raws: self.raws.iter().map(|column| column[place]).collect() })
+    }
+
     /// The place of the best total, first in the order of ties.
     #[inline]
     pub(crate) fn best(&self) -> Option<usize> {
@@ -224,7 +247,7 @@ impl Board {
         for (index, part) in normalized.iter().enumerate() {
             let before = self.extremes[index];
             let old = self.raws[index][place];
-            let counted = |raw: i64| counts(*part, raw);
+            let counted = |raw: i64| part.counts(raw);
             if was_feasible && counted(old) && !self.extremes[index].remove(old) {
                 lost.push(index);
             }
@@ -259,7 +282,7 @@ impl Board {
     fn find_extremes(&self, index: usize, normalized: &[Normalized<'_>]) -> Extremes {
         let mut extremes = Extremes::NONE;
         for (place, &raw) in self.raws[index].iter().enumerate() {
-            if self.is_feasible(place) && counts(normalized[index], raw) {
+            if self.is_feasible(place) && normalized[index].counts(raw) {
                 extremes.add(raw);
             }
         }
@@ -283,9 +306,4 @@ impl Board {
             .collect();
         self.tree.rebuild(|out| out.extend(keys));
     }
-}
-
-/// Whether a raw score takes part in the extremes.
-fn counts(part: Normalized<'_>, raw: i64) -> bool {
-    part.score.normalization() != Normalization::Extremes || raw != Normalization::IGNORED
 }

@@ -7,13 +7,16 @@ use super::board::Board;
 use super::table::Table;
 use crate::framework::Framework;
 use crate::framework::device_choice::choose_devices;
+use crate::model::PodShape;
 use crate::state::{Cluster, Devices, Overlay, Row, Takes};
 
 /// An overlay with a log of the rows it touched, and buffers.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     pub(super) overlay: Overlay,
+    /// What the shapes of the request take.
     pub(super) takes: Arc<Vec<Takes>>,
+    pub(super) shapes: Vec<Arc<PodShape>>,
     /// Rows that changed, oldest first; `log_start` were dropped before the first.
     pub(super) log: Vec<u32>,
     pub(super) log_start: u64,
@@ -24,8 +27,7 @@ pub(super) struct Desk {
     /// The end of the log before each pod that was placed.
     ends: Vec<u64>,
     boards: Vec<Board>,
-    /// One more than the place among the rows of a domain, by row.
-    places: Vec<u32>,
+    seats: Vec<u32>,
     /// Evaluations of a node by a plugin.
     pub(super) calls: u64,
 }
@@ -113,58 +115,89 @@ impl Desk {
         Some(if fits { Ok(devices) } else { Err(Overflow(row)) })
     }
 
+    /// Takes places for the rows of a domain.
+    pub(super) fn seat(&mut self, cluster: &Cluster, rows: &[Row]) {
+        if self.seats.len() < cluster.rows() {
+            self.seats.resize(cluster.rows(), 0);
+        }
+        for (place, &row) in rows.iter().enumerate() {
+            self.seats[row] = place as u32 + 1;
+        }
+    }
+
+    /// Gives the places back.
+    pub(super) fn unseat(&mut self, rows: &[Row]) {
+        for &row in rows {
+            self.seats[row] = 0;
+        }
+    }
+
+    /// One more than the place among the rows seated, by row; 0 for others.
+    pub(super) fn seats(&self) -> &[u32] {
+        &self.seats
+    }
+
+    /// Somebody has looked at the log.
+    pub(super) fn look(&mut self) {
+        self.seen = self.log_end();
+    }
+
+    /// The best of the rows seated, on a board of their own that is made at the shape's first
+    /// member. The table comes with up to where of the log it is; `cursor` is `None` at first, and
+    /// for this function to keep.
+    pub(super) fn best_within(
+        &mut self,
+        (cluster, framework): (&Cluster, &Framework),
+        (table, start): (&Table, u64),
+        rows: &[Row],
+        shape: u32,
+        cursor: &mut Option<u64>,
+    ) -> Option<Row> {
+        if self.boards.len() <= shape as usize {
+            self.boards.resize_with(shape as usize + 1, Board::default);
+        }
+        let board = &mut self.boards[shape as usize];
+        let parts = table.judges.parts(framework);
+        let from = cursor.unwrap_or_else(|| {
+            table.board.subset(board, rows.iter().copied(), &parts);
+            start
+        });
+        for &row in &self.log[(from - self.log_start) as usize..] {
+            let row = row as Row;
+            if let Some(place) = (self.seats[row] as usize).checked_sub(1) {
+                let site = (framework, cluster, &self.overlay);
+                table.judges.refresh(site, (row, place), board, &parts, &mut self.calls);
+            }
+        }
+        *cursor = Some(self.log_start + self.log.len() as u64);
+        board.best().map(|place| rows[place])
+    }
+
     /// Places pods one after another, each on the best of `rows`, and tells of each: its place
     /// among `shapes`, and the row it got.
     ///
     /// `table_of` gives the table of a shape, and up to where of the log it is.
     pub(super) fn fill_within<'t>(
         &mut self,
-        (cluster, framework): (&Cluster, &Framework),
+        site: (&Cluster, &Framework),
         table_of: impl Fn(u32) -> (&'t Table, u64),
         rows: &[Row],
         shapes: impl Iterator<Item = Option<u32>>,
         mut tell: impl FnMut(usize, Row, Option<Devices>),
     ) -> Result<(), Overflow> {
-        if self.places.len() < cluster.rows() {
-            self.places.resize(cluster.rows(), 0);
-        }
-        for (place, &row) in rows.iter().enumerate() {
-            self.places[row] = place as u32 + 1;
-        }
-        let mut boards = core::mem::take(&mut self.boards);
-        boards.resize_with(self.takes.len().max(boards.len()), Board::default);
+        let (cluster, framework) = site;
+        self.seat(cluster, rows);
         // Up to where of the log each board is; `None` for boards not made yet.
         let mut cursors: Vec<Option<u64>> = alloc::vec![None; self.takes.len()];
         let mut outcome = Ok(());
         for (member, shape) in shapes.enumerate() {
             let Some(shape) = shape else { continue };
-            let board = &mut boards[shape as usize];
-            let (table, start) = table_of(shape);
-            let parts = table.judges.parts(framework);
-            let from = cursors[shape as usize].unwrap_or_else(|| {
-                table.board.subset(board, rows.iter().copied(), &parts);
-                start
-            });
-            for &row in &self.log[(from - self.log_start) as usize..] {
-                let row = row as Row;
-                let place = self.places[row];
-                if place != 0 {
-                    let place = place as usize - 1;
-                    let calls = &mut self.calls;
-                    table.judges.refresh(
-                        (framework, cluster, &self.overlay),
-                        (row, place),
-                        board,
-                        &parts,
-                        calls,
-                    );
-                }
-            }
-            cursors[shape as usize] = Some(self.log_end());
-            self.seen = self.log_end();
-            let Some(place) = board.best() else { continue };
-            match self.settle(cluster, framework, table, rows[place], shape) {
-                Some(Ok(devices)) => tell(member, rows[place], devices),
+            let table = table_of(shape);
+            let best = self.best_within(site, table, rows, shape, &mut cursors[shape as usize]);
+            self.look();
+            let Some(row) = best else { continue };
+            match self.settle(cluster, framework, table.0, row, shape) {
+                Some(Ok(devices)) => tell(member, row, devices),
                 Some(Err(overflow)) => {
                     outcome = Err(overflow);
                     break;
@@ -172,10 +205,7 @@ impl Desk {
                 None => {}
             }
         }
-        for &row in rows {
-            self.places[row] = 0;
-        }
-        self.boards = boards;
+        self.unseat(rows);
         outcome
     }
 }

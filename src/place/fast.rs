@@ -5,7 +5,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::desk::{Desk, Overflow};
+use super::classes::Classes;
+use super::desk::Desk;
 use super::domains::{Candidate, level_partition, partition};
 use super::judges::Judges;
 use super::run::Outlook;
@@ -14,7 +15,7 @@ use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::Framework;
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
-use crate::state::{Cluster, Devices, LabelKey, Row};
+use crate::state::{Cluster, LabelKey, Row};
 
 /// Tables kept at most, and at most so many rows in all tables together.
 const TABLES: usize = 4_096;
@@ -34,6 +35,11 @@ pub(crate) struct Memory {
     requests: u64,
     partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
     pub(super) desk: Desk,
+    /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
+    pub(crate) affinity: bool,
+    /// Whether plugins read beyond the node for a shape of the request.
+    pub(super) far: bool,
+    pub(super) classes: Classes,
     scratch: Scratch,
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
@@ -47,6 +53,7 @@ impl Memory {
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         self.requests += 1;
         self.desk.clear(cluster.rows());
+        self.classes.events.begin();
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();
         let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
@@ -73,7 +80,10 @@ impl Memory {
         let Some(changes) = cluster.journal.since(self.moment) else { return false };
         for change in changes {
             match change {
-                Change::Pods(row) => self.desk.note(row),
+                Change::Pods(row) => {
+                    self.desk.note(row);
+                    self.classes.events.changed(cluster, row);
+                }
                 Change::Nodes | Change::Namespaces => return false,
             }
         }
@@ -82,8 +92,9 @@ impl Memory {
 
     fn forget(&mut self) {
         for table in self.tables.drain(..) {
-            self.calls += table.calls;
+            self.calls += table.all_calls();
         }
+        self.classes.forget();
         self.by_shape.clear();
         self.by_address.clear();
         self.partitions.clear();
@@ -95,11 +106,11 @@ impl Memory {
 
     /// Evaluations of a node by a plugin, so far.
     pub(crate) fn calls(&self) -> u64 {
-        self.calls + self.desk.calls + self.tables.iter().map(|table| table.calls).sum::<u64>()
+        self.calls + self.desk.calls + self.tables.iter().map(Table::all_calls).sum::<u64>()
     }
 
-    /// The table of a shape, judging every row if it is new. `None` if a plugin reads further than
-    /// the node; `Err` if it is clear that fewer than `wanted` pods fit.
+    /// The table of a shape, judging every row if it is new. `None` if a plugin has to be asked
+    /// about every node again and again; `Err` if it is clear that fewer than `wanted` pods fit.
     pub(crate) fn table(
         &mut self,
         cluster: &Cluster,
@@ -129,7 +140,11 @@ impl Memory {
             let reachable = self.tables[place].cursor >= self.desk.log_start;
             let table = &mut self.tables[place];
             table.last_use = self.requests;
-            if reachable && table.judges.still_holds(framework, cluster) {
+            if reachable {
+                if !self.ready(cluster, framework, place) {
+                    return None;
+                }
+                let table = &mut self.tables[place];
                 if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
@@ -139,14 +154,21 @@ impl Memory {
                     return Some(self.enough(cluster, framework, place, wanted));
                 }
             }
-            let calls = self.tables[place].calls;
+            let calls = self.tables[place].all_calls();
             let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
             table.calls = calls;
             self.tables[place] = table;
+            if !self.ready(cluster, framework, place) {
+                return None;
+            }
             return Some(self.build(cluster, framework, place, wanted));
         }
         let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
+        table.concerned = self.affinity;
+        if !self.classes.ready(&mut table, framework, cluster, &self.desk.overlay) {
+            return None;
+        }
         let place = self.make_room(cluster.rows());
         if let Some(place) = place {
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
@@ -155,13 +177,20 @@ impl Memory {
         Some(self.build(cluster, framework, place, wanted))
     }
 
+    /// Prepares the far plugins of a table; false if one of them promises nothing.
+    fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
+        let table = &mut self.tables[place];
+        table.concerned = self.affinity || !table.judges.still_holds(framework, cluster);
+        self.classes.ready(table, framework, cluster, &self.desk.overlay)
+    }
+
     /// Keeps a table, in place of another or beside the others.
     fn keep(&mut self, table: Table, hash: u64, place: Option<usize>) -> usize {
         let address = Arc::as_ptr(&table.judges.shape) as usize;
         match place {
             Some(place) => {
                 let old = core::mem::replace(&mut self.tables[place], table);
-                self.calls += old.calls;
+                self.calls += old.all_calls();
                 self.by_address.remove(&(Arc::as_ptr(&old.judges.shape) as usize));
                 if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.judges.shape)) {
                     places.retain(|&other| other as usize != place);
@@ -300,81 +329,6 @@ impl Memory {
         let parts: Arc<[Candidate]> = partition(cluster, &rows, key).into();
         self.partitions.insert(key, Arc::clone(&parts));
         parts
-    }
-
-    /// Places pods of a leaf one after another, each on the best row of `rows` (`None`: of all),
-    /// and tells of each: its place among `shapes`, and the row it got.
-    ///
-    /// `tables` are those of the request's shapes.
-    pub(crate) fn fill(
-        &mut self,
-        (cluster, framework): (&Cluster, &Framework),
-        tables: &[usize],
-        rows: Option<&[Row]>,
-        shapes: impl Iterator<Item = Option<u32>>,
-        mut tell: impl FnMut(usize, Row, Option<Devices>),
-    ) -> Result<(), Overflow> {
-        if let Some(rows) = rows {
-            let table_of = |shape: u32| {
-                let table = &self.tables[tables[shape as usize]];
-                (table, table.cursor)
-            };
-            return self.desk.fill_within((cluster, framework), table_of, rows, shapes, tell);
-        }
-        for (member, shape) in shapes.enumerate() {
-            let Some(shape) = shape else { continue };
-            let place = tables[shape as usize];
-            self.flush(cluster, framework, place);
-            let table = &self.tables[place];
-            if let Some(row) = table.board.best()
-                && let Some(devices) = self.desk.settle(cluster, framework, table, row, shape)
-            {
-                tell(member, row, devices?);
-            }
-        }
-        Ok(())
-    }
-
-    /// How many of so many pods of a shape go to each candidate, if counts tell.
-    pub(crate) fn counts(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        (table, shape): (usize, u32),
-        pods: usize,
-        candidates: &[Candidate],
-    ) -> Option<Vec<usize>> {
-        if !self.tables[table].judges.counts || !self.desk.takes[shape as usize].needs.is_empty() {
-            return None;
-        }
-        self.flush(cluster, framework, table);
-        let table = &self.tables[table];
-        let mut rooms = Vec::new();
-        let count = |candidate: &Candidate| {
-            let rows = candidate.rows(None).unwrap_or(&[]);
-            let mut feasible = 0;
-            for &row in rows {
-                feasible += usize::from(table.board.is_feasible(row));
-                if feasible >= pods {
-                    return pods;
-                }
-            }
-            if feasible == 0 {
-                return 0;
-            }
-            if rooms.is_empty() {
-                table.judges.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
-            }
-            let mut room = 0;
-            for &row in rows.iter().filter(|row| table.board.is_feasible(**row)) {
-                room += rooms[row].clamp(1, pods as i64) as usize;
-                if room >= pods {
-                    return pods;
-                }
-            }
-            room
-        };
-        Some(candidates.iter().map(count).collect())
     }
 
     /// Whether a plugin of the table reads more of a node than its sums.

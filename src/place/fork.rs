@@ -44,6 +44,7 @@ impl FastGround<'_> {
         let tables: Vec<&Table> =
             self.tables.iter().map(|table| &self.memory.tables[*table]).collect();
         if threads < 2
+            || self.memory.far
             || group.pod_count() * candidates.len() < WORTH_IT
             || self.memory.desk.overlay.mark() > 0
             || tables.iter().any(|table| table.cursor != end)

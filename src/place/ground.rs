@@ -31,7 +31,8 @@ pub(crate) enum Opened<'a> {
     Fast(FastGround<'a>),
     /// It is clear from counts that the group does not fit.
     TooFew,
-    /// A plugin reads further than the node, or a group is confined to an island.
+    /// A plugin has to be asked about every node again and again, or a group is confined to an
+    /// island.
     Far,
 }
 
@@ -48,6 +49,7 @@ impl<'a> FastGround<'a> {
             return Opened::Far;
         }
         memory.sync(cluster, framework);
+        memory.affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
         let wanted = if group.groups.is_empty() && gang.shapes() == 1 {
             (group.policy.minimum() as usize).saturating_sub(running(cluster, group))
         } else {
@@ -63,13 +65,14 @@ impl<'a> FastGround<'a> {
                 None => return Opened::Far,
             }
         }
-        // Tables know sums; plugins that look at the pods of a node want to see the real thing,
-        // and pods with affinity terms can concern plugins that were not concerned before.
-        let affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
+        // Tables know sums; plugins that look at the pods of a node want to see the real thing.
         let deep = tables.iter().any(|&table| memory.reads_pods(table));
-        if affinity || deep && gang.members() > 1 {
+        if deep && gang.members() > 1 {
             return Opened::Far;
         }
+        memory.far = tables.iter().any(|&table| memory.tables[table].is_far());
+        memory.desk.shapes.clear();
+        memory.desk.shapes.extend_from_slice(gang.all_shapes());
         let takes = Arc::make_mut(&mut memory.desk.takes);
         takes.clear();
         takes.extend(gang.all_shapes().iter().map(|shape| Takes::of(shape, cluster)));
@@ -119,14 +122,14 @@ impl Ground for FastGround<'_> {
     }
 
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
-        self.memory.desk.rollback(self.cluster, mark);
+        self.memory.rollback(self.cluster, mark);
         Ok(())
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
         let shape = self.gang.shape_of()[member.number as usize];
         let devices = member.devices.clone();
-        let fits = self.memory.desk.take(self.cluster, member.row, shape, devices);
+        let fits = self.memory.take(self.cluster, member.row, shape, devices);
         if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
     }
 

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::board::{Board, Judgement, Normalized, key};
+use super::classes::Plugin;
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
 use crate::base::exact::all_below;
@@ -14,8 +15,8 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Overlay, Row};
 
-/// The plugins that have something to say about a shape, none of which reads further than the
-/// node.
+/// The plugins that have something to say about a shape: at work those that read no further than
+/// the node, noted the others.
 #[derive(Debug)]
 pub(crate) struct Judges {
     pub(crate) shape: Arc<PodShape>,
@@ -25,7 +26,9 @@ pub(crate) struct Judges {
     /// Scores that do.
     pub(super) normalized: Vec<Stage>,
     /// Plugins that have nothing to say as long as no pod has affinity terms.
-    unconcerned: Vec<Unconcerned>,
+    pub(super) unconcerned: Vec<Plugin>,
+    /// Plugins that read further than the node.
+    pub(super) far: Vec<Plugin>,
     only: Option<RowSet>,
     refused: bool,
     /// The sum of scores that are the same for every node.
@@ -36,14 +39,9 @@ pub(crate) struct Judges {
     pub(crate) counts: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Unconcerned {
-    Filter(usize),
-    Score(usize),
-}
-
 impl Judges {
-    /// Prepares all plugins for a shape; `None` if one of them reads further than the node.
+    /// Prepares all plugins for a shape that read no further than the node, and notes the others;
+    /// `None` if one of them reads what is not kept at all.
     pub(crate) fn prepare(
         framework: &Framework,
         cluster: &Cluster,
@@ -55,6 +53,7 @@ impl Judges {
             plain: Vec::new(),
             normalized: Vec::new(),
             unconcerned: Vec::new(),
+            far: Vec::new(),
             only: None,
             refused: false,
             constant: 0,
@@ -68,7 +67,7 @@ impl Judges {
             match filter.prepare(&cx) {
                 Preparation::Skip | Preparation::Constant(_) if near => {}
                 Preparation::Skip if declaration.reads_affinity => {
-                    judges.unconcerned.push(Unconcerned::Filter(plugin));
+                    judges.unconcerned.push(Plugin::Filter(plugin));
                 }
                 Preparation::Reject(_) if near => judges.refused = true,
                 Preparation::Ready(prepared) if near => {
@@ -81,7 +80,7 @@ impl Judges {
                     }
                     judges.add_filter(plugin, &declaration, prepared);
                 }
-                _ => return None,
+                _ => judges.far.push(Plugin::Filter(plugin)),
             }
         }
         for (plugin, (weight, score)) in framework.scores().iter().enumerate() {
@@ -91,7 +90,7 @@ impl Judges {
             match score.prepare(&cx) {
                 Preparation::Skip if near => {}
                 Preparation::Skip if declaration.reads_affinity => {
-                    judges.unconcerned.push(Unconcerned::Score(plugin));
+                    judges.unconcerned.push(Plugin::Score(plugin));
                 }
                 Preparation::Constant(raw) if near && normalization != Normalization::Own => {
                     judges.constant += weight * normalization.apply(&**score, raw, raw, raw);
@@ -107,7 +106,7 @@ impl Judges {
                     };
                     stages.push(Stage { plugin, prepared, counters: Vec::new() });
                 }
-                _ => return None,
+                _ => judges.far.push(Plugin::Score(plugin)),
             }
         }
         Some(judges)
@@ -127,8 +126,8 @@ impl Judges {
         let cx = Context::new(cluster, &self.shape);
         self.unconcerned.iter().all(|plugin| {
             let preparation = match *plugin {
-                Unconcerned::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
-                Unconcerned::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
+                Plugin::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
+                Plugin::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
             };
             matches!(preparation, Preparation::Skip)
         })
@@ -302,7 +301,7 @@ impl Judges {
     }
 
     /// What all plugins say of a node; `None` if it is not feasible.
-    fn judge(
+    pub(super) fn judge(
         &self,
         framework: &Framework,
         cluster: &Cluster,
@@ -401,7 +400,7 @@ fn mark_out(verdicts: &mut [i64], stays: impl Fn(usize) -> bool) {
 /// Whether a plugin reads no further than the node, the shape and the cluster's nodes; `None` if
 /// its answers cannot be kept between requests at all.
 fn is_near(declaration: &Declaration) -> Option<bool> {
-    let kept =
-        !declaration.reads_group && !declaration.reads_time && declaration.counters.is_empty();
-    kept.then_some(matches!(declaration.reach, Reach::Static | Reach::Node))
+    let kept = !declaration.reads_group && !declaration.reads_time;
+    let near = matches!(declaration.reach, Reach::Static | Reach::Node);
+    kept.then_some(near && declaration.counters.is_empty())
 }

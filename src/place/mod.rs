@@ -2,6 +2,7 @@
 
 mod board;
 pub mod certificate;
+mod classes;
 mod commit;
 mod counted;
 mod desk;
@@ -9,6 +10,7 @@ pub(crate) mod domains;
 pub mod error;
 pub mod explain;
 mod fast;
+mod fill;
 #[cfg(feature = "parallel")]
 mod fork;
 pub mod gang;

@@ -111,6 +111,7 @@ impl Memory {
         let amounts = takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored);
         let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
         self.desk.overlay.mark() == 0
+            && !self.far
             && table.judges.is_plain()
             && !table.judges.reads_pods
             && takes.needs.is_empty()

@@ -1,8 +1,10 @@
 //! What all plugins say of all nodes for one pod shape, kept up to date.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::board::{Board, Normalized};
+use super::classes::{Company, Plugin};
 use super::judges::{Judges, add_plain};
 use crate::base::chunks::CHUNK;
 use crate::framework::{Ahead, Block, Context, Framework};
@@ -13,6 +15,10 @@ use crate::state::{Cluster, Overlay, Row, Takes};
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) judges: Judges,
+    /// Whether plugins that had nothing to say have now.
+    pub(crate) concerned: bool,
+    /// The plugins that read beyond the node at work, where they are needed.
+    pub(crate) company: Option<Box<Company>>,
     pub(crate) board: Board,
     /// Whether the board is made; it is not where too few pods fit for it to be of use.
     pub(crate) scored: bool,
@@ -37,6 +43,8 @@ impl Table {
     pub(crate) fn new(judges: Judges) -> Table {
         Table {
             judges,
+            concerned: false,
+            company: None,
             board: Board::default(),
             scored: false,
             room: None,
@@ -44,6 +52,22 @@ impl Table {
             last_use: 0,
             calls: 0,
         }
+    }
+
+    /// Whether plugins that read beyond the node have something to say.
+    pub(crate) fn is_far(&self) -> bool {
+        !self.judges.far.is_empty() || self.concerned && !self.judges.unconcerned.is_empty()
+    }
+
+    /// Those that have.
+    pub(crate) fn far_plugins(&self) -> impl Iterator<Item = Plugin> + '_ {
+        let unconcerned = if self.concerned { &self.judges.unconcerned[..] } else { &[] };
+        self.judges.far.iter().chain(unconcerned).copied()
+    }
+
+    /// Evaluations of a node by a plugin, near or far.
+    pub(crate) fn all_calls(&self) -> u64 {
+        self.calls + self.company.as_ref().map_or(0, |company| company.calls())
     }
 
     /// Judges every row. Returns false, with nothing scored, if fewer than `wanted` pods fit.

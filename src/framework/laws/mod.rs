@@ -32,6 +32,7 @@
 //! about a cluster it was not shown.
 
 mod disturb;
+mod grain;
 mod room;
 mod subject;
 mod verdicts;
@@ -72,6 +73,9 @@ pub enum Law {
     /// What was prepared and brought up to date by `take` and `undo` answers as what is prepared
     /// anew.
     Incremental,
+    /// A plugin with a [`Grain`](super::Grain) tells nodes apart as that says, and what it prepared
+    /// to be kept goes on answering as what is prepared anew.
+    Grain,
     /// A node takes no more pods than a filter says it has room for, and where the filter declares
     /// that it judges room, its verdict is just that.
     Room,
@@ -96,6 +100,7 @@ impl fmt::Display for Law {
             Law::Group => "group",
             Law::Time => "time",
             Law::Incremental => "incremental",
+            Law::Grain => "grain",
             Law::Room => "room",
             Law::Pods => "pods",
             Law::Range => "range",
@@ -180,6 +185,7 @@ pub fn check_framework(
 fn check(subject: &dyn Subject, cluster: &Cluster, shapes: &[PodShape]) -> Result<(), LawError> {
     for index in 0..shapes.len() {
         Trial::new(subject, cluster, shapes, index).run()?;
+        grain::check_grain(subject, cluster, shapes, index)?;
     }
     Ok(())
 }

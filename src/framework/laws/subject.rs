@@ -9,7 +9,8 @@ use crate::framework::context::{Context, Feasible, Prepared};
 use crate::framework::counters::Counter;
 use crate::framework::declaration::Declaration;
 use crate::framework::device_choice::{TightestFit, choose_devices};
-use crate::framework::traits::{Filter, Preparation, Score, Verdict};
+use crate::framework::grain::Grain;
+use crate::framework::traits::{Filter, Normalization, Preparation, Score, Verdict};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::state::{Cluster, DeviceNeed, NodeView, Row, StateError, Txn};
 
@@ -48,6 +49,9 @@ pub(super) trait Subject {
     fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool>;
     fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>);
     fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>);
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain>;
+    /// What raw answers come to, once normalised: 1 for a node that is let in.
+    fn outcomes(&self, answers: &[Answer]) -> Vec<i64>;
 }
 
 pub(super) struct FilterSubject<'a>(pub(super) &'a dyn Filter);
@@ -92,6 +96,14 @@ impl Subject for FilterSubject<'_> {
     fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
         self.0.undo(prepared, cx, placed, on);
     }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        self.0.grain(cx)
+    }
+
+    fn outcomes(&self, answers: &[Answer]) -> Vec<i64> {
+        answers.iter().map(|answer| i64::from(!answer.is_no())).collect()
+    }
 }
 
 pub(super) struct ScoreSubject<'a>(pub(super) &'a dyn Score);
@@ -133,6 +145,27 @@ impl Subject for ScoreSubject<'_> {
     fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
         self.0.undo(prepared, cx, placed, on);
     }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        self.0.grain(cx)
+    }
+
+    fn outcomes(&self, answers: &[Answer]) -> Vec<i64> {
+        let normalization = self.0.normalization();
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        for answer in answers {
+            if let Answer::Score(raw) = *answer
+                && (normalization != Normalization::Extremes || raw != Normalization::IGNORED)
+            {
+                (low, high) = (low.min(raw), high.max(raw));
+            }
+        }
+        let outcome = |answer: &Answer| match *answer {
+            Answer::Score(raw) => normalization.apply(self.0, raw, low, high),
+            _ => 0,
+        };
+        answers.iter().map(outcome).collect()
+    }
 }
 
 /// What is asked, beside the cluster.
@@ -143,15 +176,18 @@ pub(super) struct Question<'a> {
     pub(super) now: Time,
     /// The rows asked about; they also stand for the feasible nodes.
     pub(super) rows: &'a [Row],
+    /// Whether what is prepared is to be kept.
+    pub(super) kept: bool,
 }
 
 impl<'a> Question<'a> {
     pub(super) fn new(pod: &'a PodShape, rows: &'a [Row]) -> Question<'a> {
-        Question { pod, group: None, now: Time::ZERO, rows }
+        Question { pod, group: None, now: Time::ZERO, rows, kept: false }
     }
 
     pub(super) fn context(self, cluster: &'a Cluster) -> Context<'a> {
-        Context { group: self.group, now: self.now, ..Context::new(cluster, self.pod) }
+        let (group, now, kept) = (self.group, self.now, self.kept);
+        Context { group, now, kept, ..Context::new(cluster, self.pod) }
     }
 }
 
@@ -175,9 +211,7 @@ impl Ready {
         cluster: &Cluster,
         question: Question<'_>,
     ) -> Ready {
-        let specs = declaration.counters.iter();
-        let counters: Vec<Counter> =
-            specs.map(|spec| Counter::new(spec.clone(), cluster, question.pod)).collect();
+        let counters = Counter::of_declaration(declaration, cluster, question.pod);
         let cx = Context { counters: &counters, ..question.context(cluster) };
         let mut state = match subject.prepare(&cx) {
             Preparation::Skip => State::Fixed(Answer::Absent),
@@ -278,9 +312,24 @@ impl Ready {
         } else {
             subject.undo(prepared, &cx, placed, node);
         }
-        if self.reads_feasible {
+        // What is kept considers the feasible nodes only when those have changed.
+        if self.reads_feasible && !question.kept {
             subject.consider(prepared, &cx, &Feasible::new(cluster, question.rows));
         }
+    }
+
+    /// Tells which nodes are feasible, each row for as many as `counts` says.
+    pub(super) fn consider(
+        &mut self,
+        subject: &dyn Subject,
+        cluster: &Cluster,
+        question: Question<'_>,
+        rows: &[Row],
+        counts: &[u32],
+    ) {
+        let State::Prepared(prepared, _) = &mut self.state else { return };
+        let cx = Context { counters: &self.counters, ..question.context(cluster) };
+        subject.consider(prepared, &cx, &Feasible::classes(cluster, rows, counts));
     }
 
     /// What the plugin is shown, with what it prepared.

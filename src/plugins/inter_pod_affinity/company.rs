@@ -1,13 +1,14 @@
 //! Terms, and sums over the domains of their keys.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::super::pod_rules::Term;
 use super::super::tally::Tally;
 use crate::framework::Context;
 use crate::model::{Labels, PodAffinityTerm, PodShape, WeightedPodAffinityTerm};
-use crate::state::{Cluster, NodeView, PodView, ShapeId};
+use crate::state::{Cluster, LabelKey, NodeView, PodView, ShapeId};
 
 /// Required terms, or none if one is malformed.
 pub(super) fn required(terms: &[PodAffinityTerm], namespace: &str) -> Vec<Term> {
@@ -63,6 +64,11 @@ impl Sums {
         self.tallies.len()
     }
 
+    /// The keys that some node has.
+    pub(super) fn keys(&self) -> impl Iterator<Item = LabelKey> + '_ {
+        self.tallies.iter().filter_map(|tally| tally.key)
+    }
+
     /// Adds to the sum of the node's domain. Returns whether it is in one.
     pub(super) fn add(&mut self, number: usize, node: NodeView<'_>, amount: i64) -> bool {
         self.tallies.get_mut(number).is_some_and(|tally| tally.add(node, amount))
@@ -96,5 +102,33 @@ pub(super) fn visit_pods<'a, T>(
         if let Some(Some(effect)) = by_shape.get(shape.index()) {
             visit(effect, node);
         }
+    }
+}
+
+/// What pods of a shape change, worked out once a shape.
+#[derive(Debug)]
+pub(super) struct Effects<E>(Vec<(PodShape, Arc<E>)>);
+
+impl<E> Effects<E> {
+    /// How many shapes are remembered.
+    const MOST: usize = 16;
+
+    pub(super) fn new() -> Effects<E> {
+        Effects(Vec::new())
+    }
+
+    /// The effect that was worked out for a shape.
+    pub(super) fn find(&self, shape: &PodShape) -> Option<Arc<E>> {
+        let known = self.0.iter().find(|(known, _)| known == shape);
+        known.map(|(_, effect)| Arc::clone(effect))
+    }
+
+    pub(super) fn keep(&mut self, shape: &PodShape, effect: E) -> Arc<E> {
+        if self.0.len() == Self::MOST {
+            self.0.remove(0);
+        }
+        let effect = Arc::new(effect);
+        self.0.push((shape.clone(), Arc::clone(&effect)));
+        effect
     }
 }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
-use super::company::{Sums, expanded, malformed, namespace_labels, required, visit_pods};
-use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use super::company::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
+use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
 
@@ -23,6 +23,7 @@ struct State {
     /// Pods with an anti-affinity term that means this pod.
     repelling: Sums,
     means_itself: bool,
+    effects: Effects<Option<Effect>>,
 }
 
 /// What one pod of a shape changes: keys by number.
@@ -41,7 +42,7 @@ impl Filter for InterPodAffinity {
     fn prepare(&self, cx: &Context<'_>) -> Preparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let plain = pod.pod_affinity.is_empty() && pod.pod_anti_affinity.is_empty();
-        if !pod.has_pod_affinity() && !cluster.has_affinity_pods() {
+        if !cx.is_kept() && !pod.has_pod_affinity() && !cluster.has_affinity_pods() {
             return Preparation::Skip;
         }
         if malformed(pod) {
@@ -53,7 +54,7 @@ impl Filter for InterPodAffinity {
             for (id, shape, _) in cluster.affinity_shapes() {
                 effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
             }
-            if effects.is_empty() {
+            if effects.is_empty() && !cx.is_kept() {
                 return Preparation::Skip;
             }
         } else {
@@ -83,8 +84,17 @@ impl Filter for InterPodAffinity {
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
-        let declaration = Declaration::cluster().reading_affinity();
+        let declaration = Declaration::cluster().reading_affinity().grained();
         if pod.pod_affinity.is_empty() { declaration.monotone() } else { declaration }
+    }
+
+    /// Once a pod that all affinity terms mean is anywhere, being the first of a group no longer
+    /// helps on any node.
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        let state = cx.prepared::<State>()?;
+        let sums = [&state.wanted, &state.unwanted, &state.repelling];
+        let grain = Grain::new(sums.into_iter().flat_map(Sums::keys));
+        Some(grain.epoch(u64::from(state.wanted_anywhere != 0)))
     }
 
     fn take(
@@ -116,8 +126,12 @@ fn change(
     sign: i64,
 ) {
     let Some(state) = prepared.value_mut::<State>() else { return };
-    if let Some(effect) = state.effect(cx.cluster(), cx.pod(), placed) {
-        state.apply(&effect, node, sign);
+    let effect = state.effects.find(placed).unwrap_or_else(|| {
+        let effect = state.effect(cx.cluster(), cx.pod(), placed);
+        state.effects.keep(placed, effect)
+    });
+    if let Some(effect) = &*effect {
+        state.apply(effect, node, sign);
     }
 }
 
@@ -143,6 +157,7 @@ impl State {
             unwanted,
             repelling: Sums::default(),
             means_itself,
+            effects: Effects::new(),
         }
     }
 

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
 use super::company::{
-    Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
+    Effects, Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
 };
 use crate::framework::{
-    Context, Declaration, MAX_SCORE, Normalization, Preparation, Prepared, Score,
+    Context, Declaration, Grain, MAX_SCORE, Normalization, Preparation, Prepared, Score,
 };
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
@@ -20,6 +20,8 @@ struct State {
     namespace: Labels,
     /// What company is worth, per domain.
     worth: Sums,
+    /// Of a shape: keys by number, with the amount.
+    effects: Effects<Vec<(usize, i64)>>,
 }
 
 impl Score for InterPodAffinity {
@@ -32,7 +34,8 @@ impl Score for InterPodAffinity {
         let wishes =
             !(pod.preferred_pod_affinity.is_empty() && pod.preferred_pod_anti_affinity.is_empty());
         let reads_others = cluster.has_affinity_pods();
-        if !wishes && (self.ignore_preferred_of_existing || !reads_others) || malformed(pod) {
+        let alone = self.ignore_preferred_of_existing || !reads_others && !cx.is_kept();
+        if !wishes && alone || malformed(pod) {
             return Preparation::Skip;
         }
         let mut state = State::new(cx);
@@ -48,7 +51,7 @@ impl Score for InterPodAffinity {
                 effects.extend((!effect.is_empty()).then_some((id, effect)));
             }
         }
-        if effects.is_empty() {
+        if effects.is_empty() && !cx.is_kept() {
             return Preparation::Skip;
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
@@ -74,7 +77,11 @@ impl Score for InterPodAffinity {
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::cluster().reading_affinity()
+        Declaration::cluster().reading_affinity().grained()
+    }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        Some(Grain::new(cx.prepared::<State>()?.worth.keys()))
     }
 
     fn take(
@@ -141,7 +148,10 @@ impl InterPodAffinity {
         sign: i64,
     ) {
         let Some(state) = prepared.value_mut::<State>() else { return };
-        let effect = self.effect(state, cx.cluster(), cx.pod(), placed);
+        let effect = state.effects.find(placed).unwrap_or_else(|| {
+            let effect = self.effect(state, cx.cluster(), cx.pod(), placed);
+            state.effects.keep(placed, effect)
+        });
         state.apply(&effect, node, sign);
     }
 }
@@ -154,7 +164,12 @@ impl State {
         let dislikes = dislikes.into_iter().map(|(weight, term)| (-weight, term));
         let (weights, terms): (Vec<i64>, Vec<Term>) = likes.into_iter().chain(dislikes).unzip();
         let own = weights.into_iter().zip(expanded(terms, cluster)).collect();
-        State { own, namespace: namespace_labels(cx), worth: Sums::default() }
+        State {
+            own,
+            namespace: namespace_labels(cx),
+            worth: Sums::default(),
+            effects: Effects::new(),
+        }
     }
 
     fn apply(&mut self, effect: &[(usize, i64)], node: NodeView<'_>, sign: i64) {

@@ -10,11 +10,13 @@ use crate::framework::Context;
 use crate::state::{LabelKey, NodeView};
 
 /// For each constraint, the rows whose pods count: those with every key of `keys` (if all are
-/// asked for) that the pod could use as far as the constraint honours that.
+/// asked for) that the pod could use as far as the constraint honours that. Calls
+/// `visit(constraint, node)` for each, by the number of the constraint.
 pub(super) fn counted_rows(
     cx: &Context<'_>,
     constraints: &[Constraint],
     keys: Option<&[Option<LabelKey>]>,
+    mut visit: impl FnMut(usize, NodeView<'_>),
 ) -> Vec<RowSet> {
     let (cluster, pod) = (cx.cluster(), cx.pod());
     let rules = NodeRules::new(cluster, pod);
@@ -27,9 +29,10 @@ pub(super) fn counted_rows(
         }
         let wanted = !affinity || rules.matches(node);
         let clean = !taints || tolerated(node, pod);
-        for (constraint, rows) in constraints.iter().zip(&mut rows) {
+        for (number, (constraint, rows)) in constraints.iter().zip(&mut rows).enumerate() {
             if (wanted || !constraint.honours_affinity) && (clean || !constraint.honours_taints) {
                 rows.insert(node.row());
+                visit(number, node);
             }
         }
     }

@@ -6,9 +6,16 @@ use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
 use crate::base::RowSet;
-use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
 use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::{LabelKey, LabelValue, NodeView};
+
+/// What is prepared.
+struct State {
+    list: Vec<Counted>,
+    /// How often a least count has moved: that concerns every domain.
+    epoch: u64,
+}
 
 /// A constraint and the counts of its domains.
 struct Counted {
@@ -102,25 +109,25 @@ impl Filter for PodTopologySpread {
             }
             sound.push(constraint);
         }
-        let rows = counted_rows(cx, &sound, Some(&keys));
-        let mut counted: Vec<Counted> = Vec::with_capacity(sound.len());
-        for ((constraint, rows), &key) in sound.iter().zip(rows).zip(&keys) {
-            let mut domains = Domains::default();
-            let values = rows.iter().filter_map(|row| cluster.view(row)?.label_value(key?));
-            values.for_each(|value| domains.open(value));
+        let mut domains: Vec<Domains> = sound.iter().map(|_| Domains::default()).collect();
+        let rows = counted_rows(cx, &sound, Some(&keys), |number, node| {
+            if let Some(value) = keys[number].and_then(|key| node.label_value(key)) {
+                domains[number].open(value);
+            }
+        });
+        let parts = sound.iter().zip(&keys).zip(rows.into_iter().zip(domains));
+        let counted = parts.map(|((constraint, &key), (rows, domains))| {
             let itself = constraint.matches_itself(pod).into();
-            let constraint = constraint.clone();
-            counted.push(Counted { constraint, key, rows, domains, itself });
-        }
+            Counted { constraint: constraint.clone(), key, rows, domains, itself }
+        });
+        let mut counted: Vec<Counted> = counted.collect();
         count_pods(cx, &sound, |number, node| counted[number].add(node));
-        Preparation::with(counted)
+        Preparation::with(State { list: counted, epoch: 0 })
     }
 
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(constraints) = cx.prepared::<Vec<Counted>>() else {
-            return Verdict::Unresolvable;
-        };
-        for counted in constraints {
+        let Some(state) = cx.prepared::<State>() else { return Verdict::Unresolvable };
+        for counted in &state.list {
             let value = counted.key.and_then(|key| node.label_value(key));
             let Some(value) = value else { return Verdict::Unresolvable };
             let domains = &counted.domains;
@@ -139,7 +146,13 @@ impl Filter for PodTopologySpread {
         if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
             return Declaration::constant();
         }
-        Declaration::cluster()
+        Declaration::cluster().grained().ignoring_deleting()
+    }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        let state = cx.prepared::<State>()?;
+        let keys = state.list.iter().filter_map(|counted| counted.key);
+        Some(Grain::new(keys).epoch(state.epoch))
     }
 
     fn take(
@@ -149,11 +162,7 @@ impl Filter for PodTopologySpread {
         placed: &PodShape,
         node: NodeView<'_>,
     ) {
-        for counted in prepared.value_mut::<Vec<Counted>>().into_iter().flatten() {
-            if counted.constraint.counts(placed, cx.pod()) {
-                counted.add(node);
-            }
-        }
+        change(prepared, cx, placed, node, Domains::add);
     }
 
     fn undo(
@@ -163,12 +172,25 @@ impl Filter for PodTopologySpread {
         placed: &PodShape,
         node: NodeView<'_>,
     ) {
-        for counted in prepared.value_mut::<Vec<Counted>>().into_iter().flatten() {
-            if counted.constraint.counts(placed, cx.pod())
-                && let Some(value) = counted.domain(node)
-            {
-                counted.domains.subtract(value);
-            }
+        change(prepared, cx, placed, node, Domains::subtract);
+    }
+}
+
+fn change(
+    prepared: &mut Prepared,
+    cx: &Context<'_>,
+    placed: &PodShape,
+    node: NodeView<'_>,
+    by_one: fn(&mut Domains, LabelValue),
+) {
+    let Some(state) = prepared.value_mut::<State>() else { return };
+    for counted in &mut state.list {
+        if counted.constraint.counts(placed, cx.pod())
+            && let Some(value) = counted.domain(node)
+        {
+            let least = counted.domains.least();
+            by_one(&mut counted.domains, value);
+            state.epoch += u64::from(least != counted.domains.least());
         }
     }
 }

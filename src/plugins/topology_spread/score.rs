@@ -8,7 +8,7 @@ use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows, has_all};
 use crate::base::RowSet;
 use crate::framework::{
-    Context, Declaration, Feasible, MAX_SCORE, Normalization, Preparation, Prepared, Score,
+    Context, Declaration, Feasible, Grain, MAX_SCORE, Normalization, Preparation, Prepared, Score,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::{LabelKey, LabelValue, NodeView};
@@ -19,6 +19,8 @@ struct Wishes {
     keys: Vec<Option<LabelKey>>,
     /// Feasible nodes that lack a key score nothing.
     all_keys: bool,
+    /// How often something moved that concerns nodes of more domains than one.
+    epoch: u64,
 }
 
 /// A constraint and its counts.
@@ -64,7 +66,7 @@ impl Score for PodTopologySpread {
         let all_keys = constraints.all_keys;
         let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
         let checked: Vec<Constraint> = constraints.check(pod).map(|(sound, _)| sound).collect();
-        let rows = counted_rows(cx, &checked, all_keys.then_some(&keys));
+        let rows = counted_rows(cx, &checked, all_keys.then_some(&keys), |_, _| {});
         let mut wishes: Vec<Wish> = Vec::with_capacity(checked.len());
         for ((constraint, rows), &key) in checked.iter().zip(rows).zip(&keys) {
             let counts = if constraint.is_hostname() {
@@ -79,12 +81,14 @@ impl Score for PodTopologySpread {
             };
             wishes.push(Wish { constraint: constraint.clone(), counts, weight: 0.0 });
         }
-        count_pods(cx, &checked, |number, node| wishes[number].add(node, 1));
-        Preparation::with(Wishes { list: wishes, keys, all_keys })
+        count_pods(cx, &checked, |number, node| {
+            wishes[number].add(node, 1);
+        });
+        Preparation::with(Wishes { list: wishes, keys, all_keys, epoch: 0 })
     }
 
     fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
-        let Some(Wishes { list, keys, all_keys }) = prepared.value_mut() else { return };
+        let Some(Wishes { list, keys, all_keys, epoch }) = prepared.value_mut() else { return };
         let known: Option<Vec<LabelKey>> =
             if *all_keys { keys.iter().copied().collect() } else { Some(Vec::new()) };
         for wish in list {
@@ -95,12 +99,14 @@ impl Score for PodTopologySpread {
                     domains(cx, feasible, known, tally.key, blank)
                 }
             });
-            wish.weight = libm::log((size + 2) as f64);
+            let weight = libm::log((size + 2) as f64);
+            *epoch += u64::from(weight.to_bits() != wish.weight.to_bits());
+            wish.weight = weight;
         }
     }
 
     fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Wishes { list, keys, all_keys }) = cx.prepared() else {
+        let Some(Wishes { list, keys, all_keys, .. }) = cx.prepared() else {
             return Normalization::IGNORED;
         };
         if *all_keys && !has_all(node, keys) {
@@ -139,7 +145,18 @@ impl Score for PodTopologySpread {
         if constraints.is_empty() {
             return Declaration::constant();
         }
-        Declaration::domain(constraints.keys()).reading_nodes().reading_feasible()
+        Declaration::domain(constraints.keys())
+            .reading_nodes()
+            .reading_feasible()
+            .grained()
+            .ignoring_deleting()
+    }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        let Wishes { list, keys, epoch, .. } = cx.prepared()?;
+        let grain = Grain::new(keys.iter().copied().flatten()).epoch(*epoch);
+        let by_node = list.iter().any(|wish| matches!(wish.counts, Counts::Node(_)));
+        Some(if by_node { grain.each() } else { grain })
     }
 
     fn take(
@@ -170,16 +187,18 @@ fn count(
     node: NodeView<'_>,
     sign: i32,
 ) {
-    let Some(Wishes { list, .. }) = prepared.value_mut() else { return };
+    let Some(Wishes { list, epoch, .. }) = prepared.value_mut() else { return };
     for wish in list {
         if wish.constraint.counts(placed, cx.pod()) {
-            wish.add(node, sign);
+            *epoch += u64::from(!wish.add(node, sign));
         }
     }
 }
 
 impl Wish {
-    fn add(&mut self, node: NodeView<'_>, sign: i32) {
+    /// Counts a pod on a node. Returns whether it counts for nodes that share a value with that
+    /// one alone.
+    fn add(&mut self, node: NodeView<'_>, sign: i32) -> bool {
         match &mut self.counts {
             Counts::Node(counts) => {
                 if let Some(count) = counts.get_mut(node.row()) {
@@ -191,10 +210,12 @@ impl Wish {
                     && let Blank::Value(value) = blank
                 {
                     tally.add_at(*value, sign.into());
+                    return false;
                 }
             }
             Counts::Domain { .. } => {}
         }
+        true
     }
 }
 

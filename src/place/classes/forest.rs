@@ -1,0 +1,181 @@
+//! The largest keys of many groups of places.
+
+use alloc::vec::Vec;
+
+/// Keys under one node of a tree.
+const FAN: usize = 16;
+
+/// A tree of maxima over the keys of each group: places are numbered group by group. A key of 0
+/// stands for nothing.
+///
+/// Building is one pass; a change costs O(16 · log₁₆ of the group).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Forest {
+    levels: Vec<Level>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Level {
+    keys: Vec<u64>,
+    /// Where each group starts, and the end of the last. A group that has its root below has
+    /// nothing here.
+    starts: Vec<u32>,
+}
+
+impl Level {
+    #[inline]
+    fn group(&self, group: usize) -> (usize, usize) {
+        (self.starts[group] as usize, self.starts[group + 1] as usize)
+    }
+}
+
+impl Forest {
+    /// Starts over with groups and their keys.
+    pub(crate) fn rebuild(&mut self, starts: &[u32], fill: impl FnOnce(&mut Vec<u64>)) {
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        let base = &mut self.levels[0];
+        base.starts.clear();
+        base.starts.extend_from_slice(starts);
+        base.keys.clear();
+        fill(&mut base.keys);
+        let groups = starts.len() - 1;
+        let mut level = 0;
+        while (0..groups).any(|group| {
+            let (start, end) = self.levels[level].group(group);
+            end - start > 1
+        }) {
+            if self.levels.len() == level + 1 {
+                self.levels.push(Level::default());
+            }
+            let (below, above) = self.levels.split_at_mut(level + 1);
+            let (below, above) = (&below[level], &mut above[0]);
+            above.keys.clear();
+            above.starts.clear();
+            above.starts.push(0);
+            for group in 0..groups {
+                let (start, end) = below.group(group);
+                if end - start > 1 {
+                    above.keys.extend(below.keys[start..end].chunks(FAN).map(largest));
+                }
+                above.starts.push(above.keys.len() as u32);
+            }
+            level += 1;
+        }
+        self.levels.truncate(level + 1);
+    }
+
+    /// Gives all places of a group other keys.
+    pub(crate) fn refill(&mut self, group: usize, key_of: impl Fn(usize) -> u64) {
+        let (start, end) = self.levels[0].group(group);
+        for place in start..end {
+            self.levels[0].keys[place] = key_of(place);
+        }
+        for level in 1..self.levels.len() {
+            let (below, above) = self.levels.split_at_mut(level);
+            let (below, above) = (&below[level - 1], &mut above[0]);
+            let (start, end) = below.group(group);
+            let (to, stop) = above.group(group);
+            let maxima = below.keys[start..end].chunks(FAN).map(largest);
+            above.keys[to..stop].iter_mut().zip(maxima).for_each(|(key, max)| *key = max);
+        }
+    }
+
+    /// Gives a place of a group another key.
+    #[inline]
+    pub(crate) fn set(&mut self, group: usize, place: usize, key: u64) {
+        let mut at = place - self.levels[0].starts[group] as usize;
+        let mut key = key;
+        for level in &mut self.levels {
+            let (start, end) = level.group(group);
+            if start == end || level.keys[start + at] == key {
+                return;
+            }
+            level.keys[start + at] = key;
+            let first = start + at / FAN * FAN;
+            key = largest(&level.keys[first..(first + FAN).min(end)]);
+            at /= FAN;
+        }
+    }
+
+    /// The largest key of a group.
+    #[inline]
+    pub(crate) fn root(&self, group: usize) -> u64 {
+        for level in &self.levels {
+            let (start, end) = level.group(group);
+            if end <= start + 1 {
+                return level.keys[start..end].first().copied().unwrap_or(0);
+            }
+        }
+        0
+    }
+
+    /// The place of the largest key of a group, if it is not 0.
+    pub(crate) fn best(&self, group: usize) -> Option<usize> {
+        let key = self.root(group);
+        if key == 0 {
+            return None;
+        }
+        let mut at = 0;
+        for level in self.levels.iter().rev() {
+            let (start, end) = level.group(group);
+            if start == end {
+                continue;
+            }
+            let first = start + at * FAN;
+            let last = if end - start == 1 { end } else { (first + FAN).min(end) };
+            at = first - start + level.keys[first..last].iter().position(|&other| other == key)?;
+        }
+        Some(self.levels[0].starts[group] as usize + at)
+    }
+}
+
+#[inline]
+fn largest(keys: &[u64]) -> u64 {
+    keys.iter().fold(0, |largest, &key| largest.max(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn the_largest_of_each_group_is_known_through_every_change() {
+        let mut state = 1_u64;
+        let mut next = |sides: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) as usize % sides
+        };
+        for lengths in [vec![1; 40], vec![0, 5, 300, 1, 17], vec![5_000], vec![16, 256, 257, 0]] {
+            let mut starts = vec![0_u32];
+            for length in &lengths {
+                starts.push(starts.last().unwrap() + *length as u32);
+            }
+            let total = *starts.last().unwrap() as usize;
+            let mut keys: Vec<u64> = (0..total as u64).map(|at| (at * 7 % 50) << 32 | at).collect();
+            let mut forest = Forest::default();
+            forest.rebuild(&starts, |out| out.extend(&keys));
+            for _ in 0..300 {
+                for group in 0..lengths.len() {
+                    let places = starts[group] as usize..starts[group + 1] as usize;
+                    let best = places.max_by_key(|&place| keys[place]);
+                    let best = best.filter(|&place| keys[place] > 0);
+                    assert_eq!(forest.best(group), best);
+                    assert_eq!(forest.root(group), best.map_or(0, |place| keys[place]));
+                }
+                let place = next(total);
+                let group = (0..lengths.len())
+                    .find(|&group| (starts[group]..starts[group + 1]).contains(&(place as u32)));
+                let key = if next(3) == 0 { 0 } else { (next(50) as u64) << 32 | place as u64 };
+                keys[place] = key;
+                if next(10) == 0 {
+                    forest.refill(group.unwrap(), |place| keys[place]);
+                } else {
+                    forest.set(group.unwrap(), place, key);
+                }
+            }
+        }
+    }
+}
