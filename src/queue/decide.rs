@@ -43,11 +43,8 @@ impl Scheduler {
             self.wake();
             if core::mem::take(&mut self.stirred) {
                 self.claim();
-                if !self.outbox.is_empty() {
-                    continue;
-                }
+                continue;
             }
-            self.wake();
             let id = self.next_ready()?;
             self.attempt(id);
         }
@@ -101,7 +98,8 @@ impl Scheduler {
     /// Tries a unit, and those that start together with it.
     fn attempt(&mut self, id: UnitId) {
         if self.reserving.contains(&id) {
-            self.refresh(id);
+            // Others that reserve may make use of what changed.
+            self.stirred |= self.refresh(id);
             return;
         }
         if self.withdrawn(id) {

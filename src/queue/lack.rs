@@ -129,7 +129,8 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
     if group.groups.is_empty() {
         running(cluster, group) >= minimum
     } else {
-        group.groups.iter().filter(|inner| runs(cluster, inner)).count() >= minimum
+        let enough = group.min_pods.is_none_or(|least| running(cluster, group) >= least as usize);
+        enough && group.groups.iter().filter(|inner| runs(cluster, inner)).count() >= minimum
     }
 }
 
