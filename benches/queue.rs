@@ -59,7 +59,7 @@ fn run(title: &str, own_shapes: bool) {
     let mut next = 0;
     for _ in 0..20 {
         for freed in 0..10 {
-            let seen = scheduler.counters().watches_visited;
+            let seen = scheduler.work().visited;
             let start = Instant::now();
             // Spread over the cluster, so that each frees one GPU of another node.
             let name = format!("old-{}", next * 8);
@@ -67,7 +67,7 @@ fn run(title: &str, own_shapes: bool) {
             scheduler.handle_pod_deleted("default", &name, now).expect("known");
             let decision = scheduler.poll_decision(now);
             let elapsed = start.elapsed();
-            visited += scheduler.counters().watches_visited - seen;
+            visited += scheduler.work().visited - seen;
             match decision {
                 None => idle.push(elapsed),
                 Some(Decision::Bind { plan, .. }) => {
@@ -94,7 +94,7 @@ fn run(title: &str, own_shapes: bool) {
     let counters = scheduler.counters();
     println!(
         "  {} tries, {} placed, {} woken, {} wakes withdrawn",
-        counters.attempts, counters.placed, counters.woken, counters.wakes_withdrawn
+        counters.attempts, counters.placed, counters.woken, scheduler.work().spared
     );
 }
 

@@ -407,7 +407,7 @@ impl Simulation {
             counters.short_of_room,
             counters.no_arrangement,
             counters.woken,
-            counters.wakes_withdrawn
+            self.scheduler.work().spared
         );
     }
 }

@@ -45,28 +45,26 @@ impl Scheduler {
                 self.claim();
                 continue;
             }
-            let id = self.next_ready()?;
-            self.attempt(id);
+            let ready = self.next_ready();
+            if let Some(id) = self.watches.next(&self.cluster, &self.framework, ready.as_ref()) {
+                // What it lacked is there: no reason to back off.
+                self.counters.woken += 1;
+                self.set_phase(id, Phase::Queued);
+                self.emit(id, GroupChange::Queued);
+                continue;
+            }
+            self.attempt(ready?.unit);
         }
     }
 
-    /// Wakes whoever may be helped by what has changed.
+    /// Takes in what has changed, and wakes whoever cannot tell whether it helps. Who lacks room
+    /// is woken when it is its turn, so that no more are woken than there is room for.
     fn wake(&mut self) {
         if self.moved.is_empty() {
             return;
         }
         let moved = core::mem::take(&mut self.moved);
-        let woken = self.watches.wake(&self.cluster, &self.framework, &moved);
-        self.counters.watches_visited += woken.visited;
-        for id in woken.counted {
-            if matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Sleeping(_))) {
-                // What it lacked is there: no reason to back off.
-                self.counters.woken += 1;
-                self.set_phase(id, Phase::Queued);
-                self.emit(id, GroupChange::Queued);
-            }
-        }
-        for id in woken.loosely {
+        for id in self.watches.wake(&self.cluster, &self.framework, &moved) {
             let Some(unit) = self.units.get(&id) else { continue };
             if !matches!(unit.phase, Phase::Sleeping(_)) {
                 continue;
@@ -84,7 +82,7 @@ impl Scheduler {
     }
 
     /// The first group that may be tried.
-    fn next_ready(&self) -> Option<UnitId> {
+    fn next_ready(&self) -> Option<Key> {
         let heads = self.lanes.iter().filter_map(|(queue, lane)| -> Option<&Key> {
             let first = lane.ready.first()?;
             match self.settings.rule(queue) {
@@ -92,7 +90,7 @@ impl Scheduler {
                 HeadOfLine::StrictFifo => (lane.waiting.first() == Some(first)).then_some(first),
             }
         });
-        heads.min().map(|key| key.unit)
+        heads.min().cloned()
     }
 
     /// Tries a unit, and those that start together with it.
@@ -100,11 +98,6 @@ impl Scheduler {
         if self.reserving.contains(&id) {
             // Others that reserve may make use of what changed.
             self.stirred |= self.refresh(id);
-            return;
-        }
-        if self.withdrawn(id) {
-            self.set_phase(id, Phase::Sleeping(None));
-            self.counters.wakes_withdrawn += 1;
             return;
         }
         let cohort = match self.cohort(id) {
@@ -134,13 +127,6 @@ impl Scheduler {
             self.end_reservation(id, ReservationEnd::Outranked);
             self.emit(id, GroupChange::Failed { reason: reason.clone() });
         }
-    }
-
-    /// Whether somebody else took what a unit was woken for.
-    fn withdrawn(&mut self, id: UnitId) -> bool {
-        let Some(unit) = self.units.get(&id) else { return false };
-        let Watched::Room { shape, level, needed } = &unit.watched else { return false };
-        self.watches.room(&self.cluster, &self.framework, shape, level.as_deref(), true) < *needed
     }
 
     /// The members that wait, of one or several units, as one tree; `None` if there are none.

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use super::observe::Lacks;
 use super::unit::shapes;
-use super::watch::{Watched, Watches, is_capped, is_far, scarcest};
+use super::room::{is_capped, is_far, scarcest};
+use super::watch::{Watched, Watches};
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};
 use crate::place::domains::running;

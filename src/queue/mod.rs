@@ -6,12 +6,14 @@
 
 mod binding;
 mod claim;
+mod class;
 mod cohort;
 mod decide;
 mod inputs;
 mod lack;
 mod losses;
 pub mod observe;
+mod room;
 mod scheduler;
 pub mod settings;
 #[cfg(feature = "serde")]
@@ -23,7 +25,7 @@ pub use observe::{
     Counters, Gate, GroupChange, GroupEvent, Histogram, Lacks, ReservationEnd, Waits,
 };
 pub use scheduler::{
-    BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler,
+    BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler, Work,
 };
 pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,

@@ -16,7 +16,7 @@ use crate::base::Time;
 use crate::framework::{Framework, Strategy};
 use crate::model::ModelError;
 use crate::place::{Outcome, PlaceError, Planner, Request};
-use crate::state::{Cluster, Plan, StateError};
+use crate::state::{Cluster, Plan, Row, StateError};
 
 /// A scheduler as a pure state machine.
 ///
@@ -291,6 +291,17 @@ pub struct Memory {
     pub timers: usize,
 }
 
+/// How much was looked at to find out whom events help. It is not saved: a scheduler that was
+/// restored begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Work {
+    /// Counts of room looked at: of a class, or of one shape on one node or on all with room.
+    pub visited: u64,
+    /// How often a group's turn had come, and a count by all filters let it sleep on.
+    pub spared: u64,
+}
+
 /// What a scheduler refuses. Its state is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -520,6 +531,11 @@ impl Scheduler {
         }
     }
 
+    /// How much was looked at to find out whom events help.
+    pub fn work(&self) -> Work {
+        Work { visited: self.watches.visited, spared: self.watches.spared }
+    }
+
     pub(crate) fn request<'a>(
         &self,
         tree: &'a crate::model::PodGroup,
@@ -589,6 +605,16 @@ impl Scheduler {
         self.stirred = true;
     }
 
+    /// Records that a node itself has changed, or is gone.
+    pub(crate) fn note_node(&mut self, name: &str, gone: Option<Row>) {
+        match gone {
+            Some(row) => self.moved.gone.insert(row),
+            None => self.moved.changed.insert(name.to_owned()),
+        };
+        self.epoch += 1;
+        self.note_all();
+    }
+
     pub(crate) fn note_all(&mut self) {
         self.moved.anything = true;
         self.stirred = true;
@@ -609,10 +635,13 @@ impl Scheduler {
         }
         let waits = phase.waits();
         let ready = phase == Phase::Queued;
+        if !matches!(phase, Phase::Sleeping(_))
+            && let Some(key) = &unit.key
+        {
+            self.watches.unsubscribe(key, &core::mem::take(&mut unit.watched));
+        }
         unit.phase = phase;
         if !waits {
-            let watched = core::mem::take(&mut unit.watched);
-            self.watches.unsubscribe(id, &watched);
             self.drop_key(id);
             return;
         }
@@ -667,9 +696,13 @@ impl Scheduler {
 
     /// Puts a waiting unit in its place anew.
     pub(crate) fn rekey(&mut self, id: UnitId) {
-        if self.units.get(&id).is_some_and(|unit| unit.key.is_some()) {
-            self.drop_key(id);
-            self.make_key(id);
+        let Some(old) = self.units.get(&id).and_then(|unit| unit.key.clone()) else { return };
+        self.drop_key(id);
+        self.make_key(id);
+        if let Some(unit) = self.units.get(&id)
+            && let Some(new) = &unit.key
+        {
+            self.watches.rekey(&old, new, &unit.watched);
         }
     }
 
@@ -683,9 +716,10 @@ impl Scheduler {
 
     pub(crate) fn sleep_on(&mut self, id: UnitId, watched: Watched) {
         let Some(unit) = self.units.get_mut(&id) else { return };
+        let Some(key) = &unit.key else { return };
         let old = core::mem::replace(&mut unit.watched, watched);
-        self.watches.unsubscribe(id, &old);
-        self.watches.subscribe(&self.cluster, &self.framework, id, &unit.watched);
+        self.watches.unsubscribe(key, &old);
+        self.watches.subscribe(&self.cluster, &self.framework, key, &unit.watched);
     }
 }
 

@@ -118,7 +118,9 @@ impl Scheduler {
                 }
             }
             let (cluster, framework) = (&scheduler.cluster, &scheduler.framework);
-            scheduler.watches.subscribe(cluster, framework, id, &unit.watched);
+            if let Some(key) = &unit.key {
+                scheduler.watches.subscribe(cluster, framework, key, &unit.watched);
+            }
             scheduler.units.insert(id, unit);
         }
         scheduler
