@@ -63,12 +63,14 @@ struct World {
     nodes: BTreeMap<String, i64>,
     gone: BTreeSet<String>,
     foreign: Vec<String>,
-    /// Groups of which something was lost since they were proposed or started.
-    hurt: BTreeSet<String>,
+    /// Groups of which something was lost, and where the log stood then; until their owner has
+    /// heard of it and proposed anew.
+    hurt: BTreeMap<String, usize>,
     now: Time,
     next: usize,
     commits: usize,
     conflicts: usize,
+    loud: bool,
 }
 
 impl Store {
@@ -133,11 +135,12 @@ impl World {
             nodes,
             gone: BTreeSet::new(),
             foreign: Vec::new(),
-            hurt: BTreeSet::new(),
+            hurt: BTreeMap::new(),
             now: Time::from_secs(1),
             next: 0,
             commits: 0,
             conflicts: 0,
+            loud: std::env::var_os("PHALANX_SHARING_TRACE").is_some(),
             random,
         }
     }
@@ -188,6 +191,12 @@ impl World {
         }
     }
 
+    fn tell(&self, what: impl Fn() -> String) {
+        if self.loud {
+            eprintln!("{:?} {}", self.now, what());
+        }
+    }
+
     fn submit(&mut self) {
         let owner = self.random.below(self.processes.len());
         let mut group = group(&mut self.random, &mut self.next, self.devices);
@@ -204,9 +213,12 @@ impl World {
     fn hear(&mut self, process: usize, some: usize) {
         let Process { scheduler, read } = &mut self.processes[process];
         for event in self.store.log.iter().skip(*read).take(some) {
+            if self.loud {
+                eprintln!("{:?} {process} hears {event:?}", self.now);
+            }
             scheduler.handle_event(event.clone(), self.now).unwrap();
         }
-        *read = (*read + some).min(self.store.log.len());
+        *read = read.saturating_add(some).min(self.store.log.len());
     }
 
     fn decide(&mut self, owner: usize) {
@@ -217,8 +229,11 @@ impl World {
             };
             match decision {
                 Decision::Bind { ticket, groups, plan } => {
+                    let read = self.processes[owner].read;
                     for group in &groups {
-                        self.hurt.remove(group);
+                        if self.hurt.get(group).is_some_and(|lost| *lost < read) {
+                            self.hurt.remove(group);
+                        }
                     }
                     self.proposals.push(Proposal { owner, ticket, groups, plan });
                 }
@@ -230,7 +245,9 @@ impl World {
                 _ => {}
             }
         }
-        while self.processes[owner].scheduler.poll_event().is_some() {}
+        while let Some(event) = self.processes[owner].scheduler.poll_event() {
+            self.tell(|| format!("{owner}: {event:?}"));
+        }
     }
 
     /// A pod is to go: a proposal with it is called back, and a controller makes what was bound
@@ -267,7 +284,7 @@ impl World {
                 if let Some(at) = leaf.pods.iter().position(|pod| pod.name == name) {
                     let mut pod = leaf.pods.remove(at);
                     pod.group = Some(leaf.name.clone());
-                    self.hurt.insert(root.clone());
+                    self.hurt.insert(root.clone(), self.store.log.len());
                     found = Some(pod);
                 }
             }
@@ -277,9 +294,7 @@ impl World {
 
     fn commit(&mut self, at: usize) {
         let Proposal { owner, ticket, groups, plan } = self.proposals.swap_remove(at);
-        for assignment in plan.assignments() {
-            assert!(!self.store.is_bound(&assignment.pod().name), "bound twice");
-        }
+        self.tell(|| format!("{owner} commits {plan:?}"));
         let exist = plan.assignments().all(|a| self.store.members.contains(&a.pod().name));
         let result = if exist {
             self.store.cluster.commit(&self.framework, &plan).map_err(|error| error.to_string())
@@ -304,7 +319,7 @@ impl World {
         }
         for name in groups {
             if let Some((_, group)) = self.groups.get(&name)
-                && !self.hurt.contains(&name)
+                && !self.hurt.contains_key(&name)
             {
                 assert!(counts(group, &|pod| self.store.runs(pod)), "{name} starts in part");
             }
