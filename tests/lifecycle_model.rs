@@ -19,7 +19,9 @@ mod lifecycle_world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lifecycle_world::{DEVICES, FRAMEWORKS, Random, counts, framework, gpu, group, node, placeable};
+use lifecycle_world::{
+    DEVICES, FRAMEWORKS, Random, counts, framework, gpu, group, node, placeable,
+};
 use phalanx::framework::{Framework, PermitVerdict};
 use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{

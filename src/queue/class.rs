@@ -38,8 +38,6 @@ pub(crate) struct Class {
     pub(crate) sums: Sums,
     /// Of each watch, and each number of pods that sleepers of it need, who is first in line.
     posted: BTreeMap<u64, BTreeSet<(Key, u64)>>,
-    /// Watches that lack something else, on many nodes.
-    pub(crate) aside: BTreeSet<u64>,
     /// How many watches are posted or aside.
     pub(crate) members: usize,
 }
@@ -92,7 +90,11 @@ impl Sums {
 }
 
 /// The domain of a node at a level; all nodes are one domain if there is none.
-pub(crate) fn domain(node: NodeView<'_>, level: Option<&str>, key: Option<LabelKey>) -> Option<u32> {
+pub(crate) fn domain(
+    node: NodeView<'_>,
+    level: Option<&str>,
+    key: Option<LabelKey>,
+) -> Option<u32> {
     match level {
         None => Some(0),
         Some(_) => node.label_value(key?).map(|value| value.index() as u32),

@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::observe::Lacks;
-use super::unit::shapes;
 use super::room::{is_capped, is_far, scarcest};
+use super::unit::shapes;
 use super::watch::{Watched, Watches};
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};

@@ -25,7 +25,8 @@ pub use observe::{
     Counters, Gate, GroupChange, GroupEvent, Histogram, Lacks, ReservationEnd, Waits,
 };
 pub use scheduler::{
-    BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler, Work,
+    BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler,
+    Work,
 };
 pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,

@@ -156,7 +156,5 @@ pub(crate) fn rarity(name: &str) -> u8 {
 /// The request under which a shape is looked for: of the resource likely to be scarcest.
 pub(crate) fn scarcest(shape: &PodShape) -> Option<(Box<str>, i64)> {
     let requested = shape.requests.iter().filter(|(_, amount)| *amount > 0);
-    requested
-        .min_by_key(|(name, _)| rarity(name))
-        .map(|(name, amount)| (Box::from(name), amount))
+    requested.min_by_key(|(name, _)| rarity(name)).map(|(name, amount)| (Box::from(name), amount))
 }

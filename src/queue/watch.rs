@@ -12,8 +12,8 @@
 //! resource, where it costs nothing while that resource is short. Once it is not, the watch is
 //! counted by all filters, when it is the turn of its first sleeper and no earlier. If it is still
 //! short, it moves to a class of another resource that is; if there is none, it lacks something
-//! else, and stands aside: its own count is followed, on the few nodes whose labels, taints and
-//! names suit it, or on all nodes with room in its class.
+//! else, and stands aside: its own count is followed on the nodes whose labels, taints and names
+//! suit it, where there is room in its class.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -24,12 +24,10 @@ use alloc::vec::Vec;
 use super::class::{Class, Measure, Sums, domain};
 use super::room::{Bound, is_capped};
 use super::unit::{Key, UnitId};
+use crate::base::RowSet;
 use crate::framework::Framework;
 use crate::model::PodShape;
 use crate::state::{Cluster, Row};
-
-/// A watch that few nodes can ever suit is found by them.
-const FEW: usize = 64;
 
 /// What a sleeping group waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,10 +59,7 @@ pub(crate) struct Moved {
 
 impl Moved {
     pub(crate) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-            && self.changed.is_empty()
-            && self.gone.is_empty()
-            && !self.anything
+        self.nodes.is_empty() && self.changed.is_empty() && self.gone.is_empty() && !self.anything
     }
 }
 
@@ -81,14 +76,17 @@ struct Watch {
 }
 
 /// What is followed of a watch that stands aside. It may be too much, never too little.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Aside {
     sums: Sums,
-    /// The only rows that can ever suit it, if they are few.
-    few: Option<BTreeSet<Row>>,
+    pool: Pool,
     /// Under which it is listed as ripe.
     ripe: Option<Key>,
 }
+
+/// The class of watches that stand aside, and the only rows that can ever suit them, as their
+/// nodes are.
+type Pool = (Option<u64>, Arc<RowSet>);
 
 /// By resource, and by the amount requested of it.
 type ByRequest = BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<UnitId>>>;
@@ -104,10 +102,8 @@ pub(crate) struct Watches {
     hot: BTreeSet<u64>,
     /// Watches aside that may not, with the first in line.
     ripe: BTreeSet<(Key, u64)>,
-    /// Watches aside that few rows can suit.
-    by_row: BTreeMap<Row, BTreeSet<u64>>,
-    /// Watches aside for which requests bound nothing.
-    free: BTreeSet<u64>,
+    /// Watches aside.
+    pools: BTreeMap<Pool, BTreeSet<u64>>,
     loose: ByRequest,
     anything: BTreeSet<UnitId>,
     next: u64,
@@ -265,20 +261,19 @@ impl Watches {
     ) -> u64 {
         let (level, shape) = name.clone();
         let id = self.take_number();
-        let mut watch =
-            Watch { shape, level, sleepers: BTreeMap::new(), class: None, aside: None };
+        let mut watch = Watch { shape, level, sleepers: BTreeMap::new(), class: None, aside: None };
         if is_capped(framework, &watch.shape) {
             let measure = Measure::of(&watch.shape, watch.level.as_deref()).into_iter().next();
             watch.class = measure.map(|measure| self.join_class(cluster, measure));
         }
-        if watch.class.is_none() {
-            let level = watch.level.as_deref();
-            let sums = count(cluster, framework, &watch.shape, level, 0..cluster.rows());
-            watch.aside = Some(Aside { sums, ..Aside::default() });
-            self.free.insert(id);
-        }
+        let posted = watch.class.is_some();
         self.list.insert(id, watch);
-        self.numbers.insert(name, id);
+        self.numbers.insert(name.clone(), id);
+        if !posted {
+            let (level, shape) = (name.0.as_deref(), &name.1);
+            let sums = count(cluster, framework, shape, level, 0..cluster.rows());
+            self.stand_aside(cluster, framework, id, sums);
+        }
         id
     }
 
@@ -307,23 +302,14 @@ impl Watches {
     /// Takes a watch out of its class, and from aside.
     fn leave_class(&mut self, id: u64) {
         let Some(watch) = self.list.get_mut(&id) else { return };
-        self.free.remove(&id);
         if let Some(aside) = watch.aside.take() {
             if let Some(key) = aside.ripe {
                 self.ripe.remove(&(key, id));
             }
-            for row in aside.few.into_iter().flatten() {
-                if let Some(ids) = self.by_row.get_mut(&row) {
-                    ids.remove(&id);
-                    if ids.is_empty() {
-                        self.by_row.remove(&row);
-                    }
-                }
-            }
+            leave_pool(&mut self.pools, &aside.pool, id);
         }
         let Some(number) = watch.class.take() else { return };
         let Some((measure, class)) = self.classes.get_mut(&number) else { return };
-        class.aside.remove(&id);
         for (needed, keys) in &watch.sleepers {
             if let Some(key) = keys.first() {
                 class.take_down(*needed, key, id);
@@ -366,15 +352,10 @@ impl Watches {
         for name in moved.nodes.union(&moved.changed) {
             let Some(node) = cluster.node(name) else { continue };
             let row = node.row();
-            let mut visit = self.follow(cluster, row);
-            if moved.changed.contains(name) {
-                visit.extend(self.by_row.values().flatten());
-                visit.extend(self.nowhere());
-            } else {
-                visit.extend(self.by_row.get(&row).into_iter().flatten());
-            }
-            for id in visit {
-                self.visit(cluster, framework, id, row, moved.changed.contains(name));
+            self.follow(cluster, row);
+            let changed = moved.changed.contains(name);
+            for id in self.concerned(row, changed) {
+                self.visit(cluster, framework, id, row, changed);
             }
             for (resource, amounts) in &self.loose {
                 let has = cluster.resource(resource).map_or(0, |id| node.allocatable(id));
@@ -390,18 +371,21 @@ impl Watches {
         woken
     }
 
-    /// Watches aside that no row suits.
-    fn nowhere(&self) -> impl Iterator<Item = u64> + '_ {
-        let none = |watch: &Watch| {
-            let few = watch.aside.as_ref().and_then(|aside| aside.few.as_ref());
-            few.is_some_and(BTreeSet::is_empty)
+    /// The watches aside that a change on a row concerns.
+    fn concerned(&self, row: Row, node_changed: bool) -> Vec<u64> {
+        let has_room = |class: Option<u64>| {
+            let class = class.and_then(|number| self.classes.get(&number));
+            class.is_none_or(|(_, class)| class.sums.has(row))
         };
-        self.list.iter().filter(move |(_, watch)| none(watch)).map(|(id, _)| *id)
+        let pools = self
+            .pools
+            .iter()
+            .filter(|((class, rows), _)| node_changed || rows.contains(row) && has_room(*class));
+        pools.flat_map(|(_, ids)| ids).copied().collect()
     }
 
-    /// Brings all classes up to date with a row. Returns the watches aside to look at for it.
-    fn follow(&mut self, cluster: &Cluster, row: Row) -> BTreeSet<u64> {
-        let mut visit = self.free.clone();
+    /// Brings all classes up to date with a row.
+    fn follow(&mut self, cluster: &Cluster, row: Row) {
         for (number, (measure, class)) in &mut self.classes {
             let key = measure.level.as_deref().and_then(|level| cluster.label_key(level));
             class.update(cluster, measure, key, row);
@@ -409,11 +393,7 @@ impl Watches {
             if class.first().is_some() {
                 self.hot.insert(*number);
             }
-            if class.sums.has(row) {
-                visit.extend(&class.aside);
-            }
         }
-        visit
     }
 
     /// Brings a watch aside up to date with a row. `may_suit` says that the row's node itself has
@@ -430,13 +410,14 @@ impl Watches {
         let Some(watch) = self.list.get_mut(&id) else { return };
         let Some(aside) = &mut watch.aside else { return };
         let bound = Bound::new(cluster, framework, &watch.shape);
-        if may_suit
-            && let Some(few) = &mut aside.few
-            && !few.contains(&row)
-            && bound.may_ever(row)
-        {
-            few.insert(row);
-            self.by_row.entry(row).or_default().insert(id);
+        if may_suit && bound.may_ever(row) != aside.pool.1.contains(row) {
+            let mut rows = RowSet::clone(&aside.pool.1);
+            if !rows.remove(row) {
+                rows.insert(row);
+            }
+            leave_pool(&mut self.pools, &aside.pool, id);
+            aside.pool.1 = Arc::new(rows);
+            self.pools.entry(aside.pool.clone()).or_default().insert(id);
         }
         set_row(&mut aside.sums, &bound, watch.level.as_deref(), row);
         self.ripen(id);
@@ -530,7 +511,7 @@ impl Watches {
                 self.part_class(other);
             }
         }
-        self.stand_aside(cluster, framework, id, number, sums);
+        self.stand_aside(cluster, framework, id, sums);
         false
     }
 
@@ -544,36 +525,20 @@ impl Watches {
         }
     }
 
-    fn stand_aside(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        id: u64,
-        number: u64,
-        sums: Sums,
-    ) {
+    fn stand_aside(&mut self, cluster: &Cluster, framework: &Framework, id: u64, sums: Sums) {
         let Some(watch) = self.list.get_mut(&id) else { return };
-        let Some((_, class)) = self.classes.get_mut(&number) else { return };
-        for (needed, keys) in &watch.sleepers {
-            if let Some(key) = keys.first() {
-                class.take_down(*needed, key, id);
+        if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
+            for (needed, keys) in &watch.sleepers {
+                if let Some(key) = keys.first() {
+                    class.take_down(*needed, key, id);
+                }
             }
         }
         let bound = Bound::new(cluster, framework, &watch.shape);
-        let suits = (0..cluster.rows()).filter(|row| bound.may_ever(*row));
-        let few: BTreeSet<Row> = suits.take(FEW + 1).collect();
-        let few = (few.len() <= FEW).then_some(few);
-        match &few {
-            Some(few) => {
-                for row in few {
-                    self.by_row.entry(*row).or_default().insert(id);
-                }
-            }
-            None => {
-                class.aside.insert(id);
-            }
-        }
-        watch.aside = Some(Aside { sums, few, ripe: None });
+        let rows: RowSet = (0..cluster.rows()).filter(|row| bound.may_ever(*row)).collect();
+        let pool = (watch.class, Arc::new(rows));
+        self.pools.entry(pool.clone()).or_default().insert(id);
+        watch.aside = Some(Aside { sums, pool, ripe: None });
         self.ripen(id);
     }
 
@@ -606,6 +571,15 @@ fn set_row(sums: &mut Sums, bound: &Bound<'_>, level: Option<&str>, row: Row) {
     let key = level.and_then(|level| bound.cluster.label_key(level));
     let domain = bound.cluster.view(row).and_then(|node| domain(node, level, key));
     sums.set(row, domain, bound.of(row));
+}
+
+fn leave_pool(pools: &mut BTreeMap<Pool, BTreeSet<u64>>, pool: &Pool, id: u64) {
+    if let Some(ids) = pools.get_mut(pool) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            pools.remove(pool);
+        }
+    }
 }
 
 fn drop_from(index: &mut ByRequest, resource: &str, amount: i64, unit: UnitId) {
