@@ -324,8 +324,10 @@ impl World {
         let now = self.now;
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         let Some(name) = self.random.pick(&names) else { return };
-        if self.gone.remove(&name) {
-            let gpus = self.nodes[&name];
+        if self.gone.remove(&name) || self.random.one_in(3) {
+            // It comes back, or grows, with other labels.
+            let gpus = (self.nodes[&name] + 1).min(6);
+            self.nodes.insert(name.clone(), gpus);
             let node = node(&name, gpus);
             self.both(|s| {
                 s.handle_event(Event::NodeChanged { node: node.clone(), version: 0 }, now)

@@ -352,8 +352,11 @@ impl World {
     fn flap(&mut self) {
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         let Some(name) = self.random.pick(&names) else { return };
-        if self.gone.remove(&name) {
-            let node = node(&name, self.nodes[&name]);
+        if self.gone.remove(&name) || self.random.one_in(3) {
+            // It comes back, or grows, with other labels.
+            let gpus = (self.nodes[&name] + 1).min(6);
+            self.nodes.insert(name.clone(), gpus);
+            let node = node(&name, gpus);
             self.store.apply(Event::NodeChanged { node, version: 0 });
         } else if self.random.one_in(3) {
             let on_it: Vec<String> = self

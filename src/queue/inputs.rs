@@ -450,16 +450,15 @@ impl Scheduler {
             Some(member) if member.place == Place::Pending => {
                 member.leaf = leaf;
                 member.pod = pod;
-                if bound {
-                    member.place = Place::Bound;
-                }
             }
-            Some(_) => {}
+            Some(_) => return,
             None => {
-                let place = if bound { Place::Bound } else { Place::Pending };
-                unit.members.insert(next, Member { leaf, pod, place });
+                unit.members.insert(next, Member { leaf, pod, place: Place::Pending });
                 self.pods.insert(name, (id, next));
             }
+        }
+        if bound {
+            self.found_bound(id, known.unwrap_or(next));
         }
     }
 

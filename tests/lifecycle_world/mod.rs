@@ -202,5 +202,5 @@ pub(crate) fn node(name: &str, gpus: i64) -> Node {
         .capacity("gpu", gpus)
         .capacity("cpu", 2)
         .label("rack", format!("r{}", index / 2))
-        .label("odd", (index % 2 == 1).to_string())
+        .label("odd", ((index + gpus as usize) % 2 == 1).to_string())
 }
