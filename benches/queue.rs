@@ -50,7 +50,7 @@ fn kept() -> Taint {
 fn node(index: usize) -> Node {
     let node = Node::new(format!("n{index}"))
         .capacity(GPU, 8)
-        .capacity("cpu", 64_000)
+        .capacity("cpu", 64)
         .label("rack", format!("r{}", index / 20))
         .label("pool", format!("p{}", index % 50));
     // The last hundred are kept for others.
@@ -154,7 +154,7 @@ fn run(title: &str, differ: Differ) {
             let gpus = (helped * SIZE) as i64;
             let node = Node::new(format!("new-{helped}-{round}"))
                 .capacity(GPU, gpus)
-                .capacity("cpu", 1 << 40)
+                .capacity("cpu", 10_000_000)
                 .label("rack", format!("new-{helped}-{round}"))
                 .label("pool", format!("p{round}"));
             let start = Instant::now();

@@ -264,9 +264,13 @@ impl Watches {
         let mut watch = Watch { shape, level, sleepers: BTreeMap::new(), class: None, aside: None };
         if is_capped(framework, &watch.shape) {
             let measure = Measure::of(&watch.shape, watch.level.as_deref()).into_iter().next();
-            watch.class = measure.map(|measure| self.join_class(cluster, measure));
+            watch.class = measure.map(|measure| self.class(cluster, measure));
         }
-        let posted = watch.class.is_some();
+        let class = watch.class.and_then(|number| self.classes.get_mut(&number));
+        let posted = class.is_some_and(|(_, class)| {
+            class.members += 1;
+            true
+        });
         self.list.insert(id, watch);
         self.numbers.insert(name.clone(), id);
         if !posted {
@@ -282,20 +286,15 @@ impl Watches {
         self.next
     }
 
-    fn join_class(&mut self, cluster: &Cluster, measure: Measure) -> u64 {
-        let id = match self.measures.get(&measure) {
-            Some(id) => *id,
-            None => {
-                let id = self.take_number();
-                let class = Class::new(cluster, &measure);
-                self.measures.insert(measure.clone(), id);
-                self.classes.insert(id, (measure, class));
-                id
-            }
-        };
-        if let Some((_, class)) = self.classes.get_mut(&id) {
-            class.members += 1;
+    /// The class of a measure.
+    fn class(&mut self, cluster: &Cluster, measure: Measure) -> u64 {
+        if let Some(id) = self.measures.get(&measure) {
+            return *id;
         }
+        let id = self.take_number();
+        let class = Class::new(cluster, &measure);
+        self.measures.insert(measure.clone(), id);
+        self.classes.insert(id, (measure, class));
         id
     }
 
@@ -309,18 +308,26 @@ impl Watches {
             leave_pool(&mut self.pools, &aside.pool, id);
         }
         let Some(number) = watch.class.take() else { return };
-        let Some((measure, class)) = self.classes.get_mut(&number) else { return };
+        let Some((_, class)) = self.classes.get_mut(&number) else { return };
         for (needed, keys) in &watch.sleepers {
             if let Some(key) = keys.first() {
                 class.take_down(*needed, key, id);
             }
         }
         class.members -= 1;
-        if class.members == 0 {
-            self.measures.remove(measure);
-            self.classes.remove(&number);
-            self.hot.remove(&number);
-        }
+    }
+
+    /// Forgets classes without members. They are kept until something moves, since who looks for
+    /// another class may look at the same ones.
+    fn sweep(&mut self) {
+        let Watches { classes, measures, hot, .. } = self;
+        classes.retain(|number, (measure, class)| {
+            if class.members == 0 {
+                measures.remove(measure);
+                hot.remove(number);
+            }
+            class.members > 0
+        });
     }
 
     /// Posts a watch with a class.
@@ -328,6 +335,7 @@ impl Watches {
         let Some(watch) = self.list.get_mut(&id) else { return };
         let Some((_, class)) = self.classes.get_mut(&number) else { return };
         watch.class = Some(number);
+        class.members += 1;
         for (needed, keys) in &watch.sleepers {
             if let Some(key) = keys.first() {
                 class.post(*needed, key.clone(), id);
@@ -345,6 +353,7 @@ impl Watches {
         framework: &Framework,
         moved: &Moved,
     ) -> BTreeSet<UnitId> {
+        self.sweep();
         let mut woken = BTreeSet::new();
         for &row in &moved.gone {
             self.follow(cluster, row);
@@ -502,27 +511,16 @@ impl Watches {
         if sums.most() < least {
             let others = Measure::of(&shape, level.as_deref());
             for measure in others.into_iter().filter(|measure| *measure != posted_by) {
-                let other = self.join_class(cluster, measure);
+                let other = self.class(cluster, measure);
                 if self.classes.get(&other).is_some_and(|(_, class)| class.sums.most() < least) {
                     self.leave_class(id);
                     self.enter_class(id, other);
                     return false;
                 }
-                self.part_class(other);
             }
         }
         self.stand_aside(cluster, framework, id, sums);
         false
-    }
-
-    /// Takes back a [`Watches::join_class`].
-    fn part_class(&mut self, number: u64) {
-        let Some((measure, class)) = self.classes.get_mut(&number) else { return };
-        class.members -= 1;
-        if class.members == 0 {
-            self.measures.remove(measure);
-            self.classes.remove(&number);
-        }
     }
 
     fn stand_aside(&mut self, cluster: &Cluster, framework: &Framework, id: u64, sums: Sums) {
