@@ -63,7 +63,7 @@ fn gang(index: usize, differ: Differ) -> PodGroup {
     let pod = match differ {
         Differ::Not => pod,
         Differ::Labels | Differ::Taint | Differ::Rack => pod.label("job", own),
-        Differ::Cpu => pod.request("cpu", 1_000 + (index as i64)),
+        Differ::Cpu => pod.request("cpu", format!("{}m", 1_000 + index).as_str()),
         Differ::Selector => pod.label("job", own).node_selector("pool", format!("p{}", index % 50)),
     };
     let group = PodGroup::gang(format!("g{index}"), SIZE as u32).pods(SIZE, pod);

@@ -401,7 +401,7 @@ impl Simulation {
         }
         let counters = self.scheduler.counters();
         println!(
-            "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} wakes withdrawn",
+            "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} let sleep on",
             counters.attempts,
             counters.placed,
             counters.short_of_room,

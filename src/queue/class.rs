@@ -3,15 +3,18 @@
 //! A class counts, node by node, how many times an amount is left of a resource. The amount is
 //! rounded down, so that there are few classes whatever the shapes; the count is therefore an upper
 //! bound for all of its members, and an event keeps it up to date in O(log nodes). While it is
-//! short of what a member needs, the member costs nothing.
+//! short of what a member needs, the member costs nothing. A class may be confined to a pool: the
+//! rows whose labels, taints and names suit its members.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::room::rarity;
+use super::room::{Bound, rarity};
 use super::unit::Key;
+use crate::base::RowSet;
 use crate::model::PodShape;
 use crate::state::{Cluster, LabelKey, NodeView, Row};
 
@@ -22,6 +25,8 @@ pub(crate) struct Measure {
     pub(crate) request: Option<(Box<str>, i64)>,
     /// The label key whose values are the domains.
     pub(crate) level: Option<String>,
+    /// The only rows that count; `None` means all.
+    pub(crate) pool: Option<Arc<RowSet>>,
 }
 
 /// Room by domain, with the most known at once.
@@ -43,8 +48,28 @@ pub(crate) struct Class {
 }
 
 impl Sums {
+    /// The room for a shape on some rows.
+    pub(crate) fn of(
+        bound: &Bound<'_>,
+        level: Option<&str>,
+        rows: impl Iterator<Item = Row>,
+    ) -> Sums {
+        let mut sums = Sums::default();
+        for row in rows {
+            sums.count(bound, level, row);
+        }
+        sums
+    }
+
+    /// Counts the room for a shape on a row.
+    pub(crate) fn count(&mut self, bound: &Bound<'_>, level: Option<&str>, row: Row) {
+        let key = level.and_then(|level| bound.cluster.label_key(level));
+        let domain = bound.cluster.view(row).and_then(|node| domain(node, level, key));
+        self.set(row, domain, bound.of(row));
+    }
+
     /// Sets the room of a row; a row without room is forgotten.
-    pub(crate) fn set(&mut self, row: Row, domain: Option<u32>, room: u64) {
+    fn set(&mut self, row: Row, domain: Option<u32>, room: u64) {
         let new = domain.filter(|_| room > 0).map(|domain| (domain, room));
         if self.rows.get(&row).copied() == new {
             return;
@@ -80,21 +105,13 @@ impl Sums {
         self.rows.keys().copied()
     }
 
-    pub(crate) fn has(&self, row: Row) -> bool {
-        self.rows.contains_key(&row)
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 }
 
 /// The domain of a node at a level; all nodes are one domain if there is none.
-pub(crate) fn domain(
-    node: NodeView<'_>,
-    level: Option<&str>,
-    key: Option<LabelKey>,
-) -> Option<u32> {
+fn domain(node: NodeView<'_>, level: Option<&str>, key: Option<LabelKey>) -> Option<u32> {
     match level {
         None => Some(0),
         Some(_) => node.label_value(key?).map(|value| value.index() as u32),
@@ -110,7 +127,13 @@ impl Measure {
             requested.map(|(name, amount)| (Box::from(name), rounded(amount))).collect();
         requests.sort_by_key(|(name, _)| rarity(name));
         let requests = requests.into_iter().map(Some).chain([None]);
-        requests.map(|request| Measure { request, level: level.map(String::from) }).collect()
+        let level = level.map(String::from);
+        requests.map(|request| Measure { request, level: level.clone(), pool: None }).collect()
+    }
+
+    /// The same on these rows alone.
+    pub(crate) fn within(self, pool: &Arc<RowSet>) -> Measure {
+        Measure { pool: Some(Arc::clone(pool)), ..self }
     }
 
     fn room(&self, cluster: &Cluster, node: NodeView<'_>) -> u64 {
@@ -134,8 +157,9 @@ impl Class {
     pub(crate) fn new(cluster: &Cluster, measure: &Measure) -> Class {
         let mut class = Class::default();
         let key = measure.level.as_deref().and_then(|level| cluster.label_key(level));
-        for row in 0..cluster.rows() {
-            class.update(cluster, measure, key, row);
+        match &measure.pool {
+            Some(pool) => pool.iter().for_each(|row| class.update(cluster, measure, key, row)),
+            None => (0..cluster.rows()).for_each(|row| class.update(cluster, measure, key, row)),
         }
         class
     }
@@ -148,6 +172,9 @@ impl Class {
         key: Option<LabelKey>,
         row: Row,
     ) {
+        if measure.pool.as_ref().is_some_and(|pool| !pool.contains(row)) {
+            return;
+        }
         match cluster.view(row) {
             Some(node) => {
                 let domain = domain(node, measure.level.as_deref(), key);

@@ -5,11 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::lack::{lack, loosely};
+use super::loose::Watched;
 use super::observe::{Gate, GroupChange, Lacks, ReservationEnd};
 use super::scheduler::{Decision, Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::unit::{Key, Phase, UnitId, full_name};
-use super::watch::Watched;
 use crate::base::Time;
 use crate::model::{GroupPolicy, PodGroup};
 use crate::place::{Outcome, PlaceError, UnplacedKind};

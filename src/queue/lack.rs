@@ -4,10 +4,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::loose::Watched;
 use super::observe::Lacks;
 use super::room::{is_capped, is_far, scarcest};
 use super::unit::shapes;
-use super::watch::{Watched, Watches};
+use super::watch::Watches;
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};
 use crate::place::domains::running;

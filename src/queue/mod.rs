@@ -11,6 +11,7 @@ mod cohort;
 mod decide;
 mod inputs;
 mod lack;
+mod loose;
 mod losses;
 pub mod observe;
 mod room;

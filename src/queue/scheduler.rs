@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::loose::{Moved, Watched};
 use super::observe::{Counters, EventLog, Gate, GroupChange, GroupEvent, Lacks, Waits};
 use super::settings::{PriorityThenTime, QueueOrder, Settings, Waiting};
 use super::unit::{Key, Phase, Place, Ticket, Unit, UnitId};
-use super::watch::{Moved, Watched, Watches};
+use super::watch::Watches;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
 use crate::model::ModelError;

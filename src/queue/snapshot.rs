@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::loose::Moved;
 use super::observe::{Counters, EventLog};
 use super::scheduler::{Decision, Flight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
 use super::unit::{Ticket, Unit, UnitId, full_name};
-use super::watch::Moved;
 use crate::base::Time;
 use crate::framework::Framework;
 use crate::model::Pod;

@@ -11,57 +11,23 @@
 //! Those who sleep on the same shape and level share a watch. A watch is posted with a class of one
 //! resource, where it costs nothing while that resource is short. Once it is not, the watch is
 //! counted by all filters, when it is the turn of its first sleeper and no earlier. If it is still
-//! short, it moves to a class of another resource that is; if there is none, it lacks something
-//! else, and stands aside: its own count is followed on the nodes whose labels, taints and names
-//! suit it, where there is room in its class.
+//! short, it moves to a class of another resource that is, or to one that counts only the nodes whose
+//! labels, taints and names suit it. If there is none, it lacks something else, and stands aside: its
+//! own count is followed on those nodes.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::class::{Class, Measure, Sums, domain};
+use super::class::{Class, Measure, Sums};
+use super::loose::{Loose, Moved, Watched};
 use super::room::{Bound, is_capped};
 use super::unit::{Key, UnitId};
 use crate::base::RowSet;
 use crate::framework::Framework;
 use crate::model::PodShape;
 use crate::state::{Cluster, Row};
-
-/// What a sleeping group waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) enum Watched {
-    #[default]
-    Nothing,
-    /// Room for so many pods of a shape in one domain of a label key, or anywhere.
-    Room { shape: Arc<PodShape>, level: Option<String>, needed: u64 },
-    /// A change on a node that has, of one of these resources, as much as is given here.
-    Nodes(Vec<(Box<str>, i64)>),
-    /// Any change.
-    Anything,
-}
-
-/// What changed since the sleepers were looked at last.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Moved {
-    /// Nodes whose pods changed, by name.
-    pub(crate) nodes: BTreeSet<String>,
-    /// Nodes that appeared or changed themselves, by name.
-    pub(crate) changed: BTreeSet<String>,
-    /// Rows of nodes that are gone.
-    pub(crate) gone: BTreeSet<Row>,
-    /// Something that concerns everybody: a node went or changed, a namespace changed.
-    pub(crate) anything: bool,
-}
-
-impl Moved {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.changed.is_empty() && self.gone.is_empty() && !self.anything
-    }
-}
 
 /// Room for pods of one shape, domain by domain, and who sleeps on it.
 #[derive(Debug)]
@@ -73,23 +39,17 @@ struct Watch {
     /// The class that it is posted with, or that it stands aside in.
     class: Option<u64>,
     aside: Option<Aside>,
+    /// The only rows that can ever suit it, as their nodes are; once that had to be found out.
+    pool: Option<Arc<RowSet>>,
 }
 
 /// What is followed of a watch that stands aside. It may be too much, never too little.
 #[derive(Debug)]
 struct Aside {
     sums: Sums,
-    pool: Pool,
     /// Under which it is listed as ripe.
     ripe: Option<Key>,
 }
-
-/// The class of watches that stand aside, and the only rows that can ever suit them, as their
-/// nodes are.
-type Pool = (Option<u64>, Arc<RowSet>);
-
-/// By resource, and by the amount requested of it.
-type ByRequest = BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<UnitId>>>;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -102,10 +62,9 @@ pub(crate) struct Watches {
     hot: BTreeSet<u64>,
     /// Watches aside that may not, with the first in line.
     ripe: BTreeSet<(Key, u64)>,
-    /// Watches aside.
-    pools: BTreeMap<Pool, BTreeSet<u64>>,
-    loose: ByRequest,
-    anything: BTreeSet<UnitId>,
+    /// Watches aside, by their pools.
+    pools: BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
+    loose: Loose,
     next: u64,
     /// How many counts were looked at.
     pub(crate) visited: u64,
@@ -137,15 +96,21 @@ impl Watches {
         in_step: bool,
     ) -> u64 {
         let class = if in_step && is_capped(framework, shape) {
-            let measures = Measure::of(shape, level);
-            let known = measures.iter().find_map(|measure| self.measures.get(measure));
-            known.and_then(|id| self.classes.get(id))
+            let name = (level.map(String::from), Arc::clone(shape));
+            let watch = self.numbers.get(&name).and_then(|id| self.list.get(id));
+            let own = watch.and_then(|watch| watch.class);
+            let any = || {
+                let measures = Measure::of(shape, level);
+                measures.iter().find_map(|measure| self.measures.get(measure)).copied()
+            };
+            own.or_else(any).and_then(|id| self.classes.get(&id))
         } else {
             None
         };
+        let bound = Bound::new(cluster, framework, shape);
         match class {
-            Some((_, class)) => count(cluster, framework, shape, level, class.sums.rows()).most(),
-            None => count(cluster, framework, shape, level, 0..cluster.rows()).most(),
+            Some((_, class)) => Sums::of(&bound, level, class.sums.rows()).most(),
+            None => Sums::of(&bound, level, 0..cluster.rows()).most(),
         }
     }
 
@@ -157,50 +122,29 @@ impl Watches {
         key: &Key,
         watched: &Watched,
     ) {
-        match watched {
-            Watched::Nothing => {}
-            Watched::Anything => {
-                self.anything.insert(key.unit);
-            }
-            Watched::Nodes(requests) => {
-                for (resource, amount) in requests {
-                    let amounts = self.loose.entry(resource.clone()).or_default();
-                    amounts.entry(*amount).or_default().insert(key.unit);
-                }
-            }
-            Watched::Room { shape, level, needed } => {
-                let name = (level.clone(), Arc::clone(shape));
-                let id = match self.numbers.get(&name) {
-                    Some(id) => *id,
-                    None => self.new_watch(cluster, framework, name),
-                };
-                self.put_sleeper(id, *needed, key.clone());
-            }
-        }
+        let Watched::Room { shape, level, needed } = watched else {
+            return self.loose.subscribe(key.unit, watched);
+        };
+        let name = (level.clone(), Arc::clone(shape));
+        let id = match self.numbers.get(&name) {
+            Some(id) => *id,
+            None => self.new_watch(cluster, framework, name),
+        };
+        self.put_sleeper(id, *needed, key.clone());
     }
 
     /// Forgets a sleeper.
     pub(crate) fn unsubscribe(&mut self, key: &Key, watched: &Watched) {
-        match watched {
-            Watched::Nothing => {}
-            Watched::Anything => {
-                self.anything.remove(&key.unit);
-            }
-            Watched::Nodes(requests) => {
-                for (resource, amount) in requests {
-                    drop_from(&mut self.loose, resource, *amount, key.unit);
-                }
-            }
-            Watched::Room { shape, level, needed } => {
-                let name = (level.clone(), Arc::clone(shape));
-                let Some(&id) = self.numbers.get(&name) else { return };
-                self.drop_sleeper(id, *needed, key);
-                if self.list.get(&id).is_some_and(|watch| watch.sleepers.is_empty()) {
-                    self.leave_class(id);
-                    self.list.remove(&id);
-                    self.numbers.remove(&name);
-                }
-            }
+        let Watched::Room { shape, level, needed } = watched else {
+            return self.loose.unsubscribe(key.unit, watched);
+        };
+        let name = (level.clone(), Arc::clone(shape));
+        let Some(&id) = self.numbers.get(&name) else { return };
+        self.drop_sleeper(id, *needed, key);
+        if self.list.get(&id).is_some_and(|watch| watch.sleepers.is_empty()) {
+            self.leave_class(id);
+            self.list.remove(&id);
+            self.numbers.remove(&name);
         }
     }
 
@@ -261,7 +205,8 @@ impl Watches {
     ) -> u64 {
         let (level, shape) = name.clone();
         let id = self.take_number();
-        let mut watch = Watch { shape, level, sleepers: BTreeMap::new(), class: None, aside: None };
+        let sleepers = BTreeMap::new();
+        let mut watch = Watch { shape, level, sleepers, class: None, aside: None, pool: None };
         if is_capped(framework, &watch.shape) {
             let measure = Measure::of(&watch.shape, watch.level.as_deref()).into_iter().next();
             watch.class = measure.map(|measure| self.class(cluster, measure));
@@ -274,8 +219,8 @@ impl Watches {
         self.list.insert(id, watch);
         self.numbers.insert(name.clone(), id);
         if !posted {
-            let (level, shape) = (name.0.as_deref(), &name.1);
-            let sums = count(cluster, framework, shape, level, 0..cluster.rows());
+            let bound = Bound::new(cluster, framework, &name.1);
+            let sums = Sums::of(&bound, name.0.as_deref(), 0..cluster.rows());
             self.stand_aside(cluster, framework, id, sums);
         }
         id
@@ -305,7 +250,7 @@ impl Watches {
             if let Some(key) = aside.ripe {
                 self.ripe.remove(&(key, id));
             }
-            leave_pool(&mut self.pools, &aside.pool, id);
+            leave_pool(&mut self.pools, watch.pool.as_ref(), id);
         }
         let Some(number) = watch.class.take() else { return };
         let Some((_, class)) = self.classes.get_mut(&number) else { return };
@@ -354,43 +299,73 @@ impl Watches {
         moved: &Moved,
     ) -> BTreeSet<UnitId> {
         self.sweep();
-        let mut woken = BTreeSet::new();
         for &row in &moved.gone {
             self.follow(cluster, row);
         }
         for name in moved.nodes.union(&moved.changed) {
             let Some(node) = cluster.node(name) else { continue };
             let row = node.row();
+            if moved.changed.contains(name) {
+                self.repool(cluster, framework, row);
+            }
             self.follow(cluster, row);
-            let changed = moved.changed.contains(name);
-            for id in self.concerned(row, changed) {
-                self.visit(cluster, framework, id, row, changed);
-            }
-            for (resource, amounts) in &self.loose {
-                let has = cluster.resource(resource).map_or(0, |id| node.allocatable(id));
-                woken.extend(amounts.range(..=has).flat_map(|(_, units)| units));
+            let aside = self.pools.iter().filter(|(pool, _)| pool.contains(row));
+            for id in aside.flat_map(|(_, ids)| ids).copied().collect::<Vec<_>>() {
+                self.visit(cluster, framework, id, row);
             }
         }
-        if moved.anything {
-            woken.extend(self.loose.values().flat_map(BTreeMap::values).flatten());
-        }
-        if !moved.is_empty() {
-            woken.extend(&self.anything);
-        }
-        woken
+        self.loose.wake(cluster, moved)
     }
 
-    /// The watches aside that a change on a row concerns.
-    fn concerned(&self, row: Row, node_changed: bool) -> Vec<u64> {
-        let has_room = |class: Option<u64>| {
-            let class = class.and_then(|number| self.classes.get(&number));
-            class.is_none_or(|(_, class)| class.sums.has(row))
-        };
-        let pools = self
-            .pools
-            .iter()
-            .filter(|((class, rows), _)| node_changed || rows.contains(row) && has_room(*class));
-        pools.flat_map(|(_, ids)| ids).copied().collect()
+    /// The only rows that can ever suit a watch. Found out once, and kept up to date.
+    fn pool(&mut self, cluster: &Cluster, framework: &Framework, id: u64) -> Arc<RowSet> {
+        let Some(watch) = self.list.get_mut(&id) else { return Arc::default() };
+        let pool = watch.pool.get_or_insert_with(|| {
+            let bound = Bound::new(cluster, framework, &watch.shape);
+            Arc::new((0..cluster.rows()).filter(|row| bound.may_ever(*row)).collect())
+        });
+        Arc::clone(pool)
+    }
+
+    /// A node itself has changed: it may suit other watches now.
+    fn repool(&mut self, cluster: &Cluster, framework: &Framework, row: Row) {
+        let mut others = Vec::new();
+        for (id, watch) in &self.list {
+            let Some(pool) = &watch.pool else { continue };
+            self.visited += 1;
+            let suits = Bound::new(cluster, framework, &watch.shape).may_ever(row);
+            if suits != pool.contains(row) {
+                others.push((*id, suits));
+            }
+        }
+        // Mostly whole pools change alike.
+        let mut known: BTreeMap<(Arc<RowSet>, bool), Arc<RowSet>> = BTreeMap::new();
+        for (id, suits) in others {
+            let Some(watch) = self.list.get_mut(&id) else { continue };
+            let Some(old) = watch.pool.clone() else { continue };
+            let changed = known.entry((Arc::clone(&old), suits)).or_insert_with(|| {
+                let mut rows = RowSet::clone(&old);
+                if suits {
+                    rows.insert(row);
+                } else {
+                    rows.remove(row);
+                }
+                Arc::new(rows)
+            });
+            let new = Arc::clone(changed);
+            watch.pool = Some(Arc::clone(&new));
+            if watch.aside.is_some() {
+                leave_pool(&mut self.pools, Some(&old), id);
+                self.pools.entry(new).or_default().insert(id);
+                continue;
+            }
+            let class = watch.class.and_then(|number| self.classes.get(&number));
+            if let Some((measure, _)) = class.filter(|(measure, _)| measure.pool.is_some()) {
+                let other = self.class(cluster, measure.clone().within(&new));
+                self.leave_class(id);
+                self.enter_class(id, other);
+            }
+        }
     }
 
     /// Brings all classes up to date with a row.
@@ -405,30 +380,13 @@ impl Watches {
         }
     }
 
-    /// Brings a watch aside up to date with a row. `may_suit` says that the row's node itself has
-    /// changed.
-    fn visit(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        id: u64,
-        row: Row,
-        may_suit: bool,
-    ) {
+    /// Brings a watch aside up to date with a row.
+    fn visit(&mut self, cluster: &Cluster, framework: &Framework, id: u64, row: Row) {
         self.visited += 1;
         let Some(watch) = self.list.get_mut(&id) else { return };
         let Some(aside) = &mut watch.aside else { return };
         let bound = Bound::new(cluster, framework, &watch.shape);
-        if may_suit && bound.may_ever(row) != aside.pool.1.contains(row) {
-            let mut rows = RowSet::clone(&aside.pool.1);
-            if !rows.remove(row) {
-                rows.insert(row);
-            }
-            leave_pool(&mut self.pools, &aside.pool, id);
-            aside.pool.1 = Arc::new(rows);
-            self.pools.entry(aside.pool.clone()).or_default().insert(id);
-        }
-        set_row(&mut aside.sums, &bound, watch.level.as_deref(), row);
+        aside.sums.count(&bound, watch.level.as_deref(), row);
         self.ripen(id);
     }
 
@@ -493,7 +451,7 @@ impl Watches {
         if let Some(aside) = &mut watch.aside {
             let bound = Bound::new(cluster, framework, &shape);
             for row in aside.sums.rows().collect::<Vec<_>>() {
-                set_row(&mut aside.sums, &bound, level.as_deref(), row);
+                aside.sums.count(&bound, level.as_deref(), row);
             }
             let reached = watch.first(watch.aside.as_ref().map_or(0, |aside| aside.sums.most()));
             let reached = reached == Some(key);
@@ -503,14 +461,20 @@ impl Watches {
         let least = watch.least();
         let Some(number) = watch.class else { return false };
         let Some((posted_by, class)) = self.classes.get(&number) else { return false };
-        let sums = count(cluster, framework, &shape, level.as_deref(), class.sums.rows());
+        let bound = Bound::new(cluster, framework, &shape);
+        let sums = Sums::of(&bound, level.as_deref(), class.sums.rows());
         if watch.first(sums.most()) == Some(key) {
             return true;
         }
         let posted_by = posted_by.clone();
         if sums.most() < least {
-            let others = Measure::of(&shape, level.as_deref());
-            for measure in others.into_iter().filter(|measure| *measure != posted_by) {
+            let pool = self.pool(cluster, framework, id);
+            let everywhere = Measure::of(&shape, level.as_deref());
+            let within = everywhere.clone().into_iter().map(|measure| measure.within(&pool));
+            for measure in everywhere.into_iter().chain(within) {
+                if measure == posted_by {
+                    continue;
+                }
                 let other = self.class(cluster, measure);
                 if self.classes.get(&other).is_some_and(|(_, class)| class.sums.most() < least) {
                     self.leave_class(id);
@@ -524,6 +488,7 @@ impl Watches {
     }
 
     fn stand_aside(&mut self, cluster: &Cluster, framework: &Framework, id: u64, sums: Sums) {
+        let pool = self.pool(cluster, framework, id);
         let Some(watch) = self.list.get_mut(&id) else { return };
         if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
             for (needed, keys) in &watch.sleepers {
@@ -532,11 +497,8 @@ impl Watches {
                 }
             }
         }
-        let bound = Bound::new(cluster, framework, &watch.shape);
-        let rows: RowSet = (0..cluster.rows()).filter(|row| bound.may_ever(*row)).collect();
-        let pool = (watch.class, Arc::new(rows));
-        self.pools.entry(pool.clone()).or_default().insert(id);
-        watch.aside = Some(Aside { sums, pool, ripe: None });
+        self.pools.entry(pool).or_default().insert(id);
+        watch.aside = Some(Aside { sums, ripe: None });
         self.ripen(id);
     }
 
@@ -549,46 +511,16 @@ impl Watches {
     }
 }
 
-/// Counts room for a shape on some rows.
-fn count(
-    cluster: &Cluster,
-    framework: &Framework,
-    shape: &PodShape,
-    level: Option<&str>,
-    rows: impl Iterator<Item = Row>,
-) -> Sums {
-    let bound = Bound::new(cluster, framework, shape);
-    let mut sums = Sums::default();
-    for row in rows {
-        set_row(&mut sums, &bound, level, row);
-    }
-    sums
-}
-
-fn set_row(sums: &mut Sums, bound: &Bound<'_>, level: Option<&str>, row: Row) {
-    let key = level.and_then(|level| bound.cluster.label_key(level));
-    let domain = bound.cluster.view(row).and_then(|node| domain(node, level, key));
-    sums.set(row, domain, bound.of(row));
-}
-
-fn leave_pool(pools: &mut BTreeMap<Pool, BTreeSet<u64>>, pool: &Pool, id: u64) {
+fn leave_pool(
+    pools: &mut BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
+    pool: Option<&Arc<RowSet>>,
+    id: u64,
+) {
+    let Some(pool) = pool else { return };
     if let Some(ids) = pools.get_mut(pool) {
         ids.remove(&id);
         if ids.is_empty() {
             pools.remove(pool);
         }
-    }
-}
-
-fn drop_from(index: &mut ByRequest, resource: &str, amount: i64, unit: UnitId) {
-    let Some(amounts) = index.get_mut(resource) else { return };
-    if let Some(units) = amounts.get_mut(&amount) {
-        units.remove(&unit);
-        if units.is_empty() {
-            amounts.remove(&amount);
-        }
-    }
-    if amounts.is_empty() {
-        index.remove(resource);
     }
 }
