@@ -14,6 +14,7 @@ mod lack;
 mod loose;
 mod losses;
 pub mod observe;
+mod phases;
 mod room;
 mod scheduler;
 pub mod settings;

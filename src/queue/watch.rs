@@ -128,7 +128,7 @@ impl Watches {
         let name = (level.clone(), Arc::clone(shape));
         let id = match self.numbers.get(&name) {
             Some(id) => *id,
-            None => self.new_watch(cluster, framework, name),
+            None => self.new_watch(cluster, framework, level.clone(), Arc::clone(shape)),
         };
         self.put_sleeper(id, *needed, key.clone());
     }
@@ -201,9 +201,10 @@ impl Watches {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        name: (Option<String>, Arc<PodShape>),
+        level: Option<String>,
+        shape: Arc<PodShape>,
     ) -> u64 {
-        let (level, shape) = name.clone();
+        let name = (level.clone(), Arc::clone(&shape));
         let id = self.take_number();
         let sleepers = BTreeMap::new();
         let mut watch = Watch { shape, level, sleepers, class: None, aside: None, pool: None };
@@ -211,18 +212,16 @@ impl Watches {
             let measure = Measure::of(&watch.shape, watch.level.as_deref()).into_iter().next();
             watch.class = measure.map(|measure| self.class(cluster, measure));
         }
-        let class = watch.class.and_then(|number| self.classes.get_mut(&number));
-        let posted = class.is_some_and(|(_, class)| {
+        self.numbers.insert(name, id);
+        if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
             class.members += 1;
-            true
-        });
-        self.list.insert(id, watch);
-        self.numbers.insert(name.clone(), id);
-        if !posted {
-            let bound = Bound::new(cluster, framework, &name.1);
-            let sums = Sums::of(&bound, name.0.as_deref(), 0..cluster.rows());
-            self.stand_aside(cluster, framework, id, sums);
+            self.list.insert(id, watch);
+            return id;
         }
+        let bound = Bound::new(cluster, framework, &watch.shape);
+        let sums = Sums::of(&bound, watch.level.as_deref(), 0..cluster.rows());
+        self.list.insert(id, watch);
+        self.stand_aside(cluster, framework, id, sums);
         id
     }
 
