@@ -129,6 +129,8 @@ impl Scheduler {
             Phase::Queued
         };
         if changed {
+            // What is put aside for members that are gone is given back at once.
+            self.stirred |= unit.reservation.is_some();
             self.sleep_on(id, Watched::Nothing);
         }
         let Some(unit) = self.units.get(&id) else { return };

@@ -198,9 +198,9 @@ pub(crate) fn node(name: &str, gpus: i64) -> Node {
     let card = |model| Device::new("card", model).capacity("milli", 1_000);
     Node::new(name)
         .device(card("A"))
-        .device(card(if index % 2 == 0 { "A" } else { "B" }))
+        .device(card(if index.is_multiple_of(2) { "A" } else { "B" }))
         .capacity("gpu", gpus)
         .capacity("cpu", 2)
         .label("rack", format!("r{}", index / 2))
-        .label("odd", ((index + gpus as usize) % 2 == 1).to_string())
+        .label("odd", (!(index + gpus as usize).is_multiple_of(2)).to_string())
 }
