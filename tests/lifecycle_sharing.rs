@@ -531,7 +531,7 @@ fn several_schedulers_over_one_cluster_keep_every_promise() {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let events = number("PHALANX_SHARING_EVENTS", 250_000) as usize;
+    let events = number("PHALANX_SHARING_EVENTS", 500_000) as usize;
     let seed = number("PHALANX_SHARING_SEED", 1);
     let length = 250;
     let streams = events.div_ceil(length) as u64;
