@@ -485,3 +485,27 @@ fn a_paused_group_lets_go_of_what_is_held_and_reserved() {
     };
     assert!(matches!(lacks, Lacks::Room { needed: 8, found: 0, .. }));
 }
+
+#[test]
+fn a_reservation_does_not_pass_by_the_back_off() {
+    let mut scheduler = scheduler(gpus(1, 4), reserving(1));
+    scheduler.handle_group(gang("all", 4), at(0)).unwrap();
+    bind_all(&mut scheduler, at(0));
+    scheduler.handle_group(gang("a", 4), at(1)).unwrap();
+    bind_all(&mut scheduler, at(1));
+    for index in 0..4 {
+        delete(&mut scheduler, &format!("all-{index}"), at(20));
+    }
+    let mut now = at(20);
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        let (ticket, _) = plan(&mut scheduler, now);
+        scheduler.handle_conflict(ticket, "moved", now).unwrap();
+        if let Some(GroupState::BackingOff { until }) = scheduler.state("default/a") {
+            assert_eq!(scheduler.poll_decision(now), None);
+            waits.push(until.since(now).as_secs());
+            now = until;
+        }
+    }
+    assert_eq!(waits, [1, 2, 4, 8]);
+}

@@ -14,7 +14,7 @@ use core::cmp::Reverse;
 
 use super::decide::Found;
 use super::loose::Watched;
-use super::observe::{GroupChange, ReservationEnd};
+use super::observe::{GroupChange, Lacks, ReservationEnd};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::ReservationPolicy;
 use super::unit::{Key, Phase, Reserved, Unit, UnitId, shapes};
@@ -194,8 +194,8 @@ impl Scheduler {
         }
     }
 
-    /// Tries a unit that reserves without its stand-ins. If that is in vain, they stay as they
-    /// are, unless more members can be stood in for elsewhere. Returns whether anything changed.
+    /// Tries a unit that reserves without its stand-ins, unless it backs off. If that is in vain,
+    /// they stay as they are, unless more members can be stood in for elsewhere. Returns whether anything changed.
     pub(crate) fn refresh(&mut self, id: UnitId) -> bool {
         let Some(unit) = self.units.get(&id) else { return false };
         if !unit.phase.waits() || unit.reservation.is_none() {
@@ -219,24 +219,22 @@ impl Scheduler {
             self.note_each(&old);
             return !old.is_empty();
         };
-        let lacks = match self.find(id, &[id], &tree, false) {
-            Found::Nothing(lacks, _) => lacks,
-            Found::Plan(plan, held) => {
-                self.note_each(&old);
-                self.launch(alloc::vec![id], plan, held);
-                return true;
+        let backs_off =
+            self.units.get(&id).is_some_and(|unit| matches!(unit.phase, Phase::BackingOff(_)));
+        if !backs_off {
+            match self.find(id, &[id], &tree, false) {
+                Found::Nothing(lacks, _) => self.keep_asleep(id, &lacks),
+                Found::Plan(plan, held) => {
+                    self.note_each(&old);
+                    self.launch(alloc::vec![id], plan, held);
+                    return true;
+                }
+                Found::Trouble(error) => {
+                    self.note_each(&old);
+                    self.fail(&[id], &error);
+                    return true;
+                }
             }
-            Found::Trouble(error) => {
-                self.note_each(&old);
-                self.fail(&[id], &error);
-                return true;
-            }
-        };
-        let Some(unit) = self.units.get(&id) else { return false };
-        if unit.phase == Phase::Queued {
-            self.sleep(&[id], &lacks, &Watched::Nothing);
-        } else if unit.watched != Watched::Nothing {
-            self.sleep_on(id, Watched::Nothing);
         }
         let nominated = self.units.get(&id).and_then(|unit| unit.nominated.clone());
         let claims = if let Some(plan) = nominated {
@@ -266,6 +264,16 @@ impl Scheduler {
             reserved.claims = claims;
         }
         changed
+    }
+
+    /// Who reserves sleeps on nothing: it is tried whenever something changes.
+    fn keep_asleep(&mut self, id: UnitId, lacks: &Lacks) {
+        let Some(unit) = self.units.get(&id) else { return };
+        if unit.phase == Phase::Queued {
+            self.sleep(&[id], lacks, &Watched::Nothing);
+        } else if unit.watched != Watched::Nothing {
+            self.sleep_on(id, Watched::Nothing);
+        }
     }
 
     fn note_each(&mut self, claims: &[(Pod, String)]) {
