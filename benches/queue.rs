@@ -1,104 +1,192 @@
-//! What an event costs with 100,000 pods waiting in 10,000 gangs on 5,000 nodes.
+//! What an event costs with 100,000 pods waiting in 10,000 gangs on 5,000 full nodes.
 //!
-//! Run it with `cargo bench --bench queue`. It prints, once with all pods alike and once with
-//! every gang of a shape of its own: the time to put all gangs to sleep, the time of an event that
-//! helps nobody, of one that helps one gang, and what is kept.
+//! Run it with `cargo bench --bench queue`. For gangs alike and gangs that differ, each in its own
+//! way, it prints the time to put them to sleep, the time of an event that helps no gang, one, and
+//! a hundred, what was looked at to find that out, and how much memory a waiting gang takes.
 
+use std::alloc::System;
 use std::time::{Duration, Instant};
 
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::model::{Effect, Node, Pod, PodGroup, Taint};
 use phalanx::queue::{Decision, Scheduler, Settings};
-use phalanx::{Cluster, Framework, Time};
+use phalanx::state::Event;
+use phalanx::{Cluster, Framework, Plan, Time};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const GPU: &str = "nvidia.com/gpu";
+const NODES: usize = 5_000;
+const GANGS: usize = 10_000;
+const SIZE: usize = 10;
 
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
-    pages * 4 / 1_024
+/// In what the gangs differ.
+#[derive(Clone, Copy)]
+enum Differ {
+    /// In nothing.
+    Not,
+    /// Every gang has a label of its own.
+    Labels,
+    /// Every gang requests another amount of CPU.
+    Cpu,
+    /// Every gang selects another set of nodes.
+    Selector,
+    /// Every gang is of another shape, and none tolerates the taint of the free nodes.
+    Taint,
+    /// Every gang must be in one rack, and is of another shape.
+    Rack,
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-fn run(title: &str, own_shapes: bool) {
-    let (nodes, gangs) = (5_000, 10_000);
+fn kept() -> Taint {
+    Taint { key: "kept".into(), value: String::new(), effect: Effect::NoSchedule }
+}
+
+fn node(index: usize) -> Node {
+    let node = Node::new(format!("n{index}"))
+        .capacity(GPU, 8)
+        .capacity("cpu", 64)
+        .label("rack", format!("r{}", index / 20))
+        .label("pool", format!("p{}", index % 50));
+    // The last hundred are kept for others.
+    if index < NODES - 100 { node } else { node.taint(kept()) }
+}
+
+fn gang(index: usize, differ: Differ) -> PodGroup {
+    let pod = Pod::new().request(GPU, 1);
+    let own = index.to_string();
+    let pod = match differ {
+        Differ::Not => pod,
+        Differ::Labels | Differ::Taint | Differ::Rack => pod.label("job", own),
+        Differ::Cpu => pod.request("cpu", format!("{}m", 1_000 + index).as_str()),
+        Differ::Selector => pod.label("job", own).node_selector("pool", format!("p{}", index % 50)),
+    };
+    let group = PodGroup::gang(format!("g{index}"), SIZE as u32).pods(SIZE, pod);
+    if matches!(differ, Differ::Rack) { group.require("rack") } else { group }
+}
+
+/// A full cluster: a pod on every GPU, but for the tainted nodes if those are to be free.
+fn cluster(free_tainted: bool) -> Cluster {
     let mut cluster = Cluster::builder().levels(["rack"]).build().expect("one level");
-    for node in 0..nodes {
-        let rack = format!("r{}", node / 20);
-        let node = Node::new(format!("n{node}")).capacity(GPU, 8).label("rack", rack);
-        cluster.add_node(node).expect("names are different");
+    for index in 0..NODES {
+        cluster.add_node(node(index)).expect("names are different");
+        let full = index < NODES - 100 || !free_tainted;
+        for gpu in 0..if full { 8 } else { 0 } {
+            let pod = Pod::new().name(format!("old-{index}-{gpu}")).request(GPU, 1);
+            let on = format!("n{index}");
+            cluster.add_pod(pod.on(on)).expect("names are different");
+        }
     }
-    for pod in 0..nodes * 8 {
-        let node = format!("n{}", pod / 8);
-        let pod = Pod::new().name(format!("old-{pod}")).request(GPU, 1).on(node);
-        cluster.add_pod(pod).expect("names are different");
+    cluster
+}
+
+/// Polls until nothing is to be done, and returns the plans.
+fn poll(scheduler: &mut Scheduler, now: Time) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    while let Some(decision) = scheduler.poll_decision(now) {
+        match decision {
+            Decision::Bind { plan, .. } => plans.push(plan),
+            other => panic!("{other:?}"),
+        }
     }
-    let before = resident();
+    plans
+}
+
+fn run(title: &str, differ: Differ) {
+    let cluster = cluster(matches!(differ, Differ::Taint));
     let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
     let now = Time::from_secs(1);
+    let region = Region::new(ALLOCATOR);
     let start = Instant::now();
-    for gang in 0..gangs {
-        let mut pod = Pod::new().request(GPU, 1);
-        if own_shapes {
-            pod = pod.label("job", gang.to_string());
-        }
-        let group = PodGroup::gang(format!("g{gang}"), 10).pods(10, pod);
-        scheduler.handle_group(group, now).expect("it is sound");
+    for index in 0..GANGS {
+        scheduler.handle_group(gang(index, differ), now).expect("it is sound");
     }
     let taken_in = start.elapsed();
+    let known = region.change();
+    let known = known.bytes_allocated - known.bytes_deallocated;
     let start = Instant::now();
-    assert_eq!(scheduler.poll_decision(now), None);
+    assert!(poll(&mut scheduler, now).is_empty());
+    let asleep = start.elapsed();
+    let all = region.change();
+    let all = all.bytes_allocated - all.bytes_deallocated;
     println!("{title}");
-    println!("  taken in {taken_in:.1?}, all tried and asleep {:.1?}", start.elapsed());
-    println!("  {:?}, {} MiB more resident", scheduler.memory(), resident() - before);
+    println!("  taken in {taken_in:.1?}, all tried and asleep {asleep:.1?}");
+    println!(
+        "  {} bytes a gang of {SIZE} members known, {} more asleep; {:?}",
+        known / GANGS,
+        (all.saturating_sub(known)) / GANGS,
+        scheduler.memory()
+    );
 
-    let (mut idle, mut helped, mut visited) = (Vec::new(), Vec::new(), 0);
-    let mut next = 0;
-    for _ in 0..20 {
-        for freed in 0..10 {
-            let seen = scheduler.counters().watches_visited;
-            let start = Instant::now();
-            // Spread over the cluster, so that each frees one GPU of another node.
-            let name = format!("old-{}", next * 8);
-            next += 1;
-            scheduler.handle_pod_deleted("default", &name, now).expect("known");
-            let decision = scheduler.poll_decision(now);
-            let elapsed = start.elapsed();
-            visited += scheduler.counters().watches_visited - seen;
-            match decision {
-                None => idle.push(elapsed),
-                Some(Decision::Bind { plan, .. }) => {
-                    assert_eq!(freed, 9);
-                    helped.push(elapsed);
-                    for assignment in plan.assignments() {
-                        let name = &assignment.pod().name;
-                        scheduler.handle_binding("default", name, Ok(()), now).expect("known");
-                    }
-                    assert_eq!(scheduler.poll_decision(now), None);
-                }
-                Some(other) => panic!("{other:?}"),
-            }
-        }
+    // One GPU is freed and taken again, all over the cluster: it helps nobody.
+    let mut idle = Vec::new();
+    let before = scheduler.work();
+    for round in 0..400 {
+        let index = round * 7 % (NODES - 100);
+        let name = format!("old-{index}-0");
+        let start = Instant::now();
+        scheduler.handle_pod_deleted("default", &name, now).expect("known");
+        assert!(poll(&mut scheduler, now).is_empty());
+        idle.push(start.elapsed());
+        let pod = Pod::new().name(name).request(GPU, 1).on(format!("n{index}"));
+        let start = Instant::now();
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, now).expect("known");
+        assert!(poll(&mut scheduler, now).is_empty());
+        idle.push(start.elapsed());
     }
+    let visited = scheduler.work().visited - before.visited;
     println!(
-        "  an event that helps nobody {:.1?}, one that helps a gang {:.1?} (medians of {} and {})",
-        median(idle.clone()),
-        median(helped.clone()),
-        idle.len(),
-        helped.len()
+        "  an event that helps nobody {:.1?}, looking at {} counts",
+        median(&mut idle),
+        visited / 800
     );
-    println!("  counts visited per event {}", visited / 200);
-    let counters = scheduler.counters();
-    println!(
-        "  {} tries, {} placed, {} woken, {} wakes withdrawn",
-        counters.attempts, counters.placed, counters.woken, counters.wakes_withdrawn
-    );
+
+    // A node comes that has room for so many gangs.
+    for (helped, rounds) in [(1, 21), (100, 3)] {
+        let mut times = Vec::new();
+        let before = (scheduler.work(), scheduler.counters().clone());
+        for round in 0..rounds {
+            let gpus = (helped * SIZE) as i64;
+            let node = Node::new(format!("new-{helped}-{round}"))
+                .capacity(GPU, gpus)
+                .capacity("cpu", 10_000_000)
+                .label("rack", format!("new-{helped}-{round}"))
+                .label("pool", format!("p{round}"));
+            let start = Instant::now();
+            scheduler.handle_event(Event::NodeChanged { node, version: 0 }, now).expect("sound");
+            let plans = poll(&mut scheduler, now);
+            times.push(start.elapsed());
+            assert_eq!(plans.len(), helped);
+            for assignment in plans.iter().flat_map(Plan::assignments) {
+                let name = &assignment.pod().name;
+                scheduler.handle_binding("default", name, Ok(()), now).expect("known");
+            }
+            assert!(poll(&mut scheduler, now).is_empty());
+        }
+        let (work, counters) = (scheduler.work(), scheduler.counters());
+        let tried = counters.attempts - before.1.attempts;
+        println!(
+            "  a node with room for {helped}: {:.1?}; in {rounds} of them {} placed, {} woken, \
+             {tried} tried, {} let sleep on, {} counts looked at",
+            median(&mut times),
+            counters.placed - before.1.placed,
+            counters.woken - before.1.woken,
+            work.spared - before.0.spared,
+            work.visited - before.0.visited
+        );
+    }
 }
 
 fn main() {
-    run("100,000 pods of one shape", false);
-    run("10,000 gangs of 10, each of a shape of its own", true);
+    run("all gangs alike", Differ::Not);
+    run("every gang with a label of its own", Differ::Labels);
+    run("every gang with another request of CPU", Differ::Cpu);
+    run("every gang in one rack, and with a label of its own", Differ::Rack);
+    run("every gang selecting one of 50 pools, and with a label of its own", Differ::Selector);
+    run("no gang tolerating the 100 free nodes, each with a label of its own", Differ::Taint);
 }

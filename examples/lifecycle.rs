@@ -401,13 +401,13 @@ impl Simulation {
         }
         let counters = self.scheduler.counters();
         println!(
-            "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} wakes withdrawn",
+            "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} let sleep on",
             counters.attempts,
             counters.placed,
             counters.short_of_room,
             counters.no_arrangement,
             counters.woken,
-            counters.wakes_withdrawn
+            self.scheduler.work().spared
         );
     }
 }

@@ -27,7 +27,8 @@ impl Store {
     fn commit(&mut self, plan: &Plan) -> Result<(), CommitError> {
         self.cluster.commit(&self.framework, plan)?;
         for assignment in plan.assignments() {
-            let pod = assignment.pod().clone().on(assignment.node());
+            let mut pod = assignment.pod().clone().on(assignment.node());
+            pod.device_indexes = assignment.devices().to_vec();
             self.log.push(Event::PodChanged { pod, version: self.log.len() as u64 + 1 });
         }
         Ok(())

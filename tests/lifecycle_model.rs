@@ -11,72 +11,25 @@
 //! - the head of a queue does not stay there untried;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
-//! `PHALANX_STREAM_EVENTS` sets the number of events (default 250,000), `PHALANX_STREAM_SEED`
+//! `PHALANX_STREAM_EVENTS` sets the number of events (default 1,000,000), `PHALANX_STREAM_SEED`
 //! the seed.
+
+mod lifecycle_world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use phalanx::framework::{
-    Context, Declaration, Filter, Framework, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
+use lifecycle_world::{
+    DEVICES, FRAMEWORKS, Random, counts, framework, gpu, group, node, placeable,
 };
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
-use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
+use phalanx::framework::{Framework, PermitVerdict};
+use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
     Decision, Gate, GroupState, HeadOfLine, OnBindFailure, PriorityThenTime, ReservationPolicy,
     SavedScheduler, Scheduler, Settings, Ticket,
 };
-use phalanx::state::{Event, NodeView};
-use phalanx::{Cluster, Outcome, Time};
-
-/// A small generator of numbers; the same seed gives the same stream everywhere.
-#[derive(Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, items: &[T]) -> Option<T> {
-        (!items.is_empty()).then(|| items[self.below(items.len())].clone())
-    }
-}
-
-/// Lets pods only where company of the same colour runs somewhere in the cluster, or nobody does:
-/// reads everything, and is not monotone.
-struct Company;
-
-impl Filter for Company {
-    fn name(&self) -> &str {
-        "Company"
-    }
-
-    fn filter(&self, cx: &Context<'_>, _: NodeView<'_>) -> Verdict {
-        let Some(colour) = cx.pod().labels.get("colour") else { return Verdict::Pass };
-        let mut others = cx.cluster().pods().filter(|pod| pod.node().is_some()).peekable();
-        Verdict::pass_if(
-            others.peek().is_none()
-                || others.any(|p| p.shape().labels.get("colour") == Some(colour)),
-        )
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::cluster()
-    }
-}
+use phalanx::state::Event;
+use phalanx::{Cluster, Time};
 
 /// How a stream is set up.
 struct World {
@@ -102,49 +55,13 @@ struct World {
     next: usize,
     placed_events: usize,
     tried: BTreeMap<String, (u64, usize)>,
-    steady: bool,
-}
-
-fn gpu(amount: i64) -> Pod {
-    Pod::new().request("gpu", amount)
-}
-
-fn framework(kind: usize) -> Framework {
-    let base = Framework::builder().filter(Fit);
-    match kind {
-        0 | 1 => base.score(1, MostAllocated::of([("gpu", 1)])).build(),
-        2 => base
-            .filter(filter_fn("not-odd", Reach::Static, |cx, node| {
-                !cx.pod().labels.contains_key("even") || !node.has_label("odd", "true")
-            }))
-            .score(1, LeastAllocated::of([("gpu", 1), ("cpu", 1)]))
-            .build(),
-        3 => base.filter(Company).score(1, MostAllocated::of([("gpu", 1)])).build(),
-        4 => base
-            .permit(permit_fn("all-here", |cx| {
-                let wanted: usize =
-                    cx.group.attributes.get("wants").map_or(0, |n| n.parse().unwrap());
-                if cx.group.all_pods().iter().filter(|p| p.scheduling_gates.is_empty()).count()
-                    >= wanted
-                {
-                    PermitVerdict::Admit
-                } else {
-                    PermitVerdict::Hold { until: cx.now.after(Duration::from_secs(40)) }
-                }
-            }))
-            .build(),
-        _ => base
-            // Without a promise about requests: room cannot be counted.
-            .filter(filter_fn("few", Reach::Node, |_, node| node.pod_count() < 3))
-            .build(),
-    }
-    .unwrap()
+    devices: bool,
 }
 
 impl World {
     fn new(seed: u64) -> World {
         let mut random = Random(seed);
-        let kind = random.below(6);
+        let kind = random.below(FRAMEWORKS);
         let framework = framework(kind);
         let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
         let mut nodes = BTreeMap::new();
@@ -190,7 +107,7 @@ impl World {
             next: 0,
             placed_events: 0,
             tried: BTreeMap::new(),
-            steady: kind != 5,
+            devices: kind == DEVICES,
             random,
         }
     }
@@ -202,61 +119,6 @@ impl World {
             assert_eq!(act(twin), answer);
         }
         answer
-    }
-
-    fn group(&mut self) -> PodGroup {
-        let name = format!("g{}", self.next);
-        self.next += 1;
-        let random = &mut self.random;
-        let pod = |random: &mut Random| {
-            let mut pod = gpu(1 + random.below(2) as i64);
-            if random.one_in(4) {
-                pod = pod.request("cpu", 1);
-            }
-            if random.one_in(5) {
-                pod = pod.label("colour", ["red", "blue"][random.below(2)]);
-            }
-            if random.one_in(5) {
-                pod = pod.label("even", "true");
-            }
-            pod
-        };
-        let size = 1 + random.below(4);
-        let minimum = 1 + random.below(size) as u32;
-        let mut group = match random.below(6) {
-            0 => {
-                let mut root = PodGroup::gang(&name, 1 + random.below(2) as u32);
-                for role in ["a", "b"] {
-                    let size = 1 + random.below(2);
-                    let mut leaf = PodGroup::gang(format!("{name}-{role}"), size as u32)
-                        .pods(size, pod(random));
-                    if random.one_in(4) {
-                        leaf = leaf.require("rack");
-                    }
-                    root = root.group(leaf);
-                }
-                root
-            }
-            1 => PodGroup::basic(&name).pods(size, pod(random)),
-            2 => PodGroup::gang(&name, minimum).pods(1, pod(random)).pods(size, pod(random)),
-            _ => PodGroup::gang(&name, minimum).pods(size, pod(random)),
-        };
-        if random.one_in(4) {
-            group = group.require("rack");
-        } else if random.one_in(6) {
-            group = group.prefer("rack");
-        }
-        if random.one_in(8) && self.next > 2 {
-            group.gang_group.push(format!("default/g{}", self.next - 2 + 2 * random.below(2)));
-        }
-        group.keep_running = random.one_in(3);
-        if random.one_in(3) {
-            group.schedule_timeout = Some(Duration::from_secs(15));
-        }
-        if random.one_in(3) {
-            group.attributes.insert("wants".into(), (size + 1).to_string());
-        }
-        group.priority(random.below(3) as i32)
     }
 
     /// All members that exist, by full name.
@@ -274,7 +136,7 @@ impl World {
         let now = self.now;
         match self.random.below(24) {
             0..=2 if self.groups.len() < 6 => {
-                let group = self.group();
+                let group = group(&mut self.random, &mut self.next, self.devices);
                 self.both(|s| s.handle_group(group.clone(), now)).unwrap();
                 self.groups.insert(group.full_name(), group);
             }
@@ -462,8 +324,10 @@ impl World {
         let now = self.now;
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         let Some(name) = self.random.pick(&names) else { return };
-        if self.gone.remove(&name) {
-            let gpus = self.nodes[&name];
+        if self.gone.remove(&name) || self.random.one_in(3) {
+            // It comes back, or grows, with other labels.
+            let gpus = (self.nodes[&name] + 1).min(6);
+            self.nodes.insert(name.clone(), gpus);
             let node = node(&name, gpus);
             self.both(|s| {
                 s.handle_event(Event::NodeChanged { node: node.clone(), version: 0 }, now)
@@ -533,7 +397,7 @@ impl World {
     fn check(&mut self) {
         let scheduler = &self.scheduler;
         let cluster = scheduler.cluster();
-        // Capacity. Without Fit's promise nobody looks after it.
+        // Capacity; that of devices is the cluster's own promise.
         let gpus = cluster.resource("gpu").unwrap();
         for node in cluster.nodes() {
             assert!(node.free(gpus) >= 0, "{} holds too much", node.name());
@@ -636,17 +500,10 @@ impl World {
     }
 }
 
-/// Whether a trial places anybody: a plan may be empty where the minimum runs already.
-fn placeable<E>(trial: &Result<Option<Outcome>, E>) -> bool {
-    match trial {
-        Ok(Some(Outcome::Placed(plan) | Outcome::Held { plan, .. })) => !plan.is_empty(),
-        _ => false,
-    }
-}
-
 fn gpu_like(scheduler: &Scheduler, name: &str) -> Pod {
     let view = scheduler.cluster().pod("default", name).unwrap();
     let mut pod = Pod::of_shape(view.shape().clone().into()).name(name);
+    pod.device_indexes = view.device_indexes().to_vec();
     pod.group = view.group().map(|group| group.split_once('/').unwrap().1.to_string());
     pod
 }
@@ -658,24 +515,6 @@ fn leaves(group: &mut PodGroup) -> Vec<&mut PodGroup> {
     group.groups.iter_mut().flat_map(leaves).collect()
 }
 
-fn counts(group: &PodGroup, runs: &impl Fn(&Pod) -> bool) -> bool {
-    let have = if group.groups.is_empty() {
-        group.pods.iter().filter(|pod| runs(pod)).count()
-    } else {
-        group.groups.iter().filter(|inner| counts(inner, runs)).count()
-    };
-    have >= group.policy.minimum() as usize
-}
-
-fn node(name: &str, gpus: i64) -> Node {
-    let index: usize = name[1..].parse().unwrap();
-    Node::new(name)
-        .capacity("gpu", gpus)
-        .capacity("cpu", 2)
-        .label("rack", format!("r{}", index / 2))
-        .label("odd", (index % 2 == 1).to_string())
-}
-
 fn stream(seed: u64, events: usize) -> usize {
     let mut world = World::new(seed);
     let twins = seed.is_multiple_of(4);
@@ -685,9 +524,7 @@ fn stream(seed: u64, events: usize) -> usize {
         }
         world.step();
         world.poll();
-        if world.steady {
-            world.check();
-        }
+        world.check();
     }
     if twins {
         world.save();
@@ -707,11 +544,11 @@ fn random_event_streams_keep_every_promise() {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let events = number("PHALANX_STREAM_EVENTS", 250_000) as usize;
+    let events = number("PHALANX_STREAM_EVENTS", 1_000_000) as usize;
     let seed = number("PHALANX_STREAM_SEED", 1);
     let length = 250;
     let streams = events.div_ceil(length) as u64;
-    let threads = 4;
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64).min(8);
     let placed: usize = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 ///
 /// Iteration is in ascending order of rows. All operations are O(1) but `new`, `clear`, `len`
 /// and iteration, which are O(capacity / 64).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RowSet {
     words: Vec<u64>,
 }

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::observe::{GroupChange, Lacks, ReservationEnd};
-use super::scheduler::{Decision, Flight, QueueError, Scheduler, Timer};
+use super::scheduler::{BoundPod, Decision, Flight, QueueError, Scheduler, Timer};
 use super::settings::OnBindFailure;
 use super::unit::{Phase, Place, Tally, Ticket, UnitId, full_name};
 use crate::base::Time;
@@ -387,12 +387,29 @@ impl Scheduler {
                 self.release(ticket, "a member was bound by somebody else");
             }
             (_, Place::Pending) => {
-                member.place = Place::Bound;
+                self.found_bound(id, seq);
                 self.settle_linked(id);
             }
             (_, Place::Bound) => self.settle_linked(id),
             _ => {}
         }
+    }
+
+    /// A member that waited is bound, by somebody else or by what came too late. If its gang is
+    /// being evicted, it has to go, too.
+    pub(super) fn found_bound(&mut self, id: UnitId, seq: u64) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let Some(member) = unit.members.get_mut(&seq) else { return };
+        if !unit.evicting {
+            member.place = Place::Bound;
+            return;
+        }
+        member.place = Place::Unbinding;
+        let (namespace, name) = (member.pod.namespace().to_owned(), member.pod.name.clone());
+        let node = self.node_of(&namespace, &name).unwrap_or_default();
+        let pods = alloc::vec![BoundPod { namespace, name, node }];
+        let (groups, reason) = (self.group_names(&[id]), "the gang is evicted".to_owned());
+        self.outbox.push_back(Decision::Unbind { groups, pods, reason });
     }
 
     pub(super) fn bind_failed(&mut self, id: UnitId, seq: u64, name: &str, reason: &str) {

@@ -13,13 +13,14 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::decide::Found;
-use super::observe::{GroupChange, ReservationEnd};
+use super::loose::Watched;
+use super::observe::{GroupChange, Lacks, ReservationEnd};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::ReservationPolicy;
-use super::unit::{Key, Phase, Reserved, UnitId};
-use super::watch::Watched;
+use super::unit::{Key, Phase, Reserved, Unit, UnitId, shapes};
 use crate::base::Time;
-use crate::model::{GroupPolicy, Pod, PodGroup};
+use crate::framework::Evaluation;
+use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
 use crate::state::{Plan, PodView};
 
@@ -173,87 +174,106 @@ impl Scheduler {
         }
     }
 
-    /// Units that reserve are tried in order. One that gives room back may help those before it,
-    /// so all are tried again then; once for each unit at the most.
+    /// Units that reserve are tried in order, until none of them changes what it puts aside.
+    /// What is put aside moves only if it grows, or if what it rested on is gone, so it moves no
+    /// more often than there are members; filters that are not monotone are held to that, too.
     fn refresh_all(&mut self, units: &[UnitId]) {
-        for _ in 0..=units.len() {
-            let mut gave = false;
-            for &id in units {
-                gave |= self.refresh(id);
+        let mut due: BTreeSet<UnitId> = units.iter().copied().collect();
+        let members = units.iter().filter_map(|id| self.units.get(id)).map(Unit::pending);
+        let mut left = members.sum::<usize>() + 2 * units.len();
+        while let Some(&id) = units.iter().find(|id| due.contains(*id) && left > 0) {
+            due.remove(&id);
+            left -= 1;
+            if self.refresh(id) {
+                due.extend(units.iter().filter(|other| **other != id));
             }
-            if !gave || !self.outbox.is_empty() {
-                break;
+            if !self.outbox.is_empty() {
+                // The rest has its turn afterwards: a plan has changed something.
+                return;
             }
         }
     }
 
-    /// Tries a unit that reserves without its stand-ins, and makes new ones if that is in vain.
-    /// Returns whether they leave room somewhere that was taken before.
+    /// Tries a unit that reserves without its stand-ins, unless it backs off. If that is in vain,
+    /// they stay as they are, unless more members can be stood in for elsewhere. Returns whether anything changed.
     pub(crate) fn refresh(&mut self, id: UnitId) -> bool {
-        let Some(unit) = self.units.get_mut(&id) else { return false };
-        if !unit.phase.waits() {
+        let Some(unit) = self.units.get(&id) else { return false };
+        if !unit.phase.waits() || unit.reservation.is_none() {
             return false;
         }
-        let Some(reserved) = &mut unit.reservation else { return false };
+        if !self.cohort(id).is_ok_and(|cohort| cohort.len() == 1) {
+            // Whoever starts together with others does not start alone where it has room.
+            self.end_reservation(id, ReservationEnd::Outranked);
+            return true;
+        }
+        let Some(reserved) = self.units.get_mut(&id).and_then(|unit| unit.reservation.as_mut())
+        else {
+            return false;
+        };
         let old = core::mem::take(&mut reserved.claims);
         let domain = reserved.domain.clone();
-        let is_nominated = unit.nominated.is_some();
-        let watched = unit.watched.clone();
         for (pod, _) in &old {
             let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
         }
         let Some(tree) = self.joint_tree(&[id]) else {
             self.note_each(&old);
-            return false;
+            return !old.is_empty();
         };
-        let found = self.find(id, &[id], &tree, false);
-        let lacks = match found {
-            Found::Nothing(lacks, _) => lacks,
-            Found::Plan(plan, held) => {
-                self.note_each(&old);
-                self.launch(alloc::vec![id], plan, held);
-                return false;
+        let backs_off =
+            self.units.get(&id).is_some_and(|unit| matches!(unit.phase, Phase::BackingOff(_)));
+        if !backs_off {
+            match self.find(id, &[id], &tree, false) {
+                Found::Nothing(lacks, _) => self.keep_asleep(id, &lacks),
+                Found::Plan(plan, held) => {
+                    self.note_each(&old);
+                    self.launch(alloc::vec![id], plan, held);
+                    return true;
+                }
+                Found::Trouble(error) => {
+                    self.note_each(&old);
+                    self.fail(&[id], &error);
+                    return true;
+                }
             }
-            Found::Trouble(error) => {
-                self.note_each(&old);
-                self.fail(&[id], &error);
-                return false;
-            }
-        };
-        if self.units.get(&id).is_some_and(|unit| unit.phase == Phase::Queued) {
-            self.sleep(&[id], &lacks, &Watched::Nothing);
-        } else if watched != Watched::Nothing {
-            self.sleep_on(id, Watched::Nothing);
         }
-        let plan = if is_nominated {
-            self.units.get(&id).and_then(|unit| unit.nominated.clone())
+        let nominated = self.units.get(&id).and_then(|unit| unit.nominated.clone());
+        let claims = if let Some(plan) = nominated {
+            self.stand_ins(id, &plan)
         } else {
-            self.most(id, &tree, domain.as_ref())
-        };
-        let claims = plan.map_or_else(Vec::new, |plan| self.stand_ins(id, &plan));
-        let count = |claims: &[(Pod, String)]| {
-            let mut nodes: BTreeMap<(String, crate::model::Amounts), i64> = BTreeMap::new();
-            for (pod, node) in claims {
-                let key = (node.clone(), pod.shape().requests.clone());
-                *nodes.entry(key).or_default() += 1;
+            let plan = self.most(id, &tree, domain.as_ref());
+            let kept = self.stand_again(&old, &tree);
+            match plan.filter(|plan| plan.len() > kept.len()) {
+                Some(plan) => {
+                    for (pod, _) in &kept {
+                        let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
+                    }
+                    self.stand_ins(id, &plan)
+                }
+                None => kept,
             }
-            nodes
         };
-        let (before, after) = (count(&old), count(&claims));
-        let moved: BTreeSet<&String> = before
-            .iter()
-            .chain(&after)
-            .filter(|(key, _)| before.get(*key) != after.get(*key))
-            .map(|((node, _), _)| node)
-            .collect();
-        self.moved.nodes.extend(moved.into_iter().cloned());
-        if before != after {
+        let (before, after) = (by_place(&old), by_place(&claims));
+        let changed = before != after;
+        if changed {
+            let differs = |place: &&(&str, &PodShape)| before.get(*place) != after.get(*place);
+            let nodes = before.keys().chain(after.keys()).filter(differs);
+            self.moved.nodes.extend(nodes.map(|(node, _)| (*node).to_owned()));
             self.emit(id, GroupChange::Reserved { pods: claims.len() });
         }
         if let Some(reserved) = self.units.get_mut(&id).and_then(|unit| unit.reservation.as_mut()) {
             reserved.claims = claims;
         }
-        before.iter().any(|(key, count)| after.get(key).is_none_or(|now| now < count))
+        changed
+    }
+
+    /// Who reserves sleeps on nothing: it is tried whenever something changes.
+    fn keep_asleep(&mut self, id: UnitId, lacks: &Lacks) {
+        let Some(unit) = self.units.get(&id) else { return };
+        if unit.phase == Phase::Queued {
+            self.sleep(&[id], lacks, &Watched::Nothing);
+        } else if unit.watched != Watched::Nothing {
+            self.sleep_on(id, Watched::Nothing);
+        }
     }
 
     fn note_each(&mut self, claims: &[(Pod, String)]) {
@@ -280,11 +300,36 @@ impl Scheduler {
             shape.requests.clone_from(&asked.requests);
             shape.incoming_requests.clone_from(&asked.incoming_requests);
             shape.existing_requests = asked.existing_requests;
+            shape.devices.clone_from(&asked.devices);
+            pod.device_indexes = assignment.devices().to_vec();
             if self.cluster.add_pod(pod.clone()).is_ok() {
                 claims.push((pod, node.to_owned()));
             }
         }
         claims
+    }
+
+    /// Puts those stand-ins back whose place still suits a member that waits.
+    fn stand_again(&mut self, old: &[(Pod, String)], tree: &PodGroup) -> Vec<(Pod, String)> {
+        let mut waiting = shapes(tree.all_pods().into_iter());
+        let mut kept = Vec::with_capacity(old.len());
+        for (pod, node) in old {
+            let alike = |shape: &PodShape| {
+                shape.requests == pod.shape().requests && shape.devices == pod.shape().devices
+            };
+            let Some((shape, left)) =
+                waiting.iter_mut().find(|(shape, left)| *left > 0 && alike(shape))
+            else {
+                continue;
+            };
+            let evaluation = Evaluation::new(&self.framework, &self.cluster, shape, None, self.now);
+            let suits = self.cluster.node(node).is_some_and(|node| evaluation.filter(node).is_ok());
+            if suits && self.cluster.add_pod(pod.clone()).is_ok() {
+                *left -= 1;
+                kept.push((pod.clone(), node.clone()));
+            }
+        }
+        kept
     }
 
     /// Ends a reservation, if there is one.
@@ -335,8 +380,18 @@ impl Scheduler {
     }
 }
 
+/// How many stand-ins of which shape are where.
+fn by_place(claims: &[(Pod, String)]) -> BTreeMap<(&str, &PodShape), i64> {
+    let mut places = BTreeMap::new();
+    for (pod, node) in claims {
+        *places.entry((node.as_str(), &**pod.shape())).or_default() += 1;
+    }
+    places
+}
+
 /// Lets a tree count with any one member.
 fn loosen(group: &mut PodGroup) {
     group.policy = GroupPolicy::Basic {};
+    group.min_pods = None;
     group.groups.iter_mut().for_each(loosen);
 }

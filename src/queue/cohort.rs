@@ -6,10 +6,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::loose::Watched;
 use super::observe::{Gate, GroupChange, ReservationEnd};
 use super::scheduler::Scheduler;
 use super::unit::{Phase, Place, UnitId};
-use super::watch::Watched;
 use crate::state::NodeView;
 
 impl Scheduler {
@@ -129,6 +129,8 @@ impl Scheduler {
             Phase::Queued
         };
         if changed {
+            // What is put aside for members that are gone is given back at once.
+            self.stirred |= unit.reservation.is_some();
             self.sleep_on(id, Watched::Nothing);
         }
         let Some(unit) = self.units.get(&id) else { return };

@@ -5,11 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::lack::{lack, loosely};
+use super::loose::Watched;
 use super::observe::{Gate, GroupChange, Lacks, ReservationEnd};
 use super::scheduler::{Decision, Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::unit::{Key, Phase, UnitId, full_name};
-use super::watch::Watched;
 use crate::base::Time;
 use crate::model::{GroupPolicy, PodGroup};
 use crate::place::{Outcome, PlaceError, UnplacedKind};
@@ -43,33 +43,28 @@ impl Scheduler {
             self.wake();
             if core::mem::take(&mut self.stirred) {
                 self.claim();
-                if !self.outbox.is_empty() {
-                    continue;
-                }
+                continue;
             }
-            self.wake();
-            let id = self.next_ready()?;
-            self.attempt(id);
+            let ready = self.next_ready();
+            if let Some(id) = self.watches.next(&self.cluster, &self.framework, ready.as_ref()) {
+                // What it lacked is there: no reason to back off.
+                self.counters.woken += 1;
+                self.set_phase(id, Phase::Queued);
+                self.emit(id, GroupChange::Queued);
+                continue;
+            }
+            self.attempt(ready?.unit);
         }
     }
 
-    /// Wakes whoever may be helped by what has changed.
+    /// Takes in what has changed, and wakes whoever cannot tell whether it helps. Who lacks room
+    /// is woken when it is its turn, so that no more are woken than there is room for.
     fn wake(&mut self) {
         if self.moved.is_empty() {
             return;
         }
         let moved = core::mem::take(&mut self.moved);
-        let woken = self.watches.wake(&self.cluster, &self.framework, &moved);
-        self.counters.watches_visited += woken.visited;
-        for id in woken.counted {
-            if matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Sleeping(_))) {
-                // What it lacked is there: no reason to back off.
-                self.counters.woken += 1;
-                self.set_phase(id, Phase::Queued);
-                self.emit(id, GroupChange::Queued);
-            }
-        }
-        for id in woken.loosely {
+        for id in self.watches.wake(&self.cluster, &self.framework, &moved) {
             let Some(unit) = self.units.get(&id) else { continue };
             if !matches!(unit.phase, Phase::Sleeping(_)) {
                 continue;
@@ -87,7 +82,7 @@ impl Scheduler {
     }
 
     /// The first group that may be tried.
-    fn next_ready(&self) -> Option<UnitId> {
+    fn next_ready(&self) -> Option<Key> {
         let heads = self.lanes.iter().filter_map(|(queue, lane)| -> Option<&Key> {
             let first = lane.ready.first()?;
             match self.settings.rule(queue) {
@@ -95,18 +90,14 @@ impl Scheduler {
                 HeadOfLine::StrictFifo => (lane.waiting.first() == Some(first)).then_some(first),
             }
         });
-        heads.min().map(|key| key.unit)
+        heads.min().cloned()
     }
 
     /// Tries a unit, and those that start together with it.
     fn attempt(&mut self, id: UnitId) {
         if self.reserving.contains(&id) {
-            self.refresh(id);
-            return;
-        }
-        if self.withdrawn(id) {
-            self.set_phase(id, Phase::Sleeping(None));
-            self.counters.wakes_withdrawn += 1;
+            // Others that reserve may make use of what changed.
+            self.stirred |= self.refresh(id);
             return;
         }
         let cohort = match self.cohort(id) {
@@ -136,13 +127,6 @@ impl Scheduler {
             self.end_reservation(id, ReservationEnd::Outranked);
             self.emit(id, GroupChange::Failed { reason: reason.clone() });
         }
-    }
-
-    /// Whether somebody else took what a unit was woken for.
-    fn withdrawn(&mut self, id: UnitId) -> bool {
-        let Some(unit) = self.units.get(&id) else { return false };
-        let Watched::Room { shape, level, needed } = &unit.watched else { return false };
-        self.watches.room(&self.cluster, &self.framework, shape, level.as_deref(), true) < *needed
     }
 
     /// The members that wait, of one or several units, as one tree; `None` if there are none.

@@ -11,7 +11,7 @@ use super::unit::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
-use crate::state::{Applied, Event, Plan, StateError};
+use crate::state::{Applied, Event, NodeView, Plan, StateError};
 
 impl Scheduler {
     /// Takes the time in: everything due by then happens.
@@ -217,9 +217,7 @@ impl Scheduler {
                 let name = node.name.clone();
                 let applied = self.cluster.apply(Event::NodeChanged { node, version })?;
                 if applied == Applied::Changed {
-                    self.note(&name);
-                    self.note_all();
-                    self.epoch += 1;
+                    self.note_node(&name, None);
                     for id in self.units_on(&name) {
                         self.settle_linked(id);
                     }
@@ -229,10 +227,11 @@ impl Scheduler {
             Event::NodeRemoved { name, version } => {
                 let units = self.units_on(&name);
                 let members = self.members_on(&name);
-                let applied = self.cluster.apply(Event::NodeRemoved { name, version })?;
+                let row = self.cluster.node(&name).map(NodeView::row);
+                let event = Event::NodeRemoved { name: name.clone(), version };
+                let applied = self.cluster.apply(event)?;
                 if applied == Applied::Changed {
-                    self.note_all();
-                    self.epoch += 1;
+                    self.note_node(&name, row);
                     self.node_lost(&units, &members);
                 }
                 Ok(applied)
@@ -440,6 +439,7 @@ impl Scheduler {
         let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
             // It may have been known without its group.
+            self.note(&node);
             let pod = pod.clone().on(node);
             let _ = self.cluster.apply(Event::PodChanged { pod, version: 0 });
         }
@@ -450,16 +450,15 @@ impl Scheduler {
             Some(member) if member.place == Place::Pending => {
                 member.leaf = leaf;
                 member.pod = pod;
-                if bound {
-                    member.place = Place::Bound;
-                }
             }
-            Some(_) => {}
+            Some(_) => return,
             None => {
-                let place = if bound { Place::Bound } else { Place::Pending };
-                unit.members.insert(next, Member { leaf, pod, place });
+                unit.members.insert(next, Member { leaf, pod, place: Place::Pending });
                 self.pods.insert(name, (id, next));
             }
+        }
+        if bound {
+            self.found_bound(id, known.unwrap_or(next));
         }
     }
 

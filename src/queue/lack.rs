@@ -4,9 +4,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::loose::Watched;
 use super::observe::Lacks;
+use super::room::{is_capped, is_far, scarcest};
 use super::unit::shapes;
-use super::watch::{Watched, Watches, is_capped, is_far, scarcest};
+use super::watch::Watches;
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};
 use crate::place::domains::running;
@@ -129,7 +131,8 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
     if group.groups.is_empty() {
         running(cluster, group) >= minimum
     } else {
-        group.groups.iter().filter(|inner| runs(cluster, inner)).count() >= minimum
+        let enough = group.min_pods.is_none_or(|least| running(cluster, group) >= least as usize);
+        enough && group.groups.iter().filter(|inner| runs(cluster, inner)).count() >= minimum
     }
 }
 

@@ -6,12 +6,16 @@
 
 mod binding;
 mod claim;
+mod class;
 mod cohort;
 mod decide;
 mod inputs;
 mod lack;
+mod loose;
 mod losses;
 pub mod observe;
+mod phases;
+mod room;
 mod scheduler;
 pub mod settings;
 #[cfg(feature = "serde")]
@@ -24,6 +28,7 @@ pub use observe::{
 };
 pub use scheduler::{
     BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler,
+    Work,
 };
 pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,

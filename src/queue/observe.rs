@@ -231,10 +231,6 @@ pub struct Counters {
     pub woken_loosely: u64,
     /// Groups tried again because of the periodic floor.
     pub floor_retries: u64,
-    /// Wakes withdrawn without a try, because somebody else took the room first.
-    pub wakes_withdrawn: u64,
-    /// Counts of room looked at to serve events.
-    pub watches_visited: u64,
     /// Groups started.
     pub started: u64,
     /// Pods bound.

@@ -6,17 +6,17 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::time::Duration;
 
+use super::loose::Moved;
 use super::observe::{Counters, EventLog, Gate, GroupChange, GroupEvent, Lacks, Waits};
-use super::settings::{PriorityThenTime, QueueOrder, Settings, Waiting};
+use super::settings::{PriorityThenTime, QueueOrder, Settings};
 use super::unit::{Key, Phase, Place, Ticket, Unit, UnitId};
-use super::watch::{Moved, Watched, Watches};
+use super::watch::Watches;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
 use crate::model::ModelError;
 use crate::place::{Outcome, PlaceError, Planner, Request};
-use crate::state::{Cluster, Plan, StateError};
+use crate::state::{Cluster, Plan, Row, StateError};
 
 /// A scheduler as a pure state machine.
 ///
@@ -291,6 +291,17 @@ pub struct Memory {
     pub timers: usize,
 }
 
+/// How much was looked at to find out whom events help. It is not saved: a scheduler that was
+/// restored begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Work {
+    /// Counts of room looked at: of a class, or of one shape on one node or on all with room.
+    pub visited: u64,
+    /// How often a group's turn had come, and a count by all filters let it sleep on.
+    pub spared: u64,
+}
+
 /// What a scheduler refuses. Its state is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -453,7 +464,7 @@ impl Scheduler {
         let unit = self.unit(group)?;
         let count = |place| unit.members.values().filter(|member| member.place == place).count();
         let mut waits = unit.waits;
-        add_wait(&mut waits, &unit.phase, self.now.since(unit.phase_since));
+        super::phases::add_wait(&mut waits, &unit.phase, self.now.since(unit.phase_since));
         Some(GroupStatus {
             state: self.state_of(unit),
             started: unit.started,
@@ -518,6 +529,11 @@ impl Scheduler {
             watched_nodes,
             timers: self.timers.len(),
         }
+    }
+
+    /// How much was looked at to find out whom events help.
+    pub fn work(&self) -> Work {
+        Work { visited: self.watches.visited, spared: self.watches.spared }
     }
 
     pub(crate) fn request<'a>(
@@ -589,115 +605,18 @@ impl Scheduler {
         self.stirred = true;
     }
 
+    /// Records that a node itself has changed, or is gone.
+    pub(crate) fn note_node(&mut self, name: &str, gone: Option<Row>) {
+        match gone {
+            Some(row) => self.moved.gone.insert(row),
+            None => self.moved.changed.insert(name.to_owned()),
+        };
+        self.epoch += 1;
+        self.note_all();
+    }
+
     pub(crate) fn note_all(&mut self) {
         self.moved.anything = true;
         self.stirred = true;
     }
-
-    /// Moves a unit to another phase, and keeps queues, timers and waiting times in step.
-    pub(crate) fn set_phase(&mut self, id: UnitId, phase: Phase) {
-        let now = self.now;
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let elapsed = now.since(unit.phase_since);
-        add_wait(&mut unit.waits, &unit.phase, elapsed);
-        unit.phase_since = now;
-        if let Phase::BackingOff(time) | Phase::Sleeping(Some(time)) = unit.phase {
-            self.timers.remove(&(time, Timer::Phase(id)));
-        }
-        if let Phase::BackingOff(time) | Phase::Sleeping(Some(time)) = phase {
-            self.timers.insert((time, Timer::Phase(id)));
-        }
-        let waits = phase.waits();
-        let ready = phase == Phase::Queued;
-        unit.phase = phase;
-        if !waits {
-            let watched = core::mem::take(&mut unit.watched);
-            self.watches.unsubscribe(id, &watched);
-            self.drop_key(id);
-            return;
-        }
-        unit.ready_since.get_or_insert(now);
-        if unit.key.is_none() {
-            self.make_key(id);
-        }
-        let Some(unit) = self.units.get(&id) else { return };
-        let (Some(key), Some(lane)) = (&unit.key, self.lanes.get_mut(&unit.root.queue)) else {
-            return;
-        };
-        if ready {
-            lane.ready.insert(key.clone());
-        } else {
-            lane.ready.remove(key);
-        }
-    }
-
-    fn make_key(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let rank = self.order.rank(&Waiting {
-            group: &unit.root,
-            since: unit.since,
-            attempts: unit.attempts,
-            pending: unit.pending(),
-        });
-        let priority = core::cmp::Reverse(unit.root.priority);
-        let key = Key { rank, priority, since: unit.since, unit: id };
-        unit.key = Some(key.clone());
-        if !self.lanes.contains_key(&unit.root.queue) {
-            self.lanes.insert(unit.root.queue.clone(), Lane::default());
-        }
-        if let Some(lane) = self.lanes.get_mut(&unit.root.queue) {
-            if unit.phase == Phase::Queued {
-                lane.ready.insert(key.clone());
-            }
-            lane.waiting.insert(key);
-        }
-    }
-
-    pub(crate) fn drop_key(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let Some(key) = unit.key.take() else { return };
-        if let Some(lane) = self.lanes.get_mut(&unit.root.queue) {
-            lane.waiting.remove(&key);
-            lane.ready.remove(&key);
-            if lane.waiting.is_empty() {
-                self.lanes.remove(&unit.root.queue);
-            }
-        }
-    }
-
-    /// Puts a waiting unit in its place anew.
-    pub(crate) fn rekey(&mut self, id: UnitId) {
-        if self.units.get(&id).is_some_and(|unit| unit.key.is_some()) {
-            self.drop_key(id);
-            self.make_key(id);
-        }
-    }
-
-    pub(crate) fn rekey_all(&mut self) {
-        let waiting: Vec<UnitId> =
-            self.units.iter().filter(|(_, unit)| unit.key.is_some()).map(|(id, _)| *id).collect();
-        for id in waiting {
-            self.rekey(id);
-        }
-    }
-
-    pub(crate) fn sleep_on(&mut self, id: UnitId, watched: Watched) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let old = core::mem::replace(&mut unit.watched, watched);
-        self.watches.unsubscribe(id, &old);
-        self.watches.subscribe(&self.cluster, &self.framework, id, &unit.watched);
-    }
-}
-
-pub(crate) fn add_wait(waits: &mut Waits, phase: &Phase, elapsed: Duration) {
-    let wait = match phase {
-        Phase::Gated(_) | Phase::Paused => &mut waits.gated,
-        Phase::Queued => &mut waits.queued,
-        Phase::BackingOff(_) => &mut waits.backing_off,
-        Phase::Sleeping(_) => &mut waits.sleeping,
-        Phase::Held(_) => &mut waits.permitting,
-        Phase::Binding(_) | Phase::Undoing => &mut waits.binding,
-        Phase::Idle | Phase::Failed(_) => return,
-    };
-    *wait = wait.saturating_add(elapsed);
 }

@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::loose::Moved;
 use super::observe::{Counters, EventLog};
 use super::scheduler::{Decision, Flight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
 use super::unit::{Ticket, Unit, UnitId, full_name};
-use super::watch::Moved;
 use crate::base::Time;
 use crate::framework::Framework;
 use crate::model::Pod;
@@ -118,7 +118,9 @@ impl Scheduler {
                 }
             }
             let (cluster, framework) = (&scheduler.cluster, &scheduler.framework);
-            scheduler.watches.subscribe(cluster, framework, id, &unit.watched);
+            if let Some(key) = &unit.key {
+                scheduler.watches.subscribe(cluster, framework, key, &unit.watched);
+            }
             scheduler.units.insert(id, unit);
         }
         scheduler

@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use super::loose::Watched;
 use super::observe::{Gate, Lacks, Waits};
-use super::watch::Watched;
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
@@ -236,13 +236,13 @@ impl Unit {
     /// counting.
     pub(crate) fn short(&self, tallies: &[Tally]) -> Option<Gate> {
         let count = |tally: &Tally| tally.existing + tally.done;
-        deficit(&self.root, &mut tallies.iter(), &count).err()
+        deficit(&self.root, &mut tallies.iter(), &count).0
     }
 
     /// Whether enough members run, or have finished.
     pub(crate) fn satisfied(&self, tallies: &[Tally]) -> bool {
         let count = |tally: &Tally| tally.running + tally.done;
-        deficit(&self.root, &mut tallies.iter(), &count).is_ok()
+        deficit(&self.root, &mut tallies.iter(), &count).0.is_none()
     }
 
     /// The tree of the members that wait. Members that run are counted by the planner; those that
@@ -271,33 +271,34 @@ impl Unit {
     }
 }
 
-/// Whether a tree counts, given what counts in each leaf; else what is short first.
+/// What keeps a tree from counting, given what counts in each leaf; and how many pods do in all.
 fn deficit<'a>(
     group: &PodGroup,
     tallies: &mut impl Iterator<Item = &'a Tally>,
     count: &impl Fn(&Tally) -> u64,
-) -> Result<(), Gate> {
+) -> (Option<Gate>, u64) {
+    let short = |have, need| Gate::Members { group: group.full_name(), have, need };
     let need = u64::from(group.policy.minimum());
-    let mut first = None;
-    let have = if group.groups.is_empty() {
-        tallies.next().map_or(0, count)
-    } else {
-        let mut have = 0;
-        for inner in &group.groups {
-            match deficit(inner, &mut *tallies, count) {
-                Ok(()) => have += 1,
-                Err(gate) => first = first.or(Some(gate)),
-            }
-        }
-        have
-    };
-    if have >= need {
-        return Ok(());
+    if group.groups.is_empty() {
+        let have = tallies.next().map_or(0, count);
+        return ((have < need).then(|| short(have, need)), have);
     }
-    let own = Gate::Members { group: group.full_name(), have, need };
-    // Groups that have not come at all are the tree's own lack.
-    let enough_groups = group.groups.len() as u64 >= need;
-    Err(first.filter(|_| enough_groups).unwrap_or(own))
+    let (mut first, mut have, mut pods) = (None, 0, 0);
+    for inner in &group.groups {
+        let (gate, more) = deficit(inner, &mut *tallies, count);
+        have += u64::from(gate.is_none());
+        pods += more;
+        first = first.or(gate);
+    }
+    let least = group.min_pods.map_or(0, u64::from);
+    let gate = if have < need {
+        // Groups that have not come at all are the tree's own lack.
+        let enough_groups = group.groups.len() as u64 >= need;
+        Some(first.filter(|_| enough_groups).unwrap_or_else(|| short(have, need)))
+    } else {
+        (pods < least).then(|| short(pods, least))
+    };
+    (gate, pods)
 }
 
 fn build<'a>(
@@ -314,7 +315,7 @@ fn build<'a>(
         lower(&mut built.policy, tally.done);
         return built;
     }
-    let mut over = 0;
+    let (mut over, mut finished) = (0, 0);
     for inner in &group.groups {
         // A group all of whose members have finished stands in no domain; it is only counted.
         let mut tallies = Vec::new();
@@ -326,14 +327,19 @@ fn build<'a>(
             }
         }
         let idle = tallies.iter().all(|tally| tally.running + tally.pending == 0);
-        let done = |tally: &Tally| tally.done;
-        if idle && deficit(inner, &mut tallies.iter().copied(), &done).is_ok() {
+        let (short, done) = deficit(inner, &mut tallies.iter().copied(), &|tally| tally.done);
+        finished += done;
+        if idle && short.is_none() {
             over += 1;
         } else {
             built.groups.push(build(inner, &mut tallies.into_iter().zip(held)));
         }
     }
     lower(&mut built.policy, over);
+    built.min_pods = group
+        .min_pods
+        .map(|least| least.saturating_sub(u32::try_from(finished).unwrap_or(u32::MAX)))
+        .filter(|least| *least > 0);
     built
 }
 
@@ -386,6 +392,24 @@ mod tests {
         assert!(unit.short(&[tally(2, 0, 0), tally(2, 0, 1), tally(0, 0, 0)]).is_none());
         assert!(!unit.satisfied(&[tally(2, 2, 0), tally(3, 2, 0), tally(0, 0, 0)]));
         assert!(unit.satisfied(&[tally(2, 2, 0), tally(3, 2, 0), tally(0, 0, 1)]));
+    }
+
+    #[test]
+    fn a_minimum_of_pods_beside_one_of_groups_gates_and_shrinks() {
+        let mut root =
+            PodGroup::gang("job", 1).group(PodGroup::gang("a", 1)).group(PodGroup::gang("b", 1));
+        root.min_pods = Some(4);
+        let mut unit = Unit::new(root, alloc::vec!["a".into(), "b".into()], Time::ZERO);
+        let short = unit.short(&[tally(2, 0, 0), tally(1, 0, 0)]);
+        let Some(Gate::Members { group, have, need }) = short else { panic!("{short:?}") };
+        assert_eq!((group.as_str(), have, need), ("default/job", 3, 4));
+        assert!(unit.short(&[tally(2, 0, 1), tally(1, 0, 0)]).is_none());
+        assert!(!unit.satisfied(&[tally(3, 2, 0), tally(1, 1, 0)]));
+        assert!(unit.satisfied(&[tally(3, 3, 0), tally(1, 0, 1)]));
+        let pod = Pod::new().name("a-0");
+        unit.members.insert(0, Member { leaf: 0, pod, place: Place::Pending });
+        assert_eq!(unit.tree(&[tally(1, 0, 2), tally(0, 0, 1)]).min_pods, Some(1));
+        assert_eq!(unit.tree(&[tally(1, 0, 3), tally(0, 0, 1)]).min_pods, None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who sleeps on what, so that an event visits only the groups it can help.
+//! Who sleeps on what, so that an event costs in proportion to the groups it can help.
 //!
 //! Two ways to sleep:
 //! - *Counted*: a group cannot do without `needed` pods of one shape in one domain, and in every
@@ -7,239 +7,86 @@
 //!   under every strategy, so while it is short nothing can help.
 //! - *Loosely*: no count explains the failure. Whatever happens on a node that could host one of
 //!   the shapes may help; if a plugin reads beyond the node, whatever happens anywhere.
+//!
+//! Those who sleep on the same shape and level share a watch. A watch is posted with a class of one
+//! resource, where it costs nothing while that resource is short. Once it is not, the watch is
+//! counted by all filters, when it is the turn of its first sleeper and no earlier. If it is still
+//! short, it moves to a class of another resource that is, or to one that counts only the nodes whose
+//! labels, taints and names suit it. If there is none, it lacks something else, and stands aside: its
+//! own count is followed on those nodes.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::unit::UnitId;
-use crate::base::{RowSet, Time};
-use crate::framework::{Context, Declaration, Framework, Preparation, Prepared, Reach};
+use super::class::{Class, Measure, Sums};
+use super::loose::{Loose, Moved, Watched};
+use super::room::{Bound, is_capped};
+use super::unit::{Key, UnitId};
+use crate::base::RowSet;
+use crate::framework::Framework;
 use crate::model::PodShape;
-use crate::model::resources::{CPU, MEMORY};
-use crate::state::{Cluster, LabelKey, Row};
+use crate::state::{Cluster, Row};
 
-/// What a sleeping group waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) enum Watched {
-    #[default]
-    Nothing,
-    /// Room for so many pods of a shape in one domain of a label key, or anywhere.
-    Room { shape: Arc<PodShape>, level: Option<String>, needed: u64 },
-    /// A change on a node that has, of one of these resources, as much as is given here.
-    Nodes(Vec<(Box<str>, i64)>),
-    /// Any change.
-    Anything,
-}
-
-/// Room for pods of one shape, domain by domain.
+/// Room for pods of one shape, domain by domain, and who sleeps on it.
 #[derive(Debug)]
 struct Watch {
     shape: Arc<PodShape>,
     level: Option<String>,
-    /// Rows with room: domain, and for how many pods.
-    rows: BTreeMap<Row, (u32, u64)>,
-    sums: BTreeMap<u32, u64>,
-    sleepers: BTreeMap<u64, BTreeSet<UnitId>>,
-    /// Under which request it is found.
-    scarce: Option<(Box<str>, i64)>,
+    /// In the order of the queue.
+    sleepers: BTreeMap<u64, BTreeSet<Key>>,
+    /// The class that it is posted with, or that it stands aside in.
+    class: Option<u64>,
+    aside: Option<Aside>,
+    /// The only rows that can ever suit it, as their nodes are; once that had to be found out.
+    pool: Option<Arc<RowSet>>,
 }
 
-/// By resource, and by the amount requested of it.
-type ByRequest<T> = BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<T>>>;
+/// What is followed of a watch that stands aside. It may be too much, never too little.
+#[derive(Debug)]
+struct Aside {
+    sums: Sums,
+    /// Under which it is listed as ripe.
+    ripe: Option<Key>,
+}
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     list: BTreeMap<u64, Watch>,
     numbers: BTreeMap<(Option<String>, Arc<PodShape>), u64>,
-    /// Watches by what a pod requests of its scarcest resource.
-    scarce: ByRequest<u64>,
-    /// Watches for which requests bound nothing.
-    unbounded: BTreeSet<u64>,
-    loose: ByRequest<UnitId>,
-    anything: BTreeSet<UnitId>,
+    classes: BTreeMap<u64, (Measure, Class)>,
+    measures: BTreeMap<Measure, u64>,
+    /// Classes that may not keep all of their sleepers asleep any more.
+    hot: BTreeSet<u64>,
+    /// Watches aside that may not, with the first in line.
+    ripe: BTreeSet<(Key, u64)>,
+    /// Watches aside, by their pools.
+    pools: BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
+    loose: Loose,
     next: u64,
-}
-
-/// What changed since the sleepers were looked at last.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Moved {
-    /// Nodes that appeared or changed, or whose pods did, by name.
-    pub(crate) nodes: BTreeSet<String>,
-    /// Something that concerns everybody: a node went or changed, a namespace changed.
-    pub(crate) anything: bool,
-}
-
-impl Moved {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && !self.anything
-    }
-}
-
-/// Who is woken, and why.
-#[derive(Debug, Default)]
-pub(crate) struct Woken {
-    pub(crate) counted: BTreeSet<UnitId>,
-    pub(crate) loosely: BTreeSet<UnitId>,
+    /// How many counts were looked at.
     pub(crate) visited: u64,
-}
-
-/// An upper bound on how many pods of a shape each node can take, whatever else is placed.
-pub(crate) struct Bound<'a> {
-    cluster: &'a Cluster,
-    framework: &'a Framework,
-    shape: &'a PodShape,
-    filters: Vec<(usize, Prepared)>,
-    only: Option<RowSet>,
-    refused: bool,
-}
-
-/// Whether "no" of a filter stays "no" until the node itself changes for the better.
-fn is_steady(declaration: &Declaration) -> bool {
-    matches!(declaration.reach, Reach::Static | Reach::Node)
-        && declaration.monotone
-        && !declaration.reads_group
-        && !declaration.reads_time
-        && !declaration.reads_nodes
-        && declaration.counters.is_empty()
-}
-
-/// Whether some filter sees to it that what a pod of this shape requests must be left.
-pub(crate) fn is_capped(framework: &Framework, shape: &PodShape) -> bool {
-    framework.filters().iter().any(|filter| {
-        let declaration = filter.declare(shape);
-        declaration.room && is_steady(&declaration)
-    })
-}
-
-/// Whether any plugin reads beyond the node for a shape.
-pub(crate) fn is_far(framework: &Framework, shape: &PodShape) -> bool {
-    let far = |declaration: Declaration| {
-        !matches!(declaration.reach, Reach::Static | Reach::Node) || declaration.reads_nodes
-    };
-    !framework.domain_scores().is_empty()
-        || framework.filters().iter().any(|filter| far(filter.declare(shape)))
-        || framework.scores().iter().any(|(_, score)| far(score.declare(shape)))
-}
-
-impl<'a> Bound<'a> {
-    pub(crate) fn new(
-        cluster: &'a Cluster,
-        framework: &'a Framework,
-        shape: &'a PodShape,
-    ) -> Bound<'a> {
-        let mut bound =
-            Bound { cluster, framework, shape, filters: Vec::new(), only: None, refused: false };
-        let cx = Context { now: Time::ZERO, ..Context::new(cluster, shape) };
-        for (index, filter) in framework.filters().iter().enumerate() {
-            if !is_steady(&filter.declare(shape)) {
-                continue;
-            }
-            match filter.prepare(&cx) {
-                Preparation::Skip | Preparation::Constant(_) => {}
-                Preparation::Ready(prepared) => bound.filters.push((index, prepared)),
-                Preparation::Narrow(prepared, rows) => {
-                    match &mut bound.only {
-                        Some(only) => only.intersect(&rows),
-                        only => *only = Some(rows),
-                    }
-                    bound.filters.push((index, prepared));
-                }
-                Preparation::Reject(_) => bound.refused = true,
-            }
-        }
-        bound
-    }
-
-    /// For how many pods a row has room, at the most.
-    pub(crate) fn of(&self, row: Row) -> u64 {
-        let Some(node) = self.cluster.view(row) else { return 0 };
-        if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(row)) {
-            return 0;
-        }
-        let base = Context::new(self.cluster, self.shape);
-        let mut room = i64::from(u32::MAX);
-        for (index, prepared) in &self.filters {
-            let cx = Context { prepared, ..base };
-            let Some(filter) = self.framework.filters().get(*index) else { continue };
-            if !filter.filter(&cx, node).passes() {
-                return 0;
-            }
-            room = room.min(filter.room(&cx, node));
-        }
-        u64::try_from(room).unwrap_or(0)
-    }
+    /// How often sleepers whose turn had come were left asleep.
+    pub(crate) spared: u64,
 }
 
 impl Watch {
-    fn count(&mut self, bound: &Bound<'_>, key: Option<LabelKey>, row: Row) -> u64 {
-        if let Some((domain, room)) = self.rows.remove(&row)
-            && let Some(sum) = self.sums.get_mut(&domain)
-        {
-            *sum -= room;
-            if *sum == 0 {
-                self.sums.remove(&domain);
-            }
-        }
-        let domain = match (&self.level, key) {
-            (None, _) => Some(0),
-            (Some(_), Some(key)) => bound
-                .cluster
-                .view(row)
-                .and_then(|node| node.label_value(key))
-                .map(|value| value.index() as u32),
-            (Some(_), None) => None,
-        };
-        let Some(domain) = domain else { return 0 };
-        let room = bound.of(row);
-        if room == 0 {
-            return 0;
-        }
-        self.rows.insert(row, (domain, room));
-        let sum = self.sums.entry(domain).or_default();
-        *sum += room;
-        *sum
+    /// The least that anybody needs.
+    fn least(&self) -> u64 {
+        self.sleepers.first_key_value().map_or(u64::MAX, |(needed, _)| *needed)
     }
 
-    fn most(&self) -> u64 {
-        self.sums.values().copied().max().unwrap_or(0)
+    /// The first in line who needs no more than there is.
+    fn first(&self, most: u64) -> Option<&Key> {
+        self.sleepers.range(..=most).filter_map(|(_, keys)| keys.first()).min()
     }
-
-    /// Looks at all rows again that had room.
-    fn recount(&mut self, cluster: &Cluster, framework: &Framework) -> u64 {
-        let shape = Arc::clone(&self.shape);
-        let bound = Bound::new(cluster, framework, &shape);
-        let key = self.level.as_deref().and_then(|level| cluster.label_key(level));
-        for row in self.rows.keys().copied().collect::<Vec<_>>() {
-            self.count(&bound, key, row);
-        }
-        self.most()
-    }
-}
-
-/// The request under which a shape is looked for: of the resource likely to be scarcest.
-pub(crate) fn scarcest(shape: &PodShape) -> Option<(Box<str>, i64)> {
-    let rarity = |name: &str| match name {
-        CPU => 1,
-        MEMORY => 2,
-        _ => 0,
-    };
-    shape
-        .requests
-        .iter()
-        .filter(|(_, amount)| *amount > 0)
-        .min_by_key(|(name, _)| rarity(name))
-        .map(|(name, amount)| (Box::from(name), amount))
 }
 
 impl Watches {
-    /// For how many pods of a shape there is room in the best domain, at the most. What is known
-    /// already is used only if [`Watches::wake`] was told of everything that moved.
+    /// For how many pods of a shape there is room in the best domain, at the most. `in_step` says
+    /// that [`Watches::wake`] was told of everything that moved.
     pub(crate) fn room(
         &mut self,
         cluster: &Cluster,
@@ -248,13 +95,23 @@ impl Watches {
         level: Option<&str>,
         in_step: bool,
     ) -> u64 {
-        let key = (level.map(String::from), Arc::clone(shape));
-        if in_step && let Some(watch) = self.numbers.get(&key).and_then(|id| self.list.get_mut(id))
-        {
-            return watch.recount(cluster, framework);
+        let class = if in_step && is_capped(framework, shape) {
+            let name = (level.map(String::from), Arc::clone(shape));
+            let watch = self.numbers.get(&name).and_then(|id| self.list.get(id));
+            let own = watch.and_then(|watch| watch.class);
+            let any = || {
+                let measures = Measure::of(shape, level);
+                measures.iter().find_map(|measure| self.measures.get(measure)).copied()
+            };
+            own.or_else(any).and_then(|id| self.classes.get(&id))
+        } else {
+            None
+        };
+        let bound = Bound::new(cluster, framework, shape);
+        match class {
+            Some((_, class)) => Sums::of(&bound, level, class.sums.rows()).most(),
+            None => Sums::of(&bound, level, 0..cluster.rows()).most(),
         }
-        let watch = new_watch(cluster, framework, shape, level);
-        watch.most()
     }
 
     /// Puts a group to sleep.
@@ -262,173 +119,407 @@ impl Watches {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        unit: UnitId,
+        key: &Key,
         watched: &Watched,
     ) {
-        match watched {
-            Watched::Nothing => {}
-            Watched::Anything => {
-                self.anything.insert(unit);
-            }
-            Watched::Nodes(requests) => {
-                for (resource, amount) in requests {
-                    let amounts = self.loose.entry(resource.clone()).or_default();
-                    amounts.entry(*amount).or_default().insert(unit);
-                }
-            }
-            Watched::Room { shape, level, needed } => {
-                let key = (level.clone(), Arc::clone(shape));
-                let id = if let Some(id) = self.numbers.get(&key) {
-                    *id
-                } else {
-                    let mut watch = new_watch(cluster, framework, shape, level.as_deref());
-                    let id = self.next;
-                    self.next += 1;
-                    watch.scarce = if is_capped(framework, shape) { scarcest(shape) } else { None };
-                    if let Some((resource, amount)) = &watch.scarce {
-                        let amounts = self.scarce.entry(resource.clone()).or_default();
-                        amounts.entry(*amount).or_default().insert(id);
-                    } else {
-                        self.unbounded.insert(id);
-                    }
-                    self.list.insert(id, watch);
-                    self.numbers.insert(key, id);
-                    id
-                };
-                if let Some(watch) = self.list.get_mut(&id) {
-                    watch.sleepers.entry(*needed).or_default().insert(unit);
-                }
-            }
-        }
+        let Watched::Room { shape, level, needed } = watched else {
+            return self.loose.subscribe(key.unit, watched);
+        };
+        let name = (level.clone(), Arc::clone(shape));
+        let id = match self.numbers.get(&name) {
+            Some(id) => *id,
+            None => self.new_watch(cluster, framework, level.clone(), Arc::clone(shape)),
+        };
+        self.put_sleeper(id, *needed, key.clone());
     }
 
     /// Forgets a sleeper.
-    pub(crate) fn unsubscribe(&mut self, unit: UnitId, watched: &Watched) {
-        match watched {
-            Watched::Nothing => {}
-            Watched::Anything => {
-                self.anything.remove(&unit);
+    pub(crate) fn unsubscribe(&mut self, key: &Key, watched: &Watched) {
+        let Watched::Room { shape, level, needed } = watched else {
+            return self.loose.unsubscribe(key.unit, watched);
+        };
+        let name = (level.clone(), Arc::clone(shape));
+        let Some(&id) = self.numbers.get(&name) else { return };
+        self.drop_sleeper(id, *needed, key);
+        if self.list.get(&id).is_some_and(|watch| watch.sleepers.is_empty()) {
+            self.leave_class(id);
+            self.list.remove(&id);
+            self.numbers.remove(&name);
+        }
+    }
+
+    /// A sleeper has another place in the queue.
+    pub(crate) fn rekey(&mut self, old: &Key, new: &Key, watched: &Watched) {
+        if let Watched::Room { shape, level, needed } = watched
+            && let Some(&id) = self.numbers.get(&(level.clone(), Arc::clone(shape)))
+        {
+            self.drop_sleeper(id, *needed, old);
+            self.put_sleeper(id, *needed, new.clone());
+        }
+    }
+
+    fn put_sleeper(&mut self, id: u64, needed: u64, key: Key) {
+        self.change_sleepers(id, needed, |keys| {
+            keys.insert(key);
+        });
+    }
+
+    fn drop_sleeper(&mut self, id: u64, needed: u64, key: &Key) {
+        self.change_sleepers(id, needed, |keys| {
+            keys.remove(key);
+        });
+    }
+
+    fn change_sleepers(&mut self, id: u64, needed: u64, change: impl FnOnce(&mut BTreeSet<Key>)) {
+        let Some(watch) = self.list.get_mut(&id) else { return };
+        let keys = watch.sleepers.entry(needed).or_default();
+        let before = keys.first().cloned();
+        change(keys);
+        let after = keys.first().cloned();
+        if keys.is_empty() {
+            watch.sleepers.remove(&needed);
+        }
+        if watch.aside.is_some() {
+            self.ripen(id);
+        } else if before != after
+            && let Some(number) = watch.class
+            && let Some((_, class)) = self.classes.get_mut(&number)
+        {
+            if let Some(key) = before {
+                class.take_down(needed, &key, id);
             }
-            Watched::Nodes(requests) => {
-                for (resource, amount) in requests {
-                    drop_from(&mut self.loose, resource, *amount, &unit);
-                }
-            }
-            Watched::Room { shape, level, needed } => {
-                let key = (level.clone(), Arc::clone(shape));
-                let Some(&id) = self.numbers.get(&key) else { return };
-                let Some(watch) = self.list.get_mut(&id) else { return };
-                if let Some(units) = watch.sleepers.get_mut(needed) {
-                    units.remove(&unit);
-                    if units.is_empty() {
-                        watch.sleepers.remove(needed);
-                    }
-                }
-                if watch.sleepers.is_empty() {
-                    match watch.scarce.take() {
-                        Some((resource, amount)) => {
-                            drop_from(&mut self.scarce, &resource, amount, &id);
-                        }
-                        None => {
-                            self.unbounded.remove(&id);
-                        }
-                    }
-                    self.list.remove(&id);
-                    self.numbers.remove(&key);
+            if let Some(key) = after {
+                class.post(needed, key, id);
+                if needed <= class.sums.most() {
+                    self.hot.insert(number);
                 }
             }
         }
     }
 
-    /// Who could be helped by what moved.
-    ///
-    /// A watch is visited only if the node has as much left as its shape requests of its scarcest
-    /// resource. Elsewhere what it remembers of the node may be too much, never too little: before
-    /// anybody is woken, it is made exact.
+    fn new_watch(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        level: Option<String>,
+        shape: Arc<PodShape>,
+    ) -> u64 {
+        let name = (level.clone(), Arc::clone(&shape));
+        let id = self.take_number();
+        let sleepers = BTreeMap::new();
+        let mut watch = Watch { shape, level, sleepers, class: None, aside: None, pool: None };
+        if is_capped(framework, &watch.shape) {
+            let measure = Measure::of(&watch.shape, watch.level.as_deref()).into_iter().next();
+            watch.class = measure.map(|measure| self.class(cluster, measure));
+        }
+        self.numbers.insert(name, id);
+        if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
+            class.members += 1;
+            self.list.insert(id, watch);
+            return id;
+        }
+        let bound = Bound::new(cluster, framework, &watch.shape);
+        let sums = Sums::of(&bound, watch.level.as_deref(), 0..cluster.rows());
+        self.list.insert(id, watch);
+        self.stand_aside(cluster, framework, id, sums);
+        id
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// The class of a measure.
+    fn class(&mut self, cluster: &Cluster, measure: Measure) -> u64 {
+        if let Some(id) = self.measures.get(&measure) {
+            return *id;
+        }
+        let id = self.take_number();
+        let class = Class::new(cluster, &measure);
+        self.measures.insert(measure.clone(), id);
+        self.classes.insert(id, (measure, class));
+        id
+    }
+
+    /// Takes a watch out of its class, and from aside.
+    fn leave_class(&mut self, id: u64) {
+        let Some(watch) = self.list.get_mut(&id) else { return };
+        if let Some(aside) = watch.aside.take() {
+            if let Some(key) = aside.ripe {
+                self.ripe.remove(&(key, id));
+            }
+            leave_pool(&mut self.pools, watch.pool.as_ref(), id);
+        }
+        let Some(number) = watch.class.take() else { return };
+        let Some((_, class)) = self.classes.get_mut(&number) else { return };
+        for (needed, keys) in &watch.sleepers {
+            if let Some(key) = keys.first() {
+                class.take_down(*needed, key, id);
+            }
+        }
+        class.members -= 1;
+    }
+
+    /// Forgets classes without members. They are kept until something moves, since who looks for
+    /// another class may look at the same ones.
+    fn sweep(&mut self) {
+        let Watches { classes, measures, hot, .. } = self;
+        classes.retain(|number, (measure, class)| {
+            if class.members == 0 {
+                measures.remove(measure);
+                hot.remove(number);
+            }
+            class.members > 0
+        });
+    }
+
+    /// Posts a watch with a class.
+    fn enter_class(&mut self, id: u64, number: u64) {
+        let Some(watch) = self.list.get_mut(&id) else { return };
+        let Some((_, class)) = self.classes.get_mut(&number) else { return };
+        watch.class = Some(number);
+        class.members += 1;
+        for (needed, keys) in &watch.sleepers {
+            if let Some(key) = keys.first() {
+                class.post(*needed, key.clone(), id);
+            }
+        }
+        if class.first().is_some() {
+            self.hot.insert(number);
+        }
+    }
+
+    /// Takes in what moved: counts are brought up to date, and who sleeps loosely is woken.
     pub(crate) fn wake(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
         moved: &Moved,
-    ) -> Woken {
-        let mut woken = Woken::default();
-        let mut hot = BTreeSet::new();
-        for name in &moved.nodes {
+    ) -> BTreeSet<UnitId> {
+        self.sweep();
+        for &row in &moved.gone {
+            self.follow(cluster, row);
+        }
+        for name in moved.nodes.union(&moved.changed) {
             let Some(node) = cluster.node(name) else { continue };
-            let mut visit: BTreeSet<u64> = self.unbounded.clone();
-            for (resource, amounts) in &self.scarce {
-                let free = cluster.resource(resource).map_or(0, |id| node.free(id));
-                if free > 0 {
-                    visit.extend(amounts.range(..=free).flat_map(|(_, ids)| ids));
-                }
+            let row = node.row();
+            if moved.changed.contains(name) {
+                self.repool(cluster, framework, row);
             }
-            for id in visit {
-                woken.visited += 1;
-                let Some(watch) = self.list.get_mut(&id) else { continue };
-                let shape = Arc::clone(&watch.shape);
-                let bound = Bound::new(cluster, framework, &shape);
-                let key = watch.level.as_deref().and_then(|level| cluster.label_key(level));
-                let sum = watch.count(&bound, key, node.row());
-                if watch.sleepers.first_key_value().is_some_and(|(needed, _)| *needed <= sum) {
-                    hot.insert(id);
-                }
-            }
-            for (resource, amounts) in &self.loose {
-                let has = cluster.resource(resource).map_or(0, |id| node.allocatable(id));
-                woken.loosely.extend(amounts.range(..=has).flat_map(|(_, units)| units));
+            self.follow(cluster, row);
+            let aside = self.pools.iter().filter(|(pool, _)| pool.contains(row));
+            for id in aside.flat_map(|(_, ids)| ids).copied().collect::<Vec<_>>() {
+                self.visit(cluster, framework, id, row);
             }
         }
-        for id in hot {
+        self.loose.wake(cluster, moved)
+    }
+
+    /// The only rows that can ever suit a watch. Found out once, and kept up to date.
+    fn pool(&mut self, cluster: &Cluster, framework: &Framework, id: u64) -> Arc<RowSet> {
+        let Some(watch) = self.list.get_mut(&id) else { return Arc::default() };
+        let pool = watch.pool.get_or_insert_with(|| {
+            let bound = Bound::new(cluster, framework, &watch.shape);
+            Arc::new((0..cluster.rows()).filter(|row| bound.may_ever(*row)).collect())
+        });
+        Arc::clone(pool)
+    }
+
+    /// A node itself has changed: it may suit other watches now.
+    fn repool(&mut self, cluster: &Cluster, framework: &Framework, row: Row) {
+        let mut others = Vec::new();
+        for (id, watch) in &self.list {
+            let Some(pool) = &watch.pool else { continue };
+            self.visited += 1;
+            let suits = Bound::new(cluster, framework, &watch.shape).may_ever(row);
+            if suits != pool.contains(row) {
+                others.push((*id, suits));
+            }
+        }
+        // Mostly whole pools change alike.
+        let mut known: BTreeMap<(Arc<RowSet>, bool), Arc<RowSet>> = BTreeMap::new();
+        for (id, suits) in others {
             let Some(watch) = self.list.get_mut(&id) else { continue };
-            let most = watch.recount(cluster, framework);
-            woken.counted.extend(watch.sleepers.range(..=most).flat_map(|(_, units)| units));
+            let Some(old) = watch.pool.clone() else { continue };
+            let changed = known.entry((Arc::clone(&old), suits)).or_insert_with(|| {
+                let mut rows = RowSet::clone(&old);
+                if suits {
+                    rows.insert(row);
+                } else {
+                    rows.remove(row);
+                }
+                Arc::new(rows)
+            });
+            let new = Arc::clone(changed);
+            watch.pool = Some(Arc::clone(&new));
+            if watch.aside.is_some() {
+                leave_pool(&mut self.pools, Some(&old), id);
+                self.pools.entry(new).or_default().insert(id);
+                continue;
+            }
+            let class = watch.class.and_then(|number| self.classes.get(&number));
+            if let Some((measure, _)) = class.filter(|(measure, _)| measure.pool.is_some()) {
+                let other = self.class(cluster, measure.clone().within(&new));
+                self.leave_class(id);
+                self.enter_class(id, other);
+            }
         }
-        if moved.anything {
-            woken.loosely.extend(self.loose.values().flat_map(BTreeMap::values).flatten());
+    }
+
+    /// Brings all classes up to date with a row.
+    fn follow(&mut self, cluster: &Cluster, row: Row) {
+        for (number, (measure, class)) in &mut self.classes {
+            let key = measure.level.as_deref().and_then(|level| cluster.label_key(level));
+            class.update(cluster, measure, key, row);
+            self.visited += 1;
+            if class.first().is_some() {
+                self.hot.insert(*number);
+            }
         }
-        if !moved.is_empty() {
-            woken.loosely.extend(&self.anything);
+    }
+
+    /// Brings a watch aside up to date with a row.
+    fn visit(&mut self, cluster: &Cluster, framework: &Framework, id: u64, row: Row) {
+        self.visited += 1;
+        let Some(watch) = self.list.get_mut(&id) else { return };
+        let Some(aside) = &mut watch.aside else { return };
+        let bound = Bound::new(cluster, framework, &watch.shape);
+        aside.sums.count(&bound, watch.level.as_deref(), row);
+        self.ripen(id);
+    }
+
+    /// Lists a watch aside under its first sleeper whom its count does not keep asleep.
+    fn ripen(&mut self, id: u64) {
+        let Some(watch) = self.list.get_mut(&id) else { return };
+        let Some(aside) = &watch.aside else { return };
+        let first = watch.first(aside.sums.most()).cloned();
+        let Some(aside) = &mut watch.aside else { return };
+        if aside.ripe == first {
+            return;
         }
-        woken
+        if let Some(key) = core::mem::replace(&mut aside.ripe, first.clone()) {
+            self.ripe.remove(&(key, id));
+        }
+        if let Some(key) = first {
+            self.ripe.insert((key, id));
+        }
+    }
+
+    /// The first sleeper in line for whom there is room by the count of all filters, if nobody
+    /// before it is ready. The caller wakes it.
+    pub(crate) fn next(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        ready: Option<&Key>,
+    ) -> Option<UnitId> {
+        loop {
+            let (key, id) = self.first()?;
+            if ready.is_some_and(|ready| *ready < key) {
+                return None;
+            }
+            self.visited += 1;
+            if self.examine(cluster, framework, id, &key) {
+                return Some(key.unit);
+            }
+            self.spared += 1;
+        }
+    }
+
+    /// The first in line of those who may have to be woken.
+    fn first(&mut self) -> Option<(Key, u64)> {
+        let Watches { hot, classes, ripe, .. } = self;
+        let mut first = ripe.first().cloned();
+        hot.retain(|number| {
+            let head = classes.get(number).and_then(|(_, class)| class.first());
+            let Some(head) = head else { return false };
+            if first.as_ref().is_none_or(|first| head < first) {
+                first = Some(head.clone());
+            }
+            true
+        });
+        first
+    }
+
+    /// Counts for a watch by all filters. If its first sleeper lacks room still, the watch goes
+    /// where it costs nothing, or stands aside.
+    fn examine(&mut self, cluster: &Cluster, framework: &Framework, id: u64, key: &Key) -> bool {
+        let Some(watch) = self.list.get_mut(&id) else { return false };
+        let (shape, level) = (Arc::clone(&watch.shape), watch.level.clone());
+        if let Some(aside) = &mut watch.aside {
+            let bound = Bound::new(cluster, framework, &shape);
+            for row in aside.sums.rows().collect::<Vec<_>>() {
+                aside.sums.count(&bound, level.as_deref(), row);
+            }
+            let reached = watch.first(watch.aside.as_ref().map_or(0, |aside| aside.sums.most()));
+            let reached = reached == Some(key);
+            self.ripen(id);
+            return reached;
+        }
+        let least = watch.least();
+        let Some(number) = watch.class else { return false };
+        let Some((posted_by, class)) = self.classes.get(&number) else { return false };
+        let bound = Bound::new(cluster, framework, &shape);
+        let sums = Sums::of(&bound, level.as_deref(), class.sums.rows());
+        if watch.first(sums.most()) == Some(key) {
+            return true;
+        }
+        let posted_by = posted_by.clone();
+        if sums.most() < least {
+            let pool = self.pool(cluster, framework, id);
+            let everywhere = Measure::of(&shape, level.as_deref());
+            let within = everywhere.clone().into_iter().map(|measure| measure.within(&pool));
+            for measure in everywhere.into_iter().chain(within) {
+                if measure == posted_by {
+                    continue;
+                }
+                let other = self.class(cluster, measure);
+                if self.classes.get(&other).is_some_and(|(_, class)| class.sums.most() < least) {
+                    self.leave_class(id);
+                    self.enter_class(id, other);
+                    return false;
+                }
+            }
+        }
+        self.stand_aside(cluster, framework, id, sums);
+        false
+    }
+
+    fn stand_aside(&mut self, cluster: &Cluster, framework: &Framework, id: u64, sums: Sums) {
+        let pool = self.pool(cluster, framework, id);
+        let Some(watch) = self.list.get_mut(&id) else { return };
+        if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
+            for (needed, keys) in &watch.sleepers {
+                if let Some(key) = keys.first() {
+                    class.take_down(*needed, key, id);
+                }
+            }
+        }
+        self.pools.entry(pool).or_default().insert(id);
+        watch.aside = Some(Aside { sums, ripe: None });
+        self.ripen(id);
     }
 
     /// How many counts are kept, and how many nodes they remember in all.
     pub(crate) fn size(&self) -> (usize, usize) {
-        (self.list.len(), self.list.values().map(|watch| watch.rows.len()).sum())
+        let asides = self.list.values().filter_map(|watch| watch.aside.as_ref());
+        let classes = self.classes.values().map(|(_, class)| class.sums.len());
+        let rows = asides.map(|aside| aside.sums.len()).sum::<usize>() + classes.sum::<usize>();
+        (self.list.len() + self.classes.len(), rows)
     }
 }
 
-fn new_watch(
-    cluster: &Cluster,
-    framework: &Framework,
-    shape: &Arc<PodShape>,
-    level: Option<&str>,
-) -> Watch {
-    let mut watch = Watch {
-        shape: Arc::clone(shape),
-        level: level.map(String::from),
-        rows: BTreeMap::new(),
-        sums: BTreeMap::new(),
-        sleepers: BTreeMap::new(),
-        scarce: None,
-    };
-    let bound = Bound::new(cluster, framework, shape);
-    let key = level.and_then(|level| cluster.label_key(level));
-    for row in 0..cluster.rows() {
-        watch.count(&bound, key, row);
-    }
-    watch
-}
-
-fn drop_from<T: Ord>(index: &mut ByRequest<T>, resource: &str, amount: i64, item: &T) {
-    let Some(amounts) = index.get_mut(resource) else { return };
-    if let Some(items) = amounts.get_mut(&amount) {
-        items.remove(item);
-        if items.is_empty() {
-            amounts.remove(&amount);
+fn leave_pool(
+    pools: &mut BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
+    pool: Option<&Arc<RowSet>>,
+    id: u64,
+) {
+    let Some(pool) = pool else { return };
+    if let Some(ids) = pools.get_mut(pool) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            pools.remove(pool);
         }
-    }
-    if amounts.is_empty() {
-        index.remove(resource);
     }
 }

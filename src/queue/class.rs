@@ -1,0 +1,242 @@
+//! Classes of sleepers: those that cannot do without about the same amount of one resource.
+//!
+//! A class counts, node by node, how many times an amount is left of a resource. The amount is
+//! rounded down, so that there are few classes whatever the shapes; the count is therefore an upper
+//! bound for all of its members, and an event keeps it up to date in O(log nodes). While it is
+//! short of what a member needs, the member costs nothing. A class may be confined to a pool: the
+//! rows whose labels, taints and names suit its members.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::room::{Bound, rarity};
+use super::unit::Key;
+use crate::base::RowSet;
+use crate::model::PodShape;
+use crate::state::{Cluster, LabelKey, NodeView, Row};
+
+/// What a class counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Measure {
+    /// The resource, and how much of it; `None` counts pods.
+    pub(crate) request: Option<(Box<str>, i64)>,
+    /// The label key whose values are the domains.
+    pub(crate) level: Option<String>,
+    /// The only rows that count; `None` means all.
+    pub(crate) pool: Option<Arc<RowSet>>,
+}
+
+/// Room by domain, with the most known at once.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    rows: BTreeMap<Row, (u32, u64)>,
+    domains: BTreeMap<u32, u64>,
+    order: BTreeSet<(u64, u32)>,
+}
+
+/// The sleepers that a measure keeps asleep, and those it does not explain.
+#[derive(Debug, Default)]
+pub(crate) struct Class {
+    pub(crate) sums: Sums,
+    /// Of each watch, and each number of pods that sleepers of it need, who is first in line.
+    posted: BTreeMap<u64, BTreeSet<(Key, u64)>>,
+    /// How many watches are posted or aside.
+    pub(crate) members: usize,
+}
+
+impl Sums {
+    /// The room for a shape on some rows.
+    pub(crate) fn of(
+        bound: &Bound<'_>,
+        level: Option<&str>,
+        rows: impl Iterator<Item = Row>,
+    ) -> Sums {
+        let mut sums = Sums::default();
+        for row in rows {
+            sums.count(bound, level, row);
+        }
+        sums
+    }
+
+    /// Counts the room for a shape on a row.
+    pub(crate) fn count(&mut self, bound: &Bound<'_>, level: Option<&str>, row: Row) {
+        let key = level.and_then(|level| bound.cluster.label_key(level));
+        let domain = bound.cluster.view(row).and_then(|node| domain(node, level, key));
+        self.set(row, domain, bound.of(row));
+    }
+
+    /// Sets the room of a row; a row without room is forgotten.
+    fn set(&mut self, row: Row, domain: Option<u32>, room: u64) {
+        let new = domain.filter(|_| room > 0).map(|domain| (domain, room));
+        if self.rows.get(&row).copied() == new {
+            return;
+        }
+        if let Some((domain, room)) = self.rows.remove(&row) {
+            let sum = self.domains.get(&domain).copied().unwrap_or(0);
+            self.put(domain, sum, sum - room);
+        }
+        if let Some((domain, room)) = new {
+            self.rows.insert(row, (domain, room));
+            let sum = self.domains.get(&domain).copied().unwrap_or(0);
+            self.put(domain, sum, sum + room);
+        }
+    }
+
+    fn put(&mut self, domain: u32, old: u64, new: u64) {
+        self.order.remove(&(old, domain));
+        if new == 0 {
+            self.domains.remove(&domain);
+        } else {
+            self.domains.insert(domain, new);
+            self.order.insert((new, domain));
+        }
+    }
+
+    /// The room in the best domain.
+    pub(crate) fn most(&self) -> u64 {
+        self.order.last().map_or(0, |(sum, _)| *sum)
+    }
+
+    /// Rows with room.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.rows.keys().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// The domain of a node at a level; all nodes are one domain if there is none.
+fn domain(node: NodeView<'_>, level: Option<&str>, key: Option<LabelKey>) -> Option<u32> {
+    match level {
+        None => Some(0),
+        Some(_) => node.label_value(key?).map(|value| value.index() as u32),
+    }
+}
+
+impl Measure {
+    /// The measures that bound the room of a shape whose requests must be left, the one likely to
+    /// be shortest first.
+    pub(crate) fn of(shape: &PodShape, level: Option<&str>) -> Vec<Measure> {
+        let requested = shape.requests.iter().filter(|(_, amount)| *amount > 0);
+        let mut requests: Vec<(Box<str>, i64)> =
+            requested.map(|(name, amount)| (Box::from(name), rounded(amount))).collect();
+        requests.sort_by_key(|(name, _)| rarity(name));
+        let requests = requests.into_iter().map(Some).chain([None]);
+        let level = level.map(String::from);
+        requests.map(|request| Measure { request, level: level.clone(), pool: None }).collect()
+    }
+
+    /// The same on these rows alone.
+    pub(crate) fn within(self, pool: &Arc<RowSet>) -> Measure {
+        Measure { pool: Some(Arc::clone(pool)), ..self }
+    }
+
+    fn room(&self, cluster: &Cluster, node: NodeView<'_>) -> u64 {
+        let pods = node.pod_limit().saturating_sub(node.pod_count());
+        let room = self.request.as_ref().map_or(pods, |(resource, amount)| {
+            let free = cluster.resource(resource).map_or(0, |id| node.free(id));
+            pods.min(free / (*amount).max(1))
+        });
+        u64::try_from(room).unwrap_or(0).min(u64::from(u32::MAX))
+    }
+}
+
+/// An amount with all but its four highest bits cleared.
+fn rounded(amount: i64) -> i64 {
+    let bits = i64::BITS - amount.leading_zeros();
+    let low = bits.saturating_sub(4);
+    (amount >> low) << low
+}
+
+impl Class {
+    pub(crate) fn new(cluster: &Cluster, measure: &Measure) -> Class {
+        let mut class = Class::default();
+        let key = measure.level.as_deref().and_then(|level| cluster.label_key(level));
+        match &measure.pool {
+            Some(pool) => pool.iter().for_each(|row| class.update(cluster, measure, key, row)),
+            None => (0..cluster.rows()).for_each(|row| class.update(cluster, measure, key, row)),
+        }
+        class
+    }
+
+    /// Looks at a row again.
+    pub(crate) fn update(
+        &mut self,
+        cluster: &Cluster,
+        measure: &Measure,
+        key: Option<LabelKey>,
+        row: Row,
+    ) {
+        if measure.pool.as_ref().is_some_and(|pool| !pool.contains(row)) {
+            return;
+        }
+        match cluster.view(row) {
+            Some(node) => {
+                let domain = domain(node, measure.level.as_deref(), key);
+                self.sums.set(row, domain, measure.room(cluster, node));
+            }
+            None => self.sums.set(row, None, 0),
+        }
+    }
+
+    /// The first in line whom the measure does not keep asleep, and the watch.
+    pub(crate) fn first(&self) -> Option<&(Key, u64)> {
+        let reached = self.posted.range(..=self.sums.most());
+        reached.filter_map(|(_, heads)| heads.first()).min()
+    }
+
+    pub(crate) fn post(&mut self, needed: u64, key: Key, watch: u64) {
+        self.posted.entry(needed).or_default().insert((key, watch));
+    }
+
+    pub(crate) fn take_down(&mut self, needed: u64, key: &Key, watch: u64) {
+        if let Some(heads) = self.posted.get_mut(&needed) {
+            heads.remove(&(key.clone(), watch));
+            if heads.is_empty() {
+                self.posted.remove(&needed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    #[test]
+    fn amounts_are_rounded_down_by_less_than_an_eighth() {
+        for amount in (1..5_000).chain([i64::MAX, i64::MAX - 1, 1 << 40]) {
+            let rounded = rounded(amount);
+            assert!(rounded <= amount && amount - rounded <= amount / 8, "{amount} {rounded}");
+        }
+        assert_eq!((rounded(15), rounded(17), rounded(2_100)), (15, 16, 2_048));
+    }
+
+    #[test]
+    fn a_class_counts_by_domain_and_follows_both_ways() {
+        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+        for (index, gpus) in [2, 3, 4].into_iter().enumerate() {
+            let rack = if index < 2 { "a" } else { "b" };
+            let node = Node::new(std::format!("n{index}")).capacity("gpu", gpus);
+            cluster.add_node(node.label("rack", rack)).unwrap();
+        }
+        let shape = Pod::new().request("gpu", 2);
+        let measures = Measure::of(shape.shape(), Some("rack"));
+        assert_eq!(measures.len(), 2);
+        let mut class = Class::new(&cluster, &measures[0]);
+        assert_eq!((class.sums.most(), class.sums.len()), (2, 3));
+        cluster.add_pod(Pod::new().name("p").request("gpu", 3).on("n2")).unwrap();
+        let row = cluster.node("n2").unwrap().row();
+        class.update(&cluster, &measures[0], cluster.label_key("rack"), row);
+        assert_eq!((class.sums.most(), class.sums.len()), (2, 2));
+        cluster.remove_pod("default", "p").unwrap();
+        class.update(&cluster, &measures[0], cluster.label_key("rack"), row);
+        assert_eq!((class.sums.most(), class.sums.len()), (2, 3));
+    }
+}
