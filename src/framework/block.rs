@@ -15,6 +15,8 @@ use crate::state::{Cluster, NodeView, ResourceId, Row, RowUsage, Takes};
 pub struct Block<'a> {
     cluster: &'a Cluster,
     chunk: usize,
+    /// The place of the first row in its chunk.
+    start: usize,
     len: usize,
     /// What the rows would take with more pods.
     ahead: Option<&'a Ahead>,
@@ -62,19 +64,14 @@ impl<'a> Block<'a> {
     /// The blocks of a cluster, in order of rows.
     pub fn all(cluster: &'a Cluster) -> impl Iterator<Item = Block<'a>> {
         let rows = cluster.rows();
-        (0..rows.div_ceil(CHUNK)).map(move |chunk| Block {
-            cluster,
-            chunk,
-            len: (rows - chunk * CHUNK).min(CHUNK),
-            ahead: None,
-        })
+        let chunks = (0..rows).step_by(CHUNK);
+        chunks.map(move |first| Block::of(cluster, first..rows.min(first + CHUNK)))
     }
 
-    /// The block that a row is in.
-    pub(crate) fn around(cluster: &'a Cluster, row: Row) -> Block<'a> {
-        let chunk = row / CHUNK;
-        let len = (cluster.rows() - chunk * CHUNK).min(CHUNK);
-        Block { cluster, chunk, len, ahead: None }
+    /// Consecutive rows that are in the same chunk, such as those of a block or some of them.
+    pub(crate) fn of(cluster: &'a Cluster, rows: Range<Row>) -> Block<'a> {
+        let (chunk, start) = (rows.start / CHUNK, rows.start % CHUNK);
+        Block { cluster, chunk, start, len: rows.len(), ahead: None }
     }
 
     /// The block as it would be with what was looked ahead to.
@@ -95,14 +92,14 @@ impl<'a> Block<'a> {
 
     /// The rows.
     pub fn rows(&self) -> Range<Row> {
-        let first = self.chunk * CHUNK;
+        let first = self.chunk * CHUNK + self.start;
         first..first + self.len
     }
 
     /// One node of the block.
     #[inline]
     pub fn node(&self, at: usize) -> Option<NodeView<'a>> {
-        let row = self.chunk * CHUNK + at;
+        let row = self.rows().start + at;
         let mut node = self.cluster.view(row)?;
         if let Some(ahead) = self.ahead {
             node.usage = Some(ahead.usages.get(at)?.get_or_init(|| {
@@ -129,30 +126,35 @@ impl<'a> Block<'a> {
 
     /// What pods may use of a resource.
     pub fn allocatable(&self, resource: ResourceId) -> &'a [i64] {
-        self.cluster.columns.allocatable_chunk(resource, self.chunk, self.len)
+        let len = self.start + self.len;
+        self.part(self.cluster.columns.allocatable_chunk(resource, self.chunk, len))
     }
 
     /// What pods take of a resource.
     pub fn used(&self, resource: ResourceId) -> &'a [i64] {
         match self.ahead.and_then(|ahead| ahead.used.get(resource.index())) {
             Some(used) if !used.is_empty() => used,
-            _ => self.cluster.columns.used_chunk(resource, self.chunk, self.len),
+            _ => {
+                let len = self.start + self.len;
+                self.part(self.cluster.columns.used_chunk(resource, self.chunk, len))
+            }
         }
     }
 
     /// CPU that scores count as used.
     pub fn scored_cpu(&self) -> &'a [i64] {
-        match self.ahead {
-            Some(ahead) => &ahead.scored[0],
-            None => self.cluster.columns.scored_chunks(self.chunk)[0],
-        }
+        self.scored(0)
     }
 
     /// Memory that scores count as used.
     pub fn scored_memory(&self) -> &'a [i64] {
+        self.scored(1)
+    }
+
+    fn scored(&self, at: usize) -> &'a [i64] {
         match self.ahead {
-            Some(ahead) => &ahead.scored[1],
-            None => self.cluster.columns.scored_chunks(self.chunk)[1],
+            Some(ahead) => &ahead.scored[at],
+            None => self.part(self.cluster.columns.scored_chunks(self.chunk)[at]),
         }
     }
 
@@ -160,17 +162,23 @@ impl<'a> Block<'a> {
     pub fn pod_count(&self) -> &'a [i64] {
         match self.ahead {
             Some(ahead) => &ahead.pod_count,
-            None => self.cluster.columns.pod_count_chunk(self.chunk),
+            None => self.part(self.cluster.columns.pod_count_chunk(self.chunk)),
         }
     }
 
     /// How many pods there may be; `i64::MAX` where no limit is stated.
     pub fn pod_limit(&self) -> &'a [i64] {
-        self.cluster.columns.pod_limit.chunk(self.chunk).unwrap_or(&[])
+        self.part(self.cluster.columns.pod_limit.chunk(self.chunk).unwrap_or(&[]))
     }
 
     /// The places in the order of ties.
     pub(crate) fn rank(&self) -> &'a [u32] {
-        self.cluster.columns.rank.chunk(self.chunk).unwrap_or(&[])
+        self.part(self.cluster.columns.rank.chunk(self.chunk).unwrap_or(&[]))
+    }
+
+    /// The rows of the block in a column's chunk.
+    #[inline]
+    fn part<T>(&self, chunk: &'a [T]) -> &'a [T] {
+        chunk.get(self.start..self.start + self.len).unwrap_or(&[])
     }
 }

@@ -11,6 +11,7 @@ use super::domains::{Candidate, level_partition, partition};
 use super::judges::Judges;
 use super::run::Outlook;
 use super::table::{Scratch, Table};
+use crate::base::chunks::CHUNK;
 use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::Framework;
 use crate::model::PodShape;
@@ -310,8 +311,18 @@ impl Memory {
         self.dirty.extend(changed);
         self.dirty.sort_unstable();
         self.dirty.dedup();
-        for &row in &self.dirty {
-            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
+        // Rows that lie close together are judged side by side, if nothing is placed on them.
+        let side_by_side = table.judges.is_plain() && desk.overlay.is_empty();
+        for rows in self.dirty.chunk_by(|a, b| side_by_side && are_close(*a, *b)) {
+            if let [first, .., last] = *rows
+                && rows.len() >= 4
+            {
+                table.refresh_span((framework, cluster), first as Row..last as Row + 1, rows);
+                continue;
+            }
+            for &row in rows {
+                table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
+            }
         }
     }
 
@@ -335,6 +346,11 @@ impl Memory {
     pub(crate) fn reads_pods(&self, table: usize) -> bool {
         self.tables[table].judges.reads_pods
     }
+}
+
+/// Whether two rows are in the same block, and not too far apart to be judged side by side.
+fn are_close(a: u32, b: u32) -> bool {
+    b - a <= 4 && a as usize / CHUNK == b as usize / CHUNK
 }
 
 /// It is clear that not enough pods fit.

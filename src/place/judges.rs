@@ -279,6 +279,11 @@ impl Judges {
         board.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
     }
 
+    /// How many plugins judge a row, but for scores that are normalised.
+    pub(super) fn plugins(&self) -> usize {
+        self.filters.len() + self.plain.len()
+    }
+
     /// Whether no score is normalised.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::board::{Board, Normalized};
 use super::classes::{Company, Plugin};
@@ -26,6 +27,8 @@ pub(crate) struct Table {
     room: Option<i64>,
     /// How much of the planner's log of changed rows is accounted for.
     pub(crate) cursor: u64,
+    /// A buffer.
+    keys: Vec<u64>,
     /// When it was asked for last, in requests.
     pub(crate) last_use: u64,
     /// Evaluations of a node by a plugin.
@@ -49,6 +52,7 @@ impl Table {
             scored: false,
             room: None,
             cursor: 0,
+            keys: Vec::new(),
             last_use: 0,
             calls: 0,
         }
@@ -139,8 +143,7 @@ impl Table {
         });
         self.board = board;
         self.scored = true;
-        self.calls +=
-            ((self.judges.filters.len() + self.judges.plain.len()) * cluster.rows()) as u64;
+        self.calls += (self.judges.plugins() * cluster.rows()) as u64;
         self.board.feasible() >= wanted
             || self.board.feasible() > 0 && self.room(framework, cluster) >= wanted as i64
     }
@@ -159,7 +162,7 @@ impl Table {
         ahead.fill(block, takes, i64::from(pods));
         let gaps = cluster.node_count() != cluster.rows();
         self.judges.add_keys(framework, cluster, &block.with(ahead), gaps, keys);
-        self.calls += ((self.judges.filters.len() + self.judges.plain.len()) * block.len()) as u64;
+        self.calls += (self.judges.plugins() * block.len()) as u64;
     }
 
     /// The key that one row would have with so many more pods of the shape on it, if no score is
@@ -237,6 +240,27 @@ impl Table {
     ) {
         self.room = None;
         self.judges.refresh(ground, (row, row), &mut self.board, parts, &mut self.calls);
+    }
+
+    /// Judges rows within a span of a block again, if no score is normalised and nothing is placed
+    /// on them.
+    pub(crate) fn refresh_span(
+        &mut self,
+        (framework, cluster): (&Framework, &Cluster),
+        span: Range<Row>,
+        rows: &[u32],
+    ) {
+        self.room = None;
+        let gaps = cluster.node_count() != cluster.rows();
+        let block = Block::of(cluster, span.clone());
+        let mut keys = core::mem::take(&mut self.keys);
+        keys.clear();
+        self.judges.add_keys(framework, cluster, &block, gaps, &mut keys);
+        for &row in rows {
+            self.board.set_plain(row as Row, keys[row as Row - span.start]);
+        }
+        self.keys = keys;
+        self.calls += (self.judges.plugins() * block.len()) as u64;
     }
 
     /// How many rows of `rows` are feasible, as the board has them.

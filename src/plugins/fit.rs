@@ -66,8 +66,9 @@ fn judge(cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
     let mut lacking = node.pod_count() >= node.pod_limit();
     for &(resource, amount) in requests {
         let Some(resource) = resource else { return Verdict::Unresolvable };
-        if amount > node.free(resource) {
-            if amount > node.allocatable(resource) {
+        let allocatable = node.allocatable(resource);
+        if amount > allocatable.saturating_sub(node.used(resource)) {
+            if amount > allocatable {
                 return Verdict::Unresolvable;
             }
             lacking = true;
