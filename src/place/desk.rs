@@ -15,7 +15,7 @@ use crate::state::{Cluster, Devices, Overlay, Row, Takes};
 pub(super) struct Desk {
     pub(super) overlay: Overlay,
     /// What the shapes of the request take.
-    pub(super) takes: Arc<Vec<Takes>>,
+    pub(super) takes: Vec<Arc<Takes>>,
     pub(super) shapes: Vec<Arc<PodShape>>,
     /// Rows that changed, oldest first; `log_start` were dropped before the first.
     pub(super) log: Vec<u32>,
@@ -40,7 +40,7 @@ impl Desk {
     /// A desk for trials on the same cluster, with nothing placed.
     #[cfg(feature = "parallel")]
     pub(super) fn fork(&self, cluster: &Cluster) -> Desk {
-        let mut desk = Desk { takes: Arc::clone(&self.takes), ..Desk::default() };
+        let mut desk = Desk { takes: self.takes.clone(), ..Desk::default() };
         desk.overlay.clear(cluster.rows(), |_| ());
         desk
     }

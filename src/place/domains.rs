@@ -20,24 +20,24 @@ pub(crate) struct Candidate {
     pub(crate) value: Option<LabelValue>,
     /// The island, of the only row.
     pub(crate) island: Option<DeviceTerm>,
-    rows: Arc<Vec<Row>>,
+    /// `None` where the group is not confined further.
+    rows: Option<Arc<Vec<Row>>>,
 }
 
 impl Candidate {
     /// Everything there is.
     pub(crate) fn whole() -> Candidate {
-        Candidate { value: None, island: None, rows: Arc::default() }
+        Candidate { value: None, island: None, rows: None }
     }
 
     /// An island of a row.
     pub(crate) fn island(row: Row, island: DeviceTerm) -> Candidate {
-        Candidate { value: None, island: Some(island), rows: Arc::new(vec![row]) }
+        Candidate { value: None, island: Some(island), rows: Some(Arc::new(vec![row])) }
     }
 
     /// The rows of the candidate, within those of its parent; `None` means all.
     pub(crate) fn rows<'a>(&'a self, parent: Option<&'a [Row]>) -> Option<&'a [Row]> {
-        let own = self.value.is_some() || self.island.is_some();
-        if own { Some(&self.rows) } else { parent }
+        self.rows.as_ref().map_or(parent, |rows| Some(rows))
     }
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn partition(cluster: &Cluster, rows: &[Row], key: LabelKey) -> Vec<C
         .map(|part| Candidate {
             value: part.first().map(|(value, _, _)| *value),
             island: None,
-            rows: Arc::new(part.iter().map(|(_, _, row)| *row).collect()),
+            rows: Some(Arc::new(part.iter().map(|(_, _, row)| *row).collect())),
         })
         .collect();
     candidates.sort_by_key(|candidate| candidate.value.map(|value| cluster.label_text(value)));
@@ -237,7 +237,7 @@ pub(crate) fn level_partition(cluster: &Cluster, key: LabelKey) -> Option<Arc<[C
     let candidates = parts.map(|part| Candidate {
         value: Some(part.value),
         island: None,
-        rows: Arc::clone(&part.rows),
+        rows: Some(Arc::clone(&part.rows)),
     });
     Some(candidates.collect())
 }
@@ -271,7 +271,12 @@ pub(crate) fn home(
 pub(crate) fn running(cluster: &Cluster, group: &PodGroup) -> usize {
     let mut running = 0;
     group.visit(&mut |part| {
-        running += cluster.group_pods(&part.full_name()).filter(|pod| pod.node().is_some()).count();
+        let mut name: SmallVec<[u8; 128]> = SmallVec::from_slice(part.namespace.as_bytes());
+        name.push(b'/');
+        name.extend_from_slice(part.name.as_bytes());
+        // Two strings and a slash are a string.
+        let name = core::str::from_utf8(&name).unwrap_or_default();
+        running += cluster.group_pods(name).filter(|pod| pod.node().is_some()).count();
     });
     running
 }

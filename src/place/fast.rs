@@ -10,6 +10,7 @@ use super::desk::Desk;
 use super::domains::{Candidate, level_partition, partition};
 use super::judges::Judges;
 use super::run::Outlook;
+use super::sequential::Member;
 use super::table::{Scratch, Table};
 use crate::base::chunks::CHUNK;
 use crate::base::hash::{FixedMap, hash_of};
@@ -46,6 +47,10 @@ pub(crate) struct Memory {
     pub(crate) threads: usize,
     dirty: Vec<u32>,
     pub(super) outlook: Outlook,
+    /// The only candidate of groups that are not confined.
+    pub(super) whole: Option<Arc<[Candidate]>>,
+    /// A list of members, emptied.
+    pub(super) spare: Vec<Member>,
     calls: u64,
 }
 
@@ -156,7 +161,7 @@ impl Memory {
                 }
             }
             let calls = self.tables[place].all_calls();
-            let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
+            let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
             core::mem::swap(&mut table.board, &mut self.tables[place].board);
             table.calls = calls;
             self.tables[place] = table;
@@ -165,7 +170,7 @@ impl Memory {
             }
             return Some(self.build(cluster, framework, place, wanted));
         }
-        let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
+        let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
         table.concerned = self.affinity;
         if !self.classes.ready(&mut table, framework, cluster, &self.desk.overlay) {
             return None;
@@ -232,7 +237,7 @@ impl Memory {
         let built: Vec<Option<Table>> = new
             .par_iter()
             .map(|shape| {
-                let mut table = Table::new(Judges::prepare(framework, cluster, shape)?);
+                let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
                 table.build(framework, cluster, 0, &mut Scratch::default());
                 Some(table)
             })

@@ -3,6 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use super::desk::Overflow;
 use super::domains::{Candidate, partition, running};
 use super::error::PlaceError;
@@ -14,7 +16,7 @@ use super::sequential::Layout;
 use super::sequential::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, StateError, Takes};
+use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, StateError};
 
 pub(crate) struct FastGround<'a> {
     pub(super) memory: &'a mut Memory,
@@ -22,7 +24,7 @@ pub(crate) struct FastGround<'a> {
     pub(super) framework: &'a Framework,
     pub(super) gang: &'a Gang,
     /// The table of each shape.
-    pub(super) tables: Vec<usize>,
+    pub(super) tables: SmallVec<[usize; 4]>,
 }
 
 /// Whether a request can go the fast way.
@@ -57,7 +59,7 @@ impl<'a> FastGround<'a> {
         };
         #[cfg(feature = "parallel")]
         memory.prebuild(cluster, framework, gang.all_shapes());
-        let mut tables = Vec::with_capacity(gang.shapes());
+        let mut tables = SmallVec::<[usize; 4]>::with_capacity(gang.shapes());
         for shape in gang.all_shapes() {
             match memory.table(cluster, framework, shape, wanted) {
                 Some(Ok(table)) => tables.push(table),
@@ -73,9 +75,14 @@ impl<'a> FastGround<'a> {
         memory.far = tables.iter().any(|&table| memory.tables[table].is_far());
         memory.desk.shapes.clear();
         memory.desk.shapes.extend_from_slice(gang.all_shapes());
-        let takes = Arc::make_mut(&mut memory.desk.takes);
-        takes.clear();
-        takes.extend(gang.all_shapes().iter().map(|shape| Takes::of(shape, cluster)));
+        for &table in &tables {
+            memory.tables[table].resolve(cluster);
+        }
+        memory.desk.takes.clear();
+        memory
+            .desk
+            .takes
+            .extend(tables.iter().map(|&table| Arc::clone(&memory.tables[table].takes)));
         Opened::Fast(FastGround { memory, cluster, framework, gang, tables })
     }
 }
@@ -119,6 +126,15 @@ impl Ground for FastGround<'_> {
 
     fn mark(&self) -> usize {
         self.memory.desk.overlay.mark()
+    }
+
+    fn unconfined(&mut self) -> Arc<[Candidate]> {
+        let whole = &mut self.memory.whole;
+        Arc::clone(whole.get_or_insert_with(|| Arc::from([Candidate::whole()])))
+    }
+
+    fn spare(&mut self) -> Vec<Member> {
+        core::mem::take(&mut self.memory.spare)
     }
 
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {

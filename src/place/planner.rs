@@ -2,6 +2,7 @@
 
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::certificate::{Lack, Refusal};
 use super::error::PlaceError;
@@ -14,7 +15,7 @@ use super::plain::Plain;
 use super::request::Request;
 use super::search::room::Rooms;
 use super::search::{self, Found, Kept};
-use super::sequential::{Layout, Sequential};
+use super::sequential::{Layout, Member, Sequential};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
 use crate::state::plan::PlanMember;
@@ -149,7 +150,8 @@ impl Planner {
             }
             return Ok(Outcome::Unplaced(unplaced));
         }
-        let plan = to_plan(cluster, &gang, layout);
+        let (plan, members) = take_up(cluster, &gang, layout);
+        self.memory.spare = members;
         Ok(permit(cluster, framework, &request, plan))
     }
 
@@ -268,17 +270,23 @@ fn as_kueue(
 }
 
 fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {
-    let members = layout.members.into_iter().map(|member| {
+    take_up(cluster, gang, layout).0
+}
+
+/// The plan of a layout, and the layout's list, emptied.
+fn take_up(cluster: &Cluster, gang: &Gang, mut layout: Layout) -> (Plan, Vec<Member>) {
+    let members = layout.members.drain(..).map(|member| {
         let node = cluster.columns.spec[member.row].clone().unwrap_or_default();
         let (row, devices) = (member.row as u32, member.devices);
         PlanMember { node, devices, row, member: member.number }
     });
-    Plan {
+    let plan = Plan {
         roster: Arc::clone(gang.roster()),
         members: members.collect(),
         domains: layout.domains,
         basis: cluster.moment(),
-    }
+    };
+    (plan, layout.members)
 }
 
 fn permit(cluster: &Cluster, framework: &Framework, request: &Request<'_>, plan: Plan) -> Outcome {

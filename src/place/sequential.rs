@@ -118,6 +118,16 @@ pub(crate) trait Ground {
     /// The island that what is filled stays within.
     fn confinement(&self) -> Option<DeviceTerm>;
 
+    /// The only candidate of a group that is not confined.
+    fn unconfined(&mut self) -> Arc<[Candidate]> {
+        Arc::from([Candidate::whole()])
+    }
+
+    /// An empty list to put members in.
+    fn spare(&mut self) -> Vec<Member> {
+        Vec::new()
+    }
+
     /// The parts that a label's values make of `rows`, in order of value.
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]>;
 }
@@ -234,7 +244,7 @@ impl<G: Ground> Sequential<'_, G> {
                 if self.prune && self.is_hopeless(group, first, within) {
                     continue;
                 }
-                let mut trial = Layout::default();
+                let mut trial = Layout { members: self.ground.spare(), domains: Vec::new() };
                 let fits = self.try_candidate(gang, group, first, (candidate, rows), &mut trial)?;
                 if fits && (candidates.len() == 1 || first_is_best) {
                     // Nothing to compare with: what was placed stays.
@@ -297,13 +307,14 @@ impl<G: Ground> Sequential<'_, G> {
         let first = layout.members.len();
         let end = first + trial.members.len();
         let cluster = self.ground.cluster();
-        let group = group.full_name();
         if let (Tier::Label(key), Some(value)) = (tier, candidate.value) {
             let (key, value) = (key.clone(), cluster.label_text(value).to_string());
+            let group = group.full_name();
             layout.domains.push(PlanDomain { group, key, value, first, end, island: false });
         } else if let (Some(island), Some(&[row])) = (candidate.island, candidate.rows(None)) {
             let key = cluster.view(row).map_or("", |node| node.name()).to_string();
             let value = cluster.device_text(island).to_string();
+            let group = group.full_name();
             layout.domains.push(PlanDomain { group, key, value, first, end, island: true });
         }
         layout.domains.extend(trial.domains.into_iter().map(|mut domain| {
@@ -326,7 +337,7 @@ impl<G: Ground> Sequential<'_, G> {
         tier: &Tier,
     ) -> Result<Arc<[Candidate]>, PlaceError> {
         let key = match tier {
-            Tier::Whole => return Ok(Arc::from([Candidate::whole()])),
+            Tier::Whole => return Ok(self.ground.unconfined()),
             // Within an island, an island is no further confinement.
             Tier::Island if self.ground.confinement().is_some() => {
                 return Ok(Arc::from([Candidate::whole()]));

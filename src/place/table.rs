@@ -1,6 +1,7 @@
 //! What all plugins say of all nodes for one pod shape, kept up to date.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -16,6 +17,8 @@ use crate::state::{Cluster, Overlay, Row, Takes};
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) judges: Judges,
+    /// What a pod of the shape takes of a node.
+    pub(super) takes: Arc<Takes>,
     /// Whether plugins that had nothing to say have now.
     pub(crate) concerned: bool,
     /// The plugins that read beyond the node at work, where they are needed.
@@ -43,8 +46,9 @@ pub(crate) struct Scratch {
 
 impl Table {
     /// A table that is not built yet.
-    pub(crate) fn new(judges: Judges) -> Table {
+    pub(crate) fn new(judges: Judges, cluster: &Cluster) -> Table {
         Table {
+            takes: Arc::new(Takes::of(&judges.shape, cluster)),
             judges,
             concerned: false,
             company: None,
@@ -55,6 +59,14 @@ impl Table {
             keys: Vec::new(),
             last_use: 0,
             calls: 0,
+        }
+    }
+
+    /// Looks resources up again that nobody had mentioned.
+    pub(super) fn resolve(&mut self, cluster: &Cluster) {
+        let wanted = self.judges.shape.requests.iter().filter(|(_, amount)| *amount != 0).count();
+        if self.takes.requests.len() < wanted {
+            self.takes = Arc::new(Takes::of(&self.judges.shape, cluster));
         }
     }
 

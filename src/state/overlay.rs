@@ -1,5 +1,6 @@
 //! What a decision under way has placed, beside the cluster it does not touch.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::cluster::Cluster;
@@ -144,7 +145,7 @@ impl Overlay {
         &mut self,
         cluster: &Cluster,
         mark: usize,
-        takes: &[Takes],
+        takes: &[Arc<Takes>],
         mut tell: impl FnMut(u32),
     ) {
         for Taken { row, shape, devices } in self.taken.drain(mark..).rev() {
