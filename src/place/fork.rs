@@ -40,15 +40,17 @@ impl FastGround<'_> {
         prune: bool,
     ) -> Option<Result<Vec<Option<Layout>>, PlaceError>> {
         let threads = self.memory.threads.min(candidates.len());
-        let end = self.memory.desk.log_end();
-        let tables: Vec<&Table> =
-            self.tables.iter().map(|table| &self.memory.tables[*table]).collect();
         if threads < 2
             || self.memory.far
             || group.pod_count() * candidates.len() < WORTH_IT
             || self.memory.desk.overlay.mark() > 0
-            || tables.iter().any(|table| table.cursor != end)
         {
+            return None;
+        }
+        let end = self.memory.desk.log_end();
+        let tables: Vec<&Table> =
+            self.tables.iter().map(|table| &self.memory.tables[*table]).collect();
+        if tables.iter().any(|table| table.cursor != end) {
             return None;
         }
         let desk = &self.memory.desk;
