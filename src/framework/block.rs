@@ -42,6 +42,7 @@ impl Ahead {
         copy(&mut self.pod_count, block.pod_count(), 1);
         copy(&mut self.scored[0], block.scored_cpu(), takes.scored[0]);
         copy(&mut self.scored[1], block.scored_memory(), takes.scored[1]);
+        self.used.iter_mut().for_each(Vec::clear);
         for &(resource, amount) in &takes.requests {
             if self.used.len() <= resource.index() {
                 self.used.resize_with(resource.index() + 1, Vec::new);

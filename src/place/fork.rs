@@ -154,7 +154,7 @@ impl Ground for Fork<'_> {
         let (Some(rows), true) = (rows, wanted > 0) else { return false };
         let shapes = &self.gang.shape_of()[first..first + members];
         shapes.iter().all(|shape| *shape == shapes[0])
-            && self.tables[shapes[0] as usize].feasible_within(rows) == 0
+            && self.tables[shapes[0] as usize].is_closed(rows, &self.desk.overlay)
     }
 
     // Groups with islands do not come here.

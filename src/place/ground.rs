@@ -174,7 +174,8 @@ impl Ground for FastGround<'_> {
         let shapes = &self.gang.shape_of()[first..first + members];
         // A domain where the first shape goes nowhere, and there is no other.
         shapes.iter().all(|shape| *shape == shapes[0])
-            && self.memory.tables[self.tables[shapes[0] as usize]].feasible_within(rows) == 0
+            && self.memory.tables[self.tables[shapes[0] as usize]]
+                .is_closed(rows, &self.memory.desk.overlay)
     }
 
     #[cfg(feature = "parallel")]
