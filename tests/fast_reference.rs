@@ -26,7 +26,12 @@ impl Dice {
 }
 
 /// Places a group by a planner, and holds the answer to that of the plain loop.
-fn held(planner: &mut Planner, cluster: &Cluster, framework: &Framework, group: &PodGroup) -> Outcome {
+fn held(
+    planner: &mut Planner,
+    cluster: &Cluster,
+    framework: &Framework,
+    group: &PodGroup,
+) -> Outcome {
     let request = Request::new(group).strategy(Strategy::Kubernetes);
     let fast = planner.place(cluster, framework, request);
     let request = Request::new(group).strategy(Strategy::Kubernetes);
@@ -258,8 +263,7 @@ fn topology_cluster(dice: &mut Dice, racks: u64, each: u64) -> Cluster {
     for name in 0..racks * each {
         let rack = dice.roll(racks);
         let node = node(dice, name).label("zone", format!("z{}", rack % 3));
-        let node =
-            if dice.roll(15) > 0 { node.label("rack", format!("r{rack}")) } else { node };
+        let node = if dice.roll(15) > 0 { node.label("rack", format!("r{rack}")) } else { node };
         cluster.add_node(node).unwrap();
     }
     cluster
@@ -411,7 +415,7 @@ fn domains_tried_side_by_side() {
         for step in 0..4 {
             let name = format!("s{seed}-{step}");
             let mixed = dice.roll(2) == 0;
-            let mut leaf = |dice: &mut Dice, name: &str, members: usize| {
+            let leaf = |dice: &mut Dice, name: &str, members: usize| {
                 let minimum = 1 + dice.roll(8) as u32;
                 let mut group = PodGroup::gang(name, minimum);
                 let shapes = if mixed { 4 } else { 1 };
@@ -430,9 +434,8 @@ fn domains_tried_side_by_side() {
                 }
                 if dice.roll(2) == 0 { root.require("rack") } else { root }
             };
-            let mut answers = planners
-                .iter_mut()
-                .map(|planner| held(planner, &cluster, &framework, &group));
+            let mut answers =
+                planners.iter_mut().map(|planner| held(planner, &cluster, &framework, &group));
             let first = answers.next().unwrap();
             assert!(answers.all(|other| other == first));
             if dice.roll(2) == 0 {

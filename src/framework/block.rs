@@ -121,7 +121,7 @@ impl<'a> Block<'a> {
         Some(node)
     }
 
-    /// Whether every amount in the columns is below 2^60, so that sums and differences of a few
+    /// Whether every amount in the columns is below 2^61, so that sums and differences of a few
     /// cannot overflow.
     #[inline]
     pub fn is_narrow(&self) -> bool {

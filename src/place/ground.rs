@@ -14,7 +14,7 @@ use super::sequential::Layout;
 use super::sequential::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, StateError, Takes};
+use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, Takes};
 
 pub(crate) struct FastGround<'a> {
     pub(super) memory: &'a mut Memory,
@@ -95,13 +95,8 @@ impl FastGround<'_> {
         };
         let filled =
             self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+        filled.map_err(|overflow| self.memory.desk.overflow(self.cluster, overflow, self.gang))
     }
-}
-
-pub(super) fn overflow(cluster: &Cluster, row: Row) -> PlaceError {
-    let node = cluster.view(row).map_or_else(Default::default, |node| node.name().into());
-    PlaceError::State(StateError::Overflow { node, resource: "a resource".into() })
 }
 
 impl Ground for FastGround<'_> {
@@ -130,7 +125,12 @@ impl Ground for FastGround<'_> {
         let shape = self.gang.shape_of()[member.number as usize];
         let devices = member.devices.clone();
         let fits = self.memory.take(self.cluster, member.row, shape, devices);
-        if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
+        let overflow = Overflow(member.row, shape);
+        if fits {
+            Ok(())
+        } else {
+            Err(self.memory.desk.overflow(self.cluster, overflow, self.gang))
+        }
     }
 
     fn fill(
@@ -160,7 +160,7 @@ impl Ground for FastGround<'_> {
         };
         let filled =
             self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+        filled.map_err(|overflow| self.memory.desk.overflow(self.cluster, overflow, self.gang))
     }
 
     fn is_hopeless(
@@ -202,6 +202,7 @@ impl Ground for FastGround<'_> {
             return None;
         }
         let table = self.tables[shape as usize];
+        let pods = (pods, self.gang.members());
         self.memory.counts(self.cluster, self.framework, (table, shape), pods, candidates)
     }
 
