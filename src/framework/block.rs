@@ -44,6 +44,7 @@ impl Ahead {
         copy(&mut self.pod_count, block.pod_count(), 1);
         copy(&mut self.scored[0], block.scored_cpu(), takes.scored[0]);
         copy(&mut self.scored[1], block.scored_memory(), takes.scored[1]);
+        self.used.iter_mut().for_each(Vec::clear);
         for &(resource, amount) in &takes.requests {
             if self.used.len() <= resource.index() {
                 self.used.resize_with(resource.index() + 1, Vec::new);
@@ -117,7 +118,7 @@ impl<'a> Block<'a> {
         Some(node)
     }
 
-    /// Whether every amount in the columns is below 2^60, so that sums and differences of a few
+    /// Whether every amount in the columns is below 2^61, so that sums and differences of a few
     /// cannot overflow.
     #[inline]
     pub fn is_narrow(&self) -> bool {

@@ -175,7 +175,7 @@ pub struct DomainContext<'a> {
     pub(crate) sums: Option<&'a dyn DomainSums>,
     /// The group.
     pub group: &'a PodGroup,
-    /// The rows of the domain.
+    /// The rows of the domain, in no particular order.
     pub rows: &'a [Row],
     /// The pods proposed in it, with their rows. Empty for scores that do not read places, if only
     /// the number of pods is known yet: see [`DomainScore::reads_places`](super::DomainScore::reads_places).

@@ -4,11 +4,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::board::Board;
+use super::error::PlaceError;
+use super::gang::Gang;
 use super::table::Table;
 use crate::framework::Framework;
 use crate::framework::device_choice::choose_devices;
 use crate::model::PodShape;
-use crate::state::{Cluster, Devices, Overlay, Row, Takes};
+use crate::state::{Cluster, Devices, Overlay, Row, StateError, Takes};
 
 /// An overlay with a log of the rows it touched, and buffers.
 #[derive(Debug, Default)]
@@ -32,9 +34,9 @@ pub(super) struct Desk {
     pub(super) calls: u64,
 }
 
-/// A sum of this row does not fit 64 bits.
+/// A sum of this row would not fit 64 bits with a pod of the shape of this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overflow(pub(crate) Row);
+pub(crate) struct Overflow(pub(crate) Row, pub(crate) u32);
 
 impl Desk {
     /// A desk for trials on the same cluster, with nothing placed.
@@ -43,6 +45,37 @@ impl Desk {
         let mut desk = Desk { takes: self.takes.clone(), ..Desk::default() };
         desk.overlay.clear(cluster.rows(), |_| ());
         desk
+    }
+
+    /// Whether no sum of a row can overflow, wherever so many pods of the request go.
+    pub(super) fn cannot_overflow(&self, cluster: &Cluster, pods: usize) -> bool {
+        const NARROW: u64 = 1 << 60;
+        let amounts = self
+            .takes
+            .iter()
+            .flat_map(|takes| takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored));
+        let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
+        cluster.columns.is_narrow() && most.checked_mul(pods as u64).is_some_and(|all| all < NARROW)
+    }
+
+    /// What is to be said of a sum that would not fit.
+    pub(super) fn overflow(
+        &self,
+        cluster: &Cluster,
+        Overflow(row, shape): Overflow,
+        gang: &Gang,
+    ) -> PlaceError {
+        let view = self.overlay.view(cluster, row);
+        let used = |name: &str| {
+            let resource = cluster.resource(name);
+            view.zip(resource).map_or(0, |(node, resource)| node.used(resource))
+        };
+        let burst = |(name, amount): &(&str, i64)| used(name).checked_add(*amount).is_none();
+        let burst = gang.shape(shape).requests.iter().find(burst);
+        PlaceError::State(StateError::Overflow {
+            node: view.map_or("", |node| node.name()).into(),
+            resource: burst.map_or("scored requests", |(name, _)| name).into(),
+        })
     }
 
     /// Forgets what was placed; the log keeps which rows that were.
@@ -112,7 +145,7 @@ impl Desk {
             choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
         };
         let fits = self.take(cluster, row, shape, devices.clone());
-        Some(if fits { Ok(devices) } else { Err(Overflow(row)) })
+        Some(if fits { Ok(devices) } else { Err(Overflow(row, shape)) })
     }
 
     /// Takes places for the rows of a domain.

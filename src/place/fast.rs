@@ -19,7 +19,8 @@ use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
 use crate::state::{Cluster, LabelKey, Row};
 
-/// Tables kept at most, and at most so many rows in all tables together.
+/// Tables kept at most, and at most so many rows in all tables together. A request that has more
+/// shapes has a table for each of them, and then all are given up.
 const TABLES: usize = 4_096;
 const TABLE_ROWS: usize = 8_000_000;
 
@@ -62,7 +63,10 @@ impl Memory {
         self.classes.events.begin();
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();
-        let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
+        let known = same
+            && self.rank_epoch == cluster.rank_epoch
+            && self.tables.len() <= most_tables(cluster.rows())
+            && self.catch_up(cluster);
         if !known {
             self.framework = Some(framework.clone());
             self.forget();
@@ -229,8 +233,7 @@ impl Memory {
             !places.iter().any(|&place| self.tables[place as usize].judges.shape == **shape)
         };
         let mut new: Vec<&Arc<PodShape>> = shapes.iter().filter(is_new).collect();
-        let most = (TABLE_ROWS / cluster.rows().max(1)).clamp(4, TABLES);
-        new.truncate(most);
+        new.truncate(most_tables(cluster.rows()));
         if new.len() < 2 || new.len() * cluster.rows() < WORTH_IT {
             return;
         }
@@ -252,13 +255,15 @@ impl Memory {
         }
     }
 
-    /// A table to be replaced, if there are enough: the one not asked for the longest.
+    /// A table to be replaced, if there are enough: the one not asked for the longest, but none
+    /// that the request at hand has asked for.
     fn make_room(&self, rows: usize) -> Option<usize> {
-        let most = (TABLE_ROWS / rows.max(1)).clamp(4, TABLES);
-        if self.tables.len() < most {
+        if self.tables.len() < most_tables(rows) {
             return None;
         }
-        (0..self.tables.len()).min_by_key(|&place| self.tables[place].last_use)
+        let last_use = |place: &usize| self.tables[*place].last_use;
+        let oldest = (0..self.tables.len()).min_by_key(last_use);
+        oldest.filter(|place| last_use(place) < self.requests)
     }
 
     fn build(
@@ -356,6 +361,11 @@ impl Memory {
 /// Whether two rows are in the same block, and not too far apart to be judged side by side.
 fn are_close(a: u32, b: u32) -> bool {
     b - a <= 4 && a as usize / CHUNK == b as usize / CHUNK
+}
+
+/// How many tables of so many rows are kept.
+fn most_tables(rows: usize) -> usize {
+    (TABLE_ROWS / rows.max(1)).clamp(4, TABLES)
 }
 
 /// It is clear that not enough pods fit.

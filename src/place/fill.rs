@@ -87,18 +87,20 @@ impl Memory {
         Ok(())
     }
 
-    /// How many of so many pods of a shape go to each candidate, if counts tell.
+    /// How many of so many pods of a shape, among all of a request, go to each candidate, if
+    /// counts tell.
     pub(crate) fn counts(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
         (table, shape): (usize, u32),
-        pods: usize,
+        (pods, all): (usize, usize),
         candidates: &[Candidate],
     ) -> Option<Vec<usize>> {
         if self.far
             || !self.tables[table].judges.counts
             || !self.desk.takes[shape as usize].needs.is_empty()
+            || !self.desk.cannot_overflow(cluster, all)
         {
             return None;
         }

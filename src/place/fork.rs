@@ -9,7 +9,7 @@ use super::desk::{Desk, Overflow};
 use super::domains::{Candidate, partition};
 use super::error::PlaceError;
 use super::gang::Gang;
-use super::ground::{FastGround, overflow};
+use super::ground::FastGround;
 use super::sequential::{Ground, Layout, Member, Sequential};
 use super::table::Table;
 use crate::framework::Framework;
@@ -116,7 +116,8 @@ impl Ground for Fork<'_> {
         let shape = self.gang.shape_of()[member.number as usize];
         let devices = member.devices.clone();
         let fits = self.desk.take(self.cluster, member.row, shape, devices);
-        if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
+        let overflow = Overflow(member.row, shape);
+        if fits { Ok(()) } else { Err(self.desk.overflow(self.cluster, overflow, self.gang)) }
     }
 
     fn fill(
@@ -143,7 +144,7 @@ impl Ground for Fork<'_> {
                 placed.push(Member { number: (first + index) as u32, row, devices });
             },
         );
-        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+        filled.map_err(|overflow| self.desk.overflow(self.cluster, overflow, self.gang))
     }
 
     fn is_hopeless(
@@ -156,7 +157,7 @@ impl Ground for Fork<'_> {
         let (Some(rows), true) = (rows, wanted > 0) else { return false };
         let shapes = &self.gang.shape_of()[first..first + members];
         shapes.iter().all(|shape| *shape == shapes[0])
-            && self.tables[shapes[0] as usize].feasible_within(rows) == 0
+            && self.tables[shapes[0] as usize].is_closed(rows, &self.desk.overlay)
     }
 
     // Groups with islands do not come here.

@@ -16,7 +16,7 @@ use super::sequential::Layout;
 use super::sequential::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row, StateError};
+use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row};
 
 pub(crate) struct FastGround<'a> {
     pub(super) memory: &'a mut Memory,
@@ -102,13 +102,8 @@ impl FastGround<'_> {
         };
         let filled =
             self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+        filled.map_err(|overflow| self.memory.desk.overflow(self.cluster, overflow, self.gang))
     }
-}
-
-pub(super) fn overflow(cluster: &Cluster, row: Row) -> PlaceError {
-    let node = cluster.view(row).map_or_else(Default::default, |node| node.name().into());
-    PlaceError::State(StateError::Overflow { node, resource: "a resource".into() })
 }
 
 impl Ground for FastGround<'_> {
@@ -146,7 +141,12 @@ impl Ground for FastGround<'_> {
         let shape = self.gang.shape_of()[member.number as usize];
         let devices = member.devices.clone();
         let fits = self.memory.take(self.cluster, member.row, shape, devices);
-        if fits { Ok(()) } else { Err(overflow(self.cluster, member.row)) }
+        let overflow = Overflow(member.row, shape);
+        if fits {
+            Ok(())
+        } else {
+            Err(self.memory.desk.overflow(self.cluster, overflow, self.gang))
+        }
     }
 
     fn fill(
@@ -176,7 +176,7 @@ impl Ground for FastGround<'_> {
         };
         let filled =
             self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|Overflow(row)| overflow(self.cluster, row))
+        filled.map_err(|overflow| self.memory.desk.overflow(self.cluster, overflow, self.gang))
     }
 
     fn is_hopeless(
@@ -190,7 +190,8 @@ impl Ground for FastGround<'_> {
         let shapes = &self.gang.shape_of()[first..first + members];
         // A domain where the first shape goes nowhere, and there is no other.
         shapes.iter().all(|shape| *shape == shapes[0])
-            && self.memory.tables[self.tables[shapes[0] as usize]].feasible_within(rows) == 0
+            && self.memory.tables[self.tables[shapes[0] as usize]]
+                .is_closed(rows, &self.memory.desk.overlay)
     }
 
     #[cfg(feature = "parallel")]
@@ -217,6 +218,7 @@ impl Ground for FastGround<'_> {
             return None;
         }
         let table = self.tables[shape as usize];
+        let pods = (pods, self.gang.members());
         self.memory.counts(self.cluster, self.framework, (table, shape), pods, candidates)
     }
 

@@ -86,8 +86,9 @@ impl Planner {
     }
 
     /// Lets coarse work use the caller's rayon pool if `threads` is more than one: the shapes of a
-    /// mixed gang that were not met before are judged side by side. Without the feature `parallel`
-    /// it changes nothing, and it never changes an answer.
+    /// mixed gang that were not met before are judged side by side, and candidate domains that have
+    /// to be compared are tried side by side, in at most so many shares. Without the feature
+    /// `parallel` it changes nothing, and it never changes an answer.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Planner {
         self.threads = threads.max(1);

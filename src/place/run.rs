@@ -144,18 +144,14 @@ fn peers(table: &Table, row: Row, left: usize) -> Option<Range<usize>> {
 impl Memory {
     /// Whether pods of the only shape can be placed by [`Memory::run`].
     pub(super) fn can_run(&self, cluster: &Cluster, table: usize, pods: usize) -> bool {
-        const NARROW: i64 = 1 << 60;
         let table = &self.tables[table];
         let [takes] = &self.desk.takes[..] else { return false };
-        let amounts = takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored);
-        let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
         self.desk.overlay.mark() == 0
             && !self.far
             && table.judges.is_plain()
             && !table.judges.reads_pods
             && takes.needs.is_empty()
-            && cluster.columns.is_narrow()
-            && most.checked_mul(pods as u64).is_some_and(|all| all < NARROW as u64)
+            && self.desk.cannot_overflow(cluster, pods)
     }
 
     /// Places pods of the only shape one after another, each on the best row of all, and tells

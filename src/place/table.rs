@@ -275,8 +275,9 @@ impl Table {
         self.calls += (self.judges.plugins() * block.len()) as u64;
     }
 
-    /// How many rows of `rows` are feasible, as the board has them.
-    pub(crate) fn feasible_within(&self, rows: &[Row]) -> usize {
-        rows.iter().filter(|&&row| self.board.is_feasible(row)).count()
+    /// Whether it is clear that none of `rows` is feasible. The board need not be up to date with
+    /// what a decision under way has placed and taken back; of such rows nothing is clear.
+    pub(crate) fn is_closed(&self, rows: &[Row], overlay: &Overlay) -> bool {
+        !rows.iter().any(|&row| self.board.is_feasible(row) || overlay.has_touched(row))
     }
 }

@@ -9,6 +9,8 @@ mod allocation;
 mod balanced_allocation;
 mod devices;
 mod domain_scores;
+#[cfg(test)]
+mod ends;
 mod fit;
 mod fit_plus;
 mod image_locality;

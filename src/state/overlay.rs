@@ -96,6 +96,12 @@ impl Overlay {
         self.rows.iter().map(|row| *row as Row)
     }
 
+    /// Whether pods were placed on a row, also if they were taken back.
+    #[inline]
+    pub(crate) fn has_touched(&self, row: Row) -> bool {
+        self.slots.get(row).is_some_and(|slot| *slot != 0)
+    }
+
     /// Whether all rows are as in the cluster.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()
