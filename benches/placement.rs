@@ -1,62 +1,47 @@
-//! How long a gang takes: the front door and a warm planner, on clusters of 1,000 and 5,000 nodes.
+//! How long gangs take, each kind beside one plain pass over the same nodes.
 //!
-//! `cargo bench --bench placement`; the method is in `docs/benchmarks.md`.
+//! `cargo bench --bench placement [-- warm]`; the method and the figures are in
+//! `docs/benchmarks.md`. `examples/throughput` runs the same scenes, gang after gang.
 
-use std::hint::black_box;
+#[path = "support/cases.rs"]
+mod cases;
+#[path = "../examples/throughput/scene.rs"]
+mod scene;
+#[path = "support/stage.rs"]
+mod stage;
+#[path = "../examples/throughput/straight.rs"]
+mod straight;
+
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Planner, Request, place_gang};
 
-/// Nodes of 8 GPUs in racks of 32, a third of them partly in use.
-fn cluster(nodes: usize) -> Cluster {
-    let mut cluster = Cluster::builder().levels(["rack"]).build().expect("levels differ");
-    for index in 0..nodes {
-        let node = Node::new(format!("node-{index:05}"))
-            .capacity("cpu", 96)
-            .capacity("memory", "768Gi")
-            .capacity("nvidia.com/gpu", 8)
-            .capacity("pods", 110)
-            .label("rack", format!("rack-{:04}", index / 32));
-        cluster.add_node(node).expect("names differ");
-    }
-    for index in (0..nodes).step_by(3) {
-        let pod = Pod::new()
-            .name(format!("running-{index}"))
-            .request("cpu", 8)
-            .request("memory", "64Gi")
-            .request("nvidia.com/gpu", (index % 7) as i64 + 1)
-            .on(format!("node-{index:05}"));
-        cluster.add_pod(pod).expect("names differ");
-    }
-    cluster
-}
-
-fn gang(pods: usize) -> PodGroup {
-    let template =
-        Pod::new().request("cpu", 8).request("memory", "64Gi").request("nvidia.com/gpu", 2);
-    PodGroup::gang("trainer", pods as u32).pods(pods, template)
-}
+use stage::Stage;
 
 fn place(criterion: &mut Criterion) {
-    let framework = Framework::default();
-    let mut group = criterion.benchmark_group("place_gang");
-    group.sample_size(10);
-    for nodes in [1_000, 5_000] {
-        let cluster = cluster(nodes);
-        for (layout, gang) in [("anywhere", gang(16)), ("one_rack", gang(16).require("rack"))] {
-            group.throughput(Throughput::Elements(gang.pods.len() as u64));
-            group.bench_function(BenchmarkId::new(layout, nodes), |bencher| {
-                bencher.iter(|| place_gang(black_box(&cluster), &framework, &gang));
+    for case in cases::all() {
+        let mut group = criterion.benchmark_group(&case.group);
+        group.sample_size(10).throughput(Throughput::Elements(case.placements()));
+        group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
+        let id = BenchmarkId::from_parameter(&case.name);
+        // Built when its turn comes, and only if it is asked for.
+        let mut case = Some(case);
+        let mut stage = None;
+        group.bench_function(id, |bencher| {
+            let stage = stage
+                .get_or_insert_with(|| Stage::new(case.take().expect("a stage is built once")));
+            bencher.iter_custom(|rounds| {
+                let mut measured = Duration::ZERO;
+                stage.rounds(rounds, &mut |part| {
+                    let start = Instant::now();
+                    part();
+                    measured += start.elapsed();
+                });
+                measured
             });
-        }
-        let gang = gang(16);
-        let mut planner = Planner::new();
-        group.bench_function(BenchmarkId::new("warm", nodes), |bencher| {
-            bencher.iter(|| planner.place(black_box(&cluster), &framework, Request::new(&gang)));
         });
+        group.finish();
     }
-    group.finish();
 }
 
 criterion_group!(benches, place);

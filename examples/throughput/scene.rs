@@ -1,11 +1,9 @@
-//! The cluster and the pending gangs of a measurement.
+//! The cluster and the pending gangs of a measurement; `benches` measures the same.
 
 use std::sync::OnceLock;
 
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint};
 use phalanx::{Cluster, Framework, Planner};
-
-use crate::common::cli::{Arguments, Mistake};
 
 pub(crate) const GPU: &str = "nvidia.com/gpu";
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -36,7 +34,8 @@ pub(crate) struct Scene {
     pub(crate) constraint: Constraint,
     pub(crate) binpack: bool,
     pub(crate) churn: Option<usize>,
-    templates: OnceLock<Vec<Pod>>,
+    /// Made when first asked for.
+    pub(crate) templates: OnceLock<Vec<Pod>>,
 }
 
 /// A small generator of numbers; the same on every machine.
@@ -53,54 +52,29 @@ impl Dice {
     }
 }
 
-impl Scene {
-    pub(crate) fn read(arguments: &Arguments) -> Result<Scene, Mistake> {
-        let number = |name: &str, default: u32, low: u32| {
-            arguments.number(name, default, low..=10_000_000).map(|number| number as usize)
-        };
-        for required in ["--nodes", "--pods"] {
-            if arguments.value(required).is_none() {
-                return Err(Mistake::Usage(format!("{required} is required")));
-            }
-        }
-        let fill: f64 = match arguments.value("--fill") {
-            None => 0.0,
-            Some(text) => {
-                text.parse().ok().filter(|fill| (0.0..=1.0).contains(fill)).ok_or_else(|| {
-                    Mistake::Usage(format!("--fill {text:?} is not a number from 0 to 1"))
-                })?
-            }
-        };
-        let constraints =
-            ["none", "zone-spread", "zone-affinity", "rack-affinity", "hostname-anti"];
-        let constraint = match arguments.word("--constraint", &constraints)? {
-            "zone-spread" => Constraint::ZoneSpread,
-            "zone-affinity" => Constraint::ZoneAffinity,
-            "rack-affinity" => Constraint::RackAffinity,
-            "hostname-anti" => Constraint::HostnameAnti,
-            _ => Constraint::None,
-        };
-        Ok(Scene {
-            nodes: number("--nodes", 0, 1)?,
-            pods: number("--pods", 0, 1)?,
-            gang: number("--gang", 1, 1)?,
-            mixed: arguments.flag("--mixed"),
-            shapes: number("--shapes", 1, 1)?,
-            racks: number("--racks", 50, 1)?,
-            topology: arguments.flag("--topology"),
-            unpruned: arguments.flag("--unpruned"),
-            node_shapes: number("--node-shapes", 1, 1)?,
-            fill,
-            constraint,
-            binpack: arguments.word("--profile", &["kubernetes", "binpack"])? == "binpack",
-            churn: match arguments.value("--churn") {
-                None => None,
-                Some(_) => Some(number("--churn", 0, 0)?),
-            },
+impl Default for Scene {
+    /// One pod on one node, and no option given.
+    fn default() -> Scene {
+        Scene {
+            nodes: 1,
+            pods: 1,
+            gang: 1,
+            mixed: false,
+            shapes: 1,
+            racks: 50,
+            topology: false,
+            unpruned: false,
+            node_shapes: 1,
+            fill: 0.0,
+            constraint: Constraint::None,
+            binpack: false,
+            churn: None,
             templates: OnceLock::new(),
-        })
+        }
     }
+}
 
+impl Scene {
     pub(crate) fn framework(&self) -> Framework {
         if self.binpack { Framework::default() } else { Framework::kubernetes() }
     }
@@ -108,6 +82,13 @@ impl Scene {
     pub(crate) fn planner(&self, threads: usize) -> Planner {
         let planner = if self.unpruned { Planner::unpruned() } else { Planner::new() };
         planner.threads(threads)
+    }
+
+    /// The cluster, filled.
+    pub(crate) fn cluster(&self) -> Cluster {
+        let mut cluster = self.nodes();
+        self.fill(&mut cluster);
+        cluster
     }
 
     /// The cluster without pods.
@@ -155,10 +136,16 @@ impl Scene {
         }
     }
 
-    /// A pending gang.
-    pub(crate) fn group(&self, number: usize, name: String) -> PodGroup {
+    /// The pending gangs, in order.
+    pub(crate) fn gangs(&self) -> impl Iterator<Item = PodGroup> + '_ {
+        let gangs = self.pods.div_ceil(self.gang.max(1));
+        (0..gangs).map(|number| self.group(number))
+    }
+
+    /// The gang of a number.
+    pub(crate) fn group(&self, number: usize) -> PodGroup {
         let members = self.gang.min(self.pods - number * self.gang);
-        let mut group = PodGroup::gang(name, members as u32);
+        let mut group = PodGroup::gang(format!("g{number}"), members as u32);
         if self.topology {
             group = group.require(RACK);
         }

@@ -4,12 +4,15 @@
 //! left in it. Division is done in floats, which is exact for these amounts and vectorises.
 
 use std::hint::black_box;
-use std::time::Instant;
+
+use phalanx::Cluster;
 
 use crate::scene::{GPU, Scene};
 
-#[derive(Default)]
-struct Columns {
+/// What a pass reads.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    binpack: bool,
     cpu: Vec<f64>,
     memory: Vec<f64>,
     gpu: Vec<f64>,
@@ -20,37 +23,33 @@ struct Columns {
     used_pods: Vec<f64>,
 }
 
-/// Microseconds of the fastest of several passes.
-pub(crate) fn pass_us(scene: &Scene) -> f64 {
-    let mut cluster = scene.nodes();
-    scene.fill(&mut cluster);
-    let mut columns = Columns::default();
-    let id = |name: &str| cluster.resource(name);
-    let (Some(cpu), Some(memory), Some(gpu)) = (id("cpu"), id("memory"), id(GPU)) else {
-        return 0.0;
-    };
-    for node in cluster.nodes() {
-        columns.cpu.push(node.allocatable(cpu) as f64);
-        columns.memory.push(node.allocatable(memory) as f64);
-        columns.gpu.push(node.allocatable(gpu) as f64);
-        columns.pods.push(node.pod_limit() as f64);
-        columns.used_cpu.push(node.used(cpu) as f64);
-        columns.used_memory.push(node.used(memory) as f64);
-        columns.used_gpu.push(node.used(gpu) as f64);
-        columns.used_pods.push(node.pod_count() as f64);
-    }
-    let request = [1_000.0, 2_147_483_648.0, 1.0];
-    let mut best = f64::INFINITY;
-    for _ in 0..15 {
-        let start = Instant::now();
-        if scene.binpack {
-            black_box(most_allocated(black_box(&columns), black_box(request)));
-        } else {
-            black_box(kubernetes(black_box(&columns), black_box(request)));
+impl Columns {
+    /// The columns of a scene's cluster.
+    pub(crate) fn of(scene: &Scene, cluster: &Cluster) -> Columns {
+        let mut columns = Columns { binpack: scene.binpack, ..Columns::default() };
+        let id = |name: &str| cluster.resource(name);
+        let (Some(cpu), Some(memory), Some(gpu)) = (id("cpu"), id("memory"), id(GPU)) else {
+            return columns;
+        };
+        for node in cluster.nodes() {
+            columns.cpu.push(node.allocatable(cpu) as f64);
+            columns.memory.push(node.allocatable(memory) as f64);
+            columns.gpu.push(node.allocatable(gpu) as f64);
+            columns.pods.push(node.pod_limit() as f64);
+            columns.used_cpu.push(node.used(cpu) as f64);
+            columns.used_memory.push(node.used(memory) as f64);
+            columns.used_gpu.push(node.used(gpu) as f64);
+            columns.used_pods.push(node.pod_count() as f64);
         }
-        best = best.min(start.elapsed().as_secs_f64() * 1e6);
+        columns
     }
-    best
+
+    /// One pass: the best node for the first shape of the scene, as its score and place.
+    pub(crate) fn pass(&self) -> (f64, usize) {
+        let columns = black_box(self);
+        let request = black_box([1_000.0, 2_147_483_648.0, 1.0]);
+        if self.binpack { most_allocated(columns, request) } else { kubernetes(columns, request) }
+    }
 }
 
 const MAGIC: f64 = 4_503_599_627_370_496.0;
