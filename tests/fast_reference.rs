@@ -465,8 +465,8 @@ fn parts_of_levels_follow_nodes_on_clones() {
                 .label("rack", format!("r{}", dice.roll(7)));
             let cluster = &mut clusters[at];
             match (cluster.node(&name).is_some(), dice.roll(3)) {
-                (true, 0) => drop(cluster.remove_node(&name).unwrap()),
-                (true, _) => drop(cluster.update_node(&other).unwrap()),
+                (true, 0) => cluster.remove_node(&name).unwrap(),
+                (true, _) => cluster.update_node(&other).unwrap(),
                 (false, _) => drop(cluster.add_node(other).unwrap()),
             }
             if dice.roll(6) == 0 {
