@@ -43,7 +43,7 @@ const PATIENCE: u8 = 40;
 const MANY: usize = 8;
 const SPREAD: usize = 3;
 /// Pods on one row beyond which rows are judged by themselves.
-const STEPS: usize = 64;
+const STEPS: usize = 16;
 
 impl Outlook {
     fn clear(&mut self, rows: usize) {
