@@ -118,6 +118,13 @@ impl<'a> Block<'a> {
         Some(node)
     }
 
+    /// What `of` says of each node; 0 for rows that are not in use.
+    pub(crate) fn each(&self, out: &mut [i64], of: impl Fn(NodeView<'a>) -> i64) {
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = self.node(at).map_or(0, &of);
+        }
+    }
+
     /// Whether every amount in the columns is below 2^61, so that sums and differences of a few
     /// cannot overflow.
     #[inline]

@@ -209,7 +209,8 @@ impl<'a> DomainContext<'a> {
     /// The shapes of the pods proposed, and how many there are of each; a shape may come up more
     /// than once.
     pub fn shapes(&self) -> impl Iterator<Item = (&'a PodShape, usize)> + use<'a> {
-        let proposed = self.proposed.iter().map(|(shape, _)| (*shape, 1));
+        let runs = self.proposed.chunk_by(|(a, _), (b, _)| core::ptr::eq(*a, *b));
+        let proposed = runs.filter_map(|run| run.first().map(|(shape, _)| (*shape, run.len())));
         proposed.chain(self.counted.iter().copied())
     }
 
@@ -229,13 +230,9 @@ impl<'a> DomainContext<'a> {
     /// What the proposed pods come to, one amount a shape. O(pods), and `of` is asked once for each
     /// run of pods that share a shape.
     pub fn proposed_sum(&self, of: impl Fn(&PodShape) -> i64) -> i64 {
-        let add = |sum: i64, shape: &PodShape, pods: usize| {
+        self.shapes().fold(0, |sum: i64, (shape, pods)| {
             sum.saturating_add(of(shape).saturating_mul(pods as i64))
-        };
-        let runs = self.proposed.chunk_by(|(a, _), (b, _)| core::ptr::eq(*a, *b));
-        let sum = runs
-            .fold(0, |sum, run| run.first().map_or(sum, |(shape, _)| add(sum, shape, run.len())));
-        self.counted.iter().fold(sum, |sum, (shape, pods)| add(sum, shape, *pods))
+        })
     }
 
     /// Sums over the nodes that have a resource, without the pods proposed. O(1) where the planner

@@ -218,9 +218,7 @@ pub trait Score: Send + Sync {
     /// same as calling [`Score::score`] for each, which is what it does unless overridden. Rows
     /// that are not feasible may be given any score.
     fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = block.node(at).map_or(0, |node| self.score(cx, node));
-        }
+        block.each(out, |node| self.score(cx, node));
     }
 
     /// How raw scores become scores of `0..=100`.

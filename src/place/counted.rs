@@ -9,8 +9,7 @@ use core::cmp::Reverse;
 use super::domains::{Candidate, running};
 use super::error::PlaceError;
 use super::gang::Gang;
-use super::sequential::{Ground, Layout, Sequential, scale};
-use crate::framework::DomainContext;
+use super::sequential::{Ground, Layout, Proposal, Sequential};
 use crate::model::PodGroup;
 use crate::state::Row;
 
@@ -38,8 +37,7 @@ impl<G: Ground> Sequential<'_, G> {
         let minimum = group.policy.minimum() as usize;
         let suits = |at: &usize| counts[*at] + running >= minimum;
         let fitting: Vec<usize> = (0..candidates.len()).filter(suits).collect();
-        let totals =
-            self.counted_totals(gang, group, (first, running), candidates, &counts, &fitting);
+        let totals = self.counted_totals(gang, (group, first), candidates, &counts, &fitting);
         // Candidates are in order of name, so the first of the best is the one to take.
         let best = (0..fitting.len()).min_by_key(|&at| (Reverse(totals[at]), at));
         let Some(best) = best.map(|at| fitting[at]) else { return Ok(None) };
@@ -59,37 +57,23 @@ impl<G: Ground> Sequential<'_, G> {
     fn counted_totals(
         &self,
         gang: &Gang,
-        group: &PodGroup,
-        (first, running): (usize, usize),
+        (group, first): (&PodGroup, usize),
         candidates: &[Candidate],
         counts: &[usize],
         fitting: &[usize],
     ) -> Vec<i64> {
-        let mut totals = alloc::vec![0; fitting.len()];
-        let Some(&shape) = gang.shape_of().get(first) else { return totals };
-        if fitting.len() < 2 {
-            return totals;
-        }
-        let shape = &**gang.shape(shape);
-        for (weight, plugin) in self.framework.domain_scores() {
-            let raws = fitting.iter().map(|&at| {
-                plugin.score(&DomainContext {
-                    cluster: self.ground.state(),
-                    sums: None,
-                    overlay: self.ground.overlay(),
-                    group,
-                    rows: candidates[at].rows(None).unwrap_or(&[]),
-                    proposed: &[],
-                    counted: &[(shape, counts[at])],
-                    running,
-                })
-            });
-            let raws: Vec<i64> = raws.collect();
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (total, raw) in totals.iter_mut().zip(raws) {
-                *total += weight * scale(plugin.normalization(), raw, high);
-            }
-        }
-        totals
+        let (Some(&shape), true) = (gang.shape_of().get(first), fitting.len() > 1) else {
+            return alloc::vec![0; fitting.len()];
+        };
+        let counted: Vec<_> = counts.iter().map(|&count| [(&**gang.shape(shape), count)]).collect();
+        let proposals: Vec<Proposal<'_>> = fitting
+            .iter()
+            .map(|&at| {
+                let rows = candidates[at].rows(None).unwrap_or(&[]);
+                Proposal { rows, proposed: &[], counted: &counted[at] }
+            })
+            .collect();
+        let scores = self.score_proposals(group, &proposals);
+        scores.iter().map(|scores| scores.iter().sum()).collect()
     }
 }

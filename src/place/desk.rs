@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::board::Board;
 use super::error::PlaceError;
 use super::gang::Gang;
+use super::sequential::Member;
 use super::table::Table;
 use crate::framework::Framework;
 use crate::framework::device_choice::choose_devices;
@@ -125,6 +126,21 @@ impl Desk {
         fits
     }
 
+    /// Places one member of a gang.
+    pub(super) fn take_member(
+        &mut self,
+        cluster: &Cluster,
+        gang: &Gang,
+        member: &Member,
+    ) -> Result<(), PlaceError> {
+        let shape = gang.shape_of()[member.number as usize];
+        if self.take(cluster, member.row, shape, member.devices.clone()) {
+            Ok(())
+        } else {
+            Err(self.overflow(cluster, Overflow(member.row, shape), gang))
+        }
+    }
+
     /// Places one pod of a shape on the row found best, with devices if it asks for any. `None`
     /// if the row has none for it, which only happens where no filter looks at devices: the pod
     /// stays unplaced.
@@ -240,6 +256,23 @@ impl Desk {
         }
         self.unseat(rows);
         outcome
+    }
+}
+
+/// Whether it is clear that fewer than `wanted` pods of these shapes fit `rows`: it is where there
+/// is no pod, or one shape only that goes nowhere.
+pub(super) fn is_hopeless(
+    shapes: &[u32],
+    wanted: usize,
+    rows: Option<&[Row]>,
+    is_closed: impl Fn(u32, &[Row]) -> bool,
+) -> bool {
+    let (Some(rows), true) = (rows, wanted > 0) else { return false };
+    match shapes {
+        [] => true,
+        [first, others @ ..] => {
+            others.iter().all(|shape| shape == first) && is_closed(*first, rows)
+        }
     }
 }
 

@@ -209,6 +209,11 @@ fn island_home(
     Ok(rows.first().map(|&row| (row, islands.first().copied().flatten())))
 }
 
+/// All rows that are nodes, in the order of ties.
+pub(crate) fn all_rows(cluster: &Cluster) -> Vec<Row> {
+    cluster.nodes().map(NodeView::row).collect()
+}
+
 /// The parts that a label's values make of `rows`, in order of value. Rows without it are left
 /// out.
 pub(crate) fn partition(cluster: &Cluster, rows: &[Row], key: LabelKey) -> Vec<Candidate> {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::certificate::{Lack, Refusal};
+use super::domains::all_rows;
 use super::error::PlaceError;
 use super::outcome::Outcome;
 use super::planner::place_gang;
@@ -16,7 +17,7 @@ use super::search::parts::Parts;
 use super::search::room::Rooms;
 use crate::framework::{Evaluation, Framework, Rejection, Strategy};
 use crate::model::{GroupPolicy, Node, PodGroup};
-use crate::state::{Cluster, NodeView};
+use crate::state::Cluster;
 
 /// A node label key and its value.
 type Place = (String, String);
@@ -234,7 +235,7 @@ impl Trial<'_, '_> {
     fn rejections(&self) -> Result<Vec<Rejections>, PlaceError> {
         let gang = self.request.gang()?;
         let rows = self.request.rows(self.cluster);
-        let rows = rows.unwrap_or_else(|| self.cluster.nodes().map(NodeView::row).collect());
+        let rows = rows.unwrap_or_else(|| all_rows(self.cluster));
         let pods = gang.group().all_pods();
         let mut all = Vec::new();
         for (place, shape) in gang.all_shapes().iter().enumerate() {

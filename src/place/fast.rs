@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::classes::Classes;
 use super::desk::Desk;
-use super::domains::{Candidate, level_partition, partition};
+use super::domains::{Candidate, all_rows, level_partition, partition};
 use super::judges::Judges;
 use super::run::Outlook;
 use super::sequential::Member;
@@ -345,9 +345,7 @@ impl Memory {
             self.partitions.insert(key, Arc::clone(&parts));
             return parts;
         }
-        let rows: Vec<Row> =
-            cluster.nodes().map(super::super::state::view::NodeView::row).collect();
-        let parts: Arc<[Candidate]> = partition(cluster, &rows, key).into();
+        let parts: Arc<[Candidate]> = partition(cluster, &all_rows(cluster), key).into();
         self.partitions.insert(key, Arc::clone(&parts));
         parts
     }

@@ -5,23 +5,24 @@ use alloc::vec::Vec;
 use super::classes::{Log, Site};
 use super::desk::Overflow;
 use super::domains::Candidate;
+use super::error::PlaceError;
 use super::fast::Memory;
+use super::gang::Gang;
+use super::sequential::Member;
 use crate::framework::Framework;
 use crate::state::{Cluster, Devices, Row};
 
 impl Memory {
-    /// Places one pod of a shape.
-    #[inline]
+    /// Places one member of a gang.
     pub(crate) fn take(
         &mut self,
         cluster: &Cluster,
-        row: Row,
-        shape: u32,
-        devices: Option<Devices>,
-    ) -> bool {
-        let fits = self.desk.take(cluster, row, shape, devices);
-        self.tell_far(fits, row, shape);
-        fits
+        gang: &Gang,
+        member: &Member,
+    ) -> Result<(), PlaceError> {
+        self.desk.take_member(cluster, gang, member)?;
+        self.tell_far(true, member.row, gang.shape_of()[member.number as usize]);
+        Ok(())
     }
 
     /// Takes back what was placed since a mark.

@@ -1,12 +1,13 @@
 //! Trying candidate domains side by side.
 
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use rayon::prelude::*;
 
-use super::desk::{Desk, Overflow};
-use super::domains::{Candidate, partition};
+use super::desk::{Desk, is_hopeless};
+use super::domains::{Candidate, all_rows, partition};
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::ground::FastGround;
@@ -14,7 +15,7 @@ use super::sequential::{Ground, Layout, Member, Sequential};
 use super::table::Table;
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, NodeView, Overlay, Row};
+use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
 
 /// A ground with a desk of its own, over tables that others read, too. Nothing is placed on it but
 /// within domains.
@@ -90,6 +91,12 @@ impl FastGround<'_> {
     }
 }
 
+impl Fork<'_> {
+    fn rows<'r>(&self, rows: Option<&'r [Row]>) -> Cow<'r, [Row]> {
+        rows.map_or_else(|| Cow::Owned(all_rows(self.cluster)), Cow::Borrowed)
+    }
+}
+
 impl Ground for Fork<'_> {
     fn cluster(&self) -> &Cluster {
         self.cluster
@@ -113,11 +120,7 @@ impl Ground for Fork<'_> {
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
-        let shape = self.gang.shape_of()[member.number as usize];
-        let devices = member.devices.clone();
-        let fits = self.desk.take(self.cluster, member.row, shape, devices);
-        let overflow = Overflow(member.row, shape);
-        if fits { Ok(()) } else { Err(self.desk.overflow(self.cluster, overflow, self.gang)) }
+        self.desk.take_member(self.cluster, self.gang, member)
     }
 
     fn fill(
@@ -127,18 +130,12 @@ impl Ground for Fork<'_> {
         rows: Option<&[Row]>,
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError> {
-        let whole: Vec<Row>;
-        let rows = if let Some(rows) = rows {
-            rows
-        } else {
-            whole = self.cluster.nodes().map(NodeView::row).collect();
-            &whole
-        };
+        let rows = self.rows(rows);
         let tables = self.tables;
         let filled = self.desk.fill_within(
             (self.cluster, self.framework),
             |shape| (tables[shape as usize], 0),
-            rows,
+            &rows,
             self.gang.shapes_of(leaf, first),
             |index: usize, row: Row, devices: Option<Devices>| {
                 placed.push(Member { number: (first + index) as u32, row, devices });
@@ -154,36 +151,13 @@ impl Ground for Fork<'_> {
         wanted: usize,
         rows: Option<&[Row]>,
     ) -> bool {
-        let (Some(rows), true) = (rows, wanted > 0) else { return false };
         let shapes = &self.gang.shape_of()[first..first + members];
-        shapes.iter().all(|shape| *shape == shapes[0])
-            && self.tables[shapes[0] as usize].is_closed(rows, &self.desk.overlay)
-    }
-
-    // Groups with islands do not come here.
-    fn islands(
-        &mut self,
-        _: &PodGroup,
-        _: Option<&[Row]>,
-        _: bool,
-    ) -> Result<Arc<[Candidate]>, PlaceError> {
-        Ok(Arc::from([]))
-    }
-
-    fn confine(&mut self, _: Option<DeviceTerm>) {}
-
-    fn confinement(&self) -> Option<DeviceTerm> {
-        None
+        is_hopeless(shapes, wanted, rows, |shape, rows| {
+            self.tables[shape as usize].is_closed(rows, &self.desk.overlay)
+        })
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
-        let whole: Vec<Row>;
-        let rows = if let Some(rows) = rows {
-            rows
-        } else {
-            whole = self.cluster.nodes().map(NodeView::row).collect();
-            &whole
-        };
-        partition(self.cluster, rows, key).into()
+        partition(self.cluster, &self.rows(rows), key).into()
     }
 }

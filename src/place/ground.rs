@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::desk::Overflow;
+use super::desk::is_hopeless;
 use super::domains::{Candidate, partition, running};
 use super::error::PlaceError;
 use super::fast::{Memory, TooFew};
@@ -16,7 +16,7 @@ use super::sequential::Layout;
 use super::sequential::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::state::{Cluster, DeviceTerm, Devices, LabelKey, Overlay, Row};
+use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
 
 pub(crate) struct FastGround<'a> {
     pub(super) memory: &'a mut Memory,
@@ -138,15 +138,7 @@ impl Ground for FastGround<'_> {
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
-        let shape = self.gang.shape_of()[member.number as usize];
-        let devices = member.devices.clone();
-        let fits = self.memory.take(self.cluster, member.row, shape, devices);
-        let overflow = Overflow(member.row, shape);
-        if fits {
-            Ok(())
-        } else {
-            Err(self.memory.desk.overflow(self.cluster, overflow, self.gang))
-        }
+        self.memory.take(self.cluster, self.gang, member)
     }
 
     fn fill(
@@ -186,12 +178,11 @@ impl Ground for FastGround<'_> {
         wanted: usize,
         rows: Option<&[Row]>,
     ) -> bool {
-        let (Some(rows), true) = (rows, wanted > 0) else { return false };
         let shapes = &self.gang.shape_of()[first..first + members];
-        // A domain where the first shape goes nowhere, and there is no other.
-        shapes.iter().all(|shape| *shape == shapes[0])
-            && self.memory.tables[self.tables[shapes[0] as usize]]
-                .is_closed(rows, &self.memory.desk.overlay)
+        is_hopeless(shapes, wanted, rows, |shape, rows| {
+            let table = &self.memory.tables[self.tables[shape as usize]];
+            table.is_closed(rows, &self.memory.desk.overlay)
+        })
     }
 
     #[cfg(feature = "parallel")]
@@ -220,22 +211,6 @@ impl Ground for FastGround<'_> {
         let table = self.tables[shape as usize];
         let pods = (pods, self.gang.members());
         self.memory.counts(self.cluster, self.framework, (table, shape), pods, candidates)
-    }
-
-    // Groups with islands do not come here.
-    fn islands(
-        &mut self,
-        _: &PodGroup,
-        _: Option<&[Row]>,
-        _: bool,
-    ) -> Result<Arc<[Candidate]>, PlaceError> {
-        Ok(Arc::from([]))
-    }
-
-    fn confine(&mut self, _: Option<DeviceTerm>) {}
-
-    fn confinement(&self) -> Option<DeviceTerm> {
-        None
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::domains::{Candidate, confined, islands, partition};
+use super::domains::{Candidate, all_rows, confined, islands, partition};
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::request::{Request, tie};
@@ -49,10 +49,6 @@ impl<'a> Plain<'a> {
         };
         feasible.into_iter().zip(totals).min_by_key(key).map(|(row, _)| row)
     }
-
-    fn whole(&self) -> Vec<Row> {
-        self.txn.nodes().map(super::super::state::view::NodeView::row).collect()
-    }
 }
 
 impl Ground for Plain<'_> {
@@ -89,7 +85,7 @@ impl Ground for Plain<'_> {
         rows: Option<&[Row]>,
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError> {
-        let whole = if rows.is_none() { self.whole() } else { Vec::new() };
+        let whole = if rows.is_none() { all_rows(&self.txn) } else { Vec::new() };
         let rows = rows.unwrap_or(&whole);
         for (index, pod) in leaf.pods.iter().enumerate() {
             if !pod.scheduling_gates.is_empty() {
@@ -125,7 +121,7 @@ impl Ground for Plain<'_> {
     ) -> Result<Arc<[Candidate]>, PlaceError> {
         let found = match rows {
             Some(rows) => islands(&self.txn, group, rows, prune),
-            None => islands(&self.txn, group, &self.whole(), prune),
+            None => islands(&self.txn, group, &all_rows(&self.txn), prune),
         };
         Ok(found?.into())
     }
@@ -141,7 +137,7 @@ impl Ground for Plain<'_> {
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
         match rows {
             Some(rows) => partition(&self.txn, rows, key).into(),
-            None => partition(&self.txn, &self.whole(), key).into(),
+            None => partition(&self.txn, &all_rows(&self.txn), key).into(),
         }
     }
 }

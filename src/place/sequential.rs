@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::domains::{Candidate, Tier, home, running, tiers};
+use super::domains::{Candidate, Tier, all_rows, home, running, tiers};
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::plain::Plain;
@@ -110,13 +110,20 @@ pub(crate) trait Ground {
         group: &PodGroup,
         rows: Option<&[Row]>,
         prune: bool,
-    ) -> Result<Arc<[Candidate]>, PlaceError>;
+    ) -> Result<Arc<[Candidate]>, PlaceError> {
+        let _ = (group, rows, prune);
+        Ok(Arc::from([]))
+    }
 
     /// Has what is filled from now on stay within an island, or no longer.
-    fn confine(&mut self, island: Option<DeviceTerm>);
+    fn confine(&mut self, island: Option<DeviceTerm>) {
+        let _ = island;
+    }
 
     /// The island that what is filled stays within.
-    fn confinement(&self) -> Option<DeviceTerm>;
+    fn confinement(&self) -> Option<DeviceTerm> {
+        None
+    }
 
     /// The only candidate of a group that is not confined.
     fn unconfined(&mut self) -> Arc<[Candidate]> {
@@ -130,6 +137,14 @@ pub(crate) trait Ground {
 
     /// The parts that a label's values make of `rows`, in order of value.
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]>;
+}
+
+/// What is proposed for one domain: pods with their rows, or how many there are of a shape.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Proposal<'a> {
+    pub(super) rows: &'a [Row],
+    pub(super) proposed: &'a [(&'a PodShape, Row)],
+    pub(super) counted: &'a [(&'a PodShape, usize)],
 }
 
 /// The strategy at work.
@@ -195,7 +210,7 @@ pub fn trials<'a>(
             feasible.push((trials.len() - 1, candidate, layout));
         }
     }
-    let whole: Vec<Row> = cluster.nodes().map(super::super::state::view::NodeView::row).collect();
+    let whole = all_rows(cluster);
     let contexts: Vec<_> = feasible
         .iter()
         .map(|(_, candidate, layout)| (candidate.rows(rows.as_deref()).unwrap_or(&whole), layout))
@@ -421,12 +436,8 @@ impl<G: Ground> Sequential<'_, G> {
         group: &PodGroup,
         domains: &[(&[Row], &Layout)],
     ) -> Vec<Vec<i64>> {
-        let cluster = self.ground.state();
-        let overlay = self.ground.overlay();
-        let running = running(self.ground.cluster(), group);
-        let mut all: Vec<Vec<i64>> = vec![Vec::new(); domains.len()];
         if self.framework.domain_scores().is_empty() {
-            return all;
+            return vec![Vec::new(); domains.len()];
         }
         let proposed: Vec<Vec<(&PodShape, Row)>> = domains
             .iter()
@@ -435,23 +446,37 @@ impl<G: Ground> Sequential<'_, G> {
                 layout.members.iter().map(|m| (shape(m.number), m.row)).collect()
             })
             .collect();
+        let proposals = domains.iter().zip(&proposed);
+        let proposals: Vec<Proposal<'_>> = proposals
+            .map(|((rows, _), proposed)| Proposal { rows, proposed, counted: &[] })
+            .collect();
+        self.score_proposals(group, &proposals)
+    }
+
+    /// The same of pods that need not be placed yet.
+    pub(super) fn score_proposals(
+        &self,
+        group: &PodGroup,
+        proposals: &[Proposal<'_>],
+    ) -> Vec<Vec<i64>> {
+        let (cluster, overlay) = (self.ground.state(), self.ground.overlay());
+        let running = running(self.ground.cluster(), group);
+        let mut all: Vec<Vec<i64>> = vec![Vec::new(); proposals.len()];
         for (weight, plugin) in self.framework.domain_scores() {
-            let raws: Vec<i64> = domains
-                .iter()
-                .zip(&proposed)
-                .map(|((rows, _), proposed)| {
-                    plugin.score(&DomainContext {
-                        cluster,
-                        overlay,
-                        sums: None,
-                        group,
-                        rows,
-                        proposed,
-                        counted: &[],
-                        running,
-                    })
+            let score = |&Proposal { rows, proposed, counted }: &Proposal<'_>| {
+                let sums = None;
+                plugin.score(&DomainContext {
+                    cluster,
+                    overlay,
+                    sums,
+                    group,
+                    rows,
+                    proposed,
+                    counted,
+                    running,
                 })
-                .collect();
+            };
+            let raws: Vec<i64> = proposals.iter().map(score).collect();
             let high = raws.iter().copied().max().unwrap_or(0);
             for (scores, raw) in all.iter_mut().zip(raws) {
                 scores.push(weight * scale(plugin.normalization(), raw, high));

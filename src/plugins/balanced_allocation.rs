@@ -65,11 +65,7 @@ impl Score for BalancedAllocation {
             Some([first, second]) if is_exact(first, block) && is_exact(second, block) => {
                 score_pair(first, second, block, out);
             }
-            _ => {
-                for (at, out) in out.iter_mut().enumerate() {
-                    *out = block.node(at).map_or(0, |node| self.score(cx, node));
-                }
-            }
+            _ => block.each(out, |node| self.score(cx, node)),
         }
     }
 

@@ -15,6 +15,7 @@ use super::tree::Tree;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{PodGroup, TopologyRequest};
+use crate::place::domains::all_rows;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::request::{Request, tie};
@@ -45,7 +46,7 @@ pub(crate) fn place(
     request: &Request<'_>,
 ) -> Result<Placed, PlaceError> {
     let rows = request.rows(cluster);
-    let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
+    let rows = rows.unwrap_or_else(|| all_rows(cluster));
     let input = input(cluster, &rows, gang);
     let failed = |failure| Ok((Layout::default(), Some((gang.group().full_name(), failure))));
     let Ok(tree) = Tree::new(&input) else {
