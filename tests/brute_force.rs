@@ -3,8 +3,11 @@
 //! A group is feasible if and only if brute force says so, the search never runs out of steps,
 //! every certificate verifies, and one that was changed does not.
 
+mod dice;
+
 use std::collections::BTreeSet;
 
+use dice::Dice;
 use phalanx::framework::{Declaration, Evaluation, Filter, Reach, Verdict, filter_fn};
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, PodShape};
 use phalanx::place::{Certificate, Lack, Proof, Refusal, UnplacedKind};
@@ -12,39 +15,22 @@ use phalanx::plugins::{Fit, InterPodAffinity};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Outcome, Strategy, Txn, place_gang};
 
-/// Random numbers, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % end
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
-
 const LEVELS: [&str; 3] = ["zone", "block", "rack"];
 
-fn cluster(random: &mut Random) -> Cluster {
+fn cluster(random: &mut Dice) -> Cluster {
     let mut cluster = Cluster::builder().levels(LEVELS).build().unwrap();
-    let nodes = 1 + random.below(8);
+    let nodes = 1 + random.roll(8);
     let sizes = [1, 2, 4, 8];
     for number in 0..nodes {
         let mut node = Node::new(format!("n{number}"))
-            .capacity("gpu", sizes[random.below(4) as usize])
-            .capacity("cpu", 2 + random.below(9) as i64)
-            .capacity("pods", 2 + random.below(6) as i64)
-            .label("kind", ["a", "b"][random.below(2) as usize]);
+            .capacity("gpu", sizes[random.roll(4) as usize])
+            .capacity("cpu", 2 + random.roll(9) as i64)
+            .capacity("pods", 2 + random.roll(6) as i64)
+            .label("kind", ["a", "b"][random.roll(2) as usize]);
         // Mixed depth: some nodes lack a level; names of racks are used again in other zones.
         for (level, count) in [("zone", 2), ("block", 2), ("rack", 3)] {
             if random.chance(90) {
-                node = node.label(level, format!("{level}{}", random.below(count)));
+                node = node.label(level, format!("{level}{}", random.roll(count)));
             }
         }
         cluster.add_node(node).unwrap();
@@ -56,15 +42,15 @@ fn cluster(random: &mut Random) -> Cluster {
     cluster
 }
 
-fn leaf(random: &mut Random, name: &str, pods: u64, far: bool) -> PodGroup {
-    let roles = 1 + random.below(3);
+fn leaf(random: &mut Dice, name: &str, pods: u64, far: bool) -> PodGroup {
+    let roles = 1 + random.roll(3);
     let mut shapes: Vec<Pod> = Vec::new();
     for _ in 0..roles {
         let mut pod = Pod::new()
-            .request("gpu", [1, 1, 2, 3, 4][random.below(5) as usize])
-            .request("cpu", 1 + random.below(4) as i64);
+            .request("gpu", [1, 1, 2, 3, 4][random.roll(5) as usize])
+            .request("cpu", 1 + random.roll(4) as i64);
         if random.chance(25) {
-            pod = pod.attribute("kind", ["a", "b"][random.below(2) as usize]);
+            pod = pod.attribute("kind", ["a", "b"][random.roll(2) as usize]);
         }
         if random.chance(15) {
             pod = pod.attribute("solo", "yes");
@@ -82,38 +68,38 @@ fn leaf(random: &mut Random, name: &str, pods: u64, far: bool) -> PodGroup {
     }
     let mut group = PodGroup::gang(name, 1);
     for number in 0..pods {
-        let shape = &shapes[random.below(roles) as usize];
+        let shape = &shapes[random.roll(roles) as usize];
         group = group.pod(shape.clone().name(format!("{name}-{number}")));
     }
-    let minimum = if random.chance(75) { pods } else { 1 + random.below(pods) };
+    let minimum = if random.chance(75) { pods } else { 1 + random.roll(pods) };
     group.policy = phalanx::model::GroupPolicy::Gang { min_count: minimum as u32 };
     confine(random, group)
 }
 
-fn confine(random: &mut Random, mut group: PodGroup) -> PodGroup {
-    match random.below(10) {
+fn confine(random: &mut Dice, mut group: PodGroup) -> PodGroup {
+    match random.roll(10) {
         0..4 => {}
-        4..8 => group = group.require(LEVELS[random.below(3) as usize]),
-        8 => group = group.prefer(LEVELS[random.below(3) as usize]),
+        4..8 => group = group.require(LEVELS[random.roll(3) as usize]),
+        8 => group = group.prefer(LEVELS[random.roll(3) as usize]),
         _ => group = group.require("kind"),
     }
     group
 }
 
-fn group(random: &mut Random, far: bool) -> PodGroup {
+fn group(random: &mut Dice, far: bool) -> PodGroup {
     let most = if far { 5 } else { 7 };
-    match random.below(5) {
+    match random.roll(5) {
         0 | 1 => {
-            let pods = 1 + random.below(most);
+            let pods = 1 + random.roll(most);
             let group = leaf(random, "g", pods, far);
             if random.chance(20) { group.slice("rack", 2) } else { group }
         }
         2 | 3 => {
-            let inside = 2 + random.below(2);
-            let minimum = if random.chance(70) { inside } else { 1 + random.below(inside) };
+            let inside = 2 + random.roll(2);
+            let minimum = if random.chance(70) { inside } else { 1 + random.roll(inside) };
             let mut root = PodGroup::gang("w", minimum as u32);
             for number in 0..inside {
-                let pods = 1 + random.below(most / inside);
+                let pods = 1 + random.roll(most / inside);
                 root = root.group(leaf(random, &format!("g{number}"), pods, far));
             }
             confine(random, root)
@@ -121,10 +107,10 @@ fn group(random: &mut Random, far: bool) -> PodGroup {
         _ => {
             let mut root = PodGroup::gang("w", 2);
             for outer in 0..2 {
-                let minimum = 1 + random.below(2) as u32;
+                let minimum = 1 + random.roll(2) as u32;
                 let mut middle = PodGroup::gang(format!("m{outer}"), minimum);
                 for number in 0..2 {
-                    let pods = 1 + random.below(2);
+                    let pods = 1 + random.roll(2);
                     middle = middle.group(leaf(random, &format!("g{outer}{number}"), pods, far));
                 }
                 root = root.group(confine(random, middle));
@@ -442,7 +428,7 @@ fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
     let framework = framework(near, far, terms);
     let (mut placed, mut infeasible, mut searched, mut mutated) = (0, 0, 0, 0);
     for seed in seeds {
-        let mut random = Random(seed * 7_919 + u64::from(near) + 2 * u64::from(far));
+        let mut random = Dice(seed * 7_919 + u64::from(near) + 2 * u64::from(far));
         let cluster = cluster(&mut random);
         let mut group = group(&mut random, far);
         if terms {

@@ -1,23 +1,13 @@
 //! The planner answers what the plain loop answers, whatever it has kept from before.
 
+mod dice;
+
+use dice::Dice;
 use phalanx::framework::{Context, Declaration, Normalization, Reach, Score, filter_fn, score_fn};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, Request, Strategy};
-
-/// A small generator of numbers; the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % sides
-    }
-}
 
 /// A score that is normalised between the extremes of the feasible nodes.
 struct Tilted(Normalization);

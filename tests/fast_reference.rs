@@ -1,6 +1,9 @@
 //! The ways that the fast planner takes where it pays off, held to the plain loop: runs of
 //! identical pods, counts of domains, trials side by side, kept tables and kept parts of levels.
 
+mod dice;
+
+use dice::Dice;
 use phalanx::framework::{
     Context, Declaration, DomainScore, Filter, FrameworkBuilder, Reach, Verdict, filter_fn,
 };
@@ -11,19 +14,6 @@ use phalanx::plugins::{
 };
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
-
-/// A small generator of numbers; the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % sides
-    }
-}
 
 /// Places a group by a planner, and holds the answer to that of the plain loop.
 fn held(

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lifecycle_world::{
-    DEVICES, FRAMEWORKS, Random, counts, framework, gpu, group, node, placeable,
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, node, placeable,
 };
+use phalanx::Time;
 use phalanx::framework::{Framework, PermitVerdict};
 use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
@@ -29,7 +30,6 @@ use phalanx::queue::{
     SavedScheduler, Scheduler, Settings, Ticket,
 };
 use phalanx::state::Event;
-use phalanx::{Cluster, Time};
 
 /// How a stream is set up.
 struct World {
@@ -60,17 +60,10 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let kind = random.below(FRAMEWORKS);
         let framework = framework(kind);
-        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
-        let mut nodes = BTreeMap::new();
-        for index in 0..2 + random.below(4) {
-            let name = format!("n{index}");
-            let gpus = 1 + random.below(4) as i64;
-            cluster.add_node(node(&name, gpus)).unwrap();
-            nodes.insert(name, gpus);
-        }
+        let (cluster, nodes) = cluster(&mut random);
         let mut settings = Settings::default();
         if random.one_in(3) {
             settings.head_of_line = HeadOfLine::StrictFifo;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lifecycle_world::{
-    DEVICES, FRAMEWORKS, Random, counts, framework, gpu, group, node, placeable,
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, node, placeable,
 };
 use phalanx::framework::Framework;
 use phalanx::model::{Pod, PodGroup};
@@ -96,17 +96,10 @@ impl Store {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let kind = random.below(FRAMEWORKS);
         let framework = framework(kind);
-        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
-        let mut nodes = BTreeMap::new();
-        for index in 0..2 + random.below(4) {
-            let name = format!("n{index}");
-            let gpus = 1 + random.below(4) as i64;
-            cluster.add_node(node(&name, gpus)).unwrap();
-            nodes.insert(name, gpus);
-        }
+        let (cluster, nodes) = cluster(&mut random);
         let mut settings = Settings::default();
         if random.one_in(3) {
             settings.head_of_line = HeadOfLine::StrictFifo;

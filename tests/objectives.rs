@@ -3,47 +3,33 @@
 //! For each objective that is exact: of all domains in which the group can be placed, the search
 //! takes one with the best value, on thousands of small random instances.
 
+mod dice;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use dice::Dice;
 use phalanx::framework::{DomainScore, Reach, filter_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
 use phalanx::state::{Assignment, NodeView};
 use phalanx::{Cluster, Framework, Outcome, Planner, Strategy};
 
-/// Random numbers, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % end
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
-
 const LEVELS: [&str; 3] = ["zone", "block", "rack"];
 
-fn cluster(random: &mut Random) -> Cluster {
+fn cluster(random: &mut Dice) -> Cluster {
     let mut cluster = Cluster::builder().levels(LEVELS).build().unwrap();
-    for number in 0..3 + random.below(6) {
+    for number in 0..3 + random.roll(6) {
         let name = format!("n{number}");
         let mut node = Node::new(&*name)
-            .capacity("gpu", random.one_of(&[2, 3, 4, 8]))
+            .capacity("gpu", random.of(&[2, 3, 4, 8]))
             .capacity("cpu", 64)
             .capacity("pods", 20)
-            .label("kind", random.one_of(&["a", "b"]));
+            .label("kind", random.of(&["a", "b"]));
         for (level, count) in [("zone", 2), ("block", 2), ("rack", 2)] {
-            node = node.label(level, format!("{level}{}", random.below(count)));
+            node = node.label(level, format!("{level}{}", random.roll(count)));
         }
         cluster.add_node(node).unwrap();
-        let taken = random.below(3) as i64;
+        let taken = random.roll(3) as i64;
         if taken > 0 {
             let pod = Pod::new().name(format!("b{number}")).request("gpu", taken).on(&*name);
             cluster.add_pod(pod).unwrap();
@@ -52,15 +38,15 @@ fn cluster(random: &mut Random) -> Cluster {
     cluster
 }
 
-fn leaf(random: &mut Random, name: &str, pods: u64, roles: u64) -> PodGroup {
-    let role = |random: &mut Random| {
-        let pod = Pod::new().request("gpu", random.one_of(&[1, 1, 2, 3])).request("cpu", 1);
-        if random.below(4) == 0 { pod.attribute("kind", random.one_of(&["a", "b"])) } else { pod }
+fn leaf(random: &mut Dice, name: &str, pods: u64, roles: u64) -> PodGroup {
+    let role = |random: &mut Dice| {
+        let pod = Pod::new().request("gpu", random.of(&[1, 1, 2, 3])).request("cpu", 1);
+        if random.roll(4) == 0 { pod.attribute("kind", random.of(&["a", "b"])) } else { pod }
     };
     let roles: Vec<Pod> = (0..roles).map(|_| role(random)).collect();
     let mut group = PodGroup::gang(name, pods as u32);
     for number in 0..pods {
-        let pod = roles[random.below(roles.len() as u64) as usize].clone();
+        let pod = roles[random.roll(roles.len() as u64) as usize].clone();
         group = group.pod(pod.name(format!("{name}-{number}")));
     }
     group
@@ -180,18 +166,18 @@ fn the_best_domain_is_taken(objective: Objective) {
     let (mut placed, mut compared) = (0, 0);
     let mut planner = Planner::new();
     for seed in 0..MANY {
-        let mut random = Random(seed * 104_729 + objective as u64);
+        let mut random = Dice(seed * 104_729 + objective as u64);
         let cluster = cluster(&mut random);
-        let level = random.one_of(&LEVELS);
+        let level = random.of(&LEVELS);
         let (mut group, mut groups) = (PodGroup::gang("w", 2), Vec::new());
-        if random.below(2) == 0 {
-            let pods = 1 + random.below(6);
+        if random.roll(2) == 0 {
+            let pods = 1 + random.roll(6);
             group = leaf(&mut random, "g", pods, 2).require(level);
         } else {
             for name in ["a", "b"] {
-                let pods = 1 + random.below(3);
+                let pods = 1 + random.roll(3);
                 let inner = leaf(&mut random, name, pods, 2);
-                group = group.group(inner.require(random.one_of(&LEVELS)));
+                group = group.group(inner.require(random.of(&LEVELS)));
             }
             group = group.require(level);
         }
@@ -253,10 +239,10 @@ fn fewest_domains_and_least_surplus() {
     let framework = framework(Objective::BestFit);
     let mut split = 0;
     for seed in 0..MANY {
-        let mut random = Random(seed * 15_485_863 + 1);
+        let mut random = Dice(seed * 15_485_863 + 1);
         let cluster = cluster(&mut random);
-        let level = random.one_of(&LEVELS);
-        let pods = 2 + random.below(14);
+        let level = random.of(&LEVELS);
+        let pods = 2 + random.roll(14);
         let group = leaf(&mut random, "g", pods, 1).prefer(level);
         let names: Vec<String> = cluster.nodes().map(|node| node.name().to_string()).collect();
         let room = |nodes: &[String]| -> i64 {

@@ -1,8 +1,11 @@
 //! Plugins that read beyond the node: the planner answers what the plain loop answers, and asks
 //! them once a class of nodes.
 
+mod dice;
+
 use std::sync::Arc;
 
+use dice::Dice;
 use phalanx::framework::{
     Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Grain, Normalization,
     Preparation, Prepared, Reach, Score, Verdict, filter_fn,
@@ -21,27 +24,6 @@ use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, Request, Strateg
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const RACK: &str = "rack";
-
-/// A small generator of numbers; the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % sides
-    }
-
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.roll(sides) == 0
-    }
-
-    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.roll(words.len() as u64) as usize]
-    }
-}
 
 fn counting(key: &str) -> CounterSpec {
     let selector = LabelSelector::label("app", "a");

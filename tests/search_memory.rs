@@ -2,31 +2,13 @@
 //! through a random history answers as a fresh one does, and layouts from kept tables are those of
 //! the plain way.
 
+mod dice;
+
+use dice::Dice;
 use phalanx::framework::{Reach, filter_fn, score_fn};
 use phalanx::model::{GroupPolicy, Node, Pod, PodGroup};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree, MostAllocated, TaintToleration};
 use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
-
-/// Random numbers, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % end
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 const LEVELS: [&str; 2] = ["zone", "rack"];
 
@@ -54,43 +36,43 @@ fn framework(far: bool) -> Framework {
     builder.build().unwrap()
 }
 
-fn node(random: &mut Random, name: String) -> Node {
+fn node(random: &mut Dice, name: String) -> Node {
     let mut node = Node::new(name)
-        .capacity("gpu", random.one_of(&[4, 8]))
+        .capacity("gpu", random.of(&[4, 8]))
         .capacity("cpu", 16)
         .capacity("memory", "64Gi")
         .capacity("pods", 12)
-        .label("kind", random.one_of(&["a", "b"]));
+        .label("kind", random.of(&["a", "b"]));
     for (level, count) in [("zone", 2), ("rack", 4)] {
         if random.chance(95) {
             let initial = &level[..1];
-            node = node.label(level, format!("{initial}{}", random.below(count)));
+            node = node.label(level, format!("{initial}{}", random.roll(count)));
         }
     }
     node
 }
 
-fn pod(random: &mut Random) -> Pod {
+fn pod(random: &mut Dice) -> Pod {
     let pod = Pod::new()
-        .request("gpu", random.one_of(&[1, 2, 4]))
-        .request("cpu", 1 + random.below(3) as i64)
+        .request("gpu", random.of(&[1, 2, 4]))
+        .request("cpu", 1 + random.roll(3) as i64)
         .request("memory", "1Gi");
-    if random.chance(20) { pod.attribute("kind", random.one_of(&["a", "b"])) } else { pod }
+    if random.chance(20) { pod.attribute("kind", random.of(&["a", "b"])) } else { pod }
 }
 
-fn leaf(random: &mut Random, name: &str) -> PodGroup {
-    let pods = 1 + random.below(6);
-    let roles: Vec<Pod> = (0..=random.below(2)).map(|_| pod(random)).collect();
+fn leaf(random: &mut Dice, name: &str) -> PodGroup {
+    let pods = 1 + random.roll(6);
+    let roles: Vec<Pod> = (0..=random.roll(2)).map(|_| pod(random)).collect();
     let mut group = PodGroup::gang(name, pods as u32);
     for number in 0..pods {
-        let role = &roles[random.below(roles.len() as u64) as usize];
+        let role = &roles[random.roll(roles.len() as u64) as usize];
         group = group.pod(role.clone().name(format!("{name}-{number}")).in_group(name));
     }
     if random.chance(20) {
-        group.policy = GroupPolicy::Gang { min_count: 1 + random.below(pods) as u32 };
+        group.policy = GroupPolicy::Gang { min_count: 1 + random.roll(pods) as u32 };
     }
-    match random.below(6) {
-        0 | 1 => group.require(random.one_of(&LEVELS)),
+    match random.roll(6) {
+        0 | 1 => group.require(random.of(&LEVELS)),
         2 => group.prefer("rack"),
         3 => group.slice("rack", 2),
         4 => group.require("kind"),
@@ -98,13 +80,13 @@ fn leaf(random: &mut Random, name: &str) -> PodGroup {
     }
 }
 
-fn group(random: &mut Random, name: &str) -> PodGroup {
+fn group(random: &mut Dice, name: &str) -> PodGroup {
     if random.chance(50) {
         return leaf(random, name);
     }
     let inner = [format!("{name}-a"), format!("{name}-b")].map(|name| leaf(random, &name));
     let root = inner.into_iter().fold(PodGroup::gang(name, 2), PodGroup::group);
-    if random.chance(60) { root.require(random.one_of(&LEVELS)) } else { root }
+    if random.chance(60) { root.require(random.of(&LEVELS)) } else { root }
 }
 
 #[test]
@@ -112,7 +94,7 @@ fn a_warm_planner_answers_as_a_fresh_one() {
     let (near, far) = (framework(false), framework(true));
     let (mut placed, mut refused) = (0, 0);
     for seed in 0..if cfg!(debug_assertions) { 60 } else { 400 } {
-        let mut random = Random(seed * 32_452_843 + 5);
+        let mut random = Dice(seed * 32_452_843 + 5);
         let mut cluster = Cluster::builder().levels(LEVELS).build().unwrap();
         for number in 0..16 {
             let node = node(&mut random, format!("n{number}"));
@@ -121,18 +103,18 @@ fn a_warm_planner_answers_as_a_fresh_one() {
         let (mut warm, mut plain) = (Planner::new(), Planner::new());
         let mut bound: Vec<String> = Vec::new();
         for step in 0..14 {
-            match random.below(8) {
+            match random.roll(8) {
                 0 => {
                     let name = format!("m{step}");
                     cluster.add_node(node(&mut random, name)).unwrap();
                 }
                 1..4 if !bound.is_empty() => {
-                    let name = bound.swap_remove(random.below(bound.len() as u64) as usize);
+                    let name = bound.swap_remove(random.roll(bound.len() as u64) as usize);
                     cluster.remove_pod("default", &name).unwrap();
                 }
                 4 => {
                     let name = format!("alone-{step}");
-                    let node = format!("n{}", random.below(16));
+                    let node = format!("n{}", random.roll(16));
                     let pod = Pod::new().name(&*name).request("gpu", 1).on(node);
                     cluster.add_pod(pod).unwrap();
                     bound.push(name);

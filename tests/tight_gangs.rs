@@ -3,9 +3,12 @@
 //! The suites are the project's own data: `tight-gangs` cuts the free room of a rack into pods,
 //! `planted-gangs` plants larger gangs in one of many racks. Debug builds take a sample.
 
+mod dice;
+
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use dice::Dice;
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::{Cluster, Framework, Outcome, Planner};
 use serde_json::Value;
@@ -114,26 +117,13 @@ fn planted_gangs_are_placed() {
     place_all(include_bytes!("data/planted-gangs.jsonl.gz"), EVERY);
 }
 
-/// Random numbers, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % end
-    }
-}
-
 const GPU: &str = "nvidia.com/gpu";
 
 /// A gang of up to four roles planted in one of many partly filled racks, so that it takes
 /// `percent` of the rack's free GPUs or a little more.
 fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
-    let mut random = Random(seed);
-    let per_rack = if random.below(2) == 0 { 8 } else { 16 };
+    let mut random = Dice(seed);
+    let per_rack = if random.roll(2) == 0 { 8 } else { 16 };
     let mut cluster = Cluster::new();
     let mut free: Vec<(i64, i64)> = Vec::new();
     for number in 0..nodes {
@@ -146,8 +136,8 @@ fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
             .label("rack", format!("r{:03}", number / per_rack));
         cluster.add_node(node).unwrap();
         let (mut gpus, mut cpus) = (8, 96);
-        for other in 0..random.below(4) {
-            let (gpu, cpu) = ([1, 1, 2, 4][random.below(4) as usize], 4 << random.below(4));
+        for other in 0..random.roll(4) {
+            let (gpu, cpu) = ([1, 1, 2, 4][random.roll(4) as usize], 4 << random.roll(4));
             if gpu <= gpus && cpu <= cpus {
                 let pod = Pod::new().name(format!("b{number}-{other}")).request(GPU, gpu);
                 let pod = pod.request("cpu", cpu).request("memory", "1Gi").on(&*name);
@@ -157,20 +147,19 @@ fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
         }
         free.push((gpus, cpus));
     }
-    let rack = random.below((nodes / per_rack) as u64) as usize;
+    let rack = random.roll((nodes / per_rack) as u64) as usize;
     let mut room: Vec<(i64, i64)> = free[rack * per_rack..(rack + 1) * per_rack].to_vec();
     let total: i64 = room.iter().map(|(gpus, _)| gpus).sum();
-    let roles: Vec<(i64, i64)> = (0..2 + random.below(3))
-        .map(|_| (1 + random.below(5) as i64, 1 << random.below(5)))
-        .collect();
+    let roles: Vec<(i64, i64)> =
+        (0..2 + random.roll(3)).map(|_| (1 + random.roll(5) as i64, 1 << random.roll(5))).collect();
     let mut pods: Vec<(i64, i64)> = Vec::new();
     let mut taken = 0;
     for _ in 0..4_000 {
         if taken * 100 >= total * percent as i64 || pods.len() == 80 {
             break;
         }
-        let (gpu, cpu) = roles[random.below(roles.len() as u64) as usize];
-        let node = random.below(per_rack as u64) as usize;
+        let (gpu, cpu) = roles[random.roll(roles.len() as u64) as usize];
+        let node = random.roll(per_rack as u64) as usize;
         if room[node].0 >= gpu && room[node].1 >= cpu {
             room[node] = (room[node].0 - gpu, room[node].1 - cpu);
             pods.push((gpu, cpu));
@@ -181,7 +170,7 @@ fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
         return planted(seed + 1_000_003, nodes, percent);
     }
     for place in (1..pods.len()).rev() {
-        pods.swap(place, random.below(place as u64 + 1) as usize);
+        pods.swap(place, random.roll(place as u64 + 1) as usize);
     }
     let mut gang = PodGroup::gang("gang", pods.len() as u32).require("rack");
     for (number, (gpu, cpu)) in pods.into_iter().enumerate() {
@@ -194,13 +183,13 @@ fn planted(seed: u64, nodes: usize, percent: u64) -> Case {
 /// A gang cut at random out of the free GPUs of one rack's nodes, all of them, less some pods. Most
 /// pods differ.
 fn tight(seed: u64, nodes: usize, percent_dropped: u64) -> Case {
-    let mut random = Random(seed);
-    let per_rack = [2, 3, 4, 6, 8, 16][random.below(6) as usize].min(nodes);
+    let mut random = Dice(seed);
+    let per_rack = [2, 3, 4, 6, 8, 16][random.roll(6) as usize].min(nodes);
     let mut cluster = Cluster::new();
     let mut free: Vec<[i64; 3]> = Vec::new();
     for number in 0..nodes {
         let name = format!("n{number:04}");
-        let size = [[16, 32, 64][random.below(3) as usize], 256, [4, 8][random.below(2) as usize]];
+        let size = [[16, 32, 64][random.roll(3) as usize], 256, [4, 8][random.roll(2) as usize]];
         let node = Node::new(&*name)
             .capacity("cpu", size[0])
             .capacity("memory", format!("{}Gi", size[1]))
@@ -209,8 +198,8 @@ fn tight(seed: u64, nodes: usize, percent_dropped: u64) -> Case {
             .label("rack", format!("r{:03}", number / per_rack));
         cluster.add_node(node).unwrap();
         let mut room = size;
-        if random.below(3) == 0 {
-            let taken = [0, 1, 2].map(|at| random.below(size[at] as u64 / 2 + 1) as i64);
+        if random.roll(3) == 0 {
+            let taken = [0, 1, 2].map(|at| random.roll(size[at] as u64 / 2 + 1) as i64);
             let pod = Pod::new().name(format!("b{number}")).request("cpu", taken[0]);
             let pod = pod.request("memory", format!("{}Gi", taken[1])).request(GPU, taken[2]);
             cluster.add_pod(pod.on(&*name)).unwrap();
@@ -218,18 +207,18 @@ fn tight(seed: u64, nodes: usize, percent_dropped: u64) -> Case {
         }
         free.push(room);
     }
-    let rack = random.below((nodes / per_rack) as u64) as usize;
+    let rack = random.roll((nodes / per_rack) as u64) as usize;
     let mut pods: Vec<[i64; 3]> = Vec::new();
     for mut left in free[rack * per_rack..(rack + 1) * per_rack].iter().copied() {
         while left[0] > 0 && left[2] > 0 {
-            let cpu = [1, 2, 4, 8, 12, 20, 32][random.below(7) as usize].min(left[0]);
-            let gpu = 1 + random.below(left[2] as u64) as i64;
+            let cpu = [1, 2, 4, 8, 12, 20, 32][random.roll(7) as usize].min(left[0]);
+            let gpu = 1 + random.roll(left[2] as u64) as i64;
             pods.push([cpu, 1, gpu]);
             left = [left[0] - cpu, left[1] - 1, left[2] - gpu];
         }
     }
     for place in (1..pods.len()).rev() {
-        pods.swap(place, random.below(place as u64 + 1) as usize);
+        pods.swap(place, random.roll(place as u64 + 1) as usize);
     }
     let keep = pods.len() - pods.len() * percent_dropped as usize / 100;
     pods.truncate(keep.max(1));

@@ -2,31 +2,32 @@
 
 #![allow(dead_code)]
 
+#[path = "../dice/mod.rs"]
+mod dice;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use phalanx::Outcome;
+use dice::Dice;
 use phalanx::framework::{
     Context, Declaration, Filter, Framework, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
 };
 use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{DeviceFit, Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
+use phalanx::{Cluster, Outcome};
 
-/// A small generator of numbers; the same seed gives the same stream everywhere.
+/// Random choices of a stream; the same seed gives the same stream everywhere.
 #[derive(Clone)]
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct Random(Dice);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(Dice(seed))
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.roll(n as u64) as usize
     }
 
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
@@ -203,4 +204,17 @@ pub(crate) fn node(name: &str, gpus: i64) -> Node {
         .capacity("cpu", 2)
         .label("rack", format!("r{}", index / 2))
         .label("odd", (!(index + gpus as usize).is_multiple_of(2)).to_string())
+}
+
+/// A few nodes in racks, and how many GPUs each has.
+pub(crate) fn cluster(random: &mut Random) -> (Cluster, BTreeMap<String, i64>) {
+    let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+    let mut nodes = BTreeMap::new();
+    for index in 0..2 + random.below(4) {
+        let name = format!("n{index}");
+        let gpus = 1 + random.below(4) as i64;
+        cluster.add_node(node(&name, gpus)).unwrap();
+        nodes.insert(name, gpus);
+    }
+    (cluster, nodes)
 }
