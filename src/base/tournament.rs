@@ -7,13 +7,18 @@ const FAN: usize = 8;
 
 /// A tree of maxima over keys by place. A key of 0 stands for nothing; others are all different.
 ///
-/// Building is one pass; a change costs O(8 · log₈ n), finding the largest O(1).
+/// The tree is made when it is first of use: until then a change costs O(1). From then on building
+/// is one pass, a change costs O(8 · log₈ n), finding the largest O(1).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tournament {
     /// By place; filled up with zeros to whole nodes, as are the levels.
     keys: Vec<u64>,
-    /// The winners of every 8 of the level below; one in the last level.
+    /// The winners of every 8 of the level below; one in the last level. As many as `built`.
     levels: Vec<Level>,
+    /// How many levels there are; 0 if there is no tree yet.
+    built: usize,
+    /// Nodes to be looked at again.
+    stale: Vec<u32>,
 }
 
 /// The largest key under each node of the tree, and its place.
@@ -29,6 +34,18 @@ impl Tournament {
         self.keys.clear();
         fill(&mut self.keys);
         self.keys.resize(self.keys.len().next_multiple_of(FAN), 0);
+        self.built = 0;
+    }
+
+    /// Makes the tree, if there is none yet.
+    #[inline]
+    pub(crate) fn build(&mut self) {
+        if self.built == 0 {
+            self.build_levels();
+        }
+    }
+
+    fn build_levels(&mut self) {
         let mut count = 0;
         loop {
             if self.levels.len() == count {
@@ -57,7 +74,7 @@ impl Tournament {
             above.keys.resize(whole, 0);
             above.places.resize(whole, 0);
         }
-        self.levels.truncate(count);
+        self.built = count;
     }
 
     /// How many keys are not 0. O(n).
@@ -80,11 +97,14 @@ impl Tournament {
     #[inline]
     pub(crate) fn set(&mut self, place: usize, key: u64) {
         self.keys[place] = key;
+        if self.built == 0 {
+            return;
+        }
         let mut node = place / FAN;
         let (nodes, _) = self.keys.as_chunks::<FAN>();
         let (mut key, at) = largest(&nodes[node]);
         let mut place = (node * FAN + at) as u32;
-        let last = self.levels.len() - 1;
+        let last = self.built - 1;
         for level in &mut self.levels[..last] {
             if level.keys[node] == key && level.places[node] == place {
                 return;
@@ -102,12 +122,157 @@ impl Tournament {
         top.places[node] = place;
     }
 
-    /// The place of the largest key, and the key; `None` if there is none but 0.
+    /// Gives places other keys; places that lie together are best given together. Each node of the
+    /// tree above them is looked at once.
+    /// `note` is told of each key before and after.
+    pub(crate) fn set_all(
+        &mut self,
+        changes: impl Iterator<Item = (usize, u64)>,
+        mut note: impl FnMut(u64, u64),
+    ) {
+        self.stale.clear();
+        for (place, key) in changes {
+            note(self.keys[place], key);
+            self.keys[place] = key;
+            let node = (place / FAN) as u32;
+            if self.built > 0 && self.stale.last() != Some(&node) {
+                self.stale.push(node);
+            }
+        }
+        for count in 0..self.built {
+            let (below, above) = self.levels.split_at_mut(count);
+            let (keys, places) = match below.last() {
+                None => (&self.keys, None),
+                Some(below) => (&below.keys, Some(&below.places)),
+            };
+            let (nodes, _) = keys.as_chunks::<FAN>();
+            let above = &mut above[0];
+            let mut kept = 0;
+            for at in 0..self.stale.len() {
+                let node = self.stale[at] as usize;
+                let (key, child) = largest(&nodes[node]);
+                let child = node * FAN + child;
+                let place = places.map_or(child as u32, |places| places[child]);
+                if above.keys[node] == key && above.places[node] == place {
+                    continue;
+                }
+                (above.keys[node], above.places[node]) = (key, place);
+                let parent = (node / FAN) as u32;
+                if kept == 0 || self.stale[kept - 1] != parent {
+                    self.stale[kept] = parent;
+                    kept += 1;
+                }
+            }
+            self.stale.truncate(kept);
+        }
+    }
+
+    /// The place of the largest key, and the key; `None` if there is none but 0. O(1) with a tree,
+    /// which [`Tournament::build`] makes, O(n) without.
     #[inline]
     pub(crate) fn best(&self) -> Option<(usize, u64)> {
-        let top = self.levels.last()?;
+        if self.built == 0 {
+            let (mut best, mut place) = (0, 0);
+            for (at, &key) in self.keys.iter().enumerate() {
+                (best, place) = if key > best { (key, at) } else { (best, place) };
+            }
+            return (best != 0).then_some((place, best));
+        }
+        let top = &self.levels[self.built - 1];
         let (&key, &place) = (top.keys.first()?, top.places.first()?);
         (key != 0).then_some((place as usize, key))
+    }
+
+    /// Visits keys from a bound on, with their places, in order of places: `visit` takes a key and
+    /// gives the bound from there on. With a tree, parts without such keys cost nothing: O(8 · log₈ n)
+    /// a key visited.
+    pub(crate) fn visit(&self, mut bound: u64, mut visit: impl FnMut(u64, usize) -> u64) {
+        if self.built == 0 {
+            for (place, &key) in self.keys.iter().enumerate() {
+                if key >= bound {
+                    bound = visit(key, place);
+                }
+            }
+            return;
+        }
+        if !self.keys.is_empty() {
+            self.descend(self.built - 1, 0, &mut bound, &mut visit);
+        }
+    }
+
+    /// [`Tournament::visit`] below a node of a level.
+    fn descend(
+        &self,
+        level: usize,
+        node: usize,
+        bound: &mut u64,
+        visit: &mut impl FnMut(u64, usize) -> u64,
+    ) {
+        let below = level.checked_sub(1);
+        let keys = below.map_or(&self.keys, |below| &self.levels[below].keys);
+        let (nodes, _) = keys.as_chunks::<FAN>();
+        let keys = &nodes[node];
+        // A bit for each key that is large enough.
+        let mut large = 0_u32;
+        for (at, key) in keys.iter().enumerate() {
+            large |= u32::from(key >= bound) << at;
+        }
+        while large != 0 {
+            let at = large.trailing_zeros() as usize;
+            large &= large - 1;
+            let child = node * FAN + at;
+            if keys[at] < *bound {
+                continue;
+            }
+            match below {
+                None => *bound = visit(keys[at], child),
+                Some(below) => self.descend(below, child, bound, visit),
+            }
+        }
+    }
+
+    /// A key from which on there are `count` keys, or 1 if there are not more than so many.
+    /// O(8 · count · log₈ n) with a tree, O(n) without. `spare` is a buffer.
+    pub(crate) fn bound_of(&self, count: usize, spare: &mut Vec<u64>) -> u64 {
+        // The largest keys are below the largest of each level, which are as many.
+        let many = 2 * FAN * count;
+        let narrow = |level: &Level| level.keys.len() <= many;
+        let mut level = self.levels[..self.built].iter().position(narrow);
+        if self.keys.len() <= many {
+            level = None;
+        }
+        let mut bound = 1;
+        loop {
+            spare.clear();
+            match level {
+                None => self.visit(bound, |key, _| {
+                    spare.push(key);
+                    bound
+                }),
+                Some(level) => self.gather(self.built - 1, 0, (level, bound), spare),
+            }
+            if spare.len() > count {
+                let (_, nth, _) = spare.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
+                bound = *nth;
+            }
+            let Some(at) = level else { return bound };
+            level = at.checked_sub(1);
+        }
+    }
+
+    /// The keys of a level, from a bound on, that are below a node of another.
+    fn gather(&self, at: usize, node: usize, (level, bound): (usize, u64), into: &mut Vec<u64>) {
+        let key = self.levels[at].keys[node];
+        if key < bound {
+            return;
+        }
+        if at == level {
+            into.push(key);
+            return;
+        }
+        for child in node * FAN..(node + 1) * FAN {
+            self.gather(at - 1, child, (level, bound), into);
+        }
     }
 }
 
@@ -126,26 +291,59 @@ fn largest(keys: &[u64; FAN]) -> (u64, usize) {
 mod tests {
     use super::*;
 
+    fn numbers(mut state: u64) -> impl FnMut() -> u64 {
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            state >> 33
+        }
+    }
+
     #[test]
-    fn the_largest_is_known_through_every_change() {
+    fn the_largest_are_known_through_every_change() {
         for len in [0_usize, 1, 7, 8, 9, 64, 65, 300, 5_000] {
-            let mut state = 12_345_u64;
-            let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-                state >> 33
-            };
+            let mut next = numbers(12_345);
             let mut keys: Vec<u64> = (0..len as u64).map(|i| (next() % 50) << 32 | i).collect();
             let mut tree = Tournament::default();
             tree.rebuild(|out| out.extend(&keys));
-            for _ in 0..200 {
-                let largest = keys.iter().enumerate().max_by_key(|(_, key)| **key);
-                let largest = largest.map(|(place, key)| (place, *key)).filter(|(_, key)| *key > 0);
+            let mut spare = Vec::new();
+            for round in 0..200 {
+                if round == 20 {
+                    tree.build();
+                }
+                let mut order: Vec<(u64, usize)> =
+                    keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
+                order.retain(|(key, _)| *key > 0);
+                order.sort_unstable();
+                order.reverse();
+                let largest = order.first().map(|(key, place)| (*place, *key));
                 assert_eq!(tree.best(), largest);
-                if len > 0 {
-                    let place = next() as usize % len;
-                    let key = if next() % 3 == 0 { 0 } else { (next() % 50) << 32 | place as u64 };
-                    keys[place] = key;
+                let count = 1 + next() as usize % (len + 3);
+                let bound = tree.bound_of(count, &mut spare);
+                order.truncate(count);
+                let mut found = Vec::new();
+                tree.visit(bound, |key, place| {
+                    found.push((key, place));
+                    bound
+                });
+                assert!(found.is_sorted_by_key(|(_, place)| *place));
+                found.sort_unstable();
+                found.reverse();
+                assert_eq!(found, order);
+                if len == 0 {
+                    continue;
+                }
+                let mut change = |place: usize| {
+                    keys[place] =
+                        if next() % 3 == 0 { 0 } else { (next() % 50) << 32 | place as u64 };
+                    (place, keys[place])
+                };
+                if round % 2 == 0 {
+                    let (place, key) = change(round * 7_919 % len);
                     tree.set(place, key);
+                } else {
+                    let places = (0..len).filter(|place| (place + round) % 13 < 4);
+                    let changes: Vec<(usize, u64)> = places.map(change).collect();
+                    tree.set_all(changes.into_iter(), |_, _| ());
                 }
             }
         }

@@ -1,61 +1,275 @@
-//! Consecutive rows, as slices of columns.
+//! Rows side by side, as slices of columns.
 
 use alloc::vec::Vec;
-use core::cell::OnceCell;
+use core::cell::{OnceCell, RefCell};
 use core::ops::Range;
 
 use crate::base::chunks::CHUNK;
-use crate::state::{Cluster, NodeView, ResourceId, Row, RowUsage, Takes};
+use crate::state::columns::{Columns, ZEROS};
+use crate::state::{Cluster, NodeView, Overlay, ResourceId, Row, RowUsage, Takes};
 
-/// Up to 256 consecutive rows of a cluster, column by column.
+/// Up to 256 rows of a cluster, column by column.
 ///
 /// All slices have [`Block::len`] elements. Rows that are not in use read as nodes without
 /// anything, and [`Block::node`] is `None` for them.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     cluster: &'a Cluster,
-    chunk: usize,
-    /// The place of the first row in its chunk.
-    start: usize,
-    len: usize,
-    /// What the rows would take with more pods.
-    ahead: Option<&'a Ahead>,
+    rows: Rows<'a>,
 }
 
-/// The columns of a block as they would be with some more pods of a shape on every row.
+#[derive(Debug, Clone, Copy)]
+enum Rows<'a> {
+    /// All rows of a chunk.
+    Chunk(usize, usize),
+    Gathered(&'a Gathered),
+}
+
+/// Rows from here and there, side by side, with what is placed on them, or would be.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    pod_count: Vec<i64>,
-    scored: [Vec<i64>; 2],
-    /// By number of resource; empty for those of which the pod takes nothing.
-    used: Vec<Vec<i64>>,
+pub(crate) struct Gathered {
+    rows: Vec<u32>,
+    /// The places of rows in their chunks.
+    at: Vec<u8>,
+    spans: Vec<Span>,
+    /// How many pods more are on each row, and on the row that has most of them.
+    more: Vec<u32>,
+    most: u32,
+    /// What such a pod takes of each resource, by number.
+    takes: Vec<i64>,
+    takes_scored: [i64; 2],
+    /// Rows, by place, that are not as in the cluster.
+    placed: Vec<(usize, RowUsage)>,
+    rank: Vec<u32>,
+    /// Those that were asked for.
+    pod_count: Column,
+    pod_limit: Column,
+    scored: [Column; 2],
+    used: Vec<Column>,
+    allocatable: Vec<Column>,
     /// For plugins that look at nodes one by one.
-    usages: Vec<OnceCell<RowUsage>>,
+    usages: OnceCell<Vec<OnceCell<RowUsage>>>,
 }
 
-impl Ahead {
-    /// Looks ahead in a block, so many pods on each row. Sums must not overflow.
-    pub(crate) fn fill(&mut self, block: &Block<'_>, takes: &Takes, pods: i64) {
-        let copy = |into: &mut Vec<i64>, from: &[i64], each: i64| {
-            let more = each * pods;
-            into.clear();
-            into.extend(from.iter().map(|amount| amount + more));
-        };
-        copy(&mut self.pod_count, block.pod_count(), 1);
-        copy(&mut self.scored[0], block.scored_cpu(), takes.scored[0]);
-        copy(&mut self.scored[1], block.scored_memory(), takes.scored[1]);
-        self.used.iter_mut().for_each(Vec::clear);
-        for &(resource, amount) in &takes.requests {
-            if self.used.len() <= resource.index() {
-                self.used.resize_with(resource.index() + 1, Vec::new);
-            }
-            copy(&mut self.used[resource.index()], block.used(resource), amount);
-        }
-        if self.usages.iter().any(|usage| usage.get().is_some()) {
-            self.usages.clear();
-        }
-        self.usages.resize_with(block.len().max(self.usages.len()), OnceCell::new);
+/// Places whose rows are in the same chunk.
+#[derive(Debug, Clone)]
+struct Span {
+    chunk: usize,
+    places: Range<usize>,
+}
+
+/// A column that is made when it is asked for, in memory that is used again.
+#[derive(Debug, Default)]
+struct Column {
+    made: OnceCell<Vec<i64>>,
+    spare: RefCell<Vec<i64>>,
+}
+
+impl Column {
+    #[inline]
+    fn get(&self, make: impl FnOnce(&mut Vec<i64>)) -> &[i64] {
+        self.made.get_or_init(|| {
+            let mut column = self.spare.take();
+            column.clear();
+            make(&mut column);
+            column
+        })
     }
+
+    fn clear(&mut self) {
+        if let Some(column) = self.made.take() {
+            *self.spare.get_mut() = column;
+        }
+    }
+}
+
+impl Gathered {
+    /// Rows with so many pods more on each; sums must not overflow.
+    pub(crate) fn ahead(
+        &mut self,
+        cluster: &Cluster,
+        takes: &Takes,
+        rows: impl Iterator<Item = (Row, u32)>,
+    ) {
+        self.clear(cluster);
+        for (row, pods) in rows {
+            self.rows.push(row as u32);
+            self.more.push(pods);
+            self.most = self.most.max(pods);
+        }
+        for &(resource, amount) in &takes.requests {
+            self.takes[resource.index()] = amount;
+        }
+        self.takes_scored = takes.scored;
+        self.lay_out(cluster);
+    }
+
+    /// Rows with what a decision under way has placed on them, but for devices.
+    pub(crate) fn with(&mut self, cluster: &Cluster, overlay: &Overlay, rows: &[u32]) {
+        self.clear(cluster);
+        self.rows.extend_from_slice(rows);
+        if !overlay.is_untouched() {
+            for (place, &row) in rows.iter().enumerate() {
+                if let Some(usage) = overlay.usage(row as Row) {
+                    self.placed.push((place, usage.clone()));
+                }
+            }
+        }
+        self.lay_out(cluster);
+    }
+
+    /// The bits of what there is beside the amounts of the cluster.
+    fn bits(&self) -> u64 {
+        let placed =
+            self.placed.iter().flat_map(|(_, usage)| usage.used.iter().chain(&usage.scored));
+        let placed = placed.fold(0, |bits, amount| bits | *amount as u64);
+        let takes = self.takes.iter().chain(&self.takes_scored);
+        takes.fold(placed, |bits, each| bits | (each * i64::from(self.most)) as u64)
+    }
+
+    fn clear(&mut self, cluster: &Cluster) {
+        let resources = cluster.columns.allocatable.len();
+        let columns = self.used.iter_mut().chain(&mut self.allocatable).chain(&mut self.scored);
+        columns.chain([&mut self.pod_count, &mut self.pod_limit]).for_each(Column::clear);
+        if self.used.len() != resources {
+            self.used.resize_with(resources, Column::default);
+            self.allocatable.resize_with(resources, Column::default);
+        }
+        self.takes.clear();
+        self.takes.resize(resources, 0);
+        self.takes_scored = [0; 2];
+        self.rows.clear();
+        self.at.clear();
+        self.spans.clear();
+        self.more.clear();
+        self.most = 0;
+        self.placed.clear();
+        self.rank.clear();
+        self.usages.take();
+    }
+
+    fn lay_out(&mut self, cluster: &Cluster) {
+        self.at.extend(self.rows.iter().map(|row| (*row as usize % CHUNK) as u8));
+        let mut first = 0;
+        for rows in self.rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
+            let places = first..first + rows.len();
+            first = places.end;
+            self.spans.push(Span { chunk: rows[0] as usize / CHUNK, places });
+        }
+        let (spans, at) = (&self.spans, &self.at);
+        let rank = &cluster.columns.rank;
+        pick(spans, at, &mut self.rank, |chunk| rank.chunk(chunk).unwrap_or(&[]));
+    }
+
+    /// The rows' part of a column that is given by chunks.
+    fn pick<'c>(&self, into: &mut Vec<i64>, column: impl Fn(usize) -> &'c [i64]) {
+        pick(&self.spans, &self.at, into, column);
+    }
+
+    /// The same of a column that counts pods, each of them so much.
+    fn pick_sum<'c>(
+        &self,
+        into: &mut Vec<i64>,
+        column: impl Fn(usize) -> &'c [i64],
+        each: i64,
+        placed: impl Fn(&RowUsage) -> i64,
+    ) {
+        self.pick(into, column);
+        if each != 0 {
+            if self.more.iter().all(|pods| *pods == self.most) {
+                let more = each * i64::from(self.most);
+                into.iter_mut().for_each(|sum| *sum += more);
+            } else {
+                for (sum, &pods) in into.iter_mut().zip(&self.more) {
+                    *sum += each * i64::from(pods);
+                }
+            }
+        }
+        for (place, usage) in &self.placed {
+            into[*place] = placed(usage);
+        }
+    }
+
+    fn used(&self, columns: &Columns, resource: ResourceId) -> &[i64] {
+        let Some(column) = self.used.get(resource.index()) else { return zeros(self.rows.len()) };
+        column.get(|into| {
+            let each = self.takes[resource.index()];
+            let placed = |usage: &RowUsage| usage.used.get(resource.index()).copied().unwrap_or(0);
+            self.pick_sum(into, |chunk| columns.used_chunk(resource, chunk, CHUNK), each, placed);
+        })
+    }
+
+    fn allocatable(&self, columns: &Columns, resource: ResourceId) -> &[i64] {
+        let Some(column) = self.allocatable.get(resource.index()) else {
+            return zeros(self.rows.len());
+        };
+        column.get(|into| {
+            self.pick(into, |chunk| columns.allocatable_chunk(resource, chunk, CHUNK));
+        })
+    }
+
+    fn scored(&self, columns: &Columns, at: usize) -> &[i64] {
+        self.scored[at].get(|into| {
+            let chunks = |chunk| columns.scored_chunks(chunk)[at];
+            self.pick_sum(into, chunks, self.takes_scored[at], |usage| usage.scored[at]);
+        })
+    }
+
+    fn pod_count(&self, columns: &Columns) -> &[i64] {
+        self.pod_count.get(|into| {
+            let chunks = |chunk| columns.pod_count_chunk(chunk);
+            self.pick_sum(into, chunks, 1, |usage| usage.pod_count);
+        })
+    }
+
+    fn pod_limit(&self, columns: &Columns) -> &[i64] {
+        self.pod_limit.get(|into| self.pick(into, |chunk| pod_limit(columns, chunk)))
+    }
+
+    /// What the pods of one row take.
+    fn usage(&self, cluster: &Cluster, at: usize) -> &RowUsage {
+        let usages = self.usages.get_or_init(|| alloc::vec![OnceCell::new(); self.rows.len()]);
+        usages[at].get_or_init(|| {
+            if let Ok(found) = self.placed.binary_search_by_key(&at, |(place, _)| *place) {
+                return self.placed[found].1.clone();
+            }
+            let sums = cluster.columns.sums(self.rows[at] as Row);
+            let pods = i64::from(self.more.get(at).copied().unwrap_or(0));
+            let [cpu, memory] = sums.scored();
+            let used = sums.used().zip(&self.takes);
+            RowUsage {
+                pod_count: sums.pod_count() + pods,
+                scored: [cpu + pods * self.takes_scored[0], memory + pods * self.takes_scored[1]],
+                used: used.map(|(now, each)| now + pods * each).collect(),
+            }
+        })
+    }
+}
+
+/// The elements of a column, given by chunks, at places of chunks.
+fn pick<'c, T: Copy + Default + 'c>(
+    spans: &[Span],
+    at: &[u8],
+    into: &mut Vec<T>,
+    column: impl Fn(usize) -> &'c [T],
+) {
+    for Span { chunk, places } in spans {
+        let (column, at) = (column(*chunk), &at[places.clone()]);
+        if let Ok(column) = <&[T; CHUNK]>::try_from(column) {
+            into.extend(at.iter().map(|at| column[usize::from(*at)]));
+        } else {
+            let element = |at: &u8| column.get(usize::from(*at)).copied().unwrap_or_default();
+            into.extend(at.iter().map(element));
+        }
+    }
+}
+
+fn zeros(len: usize) -> &'static [i64] {
+    &ZEROS[..len.min(CHUNK)]
+}
+
+fn pod_limit(columns: &Columns, chunk: usize) -> &[i64] {
+    columns.pod_limit.chunk(chunk).unwrap_or(&[])
 }
 
 impl<'a> Block<'a> {
@@ -65,55 +279,49 @@ impl<'a> Block<'a> {
     /// The blocks of a cluster, in order of rows.
     pub fn all(cluster: &'a Cluster) -> impl Iterator<Item = Block<'a>> {
         let rows = cluster.rows();
-        let chunks = (0..rows).step_by(CHUNK);
-        chunks.map(move |first| Block::of(cluster, first..rows.min(first + CHUNK)))
+        let block = move |chunk: usize| Rows::Chunk(chunk, CHUNK.min(rows - chunk * CHUNK));
+        (0..rows.div_ceil(CHUNK)).map(move |chunk| Block { cluster, rows: block(chunk) })
     }
 
-    /// Consecutive rows that are in the same chunk, such as those of a block or some of them.
-    pub(crate) fn of(cluster: &'a Cluster, rows: Range<Row>) -> Block<'a> {
-        let (chunk, start) = (rows.start / CHUNK, rows.start % CHUNK);
-        Block { cluster, chunk, start, len: rows.len(), ahead: None }
-    }
-
-    /// The block as it would be with what was looked ahead to.
-    pub(crate) fn with(self, ahead: &'a Ahead) -> Block<'a> {
-        Block { ahead: Some(ahead), ..self }
+    /// Rows that were gathered from the same cluster.
+    pub(crate) fn gathered(cluster: &'a Cluster, rows: &'a Gathered) -> Block<'a> {
+        Block { cluster, rows: Rows::Gathered(rows) }
     }
 
     /// How many rows there are.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        match self.rows {
+            Rows::Chunk(_, len) => len,
+            Rows::Gathered(gathered) => gathered.rows.len(),
+        }
     }
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
-    /// The rows.
-    pub fn rows(&self) -> Range<Row> {
-        let first = self.chunk * CHUNK + self.start;
-        first..first + self.len
+    /// The row at a place. The same row can be at several.
+    #[inline]
+    pub fn row(&self, at: usize) -> Row {
+        match self.rows {
+            Rows::Chunk(chunk, _) => chunk * CHUNK + at,
+            Rows::Gathered(gathered) => gathered.rows[at] as Row,
+        }
+    }
+
+    /// The rows, in order of places.
+    pub fn rows(self) -> impl Iterator<Item = Row> + 'a {
+        (0..self.len()).map(move |at| self.row(at))
     }
 
     /// One node of the block.
     #[inline]
     pub fn node(&self, at: usize) -> Option<NodeView<'a>> {
-        let row = self.rows().start + at;
-        let mut node = self.cluster.view(row)?;
-        if let Some(ahead) = self.ahead {
-            node.usage = Some(ahead.usages.get(at)?.get_or_init(|| {
-                let used = |(resource, now): (usize, i64)| {
-                    ahead.used.get(resource).and_then(|used| used.get(at)).copied().unwrap_or(now)
-                };
-                let now = self.cluster.columns.sums(row).used();
-                RowUsage {
-                    pod_count: ahead.pod_count[at],
-                    scored: [ahead.scored[0][at], ahead.scored[1][at]],
-                    used: now.enumerate().map(used).collect(),
-                }
-            }));
+        let mut node = self.cluster.view(self.row(at))?;
+        if let Rows::Gathered(gathered) = self.rows {
+            node.usage = Some(gathered.usage(self.cluster, at));
         }
         Some(node)
     }
@@ -132,20 +340,34 @@ impl<'a> Block<'a> {
         self.cluster.columns.is_narrow()
     }
 
+    /// Whether every amount in the columns is from 0 to below 2⁴⁵, limits of pods apart: 35 trillion
+    /// bytes. Amounts that are can be multiplied by 100 and are exact in floats. A node that has ever
+    /// been larger makes this false for all.
+    #[inline]
+    pub fn is_small(&self) -> bool {
+        const BITS: u32 = 44;
+        let own = match self.rows {
+            Rows::Chunk(..) => 0,
+            Rows::Gathered(gathered) => gathered.bits(),
+        };
+        (self.cluster.columns.bits() | own) >> BITS == 0
+    }
+
     /// What pods may use of a resource.
     pub fn allocatable(&self, resource: ResourceId) -> &'a [i64] {
-        let len = self.start + self.len;
-        self.part(self.cluster.columns.allocatable_chunk(resource, self.chunk, len))
+        let columns = &self.cluster.columns;
+        match self.rows {
+            Rows::Chunk(chunk, len) => columns.allocatable_chunk(resource, chunk, len),
+            Rows::Gathered(gathered) => gathered.allocatable(columns, resource),
+        }
     }
 
     /// What pods take of a resource.
     pub fn used(&self, resource: ResourceId) -> &'a [i64] {
-        match self.ahead.and_then(|ahead| ahead.used.get(resource.index())) {
-            Some(used) if !used.is_empty() => used,
-            _ => {
-                let len = self.start + self.len;
-                self.part(self.cluster.columns.used_chunk(resource, self.chunk, len))
-            }
+        let columns = &self.cluster.columns;
+        match self.rows {
+            Rows::Chunk(chunk, len) => columns.used_chunk(resource, chunk, len),
+            Rows::Gathered(gathered) => gathered.used(columns, resource),
         }
     }
 
@@ -160,33 +382,36 @@ impl<'a> Block<'a> {
     }
 
     fn scored(&self, at: usize) -> &'a [i64] {
-        match self.ahead {
-            Some(ahead) => &ahead.scored[at],
-            None => self.part(self.cluster.columns.scored_chunks(self.chunk)[at]),
+        let columns = &self.cluster.columns;
+        match self.rows {
+            Rows::Chunk(chunk, _) => columns.scored_chunks(chunk)[at],
+            Rows::Gathered(gathered) => gathered.scored(columns, at),
         }
     }
 
     /// How many pods there are.
     pub fn pod_count(&self) -> &'a [i64] {
-        match self.ahead {
-            Some(ahead) => &ahead.pod_count,
-            None => self.part(self.cluster.columns.pod_count_chunk(self.chunk)),
+        let columns = &self.cluster.columns;
+        match self.rows {
+            Rows::Chunk(chunk, _) => columns.pod_count_chunk(chunk),
+            Rows::Gathered(gathered) => gathered.pod_count(columns),
         }
     }
 
     /// How many pods there may be; `i64::MAX` where no limit is stated.
     pub fn pod_limit(&self) -> &'a [i64] {
-        self.part(self.cluster.columns.pod_limit.chunk(self.chunk).unwrap_or(&[]))
+        let columns = &self.cluster.columns;
+        match self.rows {
+            Rows::Chunk(chunk, _) => pod_limit(columns, chunk),
+            Rows::Gathered(gathered) => gathered.pod_limit(columns),
+        }
     }
 
     /// The places in the order of ties.
     pub(crate) fn rank(&self) -> &'a [u32] {
-        self.part(self.cluster.columns.rank.chunk(self.chunk).unwrap_or(&[]))
-    }
-
-    /// The rows of the block in a column's chunk.
-    #[inline]
-    fn part<T>(&self, chunk: &'a [T]) -> &'a [T] {
-        chunk.get(self.start..self.start + self.len).unwrap_or(&[])
+        match self.rows {
+            Rows::Chunk(chunk, _) => self.cluster.columns.rank.chunk(chunk).unwrap_or(&[]),
+            Rows::Gathered(gathered) => &gathered.rank,
+        }
     }
 }

@@ -13,8 +13,8 @@ pub mod laws;
 pub mod strategy;
 pub mod traits;
 
-pub(crate) use block::Ahead;
 pub use block::Block;
+pub(crate) use block::Gathered;
 pub use builder::{Framework, FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};
 pub(crate) use context::DomainSums;

@@ -36,8 +36,71 @@ pub(crate) struct Board {
     raws: Vec<Vec<i64>>,
     extremes: Vec<Extremes>,
     tree: Tournament,
-    /// How many places are feasible.
+    census: Census,
+    /// Whether places are in the order of ties.
+    pub(crate) in_order: bool,
+}
+
+/// How many places are feasible, and how many of them have each total.
+#[derive(Debug, Clone, Default)]
+struct Census {
     feasible: usize,
+    /// By the upper half of a key; empty if nobody has asked yet.
+    totals: Vec<u32>,
+    /// Whether a total was too large to be counted.
+    is_wide: bool,
+}
+
+/// Totals below this are counted.
+const TOTALS: usize = 4_096;
+
+impl Census {
+    fn change(&mut self, before: u64, after: u64) {
+        self.feasible -= usize::from(before != 0);
+        self.feasible += usize::from(after != 0);
+        if !self.totals.is_empty() {
+            self.count(before, u32::MAX);
+            self.count(after, 1);
+        }
+    }
+
+    /// Counts keys with this total in, or out if `by` is below zero, wrapped.
+    fn count(&mut self, key: u64, by: u32) {
+        let total = (key >> 32) as usize;
+        if total >= TOTALS {
+            self.is_wide = true;
+            return;
+        }
+        if total >= self.totals.len() {
+            self.totals.resize(total + 1, 0);
+        }
+        self.totals[total] = self.totals[total].wrapping_add(by);
+    }
+
+    /// Counts totals from now on; false if that is not possible.
+    fn count_totals(&mut self, keys: &[u64]) -> bool {
+        if self.totals.is_empty() {
+            self.totals.push(0);
+            // Many neighbours are alike.
+            for alike in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
+                self.count(alike[0], alike.len() as u32);
+            }
+        }
+        !self.is_wide
+    }
+
+    /// The total that the least of the `count` largest keys has, as the upper half of a key, and how
+    /// many keys with that total are among them; `None` if there are not so many.
+    fn last_of(&self, count: usize) -> Option<(usize, usize)> {
+        let mut left = count;
+        for (total, &places) in self.totals.iter().enumerate().skip(1).rev() {
+            if places as usize >= left {
+                return Some((total, left));
+            }
+            left -= places as usize;
+        }
+        None
+    }
 }
 
 /// The lowest and the highest raw score, and how many places have them.
@@ -98,7 +161,8 @@ impl Board {
         self.raws.clear();
         self.extremes.clear();
         self.tree.rebuild(fill);
-        self.feasible = self.tree.len_above_zero();
+        self.census = Census { feasible: self.tree.len_above_zero(), ..Census::default() };
+        self.in_order = false;
     }
 
     /// Starts over with places of which none is feasible.
@@ -134,7 +198,7 @@ impl Board {
         fill(&mut self.ranks, &mut self.plain, &mut self.raws);
         let places = self.ranks.len();
         self.tree.rebuild(|keys| keys.extend((0..places).map(|place| u64::from(feasible(place)))));
-        self.feasible = self.tree.len_above_zero();
+        self.census = Census { feasible: self.tree.len_above_zero(), ..Census::default() };
         self.extremes.clear();
         self.extremes.resize(normalized.len(), Extremes::NONE);
         for index in 0..normalized.len() {
@@ -189,11 +253,6 @@ impl Board {
         self.tree.key(place)
     }
 
-    /// The keys of all places, and perhaps zeros beyond.
-    pub(crate) fn keys(&self) -> &[u64] {
-        self.tree.keys()
-    }
-
     /// Whether a place is feasible.
     #[inline]
     pub(crate) fn is_feasible(&self, place: usize) -> bool {
@@ -219,20 +278,54 @@ impl Board {
     /// [`Board::set`], for a framework without normalised scores: the key, or 0.
     #[inline]
     pub(crate) fn set_plain(&mut self, place: usize, key: u64) {
-        self.count(place, key != 0);
+        self.census.change(self.tree.key(place), key);
         self.tree.set(place, key);
     }
 
-    /// Counts a place that is about to become feasible, or not.
+    /// Gives places other keys, for a framework without normalised scores.
+    pub(crate) fn set_all(&mut self, changes: impl Iterator<Item = (usize, u64)>) {
+        let (tree, census) = (&mut self.tree, &mut self.census);
+        tree.set_all(changes, |before, after| census.change(before, after));
+    }
+
+    /// Makes the tree of maxima, if there is none yet.
     #[inline]
-    fn count(&mut self, place: usize, feasible: bool) {
-        self.feasible -= usize::from(self.is_feasible(place));
-        self.feasible += usize::from(feasible);
+    pub(crate) fn build(&mut self) {
+        self.tree.build();
+    }
+
+    /// Tells of the places with the best keys in order of places: of so many, or of all if there
+    /// are not so many. Only without normalised scores.
+    ///
+    /// With a tree O(count · log n), and if places are not in the order of ties or totals are very
+    /// large some ten times that; without O(n).
+    pub(crate) fn top(
+        &mut self,
+        count: usize,
+        spare: &mut Vec<u64>,
+        mut tell: impl FnMut(u64, usize),
+    ) {
+        if !self.in_order || !self.census.count_totals(self.tree.keys()) {
+            let bound = self.tree.bound_of(count, spare);
+            self.tree.visit(bound, |key, place| {
+                tell(key, place);
+                bound
+            });
+            return;
+        }
+        // Of those with the last total the first are better than the others.
+        let (total, mut left) = self.census.last_of(count).unwrap_or((1, usize::MAX));
+        let (least, above) = ((total as u64) << 32, (total as u64 + 1) << 32);
+        self.tree.visit(least, |key, place| {
+            tell(key, place);
+            left -= usize::from(key < above);
+            if left == 0 { above } else { least }
+        });
     }
 
     /// How many places are feasible.
     pub(crate) fn feasible(&self) -> usize {
-        self.feasible
+        self.census.feasible
     }
 
     fn set_normalized(
@@ -264,7 +357,7 @@ impl Board {
         if let Some(judgement) = judgement {
             self.plain[place] = judgement.plain;
         }
-        self.count(place, judgement.is_some());
+        self.census.change(self.tree.key(place), u64::from(judgement.is_some()));
         self.tree.set(place, u64::from(judgement.is_some()));
         for index in lost {
             let before = self.extremes[index];

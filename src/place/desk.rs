@@ -219,6 +219,7 @@ impl Desk {
             }
         }
         *cursor = Some(self.log_start + self.log.len() as u64);
+        board.build();
         board.best().map(|place| rows[place])
     }
 

@@ -9,12 +9,11 @@ use super::classes::Classes;
 use super::desk::Desk;
 use super::domains::{Candidate, all_rows, level_partition, partition};
 use super::judges::Judges;
-use super::run::Outlook;
+use super::run::Run;
 use super::sequential::Member;
 use super::table::{Scratch, Table};
-use crate::base::chunks::CHUNK;
 use crate::base::hash::{FixedMap, hash_of};
-use crate::framework::Framework;
+use crate::framework::{Framework, Gathered};
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
 use crate::state::{Cluster, LabelKey, Row};
@@ -47,7 +46,10 @@ pub(crate) struct Memory {
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
     dirty: Vec<u32>,
-    pub(super) outlook: Outlook,
+    pub(super) run: Run,
+    /// Buffers for rows that are judged side by side.
+    gathered: Gathered,
+    keys: Vec<u64>,
     /// The only candidate of groups that are not confined.
     pub(super) whole: Option<Arc<[Candidate]>>,
     /// A list of members, emptied.
@@ -312,6 +314,8 @@ impl Memory {
         if changed.is_empty() {
             return;
         }
+        // A table that changes is asked more than once.
+        table.board.build();
         let parts = table.judges.parts(framework);
         if let [row] = *changed {
             table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
@@ -321,18 +325,15 @@ impl Memory {
         self.dirty.extend(changed);
         self.dirty.sort_unstable();
         self.dirty.dedup();
-        // Rows that lie close together are judged side by side, if nothing is placed on them.
-        let side_by_side = table.judges.is_plain() && desk.overlay.is_empty();
-        for rows in self.dirty.chunk_by(|a, b| side_by_side && are_close(*a, *b)) {
-            if let [first, .., last] = *rows
-                && rows.len() >= 4
-            {
-                table.refresh_span((framework, cluster), first as Row..last as Row + 1, rows);
-                continue;
-            }
-            for &row in rows {
-                table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
-            }
+        // Few rows cost less one by one.
+        const FEW: usize = 2;
+        if self.dirty.len() > FEW && table.judges.is_plain() && !desk.overlay.has_devices() {
+            let buffers = (&mut self.gathered, &mut self.keys);
+            table.refresh_all((framework, cluster, &desk.overlay), &self.dirty, buffers);
+            return;
+        }
+        for &row in &self.dirty {
+            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
         }
     }
 
@@ -354,11 +355,6 @@ impl Memory {
     pub(crate) fn reads_pods(&self, table: usize) -> bool {
         self.tables[table].judges.reads_pods
     }
-}
-
-/// Whether two rows are in the same block, and not too far apart to be judged side by side.
-fn are_close(a: u32, b: u32) -> bool {
-    b - a <= 4 && a as usize / CHUNK == b as usize / CHUNK
 }
 
 /// How many tables of so many rows are kept.

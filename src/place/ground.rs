@@ -151,14 +151,15 @@ impl Ground for FastGround<'_> {
         let shapes = self.gang.shapes_of(leaf, first);
         placed.reserve(leaf.pods.len());
         let pods = leaf.pods.len();
-        let alone = rows.is_none() && self.gang.members() == pods;
+        let alone = self.gang.members() == pods;
         let ungated = || leaf.pods.iter().all(|pod| pod.scheduling_gates.is_empty());
         if alone
             && self.gang.shapes() == 1
             && self.memory.can_run(self.cluster, self.tables[0], pods)
             && ungated()
         {
-            self.memory.run(self.cluster, self.framework, self.tables[0], pods, |member, row| {
+            let (cluster, framework) = (self.cluster, self.framework);
+            self.memory.run(cluster, framework, self.tables[0], rows, pods, |member, row| {
                 placed.push(Member { number: member as u32, row, devices: None });
             });
             return Ok(());

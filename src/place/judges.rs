@@ -7,7 +7,6 @@ use super::board::{Board, Judgement, Normalized, key};
 use super::classes::Plugin;
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
-use crate::base::exact::all_below;
 use crate::framework::evaluation::Stage;
 use crate::framework::{
     Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Preparation, Prepared, Reach,
@@ -149,7 +148,7 @@ impl Judges {
             mark_out(verdicts, |at| block.node(at).is_some());
         }
         if let Some(only) = &self.only {
-            mark_out(verdicts, |at| only.contains(block.rows().start + at));
+            mark_out(verdicts, |at| only.contains(block.row(at)));
         }
         let cx = Context::new(cluster, &self.shape);
         for stage in &self.filters {
@@ -245,8 +244,8 @@ impl Judges {
         rooms: &mut Vec<i64>,
     ) {
         rooms.resize(cluster.rows(), 0);
-        for block in Block::all(cluster) {
-            self.room_block(framework, cluster, &block, &mut rooms[block.rows()]);
+        for (block, rooms) in Block::all(cluster).zip(rooms.chunks_mut(Block::MOST)) {
+            self.room_block(framework, cluster, &block, rooms);
         }
         let cx = Context::new(cluster, &self.shape);
         for row in overlay.touched() {
@@ -383,13 +382,18 @@ pub(super) fn add_plain(
     for stage in stages {
         let (weight, score) = &framework.scores()[stage.plugin];
         score.score_block(&Context { prepared: &stage.prepared, ..*cx }, block, scores);
+        let beyond = scores.iter().fold(0, |bits, score| bits | score | (MAX_SCORE - score));
+        if beyond < 0 {
+            scores.iter_mut().for_each(|score| *score = (*score).clamp(0, MAX_SCORE));
+        }
+        if *weight == 1 {
+            totals.iter_mut().zip(&*scores).for_each(|(total, score)| *total += score);
+            continue;
+        }
         // Weights and scores are far below 2^31, which spares a wide multiplication.
-        let weight = *weight as i32;
-        let sound = all_below(31, scores);
+        let weight = *weight as u32;
         for (total, score) in totals.iter_mut().zip(&*scores) {
-            let score = if sound { *score as i32 } else { (*score).clamp(0, MAX_SCORE) as i32 };
-            let score = if score < MAX_SCORE as i32 { score } else { MAX_SCORE as i32 };
-            *total += i64::from((weight * score) as u32);
+            *total += (u64::from(*score as u32) * u64::from(weight)) as i64;
         }
     }
 }

@@ -1,144 +1,195 @@
-//! Runs of identical pods over the whole cluster.
+//! Runs of identical pods: the best rows for all of them at once.
+//!
+//! Placed one after another, each pod takes the row with the best key, and the row has another key
+//! then. That is a merge: each row has a sequence of keys, one for every pod more on it, of which
+//! only the front can be taken. A key behind a lower one waits for it, so it is worth the least of
+//! those before it and itself. In order of worth, all rows together, the keys are the run.
+//!
+//! So it is enough to know the keys that are worth most, as many as there are pods, and to sort
+//! them. The rows with the best keys are found first; then they are all judged with one pod more,
+//! side by side, then those of them that are still among the best, until no row is left to ask.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::fast::Memory;
 use super::table::Table;
 use crate::base::chunks::CHUNK;
-use crate::framework::{Ahead, Block, Framework};
+use crate::framework::{Framework, Gathered};
 use crate::state::{Cluster, Row, Takes};
 
-/// The keys that rows have with more pods of a run on them, worked out as they are asked for.
-///
-/// A row is judged by itself, unless many rows of its block are to be asked about: then those are
-/// judged side by side, which costs far less a row.
-#[derive(Debug, Default)]
-pub(super) struct Outlook {
-    /// How many pods each row has got.
-    pods: Vec<u32>,
-    rows: Vec<u32>,
-    /// By number of pods, less one; then by block.
-    views: Vec<Vec<View>>,
-    /// The views that are not as new.
-    seen: Vec<(u32, u32)>,
-    ahead: Ahead,
-}
-
-/// The keys of rows of a block with so many pods more.
-#[derive(Debug, Default)]
-struct View {
-    /// The place of the first row in its block.
-    first: usize,
-    keys: Vec<u64>,
-    /// How often rows were judged by themselves.
-    alone: u8,
-}
-
-/// How often rows of a block are judged by themselves before all are, side by side: from there on
-/// that would have been cheaper.
-const PATIENCE: u8 = 40;
-/// How many rows of a block as good as the best make it worthwhile at once, and at most how many
-/// rows there may be for each.
-const MANY: usize = 8;
-const SPREAD: usize = 3;
-/// Pods on one row beyond which rows are judged by themselves.
+/// Keys of rows judged at once, for the buffers' sake.
+const AT_ONCE: usize = CHUNK;
+/// Rows up to which each is judged by itself: that costs less than to lay them side by side.
+const FEW: usize = 2;
+/// Pods more on a row that are looked ahead to at once, where rows are few and pods many.
 const STEPS: usize = 16;
 
-impl Outlook {
-    fn clear(&mut self, rows: usize) {
-        for row in self.rows.drain(..) {
-            self.pods[row as usize] = 0;
-        }
-        for (step, block) in self.seen.drain(..) {
-            let view = &mut self.views[step as usize][block as usize];
-            view.keys.clear();
-            view.alone = 0;
-        }
-        self.pods.resize(rows.max(self.pods.len()), 0);
-    }
+/// Buffers of a run, used again and again.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// The best so far; as many as there are pods, and some that may not be.
+    offers: Vec<Offer>,
+    /// The last offer of each row that may have more.
+    open: Vec<Offer>,
+    still_open: Vec<Offer>,
+    ahead: Ahead,
+    spare: Vec<u64>,
+    /// Where the offers with each total end.
+    ends: Vec<usize>,
+}
 
-    /// Counts one more pod on a row, and gives the key it has then. So many pods are `left` to be
-    /// placed.
-    #[inline]
-    fn next_key(
+/// A row for one more pod, and what it is worth.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    worth: u64,
+    row: u32,
+}
+
+/// Keys that rows have with more pods on them.
+#[derive(Debug, Default)]
+struct Ahead {
+    rows: Gathered,
+    keys: Vec<u64>,
+}
+
+impl Ahead {
+    /// Judges rows with `pods` more pods on each, and with one more than that, so many `steps`.
+    fn look(
         &mut self,
-        (table, takes): (&mut Table, &Takes),
-        (framework, cluster): (&Framework, &Cluster),
-        row: Row,
-        left: usize,
-    ) -> u64 {
-        self.pods[row] += 1;
-        let pods = self.pods[row];
-        if pods == 1 {
-            self.rows.push(row as u32);
+        table: &mut Table,
+        (framework, cluster, takes): (&Framework, &Cluster, &Takes),
+        rows: &[Offer],
+        (pods, steps): (usize, usize),
+    ) {
+        self.keys.clear();
+        let counts = pods as u32..(pods + steps) as u32;
+        if rows.len() * steps <= FEW {
+            for offer in rows {
+                for pods in counts.clone() {
+                    let (row, more) = (offer.row as Row, (takes, pods));
+                    self.keys.push(table.key_ahead(framework, cluster, row, more));
+                }
+            }
+            return;
         }
-        let (step, block, at) = (pods as usize - 1, row / CHUNK, row % CHUNK);
-        if let Some(view) = self.views.get(step).and_then(|views| views.get(block))
-            && let Some(&key) = view.keys.get(at.wrapping_sub(view.first))
-        {
-            return key;
+        for rows in rows.chunks(AT_ONCE / steps) {
+            let rows =
+                rows.iter().flat_map(|offer| counts.clone().map(|pods| (offer.row as Row, pods)));
+            self.rows.ahead(cluster, takes, rows);
+            table.add_keys(framework, cluster, &self.rows, &mut self.keys);
         }
-        if step >= STEPS {
-            return table.key_ahead(framework, cluster, row, (takes, pods));
-        }
-        let view = self.view(cluster, step, block);
-        let rows = if view.alone >= PATIENCE {
-            Some(0..CHUNK)
-        } else if view.alone == 0 {
-            peers(table, row, left)
-        } else {
-            None
-        };
-        let Some(rows) = rows else {
-            view.alone += 1;
-            return table.key_ahead(framework, cluster, row, (takes, pods));
-        };
-        let (first, end) = (block * CHUNK, cluster.rows());
-        let span = Block::of(cluster, first + rows.start..end.min(first + rows.end));
-        let view = &mut self.views[step][block];
-        (view.first, view.alone) = (rows.start, 0);
-        view.keys.clear();
-        let more = (takes, pods);
-        table.look_ahead(framework, cluster, &span, more, &mut self.ahead, &mut view.keys);
-        view.keys.get(at - view.first).copied().unwrap_or(0)
-    }
-
-    fn view(&mut self, cluster: &Cluster, step: usize, block: usize) -> &mut View {
-        let blocks = cluster.rows().div_ceil(CHUNK);
-        if self.views.len() <= step {
-            self.views.resize_with(step + 1, Vec::new);
-        }
-        let views = &mut self.views[step];
-        if views.len() < blocks {
-            views.resize_with(blocks, View::default);
-        }
-        let view = &mut views[block];
-        if view.alone == 0 && view.keys.is_empty() {
-            self.seen.push((step as u32, block as u32));
-        }
-        view
     }
 }
 
-/// Where in a row's block the rows are that have the same total, which are asked about next, as far
-/// as there are pods left for them; `None` if they are few, or far between.
-fn peers(table: &Table, row: Row, left: usize) -> Option<Range<usize>> {
-    let (total, at) = (table.board.key(row) >> 32, row % CHUNK);
-    let keys = table.board.keys();
-    let keys = &keys[row - at..keys.len().min(row - at + CHUNK)];
-    let mut rows = at..at + 1;
-    let mut found = 1;
-    for (place, key) in keys.iter().enumerate() {
-        if key >> 32 == total && place != at {
-            if found > left {
-                break;
+impl Run {
+    /// Works out so many offers, best first.
+    fn take(
+        &mut self,
+        table: &mut Table,
+        site: (&Framework, &Cluster, &Takes),
+        rows: Option<&[Row]>,
+        pods: usize,
+    ) {
+        self.offers.clear();
+        match rows {
+            None => table.board.top(pods, &mut self.spare, |worth, row| {
+                self.offers.push(Offer { worth, row: row as u32 });
+            }),
+            Some(rows) => self.offers.extend(rows.iter().filter_map(|&row| {
+                let worth = table.board.key(row);
+                (worth != 0).then_some(Offer { worth, row: row as u32 })
+            })),
+        }
+        // What an offer must be worth more than, if there are enough without it.
+        let mut floor = self.cut(pods);
+        self.open.clear();
+        self.open.extend(self.offers.iter().filter(|offer| offer.worth > floor));
+        let (mut taken, mut steps) = (1, 1);
+        while taken < pods && !self.open.is_empty() {
+            let few = AT_ONCE / 4 / self.open.len();
+            let now = steps.min(few).clamp(1, pods - taken);
+            self.ahead.look(table, site, &self.open, (taken, now));
+            self.still_open.clear();
+            for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(now)) {
+                let mut worth = offer.worth;
+                let more = keys.iter().map_while(|&key| {
+                    worth = worth.min(key);
+                    (worth > floor).then_some(Offer { worth, ..*offer })
+                });
+                let before = self.offers.len();
+                self.offers.extend(more);
+                if self.offers.len() == before + now {
+                    self.still_open.extend(self.offers.last());
+                }
             }
-            found += 1;
-            rows = rows.start.min(place)..rows.end.max(place + 1);
+            core::mem::swap(&mut self.open, &mut self.still_open);
+            (taken, steps) = (taken + now, STEPS.min(2 * steps));
+            // Finding a higher floor costs less than to judge rows that are below it.
+            let worth_it = 8 * self.open.len() > self.offers.len();
+            if self.offers.len() >= 2 * pods || worth_it {
+                floor = self.cut(pods);
+                self.open.retain(|offer| offer.worth > floor);
+            }
+        }
+        self.cut(pods);
+        self.sort();
+        // Offers that are worth the same are of one row.
+        self.offers.truncate(pods);
+    }
+
+    /// Sorts the offers, best first: by their totals, of which there are few, in one pass, then
+    /// those with the same total, which mostly are in order as they are.
+    fn sort(&mut self) {
+        const TOTALS: usize = 1_024;
+        let total = |offer: &Offer| (offer.worth >> 32) as usize;
+        let best_first = |a: &Offer, b: &Offer| b.worth.cmp(&a.worth);
+        let high = self.offers.iter().map(total).max().unwrap_or(0);
+        let low = self.offers.iter().map(total).min().unwrap_or(0);
+        if high == low || high - low >= TOTALS {
+            self.offers.sort_by(best_first);
+            return;
+        }
+        self.ends.clear();
+        self.ends.resize(high - low + 1, 0);
+        for offer in &self.offers {
+            self.ends[high - total(offer)] += 1;
+        }
+        let mut end = 0;
+        for place in &mut self.ends {
+            (*place, end) = (end, end + *place);
+        }
+        self.still_open.clear();
+        self.still_open.resize(self.offers.len(), Offer { worth: 0, row: 0 });
+        for offer in &self.offers {
+            let place = &mut self.ends[high - total(offer)];
+            self.still_open[*place] = *offer;
+            *place += 1;
+        }
+        core::mem::swap(&mut self.offers, &mut self.still_open);
+        let mut first = 0;
+        for &end in &self.ends {
+            self.offers[first..end].sort_by(best_first);
+            first = end;
         }
     }
-    (found >= MANY && rows.len() <= SPREAD * found).then_some(rows)
+
+    /// Leaves out offers that cannot be among so many, and gives what the least of these is worth;
+    /// 0 if there are not so many.
+    fn cut(&mut self, pods: usize) -> u64 {
+        if self.offers.len() < pods {
+            return 0;
+        }
+        let worths = self.offers.iter().map(|offer| offer.worth);
+        if self.offers.len() == pods {
+            return worths.min().unwrap_or(0);
+        }
+        self.spare.clear();
+        self.spare.extend(worths);
+        let (_, floor, _) = self.spare.select_nth_unstable_by(pods - 1, |a, b| b.cmp(a));
+        let floor = *floor;
+        self.offers.retain(|offer| offer.worth >= floor);
+        floor
+    }
 }
 
 impl Memory {
@@ -154,30 +205,35 @@ impl Memory {
             && self.desk.cannot_overflow(cluster, pods)
     }
 
-    /// Places pods of the only shape one after another, each on the best row of all, and tells
-    /// of each row. Nothing must have been placed before, and nothing is placed after: the overlay
-    /// does not learn of it.
+    /// Places pods of the only shape one after another, each on the best of `rows` (`None`: of
+    /// all), and tells of each row. Nothing must have been placed before, and nothing is placed
+    /// after: the overlay does not learn of it.
+    ///
+    /// O(pods · log pods) and, for every pod, one row judged; beside that O(pods · log n) for the
+    /// best of all rows, or O(rows).
     pub(super) fn run(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
         table: usize,
+        rows: Option<&[Row]>,
         pods: usize,
         mut tell: impl FnMut(usize, Row),
     ) {
-        let outlook = &mut self.outlook;
-        outlook.clear(cluster.rows());
-        let table = &mut self.tables[table];
-        for pod in 0..pods {
-            let Some(row) = table.board.best() else { break };
-            tell(pod, row);
-            if pod + 1 < pods {
-                let (site, takes) = ((framework, cluster), &self.desk.takes[0]);
-                let key = outlook.next_key((table, takes), site, row, pods - pod - 1);
-                table.board.set_plain(row, key);
-            }
+        if pods == 0 {
+            return;
         }
-        // The table has the rows as they are with the run; who asks next wants them without.
-        self.desk.log.extend(&outlook.rows);
+        self.flush(cluster, framework, table);
+        let table = &mut self.tables[table];
+        if let (1, None) = (pods, rows) {
+            if let Some(row) = table.board.best() {
+                tell(0, row);
+            }
+            return;
+        }
+        self.run.take(table, (framework, cluster, &self.desk.takes[0]), rows, pods);
+        for (pod, offer) in self.run.offers.iter().enumerate() {
+            tell(pod, offer.row as Row);
+        }
     }
 }

@@ -3,13 +3,12 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::board::{Board, Normalized};
 use super::classes::{Company, Plugin};
 use super::judges::{Judges, add_plain};
 use crate::base::chunks::CHUNK;
-use crate::framework::{Ahead, Block, Context, Framework};
+use crate::framework::{Block, Context, Framework, Gathered};
 use crate::state::{Cluster, Overlay, Row, Takes};
 
 /// All nodes judged for one shape, under a framework whose plugins read no further than the node
@@ -30,8 +29,6 @@ pub(crate) struct Table {
     room: Option<i64>,
     /// How much of the planner's log of changed rows is accounted for.
     pub(crate) cursor: u64,
-    /// A buffer.
-    keys: Vec<u64>,
     /// When it was asked for last, in requests.
     pub(crate) last_use: u64,
     /// Evaluations of a node by a plugin.
@@ -56,7 +53,6 @@ impl Table {
             scored: false,
             room: None,
             cursor: 0,
-            keys: Vec::new(),
             last_use: 0,
             calls: 0,
         }
@@ -112,8 +108,7 @@ impl Table {
         verdicts.resize(cluster.rows(), 0);
         let gaps = cluster.node_count() != cluster.rows();
         let mut feasible = 0;
-        for block in Block::all(cluster) {
-            let verdicts = &mut verdicts[block.rows()];
+        for (block, verdicts) in Block::all(cluster).zip(verdicts.chunks_mut(Block::MOST)) {
             self.judges.filter_block(framework, cluster, &block, gaps, verdicts);
             feasible += verdicts.iter().map(|verdict| usize::from(*verdict >= 0)).sum::<usize>();
         }
@@ -153,6 +148,7 @@ impl Table {
                 self.judges.add_keys(framework, cluster, &block, gaps, keys);
             }
         });
+        board.in_order = cluster.order.in_row_order;
         self.board = board;
         self.scored = true;
         self.calls += (self.judges.plugins() * cluster.rows()) as u64;
@@ -160,20 +156,17 @@ impl Table {
             || self.board.feasible() > 0 && self.room(framework, cluster) >= wanted as i64
     }
 
-    /// Appends the keys that the rows of a block would have with so many more pods of the shape on
-    /// each, if no score is normalised. Sums must not overflow.
-    pub(crate) fn look_ahead(
+    /// Appends the keys of rows as they were gathered, if no score is normalised.
+    pub(crate) fn add_keys(
         &mut self,
         framework: &Framework,
         cluster: &Cluster,
-        block: &Block<'_>,
-        (takes, pods): (&Takes, u32),
-        ahead: &mut Ahead,
+        rows: &Gathered,
         keys: &mut Vec<u64>,
     ) {
-        ahead.fill(block, takes, i64::from(pods));
+        let block = Block::gathered(cluster, rows);
         let gaps = cluster.node_count() != cluster.rows();
-        self.judges.add_keys(framework, cluster, &block.with(ahead), gaps, keys);
+        self.judges.add_keys(framework, cluster, &block, gaps, keys);
         self.calls += (self.judges.plugins() * block.len()) as u64;
     }
 
@@ -254,25 +247,21 @@ impl Table {
         self.judges.refresh(ground, (row, row), &mut self.board, parts, &mut self.calls);
     }
 
-    /// Judges rows within a span of a block again, if no score is normalised and nothing is placed
-    /// on them.
-    pub(crate) fn refresh_span(
+    /// Judges rows of the table's own board again, in ascending order, if no score is normalised and
+    /// nothing placed holds devices.
+    pub(crate) fn refresh_all(
         &mut self,
-        (framework, cluster): (&Framework, &Cluster),
-        span: Range<Row>,
+        (framework, cluster, overlay): (&Framework, &Cluster, &Overlay),
         rows: &[u32],
+        (gathered, keys): (&mut Gathered, &mut Vec<u64>),
     ) {
         self.room = None;
-        let gaps = cluster.node_count() != cluster.rows();
-        let block = Block::of(cluster, span.clone());
-        let mut keys = core::mem::take(&mut self.keys);
         keys.clear();
-        self.judges.add_keys(framework, cluster, &block, gaps, &mut keys);
-        for &row in rows {
-            self.board.set_plain(row as Row, keys[row as Row - span.start]);
+        for rows in rows.chunks(Block::MOST) {
+            gathered.with(cluster, overlay, rows);
+            self.add_keys(framework, cluster, gathered, keys);
         }
-        self.keys = keys;
-        self.calls += (self.judges.plugins() * block.len()) as u64;
+        self.board.set_all(rows.iter().map(|row| *row as Row).zip(keys.iter().copied()));
     }
 
     /// Whether it is clear that none of `rows` is feasible. The board need not be up to date with

@@ -158,27 +158,72 @@ impl Allocation {
 
     /// A block whose parts are all small, in floats that are exact for them.
     fn score_side_by_side(&self, parts: &[Part], block: &Block<'_>, out: &mut [i64]) {
-        let empty = matches!(self.liking, Liking::Empty);
         let mut sums = [0.0; Block::MOST];
+        let sums = &mut sums[..out.len()];
+        let there = |part: &Part| are_all_there(block.allocatable(part.resource));
+        if parts.iter().all(there) {
+            for part in parts {
+                self.add_parts(part, block, sums, |allocatable| allocatable);
+            }
+            let weights = parts.iter().map(|part| part.weight as f64).sum::<f64>();
+            let divide = |sum: f64| whole(floor(sum / if weights > 0.0 { weights } else { 1.0 }));
+            if weights == 2.0 {
+                // To halve is the same, and faster.
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = whole(floor(*sum * 0.5)));
+            } else {
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = divide(*sum));
+            }
+            return;
+        }
         let mut weights = [0.0; Block::MOST];
         for part in parts {
-            let (weight, request) = (part.weight as f64, part.request);
-            let columns = block.allocatable(part.resource).iter().zip(part.used(block));
-            for ((sum, weights), (&allocatable, &used)) in
-                sums.iter_mut().zip(&mut weights).zip(columns)
+            self.add_parts(part, block, sums, |allocatable| allocatable.max(1.0));
+            let weight = part.weight as f64;
+            for (weights, &allocatable) in weights.iter_mut().zip(block.allocatable(part.resource))
             {
-                let (allocatable, taken) = (float(allocatable), float(used + request));
-                let held = if taken < allocatable { taken } else { allocatable };
-                let liked = if empty { allocatable - held } else { held };
-                let there = if allocatable > 0.0 { 1.0 } else { 0.0 };
-                *sum += weight * floor(liked * 100.0 / (allocatable + (1.0 - there)));
-                *weights += weight * there;
+                *weights += if float(allocatable) > 0.0 { weight } else { 0.0 };
             }
         }
         for (out, (sum, weights)) in out.iter_mut().zip(sums.iter().zip(&weights)) {
             *out = whole(floor(sum / if *weights > 0.0 { *weights } else { 1.0 }));
         }
     }
+
+    /// Adds the scores of a resource. `divisor` makes nothing something.
+    #[inline]
+    fn add_parts(
+        &self,
+        part: &Part,
+        block: &Block<'_>,
+        sums: &mut [f64],
+        divisor: impl Fn(f64) -> f64,
+    ) {
+        let (weight, request) = (part.weight as f64, part.request);
+        let columns = block.allocatable(part.resource).iter().zip(part.used(block));
+        let rows = sums.iter_mut().zip(columns);
+        let score = |allocatable: &i64, used: &i64, empty: bool| {
+            let (allocatable, taken) = (float(*allocatable), float(used + request));
+            let held = if taken < allocatable { taken } else { allocatable };
+            let liked = if empty { allocatable - held } else { held };
+            floor(liked * 100.0 / divisor(allocatable))
+        };
+        match (&self.liking, part.weight) {
+            (Liking::Empty, 1) => {
+                rows.for_each(|(sum, (allocatable, used))| *sum += score(allocatable, used, true));
+            }
+            (liking, _) => {
+                let empty = matches!(liking, Liking::Empty);
+                rows.for_each(|(sum, (allocatable, used))| {
+                    *sum += weight * score(allocatable, used, empty);
+                });
+            }
+        }
+    }
+}
+
+/// Whether none of some amounts is 0, of which none is below 0.
+pub(super) fn are_all_there(amounts: &[i64]) -> bool {
+    amounts.iter().fold(0, |signs, amount| signs | (amount - 1)) >= 0
 }
 
 /// A resource to look at.
@@ -206,10 +251,10 @@ impl Part {
 
     /// Whether all amounts in a block are small, and none is below zero.
     fn is_small(&self, block: &Block<'_>) -> bool {
-        all_below(SMALL_BITS, block.allocatable(self.resource))
-            && all_below(SMALL_BITS, self.used(block))
-            && all_below(SMALL_BITS, &[self.request])
-            && all_below(32, &[self.weight])
+        let are_small = block.is_small()
+            || all_below(SMALL_BITS, block.allocatable(self.resource))
+                && all_below(SMALL_BITS, self.used(block));
+        are_small && all_below(SMALL_BITS, &[self.request]) && all_below(32, &[self.weight])
     }
 }
 

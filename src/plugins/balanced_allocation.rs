@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::allocation::{Part, parts};
+use super::allocation::{Part, are_all_there, parts};
 use crate::base::exact::{all_below, float, floor, whole};
 use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
@@ -77,17 +77,18 @@ impl Score for BalancedAllocation {
 /// Whether floats hold all amounts of a block.
 fn is_exact(part: &Part, block: &Block<'_>) -> bool {
     const BITS: u32 = 51;
-    all_below(BITS, block.allocatable(part.resource))
-        && all_below(BITS, block.used(part.resource))
-        && all_below(BITS, &[part.request])
+    let are_small = block.is_small()
+        || all_below(BITS, block.allocatable(part.resource))
+            && all_below(BITS, block.used(part.resource));
+    are_small && all_below(BITS, &[part.request])
 }
 
 /// A block over two resources, step by step as [`evenness`] does it for one node.
 fn score_pair(first: &Part, second: &Part, block: &Block<'_>, out: &mut [i64]) {
-    let one = block.allocatable(first.resource).iter().zip(block.used(first.resource));
-    let other = block.allocatable(second.resource).iter().zip(block.used(second.resource));
-    for (out, ((&a, &used_a), (&b, &used_b))) in out.iter_mut().zip(one.zip(other)) {
-        let both = a.min(1) & b.min(1);
+    let one = (block.allocatable(first.resource), block.used(first.resource));
+    let other = (block.allocatable(second.resource), block.used(second.resource));
+    let columns = one.0.iter().zip(one.1).zip(other.0.iter().zip(other.1));
+    for (out, ((&a, &used_a), (&b, &used_b))) in out.iter_mut().zip(columns) {
         let (a, b) = (float(a), float(b));
         let evenness = |taken_a: i64, taken_b: i64| {
             let held = |fraction: f64| if fraction < 1.0 { fraction } else { 1.0 };
@@ -96,9 +97,15 @@ fn score_pair(first: &Part, second: &Part, block: &Block<'_>, out: &mut [i64]) {
         };
         let with = evenness(used_a + first.request, used_b + second.request);
         let without = evenness(used_a, used_b);
-        let score = 50 + whole(floor((50.0 + with - without) * 0.5));
+        *out = 50 + whole(floor((50.0 + with - without) * 0.5));
+    }
+    if !are_all_there(one.0) || !are_all_there(other.0) {
         // With one resource or none there is nothing to compare.
-        *out = if both == 1 { score } else { 75 };
+        for (out, (a, b)) in out.iter_mut().zip(one.0.iter().zip(other.0)) {
+            if *a == 0 || *b == 0 {
+                *out = 75;
+            }
+        }
     }
 }
 

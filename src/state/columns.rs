@@ -91,6 +91,8 @@ pub(crate) struct Columns {
     usage: Vec<Arc<Usage>>,
     /// Whether an amount has been too large for careless arithmetic.
     wide: bool,
+    /// The bits of all amounts there have been.
+    bits: u64,
 }
 
 /// What changes with the pods of a chunk of rows.
@@ -110,7 +112,8 @@ struct Usage {
 /// The sums before those of resources.
 const COMMON: usize = 3;
 
-static ZEROS: [i64; CHUNK] = [0; CHUNK];
+/// A column of nothing.
+pub(crate) static ZEROS: [i64; CHUNK] = [0; CHUNK];
 
 impl Usage {
     fn push_row(&mut self, sums: usize, room: usize) {
@@ -269,6 +272,7 @@ impl Columns {
         let mut add = |sum: usize, amount: i64| {
             let sum = &mut usage.sums[sum * stride + at];
             *sum += sign * amount;
+            self.bits |= *sum as u64;
             magnitude(*sum)
         };
         let [cpu, memory] = shape.shape.existing_requests;
@@ -317,10 +321,17 @@ impl Columns {
         !self.wide
     }
 
+    /// The bits of all amounts that there have been, but for limits of pods.
+    #[inline]
+    pub(crate) fn bits(&self) -> u64 {
+        self.bits
+    }
+
     /// Notes an amount that is about to be stored.
     #[inline]
     pub(crate) fn note(&mut self, amount: i64) {
         self.wide |= magnitude(amount) >= NARROW;
+        self.bits |= amount as u64;
     }
 }
 

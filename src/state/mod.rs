@@ -4,7 +4,7 @@ mod bind;
 mod builder;
 mod check;
 pub mod cluster;
-mod columns;
+pub(crate) mod columns;
 pub mod devices;
 pub mod error;
 pub mod event;

@@ -11,9 +11,17 @@ use super::ids::Row;
 const BLOCK: usize = 512;
 
 /// All rows in their order, in blocks, so that one more costs O(√n).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct NodeOrder {
     blocks: Vec<Arc<Vec<u32>>>,
+    /// Whether it is known to be the order of rows.
+    pub(crate) in_row_order: bool,
+}
+
+impl Default for NodeOrder {
+    fn default() -> NodeOrder {
+        NodeOrder { blocks: Vec::new(), in_row_order: true }
+    }
 }
 
 /// Where a row was put: its neighbours.
@@ -97,6 +105,7 @@ impl Cluster {
         };
         let own = place(row);
         let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
+        self.order.in_row_order &= found.after.is_none() && row + 1 == columns.len();
         let of = |row: u32| columns.rank[row as Row];
         if let Some(rank) = rank_between(found.before.map(of), found.after.map(of)) {
             *self.columns.rank.get_mut(row) = rank;

@@ -102,6 +102,24 @@ impl Overlay {
         self.slots.get(row).is_some_and(|slot| *slot != 0)
     }
 
+    /// Whether no pod was placed since it was cleared, not even taken back.
+    #[inline]
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// What the pods of a row take, if pods were placed on it.
+    #[inline]
+    pub(crate) fn usage(&self, row: Row) -> Option<&RowUsage> {
+        let slot = self.slots.get(row).copied().unwrap_or(0);
+        (slot != 0).then(|| &self.usages[slot as usize - 1])
+    }
+
+    /// Whether devices were given out.
+    pub(crate) fn has_devices(&self) -> bool {
+        !self.devices.is_empty()
+    }
+
     /// Whether all rows are as in the cluster.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()

@@ -165,7 +165,7 @@ impl Fits {
         let mut verdicts = [0_i64; CHUNK];
         let verdicts = &mut verdicts[..block.len()];
         for (at, (verdict, room)) in verdicts.iter_mut().zip(&*out).enumerate() {
-            let out = |only: &RowSet| !only.contains(block.rows().start + at);
+            let out = |only: &RowSet| !only.contains(block.row(at));
             if *room == 0 || block.node(at).is_none() || self.only.as_ref().is_some_and(out) {
                 *verdict = -1;
             }

@@ -170,8 +170,7 @@ impl Rooms {
         keep: bool,
     ) -> usize {
         let mut values = vec![0; cluster.rows()];
-        for block in Block::all(cluster) {
-            let values = &mut values[block.rows()];
+        for (block, values) in Block::all(cluster).zip(values.chunks_mut(Block::MOST)) {
             match (&what, &self.framework, asker) {
                 (What::Amount(amount), ..) => amount.read(&block, values),
                 (What::Fits(fits), Some(framework), Some(asker)) => {
