@@ -217,7 +217,7 @@ fn total<'a>(cluster: &'a Cluster, columns: impl Fn(&Block<'a>) -> [&'a [i64]; 2
         let mut ends = 0;
         for (ahead, block) in ahead.iter_mut().zip(&mut blocks) {
             *ahead = columns(&block);
-            ends |= ahead.iter().flat_map(|column| column.last()).fold(0, |ends, end| ends | end);
+            ends |= ahead.iter().filter_map(|column| column.last()).fold(0, |ends, end| ends | end);
         }
         // Keeps the loads of the last rows, and so of the first of their pages.
         core::hint::black_box(ends);
