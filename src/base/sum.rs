@@ -41,7 +41,9 @@ mod tests {
             let numbers: std::vec::Vec<i64> =
                 numbers.into_iter().map(|(number, shift)| number >> shift).collect();
             let mut sum = Sum::default();
-            numbers.iter().for_each(|number| sum.add(*number));
+            for number in &numbers {
+                sum.add(*number);
+            }
             let expected: i128 = numbers.iter().map(|number| i128::from((*number).max(0))).sum();
             prop_assert_eq!(i128::from(sum.total()), expected.min(i128::from(i64::MAX)));
         }
