@@ -494,3 +494,154 @@ fn a_sum_that_overflows_is_told_of_wherever_it_is() {
         assert_eq!(planner.place(&cluster, &framework, request()), plain);
     }
 }
+
+/// The room of [`Fit`], with a count of how often it was asked of blocks of rows.
+struct Asked(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl Filter for Asked {
+    fn name(&self) -> &str {
+        "Asked"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> phalanx::framework::Preparation {
+        Filter::prepare(&Fit, cx)
+    }
+
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Fit.filter(cx, node)
+    }
+
+    fn filter_block(
+        &self,
+        cx: &Context<'_>,
+        block: &phalanx::framework::Block<'_>,
+        out: &mut [i64],
+    ) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Fit.filter_block(cx, block, out);
+    }
+
+    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        Fit.room(cx, node)
+    }
+
+    fn room_block(&self, cx: &Context<'_>, block: &phalanx::framework::Block<'_>, out: &mut [i64]) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Fit.room_block(cx, block, out);
+    }
+
+    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
+        Fit.room_of_all(cx, enough)
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        Fit.declare(pod)
+    }
+}
+
+/// A gang larger than the cluster is refused without a look at any block if sums tell, and again
+/// without anything while nothing has changed.
+#[test]
+fn what_is_larger_than_the_cluster_is_refused_by_sums() {
+    let mut cluster = Cluster::new();
+    for name in 0..300 {
+        let node = Node::new(format!("n{name}")).capacity("cpu", 10).capacity("g/g", 4);
+        cluster.add_node(node).unwrap();
+    }
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let framework = Framework::builder().filter(Asked(asked.clone())).build().unwrap();
+    let blocks = || asked.swap(0, std::sync::atomic::Ordering::Relaxed);
+    let mut planner = Planner::new();
+    let mut is_placed = |cluster: &Cluster, name: &str, members: usize, pod: &Pod| {
+        let group = PodGroup::gang(name, members as u32).pods(members, pod.clone());
+        let request = Request::new(&group).strategy(Strategy::Kubernetes);
+        let calls = planner.plugin_calls();
+        let outcome = planner.place(cluster, &framework, request).unwrap();
+        let blocks = blocks();
+        (outcome.is_placed(), blocks, planner.plugin_calls() - calls)
+    };
+    let (device, core) = (Pod::new().request("g/g", 1).request("cpu", 1), Pod::new());
+    let core = core.request("cpu", 3);
+    assert_eq!(is_placed(&cluster, "a", 1_201, &device), (false, 0, 0));
+    // Three on every node leave one core each, of which no fourth is made: rows are looked at.
+    assert_eq!(is_placed(&cluster, "b", 901, &core), (false, 2, 0));
+    assert_eq!(is_placed(&cluster, "b", 901, &core), (false, 0, 0));
+    assert_eq!(is_placed(&cluster, "c", 1_300, &device), (false, 0, 0));
+    assert!(is_placed(&cluster, "d", 900, &core).0);
+    assert!(is_placed(&cluster, "e", 1_200, &device).0);
+    assert!(!is_placed(&cluster, "b", 901, &core).0);
+    // One more node, and it is another question.
+    cluster.add_node(Node::new("more").capacity("cpu", 10).capacity("g/g", 4)).unwrap();
+    assert!(is_placed(&cluster, "b", 901, &core).0);
+    assert!(is_placed(&cluster, "a", 1_201, &device).0);
+    assert_eq!(is_placed(&cluster, "a", 1_205, &device), (false, 0, 0));
+    for node in 0..300 {
+        let pod = Pod::new().name(format!("p{node}")).request("g/g", 1).on(format!("n{node}"));
+        cluster.add_pod(pod).unwrap();
+    }
+    assert!(!is_placed(&cluster, "a", 905, &device).0);
+    assert!(is_placed(&cluster, "a", 904, &device).0);
+}
+
+/// Gangs about as large as the cluster, asked for again and again on one that changes.
+#[test]
+fn gangs_as_large_as_the_cluster() {
+    let (mut placed, mut refused) = (0, 0);
+    for seed in 0..60 {
+        let mut dice = Dice(7_000 + seed);
+        let nodes = 1 + dice.roll(12);
+        let mut cluster = Cluster::new();
+        for name in 0..nodes {
+            cluster.add_node(node(&mut dice, name)).unwrap();
+        }
+        let framework = scored(&mut dice).build().unwrap();
+        let mut planner = Planner::new();
+        let pods = [pod(&mut dice), pod(&mut dice)];
+        for step in 0..24 {
+            let members = (nodes * 2 + dice.roll(nodes * 8)) as usize;
+            let name = format!("s{seed}-{step}");
+            let minimum = if dice.roll(3) == 0 { members / 2 } else { members } as u32;
+            let group =
+                PodGroup::gang(&name, minimum).pods(members, pods[dice.roll(2) as usize].clone());
+            let outcome = held(&mut planner, &cluster, &framework, &group);
+            if outcome.is_placed() {
+                placed += 1;
+            } else {
+                refused += 1;
+            }
+            match dice.roll(6) {
+                0 => drop(commit(&mut cluster, &framework, &outcome)),
+                1 => remove_pods(&mut cluster, 0, 2),
+                _ => {}
+            }
+        }
+    }
+    assert!(placed > 200 && refused > 200, "{placed} {refused}");
+}
+
+/// Groups whose domains are scored while pods of their siblings are on some nodes.
+#[test]
+fn siblings_count_in_the_sums_of_domains() {
+    let mut placed = 0;
+    for seed in 0..60 {
+        let mut dice = Dice(8_000 + seed);
+        let racks = 3 + dice.roll(6);
+        let mut cluster = topology_cluster(&mut dice, racks, 6);
+        let builder = scored(&mut dice).domain_score(1, LeastFree::of("gpu"));
+        let framework =
+            builder.domain_score(5, DomainAllocation::of([("cpu", 1), ("gpu", 2)])).build();
+        let framework = framework.unwrap();
+        let mut planner = Planner::new();
+        for step in 0..4 {
+            let name = format!("s{seed}-{step}");
+            let mut group = PodGroup::gang(&name, 1);
+            for part in 0..3 {
+                let leaf = PodGroup::gang(format!("{name}-{part}"), 1);
+                group = group.group(leaf.pods(3, pod(&mut dice)).require("rack"));
+            }
+            let outcome = held(&mut planner, &cluster, &framework, &group);
+            placed += commit(&mut cluster, &framework, &outcome);
+        }
+    }
+    assert!(placed > 600, "{placed}");
+}

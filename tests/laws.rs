@@ -525,6 +525,7 @@ fn room_that_is_too_small_or_no_room_at_all_is_caught() {
         room: i64,
         block: i64,
         judges: bool,
+        of_all: i64,
     }
 
     impl Filter for Bounded {
@@ -546,20 +547,28 @@ fn room_that_is_too_small_or_no_room_at_all_is_caught() {
             }
         }
 
+        fn room_of_all(&self, _: &Context<'_>, _: i64) -> i64 {
+            self.of_all
+        }
+
         fn declare(&self, _: &PodShape) -> Declaration {
             let declaration = Declaration::usage().monotone();
             if self.judges { declaration.judging_room() } else { declaration }
         }
     }
 
-    let check = |room, block, judges| {
-        check_filter(&Bounded { room, block, judges }, &cluster(), &shapes())
+    let check_all = |room, block, judges, of_all| {
+        check_filter(&Bounded { room, block, judges, of_all }, &cluster(), &shapes())
             .map_err(|error| error.law)
     };
+    let check = |room, block, judges| check_all(room, block, judges, i64::MAX);
     assert_eq!(check(5, 5, false), Ok(()));
     assert_eq!(check(9, 9, false), Ok(()));
     assert_eq!(check(4, 4, false), Err(Law::Room));
     assert_eq!(check(5, 6, false), Err(Law::Room));
+    // Six nodes of five pods each, three of which run.
+    assert_eq!(check_all(5, 5, false, 27), Ok(()));
+    assert_eq!(check_all(5, 5, false, 26), Err(Law::Room));
     // The nodes may have three pods each, so this is not room as the fit has it.
     assert_eq!(check(5, 5, true), Err(Law::Room));
 }

@@ -11,11 +11,20 @@ const EXACT: i64 = 1 << 52;
 
 const MAGIC: f64 = 4_503_599_627_370_496.0;
 const MAGIC_BITS: u64 = 0x4330_0000_0000_0000;
+/// The same with room for a sign: 2⁵² + 2⁵¹.
+const SIGNED: f64 = 6_755_399_441_055_744.0;
+const SIGNED_BITS: u64 = 0x4338_0000_0000_0000;
 
 /// A number from 0 to below 2⁵² as a float.
 #[inline]
 pub(crate) fn float(x: i64) -> f64 {
     f64::from_bits(x as u64 | MAGIC_BITS) - MAGIC
+}
+
+/// A number from −2⁵¹ to below 2⁵¹ as a float.
+#[inline]
+pub(crate) fn signed_float(x: i64) -> f64 {
+    f64::from_bits((SIGNED_BITS as i64).wrapping_add(x) as u64) - SIGNED
 }
 
 /// A whole float from 0 to below 2⁵² as a number.
@@ -54,6 +63,8 @@ mod tests {
                 prop_assert_eq!(whole(floor(float(a) / float(by))), a / by);
             }
             prop_assert_eq!(whole(float(a)), a);
+            prop_assert_eq!(signed_float(a >> 1), float(a >> 1));
+            prop_assert_eq!(signed_float(-(a >> 1)), -float(a >> 1));
         }
     }
 

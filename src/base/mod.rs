@@ -10,6 +10,7 @@ pub mod quantity;
 pub(crate) mod rowset;
 pub(crate) mod slab;
 pub(crate) mod sparse;
+pub(crate) mod sum;
 pub mod time;
 pub(crate) mod tournament;
 

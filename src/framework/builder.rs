@@ -9,6 +9,7 @@ use super::MAX_SCORE;
 use super::device_choice::{DeviceChoice, TightestFit};
 use super::strategy::Strategy;
 use super::traits::{DomainScore, Filter, Permit, Score};
+use crate::model::PodShape;
 
 /// The largest sum of weights: totals then fit 31 bits.
 const MAX_WEIGHTS: u64 = (1 << 30) / MAX_SCORE as u64;
@@ -34,6 +35,8 @@ pub struct Framework {
 #[derive(Default)]
 struct Parts {
     filters: Vec<Arc<dyn Filter>>,
+    /// The places of filters that judge room, if only of a pod that asks for nothing else.
+    judging_room: Vec<usize>,
     scores: Vec<(i64, Arc<dyn Score>)>,
     permits: Vec<Arc<dyn Permit>>,
     domain_scores: Vec<(i64, Arc<dyn DomainScore>)>,
@@ -146,7 +149,11 @@ impl FrameworkBuilder {
 
     /// Makes a framework of plugins that are known to go together.
     pub(crate) fn build_sound(self) -> Framework {
-        Framework { parts: Arc::new(self.parts) }
+        let mut parts = self.parts;
+        let bare = PodShape::default();
+        let judges = |place: &usize| parts.filters[*place].declare(&bare).room;
+        parts.judging_room = (0..parts.filters.len()).filter(judges).collect();
+        Framework { parts: Arc::new(parts) }
     }
 }
 
@@ -213,6 +220,11 @@ impl Framework {
     /// Which devices pods get on their nodes.
     pub fn device_choice(&self) -> &dyn DeviceChoice {
         self.parts.device_choice.as_deref().unwrap_or(&TightestFit)
+    }
+
+    /// The filters that judge room.
+    pub(crate) fn judging_room(&self) -> impl Iterator<Item = &dyn Filter> {
+        self.parts.judging_room.iter().map(|&place| &*self.parts.filters[place])
     }
 
     /// Whether two frameworks are the same one.

@@ -238,8 +238,8 @@ impl<'a> DomainContext<'a> {
     /// Sums over the nodes that have a resource, without the pods proposed. O(1) where the planner
     /// keeps them, else O(nodes of the domain).
     pub fn totals(&self, resource: ResourceId) -> DomainTotals {
-        if let Some(sums) = self.sums {
-            return sums.of(resource);
+        if let Some(totals) = self.sums.and_then(|sums| sums.of(resource)) {
+            return totals;
         }
         let mut totals = DomainTotals::default();
         if self.is_untouched() {
@@ -289,7 +289,8 @@ impl DomainTotals {
 
 /// Who keeps such sums.
 pub(crate) trait DomainSums: fmt::Debug {
-    fn of(&self, resource: ResourceId) -> DomainTotals;
+    /// Those of a resource; `None` if they are not kept.
+    fn of(&self, resource: ResourceId) -> Option<DomainTotals>;
 }
 
 /// What a permit may read.

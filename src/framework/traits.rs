@@ -96,6 +96,19 @@ pub trait Filter: Send + Sync {
         }
     }
 
+    /// An upper bound on how many more pods of the shape all nodes together take, for refusing what
+    /// is larger than the cluster before nodes are looked at one by one. A bound below `enough` is
+    /// as good as any other, so that is where to stop looking for a lower one. Asked of filters
+    /// that [judge room](Declaration::judging_room).
+    ///
+    /// It must cost less than [`Filter::room_block`] of all blocks, and need not be as low: what is
+    /// free on all nodes together, divided by what a pod requests, say. Who cannot say leaves it at
+    /// no bound.
+    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
+        let _ = (cx, enough);
+        i64::MAX
+    }
+
     /// Brings what was prepared up to date: a pod was placed on a node. The node is shown with it.
     fn take(
         &self,

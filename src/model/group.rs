@@ -303,7 +303,11 @@ impl PodGroup {
 
     /// The full name: `namespace/name`.
     pub fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+        let mut name = String::with_capacity(self.namespace.len() + 1 + self.name.len());
+        name.push_str(&self.namespace);
+        name.push('/');
+        name.push_str(&self.name);
+        name
     }
 
     /// Calls `visit` for this group and all groups inside, parents first.

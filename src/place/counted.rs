@@ -73,7 +73,8 @@ impl<G: Ground> Sequential<'_, G> {
                 Proposal { rows, proposed: &[], counted: &counted[at] }
             })
             .collect();
-        let scores = self.score_proposals(group, &proposals);
-        scores.iter().map(|scores| scores.iter().sum()).collect()
+        let mut totals = alloc::vec![0; fitting.len()];
+        self.score_proposals(group, &proposals, |domain, score| totals[domain] += score);
+        totals
     }
 }

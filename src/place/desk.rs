@@ -42,10 +42,8 @@ pub(crate) struct Overflow(pub(crate) Row, pub(crate) u32);
 impl Desk {
     /// A desk for trials on the same cluster, with nothing placed.
     #[cfg(feature = "parallel")]
-    pub(super) fn fork(&self, cluster: &Cluster) -> Desk {
-        let mut desk = Desk { takes: self.takes.clone(), ..Desk::default() };
-        desk.overlay.clear(cluster.rows(), |_| ());
-        desk
+    pub(super) fn fork(&self) -> Desk {
+        Desk { takes: self.takes.clone(), ..Desk::default() }
     }
 
     /// Whether no sum of a row can overflow, wherever so many pods of the request go.
@@ -80,9 +78,9 @@ impl Desk {
     }
 
     /// Forgets what was placed; the log keeps which rows that were.
-    pub(super) fn clear(&mut self, rows: usize) {
+    pub(super) fn clear(&mut self) {
         let (log, seen) = (&mut self.log, self.seen - self.log_start);
-        self.overlay.clear(rows, |row| note(log, seen, row));
+        self.overlay.clear(|row| note(log, seen, row));
         self.ends.clear();
     }
 

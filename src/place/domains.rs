@@ -275,6 +275,9 @@ pub(crate) fn home(
 /// How many pods of a group, or of a leaf inside it, run.
 pub(crate) fn running(cluster: &Cluster, group: &PodGroup) -> usize {
     let mut running = 0;
+    if !cluster.pods.has_groups() {
+        return running;
+    }
     group.visit(&mut |part| {
         let mut name: SmallVec<[u8; 128]> = SmallVec::from_slice(part.namespace.as_bytes());
         name.push(b'/');

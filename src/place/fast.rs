@@ -9,6 +9,7 @@ use super::classes::Classes;
 use super::desk::Desk;
 use super::domains::{Candidate, all_rows, level_partition, partition};
 use super::judges::Judges;
+use super::refusals::Refusals;
 use super::run::Run;
 use super::sequential::Member;
 use super::table::{Scratch, Table};
@@ -54,6 +55,7 @@ pub(crate) struct Memory {
     pub(super) whole: Option<Arc<[Candidate]>>,
     /// A list of members, emptied.
     pub(super) spare: Vec<Member>,
+    pub(super) refusals: Refusals,
     calls: u64,
 }
 
@@ -61,7 +63,7 @@ impl Memory {
     /// Takes in what has changed since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         self.requests += 1;
-        self.desk.clear(cluster.rows());
+        self.desk.clear();
         self.classes.events.begin();
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();

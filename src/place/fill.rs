@@ -110,21 +110,15 @@ impl Memory {
         let mut rooms = Vec::new();
         let count = |candidate: &Candidate| {
             let rows = candidate.rows(None).unwrap_or(&[]);
-            let mut feasible = 0;
-            for &row in rows {
-                feasible += usize::from(table.board.is_feasible(row));
-                if feasible >= pods {
-                    return pods;
-                }
-            }
-            if feasible == 0 {
-                return 0;
-            }
-            if rooms.is_empty() {
-                table.judges.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
+            let feasible = || rows.iter().filter(|row| table.board.is_feasible(**row));
+            if rows.len() >= pods && feasible().take(pods).count() == pods {
+                return pods;
             }
             let mut room = 0;
-            for &row in rows.iter().filter(|row| table.board.is_feasible(**row)) {
+            for &row in feasible() {
+                if rooms.is_empty() {
+                    table.judges.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
+                }
                 room += rooms[row].clamp(1, pods as i64) as usize;
                 if room >= pods {
                     return pods;

@@ -59,7 +59,7 @@ impl FastGround<'_> {
             .par_chunks(candidates.len().div_ceil(threads))
             .map(|candidates| {
                 let (cluster, framework, gang) = (self.cluster, self.framework, self.gang);
-                let desk = desk.fork(cluster);
+                let desk = desk.fork();
                 let ground = Fork { cluster, framework, gang, tables: &tables, desk };
                 let mut strategy = Sequential { framework, ground, prune };
                 let trials: Result<Vec<_>, _> = candidates

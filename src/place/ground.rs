@@ -10,6 +10,7 @@ use super::domains::{Candidate, partition, running};
 use super::error::PlaceError;
 use super::fast::{Memory, TooFew};
 use super::gang::Gang;
+use super::judges::is_too_large;
 use super::request::Request;
 #[cfg(feature = "parallel")]
 use super::sequential::Layout;
@@ -50,20 +51,33 @@ impl<'a> FastGround<'a> {
         if request.salt != 0 || group.any(&PodGroup::wants_island) {
             return Opened::Far;
         }
+        let only = match gang.all_shapes() {
+            [shape] if group.groups.is_empty() => Some(shape),
+            _ => None,
+        };
+        let minimum = group.policy.minimum() as usize;
+        let wanted = only.map_or(0, |_| minimum.saturating_sub(running(cluster, group)));
+        if let Some(shape) = only {
+            if memory.refusals.refuses(cluster, framework, shape, wanted) {
+                return Opened::TooFew;
+            }
+            if wanted > cluster.rows() && is_too_large(framework, cluster, shape, wanted) {
+                memory.refusals.note(cluster, framework, shape, wanted);
+                return Opened::TooFew;
+            }
+        }
         memory.sync(cluster, framework);
         memory.affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
-        let wanted = if group.groups.is_empty() && gang.shapes() == 1 {
-            (group.policy.minimum() as usize).saturating_sub(running(cluster, group))
-        } else {
-            0
-        };
         #[cfg(feature = "parallel")]
         memory.prebuild(cluster, framework, gang.all_shapes());
         let mut tables = SmallVec::<[usize; 4]>::with_capacity(gang.shapes());
         for shape in gang.all_shapes() {
             match memory.table(cluster, framework, shape, wanted) {
                 Some(Ok(table)) => tables.push(table),
-                Some(Err(TooFew)) => return Opened::TooFew,
+                Some(Err(TooFew)) => {
+                    memory.refusals.note(cluster, framework, shape, wanted);
+                    return Opened::TooFew;
+                }
                 None => return Opened::Far,
             }
         }

@@ -7,6 +7,7 @@ use super::board::{Board, Judgement, Normalized, key};
 use super::classes::Plugin;
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
+use crate::base::sum::Sum;
 use crate::framework::evaluation::Stage;
 use crate::framework::{
     Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Preparation, Prepared, Reach,
@@ -206,18 +207,16 @@ impl Judges {
         least: i64,
         feasible: impl Fn(Row) -> bool,
     ) -> i64 {
-        let mut sum = 0_i64;
+        let mut sum = Sum::default();
         let mut room = [0_i64; CHUNK];
         for block in Block::all(cluster) {
             let room = &mut room[..block.len()];
             self.room_block(framework, cluster, &block, room);
             for (row, room) in block.rows().zip(room.iter()) {
-                if feasible(row) {
-                    sum = sum.saturating_add((*room).max(least));
-                }
+                sum.add(if feasible(row) { (*room).max(least) } else { 0 });
             }
         }
-        sum
+        sum.total()
     }
 
     fn room_block(
@@ -404,6 +403,29 @@ fn mark_out(verdicts: &mut [i64], stays: impl Fn(usize) -> bool) {
             *verdict = -1;
         }
     }
+}
+
+/// Whether filters that judge room tell by sums over all nodes that fewer than `wanted` pods of a
+/// shape fit, before anything else is prepared or looked at.
+pub(super) fn is_too_large(
+    framework: &Framework,
+    cluster: &Cluster,
+    shape: &PodShape,
+    wanted: usize,
+) -> bool {
+    let cx = Context::new(cluster, shape);
+    framework.judging_room().any(|filter| {
+        if is_near(&filter.declare(shape)) != Some(true) {
+            return false;
+        }
+        match filter.prepare(&cx) {
+            Preparation::Ready(prepared) | Preparation::Narrow(prepared, _) => {
+                let cx = Context { prepared: &prepared, ..cx };
+                filter.room_of_all(&cx, wanted as i64) < wanted as i64
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Whether a plugin reads no further than the node, the shape and the cluster's nodes; `None` if

@@ -20,12 +20,14 @@ pub mod kueue;
 pub mod outcome;
 mod plain;
 pub mod planner;
+mod refusals;
 pub mod request;
 mod run;
 pub(crate) mod search;
 pub mod sequential;
 mod table;
 pub(crate) mod topology;
+mod totals;
 mod verify;
 
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};

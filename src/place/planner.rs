@@ -108,7 +108,7 @@ impl Planner {
         let request = request.into();
         let gang = request.gang()?;
         request.refuse_bound(cluster)?;
-        let strategy = request.strategy.unwrap_or(framework.strategy());
+        let strategy = request.strategy.unwrap_or_else(|| framework.strategy());
         if strategy == Strategy::Kueue {
             return as_kueue(cluster, framework, &gang, &request);
         }

@@ -20,7 +20,8 @@ use super::error::PlaceError;
 use super::gang::Gang;
 use super::plain::Plain;
 use super::request::Request;
-use crate::framework::{DomainContext, Framework, Normalization};
+use super::totals::{Totals, TotalsOf};
+use crate::framework::{DomainContext, DomainSums, Framework, Normalization};
 use crate::model::{IslandRule, PodGroup, PodShape};
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row};
@@ -450,39 +451,44 @@ impl<G: Ground> Sequential<'_, G> {
         let proposals: Vec<Proposal<'_>> = proposals
             .map(|((rows, _), proposed)| Proposal { rows, proposed, counted: &[] })
             .collect();
-        self.score_proposals(group, &proposals)
+        let mut scores = vec![Vec::new(); domains.len()];
+        self.score_proposals(group, &proposals, |domain, score| scores[domain].push(score));
+        scores
     }
 
-    /// The same of pods that need not be placed yet.
+    /// Tells each normalised, weighted score of domains whose pods need not be placed yet, plugin
+    /// by plugin, with the place of its domain.
     pub(super) fn score_proposals(
         &self,
         group: &PodGroup,
         proposals: &[Proposal<'_>],
-    ) -> Vec<Vec<i64>> {
+        mut tell: impl FnMut(usize, i64),
+    ) {
         let (cluster, overlay) = (self.ground.state(), self.ground.overlay());
         let running = running(self.ground.cluster(), group);
-        let mut all: Vec<Vec<i64>> = vec![Vec::new(); proposals.len()];
+        let domains = proposals.iter().map(|proposal| proposal.rows).collect();
+        let totals = Totals::new(cluster, overlay, domains);
+        let mut raws = Vec::with_capacity(proposals.len());
         for (weight, plugin) in self.framework.domain_scores() {
-            let score = |&Proposal { rows, proposed, counted }: &Proposal<'_>| {
-                let sums = None;
-                plugin.score(&DomainContext {
+            raws.clear();
+            for (domain, &Proposal { rows, proposed, counted }) in proposals.iter().enumerate() {
+                let sums = TotalsOf { all: &totals, domain };
+                raws.push(plugin.score(&DomainContext {
                     cluster,
                     overlay,
-                    sums,
+                    sums: self.prune.then_some(&sums as &dyn DomainSums),
                     group,
                     rows,
                     proposed,
                     counted,
                     running,
-                })
-            };
-            let raws: Vec<i64> = proposals.iter().map(score).collect();
+                }));
+            }
             let high = raws.iter().copied().max().unwrap_or(0);
-            for (scores, raw) in all.iter_mut().zip(raws) {
-                scores.push(weight * scale(plugin.normalization(), raw, high));
+            for (domain, raw) in raws.iter().enumerate() {
+                tell(domain, weight * scale(plugin.normalization(), *raw, high));
             }
         }
-        all
     }
 }
 

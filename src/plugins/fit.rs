@@ -3,10 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::base::exact::{all_below, float, floor, whole};
+use crate::base::exact::{floor, signed_float, whole};
+use crate::base::sum::Sum;
 use crate::framework::{Block, Context, Declaration, Filter, Preparation, Verdict};
 use crate::model::PodShape;
-use crate::state::{NodeView, ResourceId};
+use crate::state::{Cluster, NodeView, ResourceId};
 
 const NAME: &str = "NodeResourcesFit";
 
@@ -52,13 +53,19 @@ impl Fit {
     }
 }
 
-/// What the pod requests, resolved; a resource the cluster has never seen has no id.
+/// What the pod requests, resolved; a resource the cluster has never seen has no id. Those that
+/// are named after a vendor come first: fewer nodes have them, so they decide sooner.
 struct Requests(Vec<(Option<ResourceId>, i64)>);
 
 fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> Preparation {
-    let requested = cx.pod().requests.iter().filter(|(name, amount)| *amount > 0 && counts(name));
-    let resolved = requested.map(|(name, amount)| (cx.cluster().resource(name), amount));
-    Preparation::with(Requests(resolved.collect()))
+    let counts = &counts;
+    let requested = |extended: bool| {
+        let requests = cx.pod().requests.iter().filter(move |(name, amount)| {
+            *amount > 0 && name.contains('/') == extended && counts(name)
+        });
+        requests.map(|(name, amount)| (cx.cluster().resource(name), amount))
+    };
+    Preparation::with(Requests(requested(true).chain(requested(false)).collect()))
 }
 
 fn judge(cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
@@ -119,27 +126,111 @@ fn room(cx: &Context<'_>, node: NodeView<'_>) -> i64 {
 
 fn room_block(cx: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
     let Some(Requests(requests)) = cx.prepared() else { return room.fill(0) };
-    for ((room, limit), count) in room.iter_mut().zip(block.pod_limit()).zip(block.pod_count()) {
-        *room = (*room).min(limit.saturating_sub(*count)).max(0);
+    let slots = || block.pod_limit().iter().zip(block.pod_count());
+    // Of every row, the least over what is looked at, rounded only in the end.
+    let mut quotients = [f64::MAX; Block::MOST];
+    let quotients = &mut quotients[..room.len()];
+    let mut bits = 0;
+    for (quotient, (limit, count)) in quotients.iter_mut().zip(slots()) {
+        bits |= limit | count;
+        *quotient = signed_float(limit - count);
+    }
+    let mut sound = is_small(bits);
+    if !sound {
+        // Some have no limit. Counts are never negative.
+        for (room, (limit, count)) in room.iter_mut().zip(slots()) {
+            *room = (*room).min((limit - count).max(0));
+        }
+        quotients.fill(f64::MAX);
     }
     for &(resource, amount) in requests {
         let Some(resource) = resource else { return room.fill(0) };
         let (allocatable, used) = (block.allocatable(resource), block.used(resource));
-        let rows = room.iter_mut().zip(allocatable.iter().zip(used));
-        if all_below(SMALL_BITS, allocatable) && all_below(SMALL_BITS, used) {
-            // A divisor beyond what a float holds exactly is beyond all of these amounts.
-            let amount = amount as f64;
-            for (room, (&allocatable, &used)) in rows {
-                let free = float(allocatable) - float(used);
-                let fits = whole(floor(if free > 0.0 { free } else { 0.0 } / amount));
-                *room = if *room < fits { *room } else { fits };
-            }
-        } else {
-            for (room, (allocatable, used)) in rows {
-                *room = (*room).min(allocatable.saturating_sub(*used) / amount).max(0);
+        // A divisor beyond what a float holds exactly is beyond all of these amounts.
+        let divisor = amount as f64;
+        let mut bits = 0;
+        for (quotient, (allocatable, used)) in
+            quotients.iter_mut().zip(allocatable.iter().zip(used))
+        {
+            bits |= allocatable | used;
+            let own = signed_float(allocatable.wrapping_sub(*used)) / divisor;
+            *quotient = if *quotient < own { *quotient } else { own };
+        }
+        sound |= is_small(bits);
+        if !is_small(bits) {
+            return room_rows(block, requests, room);
+        }
+    }
+    if sound {
+        for (room, quotient) in room.iter_mut().zip(quotients) {
+            let fits = whole(floor(if *quotient > 0.0 { *quotient } else { 0.0 }));
+            *room = if *room < fits { *room } else { fits };
+        }
+    }
+}
+
+/// [`room_block`] where amounts are too large for floats.
+fn room_rows(block: &Block<'_>, requests: &[(Option<ResourceId>, i64)], room: &mut [i64]) {
+    for ((room, limit), count) in room.iter_mut().zip(block.pod_limit()).zip(block.pod_count()) {
+        *room = (*room).min((limit - count).max(0));
+    }
+    for &(resource, amount) in requests {
+        let Some(resource) = resource else { return room.fill(0) };
+        let columns = block.allocatable(resource).iter().zip(block.used(resource));
+        for (room, (allocatable, used)) in room.iter_mut().zip(columns) {
+            *room = (*room).min((allocatable.saturating_sub(*used) / amount).max(0));
+        }
+    }
+}
+
+/// Whether numbers that have these bits between them are from 0 to what is exact in floats.
+fn is_small(bits: i64) -> bool {
+    bits as u64 >> SMALL_BITS == 0
+}
+
+/// How many more pods of the shape there is room for if what is free could be taken from several
+/// nodes at once: two columns to add up for each resource, and nothing to divide but sums.
+fn room_of_all(cx: &Context<'_>, enough: i64) -> i64 {
+    let Some(Requests(requests)) = cx.prepared() else { return 0 };
+    let cluster = cx.cluster();
+    let mut least = i64::MAX;
+    for &(resource, amount) in requests {
+        let Some(resource) = resource else { return 0 };
+        let free = total(cluster, |block| [block.allocatable(resource), block.used(resource)]);
+        least = least.min(free / amount);
+        if least < enough {
+            return least;
+        }
+    }
+    least.min(total(cluster, |block| [block.pod_limit(), block.pod_count()]))
+}
+
+/// The sum over all rows of what one column has beyond another.
+fn total<'a>(cluster: &'a Cluster, columns: impl Fn(&Block<'a>) -> [&'a [i64]; 2]) -> i64 {
+    /// Blocks whose columns are looked up at a time: on the way to one the next are fetched too.
+    const AHEAD: usize = 16;
+    let mut sum = Sum::default();
+    let mut blocks = Block::all(cluster).peekable();
+    while let Some(first) = blocks.peek() {
+        let narrow = first.is_narrow();
+        let mut ahead: [[&[i64]; 2]; AHEAD] = [[&[]; 2]; AHEAD];
+        let mut ends = 0;
+        for (ahead, block) in ahead.iter_mut().zip(&mut blocks) {
+            *ahead = columns(&block);
+            ends |= ahead.iter().filter_map(|column| column.last()).fold(0, |ends, end| ends | end);
+        }
+        // Keeps the loads of the last rows, and so of the first of their pages.
+        core::hint::black_box(ends);
+        for [plus, minus] in ahead {
+            let rows = plus.iter().zip(minus);
+            if narrow {
+                rows.for_each(|(plus, minus)| sum.add(plus.wrapping_sub(*minus)));
+            } else {
+                rows.for_each(|(plus, minus)| sum.add(plus.saturating_sub(*minus)));
             }
         }
     }
+    sum.total()
 }
 
 impl Filter for Fit {
@@ -165,6 +256,10 @@ impl Filter for Fit {
 
     fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, counts: &mut [i64]) {
         room_block(cx, block, counts);
+    }
+
+    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
+        room_of_all(cx, enough)
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
@@ -205,6 +300,10 @@ impl Filter for FitIgnoring {
 
     fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, counts: &mut [i64]) {
         room_block(cx, block, counts);
+    }
+
+    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
+        room_of_all(cx, enough)
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {

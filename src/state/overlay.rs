@@ -15,7 +15,8 @@ use crate::model::PodShape;
 /// Placing and taking back cost O(resources); nothing is allocated once the buffers have grown.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    /// One more than the place in `usages`, by row; 0 for rows that are as in the cluster.
+    /// One more than the place in `usages`, by row; 0 for rows that are as in the cluster, and
+    /// nothing for any row before the first is not.
     slots: Vec<u32>,
     usages: Vec<RowUsage>,
     /// What is left of devices, by the same places; as far as any were taken.
@@ -66,7 +67,7 @@ impl Takes {
 
 impl Overlay {
     /// Forgets everything placed, and tells of each row that may have been looked at with it.
-    pub(crate) fn clear(&mut self, rows: usize, mut tell: impl FnMut(u32)) {
+    pub(crate) fn clear(&mut self, mut tell: impl FnMut(u32)) {
         for row in self.rows.drain(..) {
             self.slots[row as usize] = 0;
             tell(row);
@@ -74,9 +75,6 @@ impl Overlay {
         self.live = 0;
         self.devices.clear();
         self.taken.clear();
-        if self.slots.len() < rows {
-            self.slots.resize(rows, 0);
-        }
     }
 
     /// A node with what was placed on it.
@@ -141,7 +139,7 @@ impl Overlay {
         takes: &Takes,
         devices: Option<Devices>,
     ) -> bool {
-        let slot = match self.slots[row] {
+        let slot = match self.slots.get(row).copied().unwrap_or(0) {
             0 => self.open(cluster, row),
             slot => slot as usize - 1,
         };
@@ -185,6 +183,9 @@ impl Overlay {
 
     fn open(&mut self, cluster: &Cluster, row: Row) -> usize {
         let slot = self.live;
+        if self.slots.len() < cluster.rows() {
+            self.slots.resize(cluster.rows(), 0);
+        }
         if slot == self.usages.len() {
             self.usages.push(RowUsage::default());
         }

@@ -272,6 +272,12 @@ impl Pods {
         self.groups.name(group)
     }
 
+    /// Whether a bound pod is of a group.
+    #[inline]
+    pub(crate) fn has_groups(&self) -> bool {
+        self.groups.len() > 0
+    }
+
     fn first_member(&self, group: u32) -> u32 {
         self.groups.get(group).map_or(NONE, |group| group.first)
     }

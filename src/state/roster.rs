@@ -13,7 +13,8 @@ use crate::model::{Pod, PodGroup, PodShape};
 pub(crate) struct Roster {
     group: PodGroup,
     leaves: Vec<Leaf>,
-    shapes: Vec<Arc<PodShape>>,
+    /// Most groups have one; it is beside the rest.
+    shapes: SmallVec<[Arc<PodShape>; 1]>,
     /// The place in `shapes` of each pod.
     shape_of: Vec<u32>,
 }

@@ -76,8 +76,8 @@ pub enum Law {
     /// A plugin with a [`Grain`](super::Grain) tells nodes apart as that says, and what it prepared
     /// to be kept goes on answering as what is prepared anew.
     Grain,
-    /// A node takes no more pods than a filter says it has room for, and where the filter declares
-    /// that it judges room, its verdict is just that.
+    /// A node takes no more pods than a filter says it has room for, nor do all nodes together, and
+    /// where the filter declares that it judges room, its verdict is just that.
     Room,
     /// A filter that declares to read a node's sums alone does not tell apart pods that take the
     /// same.

@@ -61,6 +61,24 @@ pub(super) fn check_room(
         }
     }
     let step = rows.len().div_ceil(super::disturb::NODES).max(1);
+    let of_all = [1, PODS as i64, i64::MAX].map(|enough| filter.room_of_all(&cx, enough));
+    let of_all = of_all.into_iter().min().unwrap_or(i64::MAX);
+    let mut together = cluster.txn();
+    let mut number = 0;
+    for &row in rows.iter().step_by(step) {
+        for _ in 0..PODS {
+            let pod = Pod::of_shape(pod.clone().into()).name(format!("law-pod-{number}"));
+            if !passes(&together, row) || put(&mut together, &pod, row).is_err() {
+                break;
+            }
+            number += 1;
+            if number > of_all {
+                let detail = format!("all nodes together take more than {of_all}");
+                return Err(broken(Law::Room, row, detail));
+            }
+        }
+    }
+    drop(together);
     for &row in rows.iter().step_by(step) {
         let Some(node) = cluster.view(row) else { continue };
         if declaration.room && passes(cluster, row) != has_room(cluster, node, pod) {

@@ -242,7 +242,7 @@ struct KeptSums<'r, 'm> {
 }
 
 impl DomainSums for KeptSums<'_, '_> {
-    fn of(&self, resource: ResourceId) -> DomainTotals {
+    fn of(&self, resource: ResourceId) -> Option<DomainTotals> {
         let Sums { cluster, rooms, known } = &mut *self.sums.borrow_mut();
         let place = known.iter().position(|(known, _)| *known == resource).unwrap_or_else(|| {
             let amounts = [
@@ -257,6 +257,6 @@ impl DomainSums for KeptSums<'_, '_> {
         });
         let [allocatable, used, free, cpu, memory] =
             known[place].1.map(|column| rooms.sum(column, self.extent));
-        DomainTotals { allocatable, used, free, scored: [cpu, memory] }
+        Some(DomainTotals { allocatable, used, free, scored: [cpu, memory] })
     }
 }

@@ -1,0 +1,51 @@
+//! Sums that cannot overflow, in loops that compile to vector instructions.
+
+/// The sum of up to 2³² numbers that are not negative: their upper and lower halves, each added up
+/// by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    upper: u64,
+    lower: u64,
+}
+
+impl Sum {
+    /// Adds a number; one below zero counts as nothing.
+    #[inline]
+    pub(crate) fn add(&mut self, number: i64) {
+        let number = number.max(0) as u64;
+        self.upper += number >> 32;
+        self.lower += number & 0xffff_ffff;
+    }
+
+    /// The sum, or the largest number if it is larger.
+    pub(crate) fn total(self) -> i64 {
+        let upper = self.upper + (self.lower >> 32);
+        if upper >= 1 << 31 {
+            return i64::MAX;
+        }
+        (upper << 32 | self.lower & 0xffff_ffff) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn sums_are_exact_or_the_largest_number(
+            numbers in proptest::collection::vec((-9_i64..=i64::MAX, 0..63), 0..40),
+        ) {
+            let numbers: std::vec::Vec<i64> =
+                numbers.into_iter().map(|(number, shift)| number >> shift).collect();
+            let mut sum = Sum::default();
+            for number in &numbers {
+                sum.add(*number);
+            }
+            let expected: i128 = numbers.iter().map(|number| i128::from((*number).max(0))).sum();
+            prop_assert_eq!(i128::from(sum.total()), expected.min(i128::from(i64::MAX)));
+        }
+    }
+}
