@@ -6,6 +6,7 @@ pub(crate) mod exact;
 pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod intern;
+pub(crate) mod marks;
 pub mod quantity;
 pub(crate) mod rowset;
 pub(crate) mod slab;

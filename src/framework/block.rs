@@ -84,24 +84,51 @@ impl Column {
 }
 
 impl Gathered {
-    /// Rows with so many pods more on each; sums must not overflow.
+    /// Rows with so many pods more on each, every row with each number in turn. Sums must not
+    /// overflow.
     pub(crate) fn ahead(
         &mut self,
         cluster: &Cluster,
         takes: &Takes,
-        rows: impl Iterator<Item = (Row, u32)>,
+        rows: impl Iterator<Item = u32>,
+        pods: Range<u32>,
     ) {
         self.clear(cluster);
-        for (row, pods) in rows {
-            self.rows.push(row as u32);
-            self.more.push(pods);
-            self.most = self.most.max(pods);
+        if pods.len() == 1 {
+            self.rows.extend(rows);
+            self.more.resize(self.rows.len(), pods.start);
+        } else {
+            for row in rows {
+                self.rows.extend(pods.clone().map(|_| row));
+                self.more.extend(pods.clone());
+            }
         }
+        self.most = pods.end.saturating_sub(1);
         for &(resource, amount) in &takes.requests {
             self.takes[resource.index()] = amount;
         }
         self.takes_scored = takes.scored;
         self.lay_out(cluster);
+    }
+
+    /// Whether these rows were gathered last, in this order.
+    pub(crate) fn are(&self, rows: impl Iterator<Item = u32>) -> bool {
+        self.rows.iter().copied().eq(rows)
+    }
+
+    /// The same rows with so many pods more on each, all of which had the same before.
+    pub(crate) fn advance(&mut self, pods: u32) {
+        let step = i64::from(pods - self.most);
+        let sums = self.used.iter_mut().zip(self.takes.iter().copied());
+        let sums = sums.chain(self.scored.iter_mut().zip(self.takes_scored));
+        for (column, each) in sums.chain([(&mut self.pod_count, 1)]) {
+            if let Some(column) = column.made.get_mut() {
+                column.iter_mut().for_each(|sum| *sum += each * step);
+            }
+        }
+        self.more.fill(pods);
+        self.most = pods;
+        self.usages.take();
     }
 
     /// Rows with what a decision under way has placed on them, but for devices.
@@ -253,6 +280,7 @@ fn pick<'c, T: Copy + Default + 'c>(
     into: &mut Vec<T>,
     column: impl Fn(usize) -> &'c [T],
 ) {
+    into.reserve(at.len());
     for Span { chunk, places } in spans {
         let (column, at) = (column(*chunk), &at[places.clone()]);
         if let Ok(column) = <&[T; CHUNK]>::try_from(column) {

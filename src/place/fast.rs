@@ -14,6 +14,7 @@ use super::run::Run;
 use super::sequential::Member;
 use super::table::{Scratch, Table};
 use crate::base::hash::{FixedMap, hash_of};
+use crate::base::marks::Marks;
 use crate::framework::{Framework, Gathered};
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
@@ -47,10 +48,12 @@ pub(crate) struct Memory {
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
     dirty: Vec<u32>,
+    marks: Marks,
     pub(super) run: Run,
     /// Buffers for rows that are judged side by side.
     gathered: Gathered,
     keys: Vec<u64>,
+    known: Vec<(Row, u64)>,
     /// The only candidate of groups that are not confined.
     pub(super) whole: Option<Arc<[Candidate]>>,
     /// A list of members, emptied.
@@ -323,10 +326,11 @@ impl Memory {
             table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
             return;
         }
-        self.dirty.clear();
-        self.dirty.extend(changed);
-        self.dirty.sort_unstable();
-        self.dirty.dedup();
+        self.marks.sort(changed, cluster.rows(), &mut self.dirty);
+        if desk.overlay.is_untouched() {
+            table.forecast.settle(cluster, &mut self.dirty, &mut self.known);
+            table.take_over(&self.known);
+        }
         // Few rows cost less one by one.
         const FEW: usize = 2;
         if self.dirty.len() > FEW && table.judges.is_plain() && !desk.overlay.has_devices() {

@@ -11,6 +11,7 @@ pub mod error;
 pub mod explain;
 mod fast;
 mod fill;
+mod forecast;
 #[cfg(feature = "parallel")]
 mod fork;
 pub mod gang;

@@ -49,6 +49,8 @@ struct Offer {
 #[derive(Debug, Default)]
 struct Ahead {
     rows: Gathered,
+    /// Whether the rows were gathered by this run, each with as many pods as the others.
+    even: bool,
     keys: Vec<u64>,
 }
 
@@ -72,10 +74,15 @@ impl Ahead {
             }
             return;
         }
+        if self.even && steps == 1 && self.rows.are(rows.iter().map(|offer| offer.row)) {
+            self.rows.advance(pods as u32);
+            table.add_keys(framework, cluster, &self.rows, &mut self.keys);
+            return;
+        }
+        self.even = steps == 1;
         for rows in rows.chunks(AT_ONCE / steps) {
-            let rows =
-                rows.iter().flat_map(|offer| counts.clone().map(|pods| (offer.row as Row, pods)));
-            self.rows.ahead(cluster, takes, rows);
+            let rows = rows.iter().map(|offer| offer.row);
+            self.rows.ahead(cluster, takes, rows, counts.clone());
             table.add_keys(framework, cluster, &self.rows, &mut self.keys);
         }
     }
@@ -104,11 +111,23 @@ impl Run {
         let mut floor = self.cut(pods);
         self.open.clear();
         self.open.extend(self.offers.iter().filter(|offer| offer.worth > floor));
+        table.forecast.clear();
+        self.ahead.even = false;
         let (mut taken, mut steps) = (1, 1);
         while taken < pods && !self.open.is_empty() {
             let few = AT_ONCE / 4 / self.open.len();
             let now = steps.min(few).clamp(1, pods - taken);
             self.ahead.look(table, site, &self.open, (taken, now));
+            if taken == 1 && now == 1 {
+                let rows = self.open.iter().map(|offer| offer.row as Row);
+                table.forecast.begin(site.1, site.2, rows, &self.ahead.keys);
+            } else {
+                for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(now)) {
+                    for (pods, &key) in (taken..).zip(keys) {
+                        table.forecast.add(offer.row, pods, key);
+                    }
+                }
+            }
             self.still_open.clear();
             for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(now)) {
                 let mut worth = offer.worth;
@@ -131,6 +150,7 @@ impl Run {
                 self.open.retain(|offer| offer.worth > floor);
             }
         }
+        table.forecast.end();
         self.cut(pods);
         self.sort();
         // Offers that are worth the same are of one row.

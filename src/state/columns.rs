@@ -143,6 +143,7 @@ impl Usage {
 pub(crate) struct Sums<'a> {
     usage: &'a Usage,
     at: usize,
+    len: usize,
 }
 
 impl<'a> Sums<'a> {
@@ -169,8 +170,7 @@ impl<'a> Sums<'a> {
     /// What is used of each resource, in order of number.
     #[inline]
     pub(crate) fn used(self) -> impl Iterator<Item = i64> + 'a {
-        let columns = self.usage.sums.chunks_exact(self.usage.stride.max(1));
-        columns.skip(COMMON).map(move |column| column[self.at])
+        (COMMON..self.len).map(move |sum| self.of(sum))
     }
 }
 
@@ -239,7 +239,31 @@ impl Columns {
 
     #[inline]
     pub(crate) fn sums(&self, row: Row) -> Sums<'_> {
-        Sums { usage: &self.usage[row / CHUNK], at: row % CHUNK }
+        let len = self.sums_of_a_row();
+        Sums { usage: &self.usage[row / CHUNK], at: row % CHUNK, len }
+    }
+
+    /// How many sums there are of each row.
+    #[inline]
+    pub(crate) fn sums_of_a_row(&self) -> usize {
+        COMMON + self.allocatable.len()
+    }
+
+    /// Reads all sums of some rows, row after row: pods, what scores count, resources.
+    pub(crate) fn read_sums(&self, rows: &[u32], into: &mut Vec<i64>) {
+        let (width, mut first) = (self.sums_of_a_row(), into.len());
+        into.resize(first + rows.len() * width, 0);
+        for rows in rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
+            let usage = &self.usage[rows[0] as usize / CHUNK];
+            let read = &mut into[first..first + rows.len() * width];
+            first += read.len();
+            for sum in 0..width {
+                let column = usage.column(sum).unwrap_or(&ZEROS);
+                for (row, read) in rows.iter().zip(read.chunks_exact_mut(width)) {
+                    read[sum] = column.get(*row as usize % CHUNK).copied().unwrap_or(0);
+                }
+            }
+        }
     }
 
     #[inline]
