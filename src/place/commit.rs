@@ -3,13 +3,13 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Reach, Rejection};
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
-use crate::state::plan::PlanMember;
 use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
 
 /// A plan that no longer holds. The cluster is as it was.
@@ -79,20 +79,27 @@ impl Cluster {
         if moved != Moved::Nothing {
             self.recheck(framework, plan, &moved)?;
         }
+        let same = self.has_nodes_of(plan);
         self.bind_all(plan.assignments(), |cluster, assignment| {
-            let member = assignment.member();
-            let row = cluster.row_in(member).ok_or_else(|| gone(assignment))?;
-            Ok((assignment.pod(), row, member.devices.clone()))
+            let row = if same { Some(assignment.row()) } else { cluster.row_in(assignment) };
+            let row = row.ok_or_else(|| gone(assignment))?;
+            Ok((assignment.pod(), row, assignment.held().cloned()))
         })
     }
 
+    /// Whether the nodes are those that the plan was made from, row by row. The plan shares them,
+    /// so nobody can have written to them since.
+    fn has_nodes_of(&self, plan: &Plan) -> bool {
+        Arc::ptr_eq(&self.columns.spec, &plan.nodes)
+    }
+
     /// The row of a member's node.
-    fn row_in(&self, member: &PlanMember) -> Option<Row> {
-        let row = member.row as Row;
-        let found = self.columns.spec.get(row).and_then(Option::as_ref);
+    fn row_in(&self, assignment: Assignment<'_>) -> Option<Row> {
+        let wanted = assignment.spec()?;
+        let found = self.columns.spec.get(assignment.row()).and_then(Option::as_ref);
         match found {
-            Some(spec) if Arc::ptr_eq(spec, &member.node) => Some(row),
-            _ => self.row_of(&member.node.name),
+            Some(spec) if Arc::ptr_eq(spec, wanted) => Some(assignment.row()),
+            _ => self.row_of(&wanted.name),
         }
     }
 
@@ -104,7 +111,7 @@ impl Cluster {
     ) -> Result<(), CommitError> {
         let mut txn = self.txn();
         for assignment in plan.assignments() {
-            let row = txn.row_in(assignment.member()).ok_or_else(|| gone(assignment))?;
+            let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
             let shape = assignment.pod().shape();
             let far = framework.filters().iter().any(|filter| {
                 let reach = filter.declare(shape).reach;
@@ -132,14 +139,14 @@ impl Cluster {
                     }
                 }
             }
-            txn.place_with(assignment.pod(), row, assignment.member().devices.clone())?;
+            txn.place_with(assignment.pod(), row, assignment.held().cloned())?;
         }
         for domain in &plan.domains {
-            for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {
-                let node = txn.row_in(member).and_then(|row| txn.view(row));
+            for assignment in plan.assignments_in(domain.first, domain.end) {
+                let node = txn.row_in(assignment).and_then(|row| txn.view(row));
                 let holds = |node: NodeView<'_>| {
                     if domain.island {
-                        node.name() == domain.key && within(node, member, &domain.value)
+                        node.name() == domain.key && within(node, assignment.devices(), &domain.value)
                     } else {
                         node.has_label(&domain.key, &domain.value)
                     }
@@ -147,7 +154,7 @@ impl Cluster {
                 if !node.is_some_and(holds) {
                     return Err(CommitError::Domain {
                         group: domain.group.clone(),
-                        node: member.node.name.to_string(),
+                        node: assignment.node().to_string(),
                         key: domain.key.clone(),
                         value: domain.value.clone(),
                     });
@@ -158,10 +165,9 @@ impl Cluster {
     }
 }
 
-/// Whether all devices of a member are in an island of its node.
-fn within(node: NodeView<'_>, member: &PlanMember, island: &str) -> bool {
-    let held = member.devices.iter().flat_map(|devices| devices.iter().flatten());
-    let mut islands = held.map(|&device| {
+/// Whether all devices are in an island of their node.
+fn within(node: NodeView<'_>, devices: &[Vec<u32>], island: &str) -> bool {
+    let mut islands = devices.iter().flatten().map(|&device| {
         let devices = node.device_room()?;
         let device = device as usize;
         if device < devices.len() { devices.island(device) } else { None }

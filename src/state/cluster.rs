@@ -304,7 +304,7 @@ impl Cluster {
         let specs = &self.columns.spec;
         self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
         let columns = &mut self.columns;
-        *columns.spec.get_mut(row) = None;
+        columns.set_spec(row, None);
         columns.device_state.set(row, None);
         columns.set_marks(row, 0, 0);
         *columns.use_count.get_mut(row) += 1;
@@ -365,12 +365,13 @@ impl Cluster {
             self.level_parts.leave(row, &old.labels, &self.label_values);
         }
         self.level_parts.enter(row, &labels, &self.label_values);
-        *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
+        let spec = NodeSpec {
             name: node.name.as_str().into(),
             version,
             labels: labels.into(),
             packed: rare.packed(),
-        }));
+        };
+        self.columns.set_spec(row, Some(Arc::new(spec)));
         self.columns.set_marks(row, node.key, node.tie_rank);
         *self.columns.head(row).generation = self.journal.record(Change::Nodes);
     }

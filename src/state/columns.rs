@@ -24,6 +24,9 @@ pub(crate) struct NodeSpec {
     pub(crate) packed: Option<Box<Rare>>,
 }
 
+/// The specs of all nodes by row; `None` where a row is not in use.
+pub(crate) type NodeSpecs = Chunked<Option<Arc<NodeSpec>>>;
+
 /// What most nodes do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rare {
@@ -75,7 +78,8 @@ pub(crate) const NO_POD_LIMIT: i64 = i64::MAX;
 /// The columns. All have the same length and the same chunks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {
-    pub(crate) spec: Chunked<Option<Arc<NodeSpec>>>,
+    /// Shared whole with the plans made from it; they keep it as it was.
+    pub(crate) spec: Arc<NodeSpecs>,
     /// Which use of the row it is.
     pub(crate) use_count: Chunked<u32>,
     /// Numbers of the embedder's own, and places among equals, where they are not 0.
@@ -185,7 +189,7 @@ impl Columns {
 
     pub(crate) fn push_row(&mut self) {
         let row = self.len();
-        self.spec.push(None);
+        Arc::make_mut(&mut self.spec).push(None);
         self.use_count.push(0);
         self.rank.push(0);
         self.pod_limit.push(0);
@@ -198,6 +202,10 @@ impl Columns {
         let room = if row < CHUNK { 0 } else { CHUNK };
         let sums = COMMON + self.allocatable.len();
         Arc::make_mut(&mut self.usage[row / CHUNK]).push_row(sums, room);
+    }
+
+    pub(crate) fn set_spec(&mut self, row: Row, spec: Option<Arc<NodeSpec>>) {
+        *Arc::make_mut(&mut self.spec).get_mut(row) = spec;
     }
 
     /// Sets the embedder's own number of a row, and its place among equals.

@@ -25,6 +25,27 @@ struct Leaf {
     path: SmallVec<[u32; 4]>,
 }
 
+/// Finds pods by number, at once if they are in the leaf of the one before.
+#[derive(Debug)]
+pub(crate) struct Pods<'a> {
+    roster: &'a Roster,
+    leaf: &'a [Pod],
+    first: u32,
+}
+
+impl<'a> Pods<'a> {
+    /// The pod of a number below [`Roster::len`].
+    #[inline]
+    pub(crate) fn pod(&mut self, member: u32) -> &'a Pod {
+        if let Some(pod) = self.leaf.get(member.wrapping_sub(self.first) as usize) {
+            return pod;
+        }
+        let (leaf, first) = self.roster.leaf(member);
+        (self.leaf, self.first) = (&leaf.pods, first);
+        &self.leaf[(member - first) as usize]
+    }
+}
+
 impl Roster {
     /// Numbers the pods and tells them apart; names their group to those that do not name it.
     ///
@@ -80,10 +101,9 @@ impl Roster {
         &self.group
     }
 
-    /// A pod by number; the number is below [`Roster::len`].
-    pub(crate) fn pod(&self, member: u32) -> &Pod {
-        let (leaf, first) = self.leaf(member);
-        &leaf.pods[(member - first) as usize]
+    /// The pods by number.
+    pub(crate) fn pods(&self) -> Pods<'_> {
+        Pods { roster: self, leaf: &[], first: 0 }
     }
 
     /// The leaf that holds a pod, and the number of its first.

@@ -225,7 +225,7 @@ impl Txn {
         for assignment in plan.assignments() {
             let placed = match self.cluster.row_of(assignment.node()) {
                 Some(row) => {
-                    let devices = assignment.member().devices.clone();
+                    let devices = assignment.held().cloned();
                     let sound = check_named(assignment.pod());
                     sound.and_then(|()| self.place_with(assignment.pod(), row, devices)).map(|_| ())
                 }
