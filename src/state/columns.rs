@@ -274,8 +274,9 @@ impl Columns {
     pub(crate) fn count(&mut self, row: Row, shape: &ShapeEntry, sign: i64) -> Head<'_> {
         let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
         let (at, stride) = (row % CHUNK, usage.stride);
+        let sums = usage.sums.as_mut_slice();
         let mut add = |sum: usize, amount: i64| {
-            let sum = &mut usage.sums[sum * stride + at];
+            let sum = &mut sums[sum * stride + at];
             *sum += sign * amount;
             magnitude(*sum)
         };

@@ -148,7 +148,8 @@ impl Txn {
             return Err(error);
         }
         let group = self.cluster.group_of(pod);
-        let entry = Entry { shape, group, version: 0, hidden: true };
+        let first_member = self.cluster.pods.first_member(group);
+        let entry = Entry { shape, group, first_member, version: 0, hidden: true };
         let slot = self.cluster.store(pod, entry, Some(row), devices)?;
         self.record(Undo::Placed(slot));
         Ok(PodId(slot))
