@@ -146,7 +146,8 @@ impl Cluster {
                 let node = txn.row_in(assignment).and_then(|row| txn.view(row));
                 let holds = |node: NodeView<'_>| {
                     if domain.island {
-                        node.name() == domain.key && within(node, assignment.devices(), &domain.value)
+                        node.name() == domain.key
+                            && within(node, assignment.devices(), &domain.value)
                     } else {
                         node.has_label(&domain.key, &domain.value)
                     }

@@ -21,7 +21,6 @@ use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::view::{NodeView, PodView};
-use crate::base::chunks::Chunked;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
@@ -172,7 +171,7 @@ impl Cluster {
     }
 
     pub(crate) fn id_of(&self, row: Row) -> NodeId {
-        NodeId { row: row as u32, use_count: self.columns.use_count[row] }
+        NodeId { row: row as u32, use_count: self.columns.use_count(row) }
     }
 
     pub(crate) fn row_of(&self, name: &str) -> Option<Row> {
@@ -229,9 +228,7 @@ impl Cluster {
         self.set_spec(row, node, version, devices.as_ref().map(|(specs, _)| Arc::clone(specs)));
         self.columns.device_state.set(row, devices.map(|(specs, _)| Arc::new(specs.idle())));
         self.node_count += 1;
-        let specs = &self.columns.spec;
-        let hash = hash_of(node.name.as_str());
-        self.node_index.insert(hash, row as u32, |_| false, |row| hash_in(specs, row));
+        self.node_index.insert(hash_of(node.name.as_str()), row as u32, |_| false);
         self.rank(row);
         for slot in waiting {
             self.link(slot, row);
@@ -301,13 +298,12 @@ impl Cluster {
         self.count_specials(row, -1);
         self.unrank(row);
         self.level_parts.leave(row, &spec.labels, &self.label_values);
-        let specs = &self.columns.spec;
-        self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
+        self.node_index.remove(hash_of(&*spec.name), row as u32);
         let columns = &mut self.columns;
         columns.set_spec(row, None);
         columns.device_state.set(row, None);
         columns.set_marks(row, 0, 0);
-        *columns.use_count.get_mut(row) += 1;
+        columns.use_anew(row);
         for column in &mut columns.allocatable {
             *column.get_mut(row) = 0;
         }
@@ -405,8 +401,4 @@ impl Cluster {
     pub(crate) fn shape_entry(&self, shape: ShapeId) -> Option<&Arc<ShapeEntry>> {
         self.shapes.entry(shape)
     }
-}
-
-fn hash_in(specs: &Chunked<Option<Arc<NodeSpec>>>, row: u32) -> u64 {
-    hash_of(specs[row as Row].as_ref().map_or("", |spec| &*spec.name))
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::num::{NonZeroI64, NonZeroU64};
+use core::num::{NonZeroI64, NonZeroU32, NonZeroU64};
 
 use super::devices::{DeviceSpecs, DeviceState};
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
@@ -80,8 +80,8 @@ pub(crate) const NO_POD_LIMIT: i64 = i64::MAX;
 pub(crate) struct Columns {
     /// Shared whole with the plans made from it; they keep it as it was.
     pub(crate) spec: Arc<NodeSpecs>,
-    /// Which use of the row it is.
-    pub(crate) use_count: Chunked<u32>,
+    /// Which use of the row it is, where it is not the first.
+    use_counts: Sparse<NonZeroU32>,
     /// Numbers of the embedder's own, and places among equals, where they are not 0.
     keys: Sparse<NonZeroU64>,
     tie_ranks: Sparse<NonZeroI64>,
@@ -190,7 +190,6 @@ impl Columns {
     pub(crate) fn push_row(&mut self) {
         let row = self.len();
         Arc::make_mut(&mut self.spec).push(None);
-        self.use_count.push(0);
         self.rank.push(0);
         self.pod_limit.push(0);
         for column in &mut self.allocatable {
@@ -212,6 +211,16 @@ impl Columns {
     pub(crate) fn set_marks(&mut self, row: Row, key: u64, tie_rank: i64) {
         self.keys.set(row, NonZeroU64::new(key));
         self.tie_ranks.set(row, NonZeroI64::new(tie_rank));
+    }
+
+    /// Which use of a row it is.
+    pub(crate) fn use_count(&self, row: Row) -> u32 {
+        self.use_counts.get(row).map_or(0, |count| count.get())
+    }
+
+    /// Begins another use of a row.
+    pub(crate) fn use_anew(&mut self, row: Row) {
+        self.use_counts.set(row, NonZeroU32::new(self.use_count(row).wrapping_add(1)));
     }
 
     pub(crate) fn key(&self, row: Row) -> u64 {
