@@ -185,7 +185,7 @@ impl fmt::Debug for Plan {
             .field("assignments", &self.assignments().collect::<Vec<_>>())
             .field("domains", &self.domains)
             .field("basis", &self.basis)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
