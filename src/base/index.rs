@@ -16,9 +16,8 @@ const FULL: usize = 400;
 /// When the number of shards doubles, both halves point to the old shards at first; a shard is
 /// divided when it is written to next. So no single insertion pays for the whole index.
 ///
-/// Half of each hash is kept beside its number: growing asks nobody for hashes, and what is not
-/// looked for is passed over without a look at it. The caller says what a number stands for: `eq`
-/// tells whether it is the one looked for.
+/// The caller says what a number stands for: `eq` tells whether it is the one looked for, `hash`
+/// gives its hash when a shard is divided or grows.
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     shards: Vec<Arc<Shard>>,
@@ -28,15 +27,8 @@ pub(crate) struct Index {
 /// The numbers whose hashes agree in as many bits as select one of `of` shards.
 #[derive(Debug, Clone)]
 struct Shard {
-    table: HashTable<Numbered>,
+    table: HashTable<u32>,
     of: usize,
-}
-
-/// A number and the upper half of its hash.
-#[derive(Debug, Clone, Copy)]
-struct Numbered {
-    id: u32,
-    bits: u32,
 }
 
 impl Default for Index {
@@ -45,90 +37,74 @@ impl Default for Index {
     }
 }
 
+/// The bits of a hash that select a shard; the table itself uses the top and the bottom bits.
 #[inline]
-fn upper(hash: u64) -> u32 {
-    (hash >> 32) as u32
-}
-
-/// What a table takes for a hash: it uses the bottom bits, nine as a rule, and the top seven.
-#[inline]
-fn in_table(bits: u32) -> u64 {
-    u64::from(bits) << 32 | u64::from(bits)
-}
-
-/// The bits that select a shard.
-#[inline]
-fn selector(bits: u32) -> usize {
-    (bits >> 9) as usize
+fn selector(hash: u64) -> usize {
+    (hash >> 24) as usize
 }
 
 impl Index {
     #[inline]
-    fn place(&self, bits: u32) -> usize {
-        selector(bits) & (self.shards.len() - 1)
+    fn place(&self, hash: u64) -> usize {
+        selector(hash) & (self.shards.len() - 1)
     }
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut eq: impl FnMut(u32) -> bool) -> Option<u32> {
-        let bits = upper(hash);
-        let table = &self.shards[self.place(bits)].table;
-        let found = table.find(in_table(bits), |known| known.bits == bits && eq(known.id));
-        found.map(|known| known.id)
+        self.shards[self.place(hash)].table.find(hash, |&id| eq(id)).copied()
     }
 
     /// Adds a number, unless there is one already that is equal by `eq`, which is returned then.
-    #[inline]
     pub(crate) fn insert(
         &mut self,
         hash: u64,
         id: u32,
         mut eq: impl FnMut(u32) -> bool,
+        hash_of: impl Fn(u32) -> u64,
     ) -> Option<u32> {
         if self.len >= self.shards.len() * FULL {
             self.shards.extend_from_within(..);
         }
-        let bits = upper(hash);
-        let is = |known: &Numbered| known.bits == bits && eq(known.id);
-        match self.own(bits).entry(in_table(bits), is, |known| in_table(known.bits)) {
-            Entry::Occupied(known) => Some(known.get().id),
+        let table = self.own(hash, &hash_of);
+        match table.entry(hash, |&id| eq(id), |&id| hash_of(id)) {
+            Entry::Occupied(known) => Some(*known.get()),
             Entry::Vacant(vacant) => {
-                vacant.insert(Numbered { id, bits });
+                vacant.insert(id);
                 self.len += 1;
                 None
             }
         }
     }
 
-    pub(crate) fn remove(&mut self, hash: u64, id: u32) {
-        let bits = upper(hash);
-        if let Ok(entry) = self.own(bits).find_entry(in_table(bits), |known| known.id == id) {
+    pub(crate) fn remove(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
+        let table = self.own(hash, &hash_of);
+        if let Ok(entry) = table.find_entry(hash, |&have| have == id) {
             entry.remove();
             self.len -= 1;
         }
     }
 
     /// The table of a hash for writing, divided if it is not yet.
-    #[inline]
-    fn own(&mut self, bits: u32) -> &mut HashTable<Numbered> {
-        let place = self.place(bits);
+    fn own(&mut self, hash: u64, hash_of: &impl Fn(u32) -> u64) -> &mut HashTable<u32> {
+        let place = self.place(hash);
         if self.shards[place].of < self.shards.len() {
-            self.divide(place);
+            self.divide(place, hash_of);
         }
         &mut Arc::make_mut(&mut self.shards[place]).table
     }
 
     #[cold]
-    fn divide(&mut self, place: usize) {
+    fn divide(&mut self, place: usize, hash_of: &impl Fn(u32) -> u64) {
         let of = self.shards.len();
         let old = Arc::clone(&self.shards[place]);
         let parts = of / old.of;
-        let capacity = old.table.len() / parts;
-        let mut tables: Vec<HashTable<Numbered>> =
+        let capacity = FULL.min(old.table.len() / parts * 2);
+        let mut tables: Vec<HashTable<u32>> =
             (0..parts).map(|_| HashTable::with_capacity(capacity)).collect();
-        for &known in &old.table {
-            let part = (selector(known.bits) & (of - 1)) / old.of;
-            let hash = in_table(known.bits);
-            tables[part].insert_unique(hash, known, |known| in_table(known.bits));
+        for &id in &old.table {
+            let hash = hash_of(id);
+            let part = (selector(hash) & (of - 1)) / old.of;
+            tables[part].insert_unique(hash, id, |&id| hash_of(id));
         }
         for (part, table) in tables.into_iter().enumerate() {
             self.shards[place % old.of + part * old.of] = Arc::new(Shard { table, of });
@@ -145,9 +121,9 @@ mod tests {
     use super::*;
     use crate::base::hash::hash_of;
 
-    /// By threes alike in all that is kept of them.
+    /// By threes alike in the bits that select shard and place.
     fn hash(id: u32) -> u64 {
-        hash_of(&(id / 3)) ^ u64::from(id % 3)
+        hash_of(&(id / 3)) ^ u64::from(id % 3) << 40
     }
 
     fn same(index: &Index, model: &BTreeSet<u32>, most: u32) {
@@ -170,10 +146,10 @@ mod tests {
             for (action, first, count) in steps {
                 for id in first..first + count {
                     if action == 2 {
-                        index.remove(hash(id), id);
+                        index.remove(hash(id), id, hash);
                         model.remove(&id);
                     } else if action < 2 {
-                        let known = index.insert(hash(id), id, |have| have == id);
+                        let known = index.insert(hash(id), id, |have| have == id, hash);
                         prop_assert_eq!(known, (!model.insert(id)).then_some(id));
                     }
                 }

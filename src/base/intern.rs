@@ -23,7 +23,7 @@ impl Interner {
         if let Some(id) = self.index.find(hash, |id| strings.name(id) == text) {
             return id;
         }
-        self.index.insert(hash, strings.next(), |_| false);
+        self.index.insert(hash, strings.next(), |_| false, |id| hash_of(strings.name(id)));
         self.strings.insert(text, ())
     }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::builder::ClusterBuilder;
 use super::check::{bound_node, full_name};
-use super::columns::{Columns, NO_POD_LIMIT, NodeSpec, Rare};
+use super::columns::{Columns, NO_POD_LIMIT, NodeSpec, NodeSpecs, Rare};
 use super::devices::{DeviceNeed, DeviceSpecs, DeviceTerm};
 use super::error::StateError;
 use super::event::Deleted;
@@ -228,7 +228,9 @@ impl Cluster {
         self.set_spec(row, node, version, devices.as_ref().map(|(specs, _)| Arc::clone(specs)));
         self.columns.device_state.set(row, devices.map(|(specs, _)| Arc::new(specs.idle())));
         self.node_count += 1;
-        self.node_index.insert(hash_of(node.name.as_str()), row as u32, |_| false);
+        let specs = &self.columns.spec;
+        let hash = hash_of(node.name.as_str());
+        self.node_index.insert(hash, row as u32, |_| false, |row| hash_in(specs, row));
         self.rank(row);
         for slot in waiting {
             self.link(slot, row);
@@ -298,7 +300,8 @@ impl Cluster {
         self.count_specials(row, -1);
         self.unrank(row);
         self.level_parts.leave(row, &spec.labels, &self.label_values);
-        self.node_index.remove(hash_of(&*spec.name), row as u32);
+        let specs = &self.columns.spec;
+        self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
         let columns = &mut self.columns;
         columns.set_spec(row, None);
         columns.device_state.set(row, None);
@@ -401,4 +404,8 @@ impl Cluster {
     pub(crate) fn shape_entry(&self, shape: ShapeId) -> Option<&Arc<ShapeEntry>> {
         self.shapes.entry(shape)
     }
+}
+
+fn hash_in(specs: &NodeSpecs, row: u32) -> u64 {
+    hash_of(specs[row as Row].as_ref().map_or("", |spec| &*spec.name))
 }

@@ -167,9 +167,12 @@ impl Pods {
         if !entry.hidden {
             let namespace = pod.namespace();
             let records = &self.records;
-            let known = self.index.insert(pod_hash(namespace_hash, &pod.name), slot, |slot| {
-                is(records, slot, namespace, &pod.name, shapes)
-            });
+            let known = self.index.insert(
+                pod_hash(namespace_hash, &pod.name),
+                slot,
+                |slot| is(records, slot, namespace, &pod.name, shapes),
+                |slot| hash_in(records, slot, shapes),
+            );
             if known.is_some() {
                 return None;
             }
@@ -222,7 +225,8 @@ impl Pods {
     pub(crate) fn remove(&mut self, slot: u32, shapes: &Shapes) -> Option<ShapeId> {
         let record = *self.records.get(slot)?;
         if record.shape & HIDDEN == 0 {
-            self.index.remove(hash_in(&self.records, slot, shapes), slot);
+            let hash_of = |slot| hash_in(&self.records, slot, shapes);
+            self.index.remove(hash_of(slot), slot, hash_of);
         }
         if let Some(previous) = self.records.get_mut(record.previous_member) {
             previous.next_member = record.next_member;
@@ -246,7 +250,12 @@ impl Pods {
     pub(crate) fn group(&mut self, full: &str) -> u32 {
         let hash = hash_of(full);
         let groups = &self.groups;
-        let known = self.group_index.insert(hash, groups.next(), |id| groups.name(id) == full);
+        let known = self.group_index.insert(
+            hash,
+            groups.next(),
+            |id| groups.name(id) == full,
+            |id| hash_of(groups.name(id)),
+        );
         match known {
             Some(id) => id,
             None => self.groups.insert(full, Group { first: NONE }),
@@ -255,7 +264,9 @@ impl Pods {
 
     pub(crate) fn forget_if_empty(&mut self, group: u32) {
         if self.groups.get(group).is_some_and(|group| group.first == NONE) {
-            self.group_index.remove(hash_of(self.groups.name(group)), group);
+            let groups = &self.groups;
+            let hash_of = |id| hash_of(groups.name(id));
+            self.group_index.remove(hash_of(group), group, hash_of);
             self.groups.remove(group);
         }
     }

@@ -110,7 +110,8 @@ impl Shapes {
         if shape.has_pod_affinity() {
             Arc::make_mut(&mut self.affinity).insert(id);
         }
-        self.index.insert(hash, id, |_| false);
+        let entries = &self.entries;
+        self.index.insert(hash, id, |_| false, |id| hash_in(entries, id));
         self.last = id;
         ShapeId(id)
     }
@@ -127,12 +128,17 @@ impl Shapes {
         if *uses > 0 {
             return;
         }
+        let entries = &self.entries;
+        self.index.remove(hash_in(entries, id.0), id.0, |id| hash_in(entries, id));
         if let Some(entry) = self.entries.get_mut(id.index()).take() {
-            self.index.remove(hash_of(&*entry.shape), id.0);
             if entry.shape.has_pod_affinity() {
                 Arc::make_mut(&mut self.affinity).remove(&id.0);
             }
             self.free.push(id.0);
         }
     }
+}
+
+fn hash_in(entries: &Chunked<Option<Arc<ShapeEntry>>>, id: u32) -> u64 {
+    entries[id as usize].as_ref().map_or(0, |entry| hash_of(&*entry.shape))
 }
