@@ -112,6 +112,19 @@ impl<T: Copy> Slab<T> {
 
     /// Adds a value; O(1) amortised.
     pub(crate) fn insert(&mut self, name: &str, value: T) -> u32 {
+        self.insert_beside(name, value, u32::MAX, |_, _| {})
+    }
+
+    /// Adds a value, and writes its number to another one, if there is such; less work than both
+    /// apart where they are in one chunk, as values added one after another are.
+    #[inline]
+    pub(crate) fn insert_beside(
+        &mut self,
+        name: &str,
+        value: T,
+        other: u32,
+        write: impl FnOnce(&mut T, u32),
+    ) -> u32 {
         let number = if let Some(&number) = self.open.last() {
             number
         } else {
@@ -126,7 +139,16 @@ impl<T: Copy> Slab<T> {
             self.open.pop();
         }
         self.len += 1;
-        number * CHUNK as u32 + at as u32
+        let id = number * CHUNK as u32 + at as u32;
+        if other / CHUNK as u32 == number {
+            let entry = chunk.entries.get_mut(other as usize % CHUNK);
+            if let Some(entry) = entry.filter(|entry| entry.state != State::Vacant) {
+                write(&mut entry.value, id);
+            }
+        } else if let Some(other) = self.get_mut(other) {
+            write(other, id);
+        }
+        id
     }
 
     /// Takes a value out; O(1) amortised.

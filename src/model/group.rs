@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -328,19 +329,30 @@ impl PodGroup {
     /// is 0, the tree is deeper than [`MAX_DEPTH`], or a pod is not sound. Group names are unique
     /// in their tree; pod names in their namespace.
     pub fn check(&self) -> Result<(), ModelError> {
-        let mut groups = Vec::new();
-        let mut pods = Vec::new();
-        self.check_level(1, &mut groups, &mut pods)?;
-        for (kind, names) in [("group", groups), ("pod", pods)] {
-            let mut seen = FixedMap::with_capacity_and_hasher(names.len(), FixedState::default());
-            if let Some((namespace, name)) =
-                names.into_iter().find(|name| seen.insert(*name, ()).is_some())
-            {
+        let mut numbered = true;
+        self.check_level(1, &mut None, &mut numbered)?;
+        if !self.groups.is_empty() {
+            let mut groups = Vec::new();
+            self.visit(&mut |group| groups.push((&*group.namespace, &*group.name)));
+            self.check_names("group", &groups)?;
+        }
+        if numbered {
+            return Ok(());
+        }
+        let pods: Vec<_> =
+            self.all_pods().into_iter().map(|pod| (pod.namespace(), &*pod.name)).collect();
+        self.check_names("pod", &pods)
+    }
+
+    fn check_names(&self, kind: &str, names: &[(&str, &str)]) -> Result<(), ModelError> {
+        let mut seen = FixedMap::with_capacity_and_hasher(names.len(), FixedState::default());
+        match names.iter().find(|name| seen.insert(**name, ()).is_some()) {
+            None => Ok(()),
+            Some((namespace, name)) => {
                 let name = format!("{kind} {namespace}/{name}");
-                return Err(ModelError::new(self.object(), "members", Problem::Duplicate(name)));
+                Err(ModelError::new(self.object(), "members", Problem::Duplicate(name)))
             }
         }
-        Ok(())
     }
 
     /// Whether the tree is no deeper than [`MAX_DEPTH`]; looks no deeper itself.
@@ -360,11 +372,13 @@ impl PodGroup {
         format!("group {}/{}", self.namespace, self.name)
     }
 
+    /// Checks what can be told without comparing names. `last` is the pod before; `numbered`
+    /// becomes false if names do not come in the order of numbers, in which they are all different.
     fn check_level<'a>(
         &'a self,
         depth: usize,
-        groups: &mut Vec<(&'a str, &'a str)>,
-        pods: &mut Vec<(&'a str, &'a str)>,
+        last: &mut Option<&'a Pod>,
+        numbered: &mut bool,
     ) -> Result<(), ModelError> {
         let fault = |field: &str, problem| Err(ModelError::new(self.object(), field, problem));
         if self.name.is_empty() {
@@ -392,16 +406,23 @@ impl PodGroup {
             let problem = Problem::OutOfRange { value: 0, min: 1, max: i64::from(u32::MAX) };
             return fault(&format!("topology.slices[{index}].size"), problem);
         }
-        groups.push((&self.namespace, &self.name));
         for pod in &self.pods {
-            pod.check()?;
+            pod.check_after(*last)?;
             if pod.name.is_empty() {
                 return fault("pods.name", Problem::Required);
             }
-            pods.push((pod.namespace(), &pod.name));
+            *numbered = *numbered && last.is_none_or(|last| precedes(last, pod));
+            *last = Some(pod);
         }
-        self.groups.iter().try_for_each(|group| group.check_level(depth + 1, groups, pods))
+        self.groups.iter().try_for_each(|group| group.check_level(depth + 1, last, numbered))
     }
+}
+
+/// Whether a pod is in the namespace of another and its name before, in an order in which `p-9`
+/// comes before `p-10`: shorter names first.
+fn precedes(pod: &Pod, next: &Pod) -> bool {
+    let order = pod.name.len().cmp(&next.name.len()).then_with(|| pod.name.cmp(&next.name));
+    order.is_lt() && (Arc::ptr_eq(pod.shape(), next.shape()) || pod.namespace() == next.namespace())
 }
 
 #[cfg(test)]
@@ -422,10 +443,17 @@ mod tests {
             (sound.clone().pod(pod.clone()), "pods.name"),
             (sound.clone().pod(pod.clone().name("g-0")), "members"),
             (PodGroup::gang("p", 1).group(sound.clone()).group(sound.clone()), "members"),
+            (sound.clone().pod(pod.clone().name("g-1")).pod(pod.clone().name("g-0")), "members"),
             (sound.clone().slice("rack", 0), "topology.slices[0].size"),
         ] {
             assert_eq!(group.check().unwrap_err().field, field);
         }
+        let elsewhere = pod.clone().name("g-0").in_namespace("other");
+        let mixed = sound.clone().pod(pod.clone().name("a")).pod(elsewhere);
+        assert!(mixed.check().is_ok());
+        assert!(mixed.pod(pod.clone().name("g-0")).check().is_err());
+        let bad = pod.clone().name("h").request("cpu", -1);
+        assert_eq!(sound.clone().pod(bad).check().unwrap_err().object, "pod default/h");
         let deep = (0..MAX_DEPTH)
             .fold(sound, |inner, depth| PodGroup::gang(format!("level-{depth}"), 1).group(inner));
         assert_eq!(deep.check().unwrap_err().field, "groups");

@@ -3,13 +3,13 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Reach, Rejection};
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
-use crate::state::plan::PlanMember;
 use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
 
 /// A plan that no longer holds. The cluster is as it was.
@@ -79,20 +79,27 @@ impl Cluster {
         if moved != Moved::Nothing {
             self.recheck(framework, plan, &moved)?;
         }
+        let same = self.has_nodes_of(plan);
         self.bind_all(plan.assignments(), |cluster, assignment| {
-            let member = assignment.member();
-            let row = cluster.row_in(member).ok_or_else(|| gone(assignment))?;
-            Ok((assignment.pod(), row, member.devices.clone()))
+            let row = if same { Some(assignment.row()) } else { cluster.row_in(assignment) };
+            let row = row.ok_or_else(|| gone(assignment))?;
+            Ok((assignment.pod(), row, assignment.held().cloned()))
         })
     }
 
+    /// Whether the nodes are those that the plan was made from, row by row. The plan shares them,
+    /// so nobody can have written to them since.
+    fn has_nodes_of(&self, plan: &Plan) -> bool {
+        Arc::ptr_eq(&self.columns.spec, &plan.nodes)
+    }
+
     /// The row of a member's node.
-    fn row_in(&self, member: &PlanMember) -> Option<Row> {
-        let row = member.row as Row;
-        let found = self.columns.spec.get(row).and_then(Option::as_ref);
+    fn row_in(&self, assignment: Assignment<'_>) -> Option<Row> {
+        let wanted = assignment.spec()?;
+        let found = self.columns.spec.get(assignment.row()).and_then(Option::as_ref);
         match found {
-            Some(spec) if Arc::ptr_eq(spec, &member.node) => Some(row),
-            _ => self.row_of(&member.node.name),
+            Some(spec) if Arc::ptr_eq(spec, wanted) => Some(assignment.row()),
+            _ => self.row_of(&wanted.name),
         }
     }
 
@@ -104,7 +111,7 @@ impl Cluster {
     ) -> Result<(), CommitError> {
         let mut txn = self.txn();
         for assignment in plan.assignments() {
-            let row = txn.row_in(assignment.member()).ok_or_else(|| gone(assignment))?;
+            let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
             let shape = assignment.pod().shape();
             let far = framework.filters().iter().any(|filter| {
                 let reach = filter.declare(shape).reach;
@@ -132,14 +139,15 @@ impl Cluster {
                     }
                 }
             }
-            txn.place_with(assignment.pod(), row, assignment.member().devices.clone())?;
+            txn.place_with(assignment.pod(), row, assignment.held().cloned())?;
         }
         for domain in &plan.domains {
-            for member in plan.members.get(domain.first..domain.end).unwrap_or(&[]) {
-                let node = txn.row_in(member).and_then(|row| txn.view(row));
+            for assignment in plan.assignments_in(domain.first, domain.end) {
+                let node = txn.row_in(assignment).and_then(|row| txn.view(row));
                 let holds = |node: NodeView<'_>| {
                     if domain.island {
-                        node.name() == domain.key && within(node, member, &domain.value)
+                        node.name() == domain.key
+                            && within(node, assignment.devices(), &domain.value)
                     } else {
                         node.has_label(&domain.key, &domain.value)
                     }
@@ -147,7 +155,7 @@ impl Cluster {
                 if !node.is_some_and(holds) {
                     return Err(CommitError::Domain {
                         group: domain.group.clone(),
-                        node: member.node.name.to_string(),
+                        node: assignment.node().to_string(),
                         key: domain.key.clone(),
                         value: domain.value.clone(),
                     });
@@ -158,10 +166,9 @@ impl Cluster {
     }
 }
 
-/// Whether all devices of a member are in an island of its node.
-fn within(node: NodeView<'_>, member: &PlanMember, island: &str) -> bool {
-    let held = member.devices.iter().flat_map(|devices| devices.iter().flatten());
-    let mut islands = held.map(|&device| {
+/// Whether all devices are in an island of their node.
+fn within(node: NodeView<'_>, devices: &[Vec<u32>], island: &str) -> bool {
+    let mut islands = devices.iter().flatten().map(|&device| {
         let devices = node.device_room()?;
         let device = device as usize;
         if device < devices.len() { devices.island(device) } else { None }
@@ -211,4 +218,131 @@ fn full_name(assignment: Assignment<'_>) -> String {
 
 fn gone(assignment: Assignment<'_>) -> CommitError {
     CommitError::NodeGone { pod: full_name(assignment), node: assignment.node().to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, Pod, PodGroup};
+    use crate::place::{Outcome, place_gang};
+
+    fn node(name: &str) -> Node {
+        Node::new(name).capacity("cpu", 12)
+    }
+
+    fn cluster(nodes: usize) -> Cluster {
+        let mut cluster = Cluster::new();
+        for number in 0..nodes {
+            cluster.add_node(node(&format!("n{number:03}"))).unwrap();
+        }
+        cluster
+    }
+
+    fn plan(cluster: &Cluster, framework: &Framework, name: &str, pods: usize) -> Plan {
+        let group = PodGroup::gang(name, pods as u32).pods(pods, Pod::new().request("cpu", 1));
+        match place_gang(cluster, framework, &group).unwrap() {
+            Outcome::Placed(plan) => plan,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn places(plan: &Plan) -> Vec<(String, String)> {
+        plan.assignments().map(|a| (a.pod().name.clone(), a.node().to_string())).collect()
+    }
+
+    #[test]
+    fn plans_share_the_nodes_until_one_changes() {
+        let framework = Framework::default();
+        let mut cluster = cluster(600);
+        let first = plan(&cluster, &framework, "a", 8);
+        let second = plan(&cluster, &framework, "b", 4);
+        let before = Arc::strong_count(&cluster.columns.spec);
+        let copies = [first.clone(), second.clone()];
+        assert_eq!(Arc::strong_count(&cluster.columns.spec), before + 2);
+        drop(copies);
+        assert!(cluster.has_nodes_of(&first) && cluster.has_nodes_of(&second));
+        assert!(cluster.clone().has_nodes_of(&first));
+
+        cluster.commit(&framework, &first).unwrap();
+        assert!(cluster.has_nodes_of(&second), "pods change no node");
+        let (shown, debug) = (places(&second), format!("{second:?}"));
+        cluster.remove_node("n599").unwrap();
+        cluster.update_node(&node("n000").label("zone", "z")).unwrap();
+        assert!(!cluster.has_nodes_of(&first));
+        assert!(Arc::ptr_eq(&first.nodes, &second.nodes));
+        let same = (0..600).filter(|&row| {
+            let (own, planned) = (&cluster.columns.spec[row], &second.nodes[row]);
+            matches!((own, planned), (Some(own), Some(planned)) if Arc::ptr_eq(own, planned))
+        });
+        assert_eq!(same.count(), 598, "only what changed is copied");
+        assert_eq!((places(&second), format!("{second:?}")), (shown, debug));
+        cluster.commit(&framework, &second).unwrap();
+        assert_eq!(cluster.pod_count(), 12);
+        assert!(size_of::<crate::state::plan::PlanMember>() <= 8);
+    }
+
+    #[test]
+    fn rows_used_anew_are_told_apart_and_names_are_found_again() {
+        let framework = Framework::default();
+        let mut cluster = cluster(2);
+        let planned = plan(&cluster, &framework, "a", 8);
+        // The rows change places.
+        cluster.remove_node("n000").unwrap();
+        cluster.remove_node("n001").unwrap();
+        let gone = cluster.commit(&framework, &planned).unwrap_err();
+        assert!(matches!(gone, CommitError::NodeGone { .. }), "{gone}");
+        cluster.add_node(node("n000")).unwrap();
+        cluster.add_node(node("n001")).unwrap();
+        cluster.commit(&framework, &planned).unwrap();
+        for (pod, node) in places(&planned) {
+            assert_eq!(cluster.pod("default", &pod).unwrap().node().unwrap().name(), node);
+        }
+    }
+
+    #[test]
+    fn a_plan_that_fails_midway_leaves_groups_and_names_as_they_were() {
+        let framework = Framework::default();
+        let mut cluster = cluster(4);
+        let planned = plan(&cluster, &framework, "a", 8);
+        let taken = Pod::new().name("a-5").in_group("other").on("n003");
+        cluster.add_pod(taken).unwrap();
+        let error = cluster.commit(&framework, &planned).unwrap_err();
+        assert_eq!(error, StateError::PodExists("default/a-5".into()).into());
+        assert_eq!((cluster.pod_count(), cluster.group_pods("default/a").count()), (1, 0));
+        assert_eq!(cluster.group_pods("default/other").count(), 1);
+        cluster.remove_pod("default", "a-5").unwrap();
+        cluster.commit(&framework, &planned).unwrap();
+        assert_eq!(cluster.group_pods("default/a").count(), 8);
+        cluster.remove_pod("default", "a-3").unwrap();
+        assert_eq!(cluster.group_pods("default/a").count(), 7);
+    }
+
+    #[test]
+    fn pods_of_several_shapes_and_groups_are_linked_as_if_bound_one_by_one() {
+        let framework = Framework::default();
+        let mut cluster = cluster(9);
+        let mut tree = PodGroup::gang("tree", 2);
+        for name in ["left", "right"] {
+            let mut leaf = PodGroup::gang(name, 4);
+            for number in 0..4 {
+                let pod = Pod::new().name(format!("{name}-{number}"));
+                leaf = leaf.pod(pod.request("cpu", 1 + number % 2));
+            }
+            tree = tree.group(leaf);
+        }
+        let outcome = place_gang(&cluster, &framework, &tree).unwrap();
+        cluster.commit(&framework, outcome.plan().unwrap()).unwrap();
+        for name in ["left", "right"] {
+            let group = format!("default/{name}");
+            let mut pods: Vec<_> =
+                cluster.group_pods(&group).map(|p| p.name().to_string()).collect();
+            pods.sort();
+            assert_eq!(pods, [0, 1, 2, 3].map(|number| format!("{name}-{number}")));
+            for (left, pod) in pods.iter().enumerate().rev() {
+                cluster.remove_pod("default", pod).unwrap();
+                assert_eq!(cluster.group_pods(&group).count(), left);
+            }
+        }
+        assert_eq!(cluster.pod_count(), 0);
+    }
 }

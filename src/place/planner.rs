@@ -276,14 +276,20 @@ fn to_plan(cluster: &Cluster, gang: &Gang, layout: Layout) -> Plan {
 
 /// The plan of a layout, and the layout's list, emptied.
 fn take_up(cluster: &Cluster, gang: &Gang, mut layout: Layout) -> (Plan, Vec<Member>) {
-    let members = layout.members.drain(..).map(|member| {
-        let node = cluster.columns.spec[member.row].clone().unwrap_or_default();
-        let (row, devices) = (member.row as u32, member.devices);
-        PlanMember { node, devices, row, member: member.number }
-    });
+    let mut members = Vec::with_capacity(layout.members.len());
+    let mut devices = Vec::new();
+    for (at, member) in layout.members.drain(..).enumerate() {
+        members.push(PlanMember { row: member.row as u32, member: member.number });
+        if member.devices.is_some() {
+            devices.resize(at, None);
+            devices.push(member.devices);
+        }
+    }
     let plan = Plan {
         roster: Arc::clone(gang.roster()),
-        members: members.collect(),
+        nodes: Arc::clone(&cluster.columns.spec),
+        members,
+        devices,
         domains: layout.domains,
         basis: cluster.moment(),
     };

@@ -1,32 +1,34 @@
 //! Binding many pods, one after another, where most are like the one before.
 
-use alloc::string::String;
 use alloc::sync::Arc;
+use core::mem;
 
 use smallvec::SmallVec;
 
 use super::check::{check_named, full_name, name_in};
 use super::cluster::Cluster;
 use super::error::StateError;
-use super::ids::{NONE, Row, ShapeId};
+use super::ids::{NONE, Row};
 use super::pods::{Devices, Entry};
-use crate::model::{Pod, PodShape};
+use crate::base::hash::FixedHasher;
+use crate::model::Pod;
 
 /// What is known of the pod bound last, and the slots of all.
 #[derive(Debug, Default)]
-struct Binder {
+struct Binder<'a> {
     slots: SmallVec<[u32; 16]>,
-    shape: Option<Held>,
-    /// The full name of the group, and its number.
-    group: Option<(String, u32)>,
+    last: Option<Held<'a>>,
 }
 
-/// The shape of the pod bound last.
+/// The pod bound last.
 #[derive(Debug, Clone, Copy)]
-struct Held {
-    pointer: *const PodShape,
-    id: ShapeId,
-    /// Pods that hold it beyond those it was told of, which are one or more.
+struct Held<'a> {
+    pod: &'a Pod,
+    entry: Entry,
+    namespace_hash: FixedHasher,
+    /// Whether what it takes of a node is far from the ends of 64 bits.
+    narrow: bool,
+    /// Pods that hold its shape beyond those that the shape was told of, which are one or more.
     untold: u32,
 }
 
@@ -36,15 +38,18 @@ impl Cluster {
     #[inline]
     pub(crate) fn bind_all<'a, T, E: From<StateError>>(
         &mut self,
-        mut items: impl Iterator<Item = T>,
+        mut items: impl ExactSizeIterator<Item = T>,
         find: impl Fn(&Cluster, T) -> Result<(&'a Pod, Row, Option<Devices>), E>,
     ) -> Result<(), E> {
         let mut binder = Binder::default();
+        binder.slots.reserve(items.len());
         let result = items.try_for_each(|item| {
             let (pod, row, devices) = find(self, item)?;
             Ok(self.bind(&mut binder, pod, row, devices)?)
         });
-        self.tell(binder.shape.take());
+        if let Some(last) = &mut binder.last {
+            self.tell(last);
+        }
         if result.is_err() {
             for slot in binder.slots {
                 self.drop_pod(slot);
@@ -53,83 +58,99 @@ impl Cluster {
         result
     }
 
-    fn tell(&mut self, shape: Option<Held>) {
-        if let Some(Held { id, untold: more @ 1.., .. }) = shape {
-            self.shapes.retain(id, more);
+    /// Tells shape and group of the pods that they have got.
+    fn tell(&mut self, last: &mut Held<'_>) {
+        let untold = mem::take(&mut last.untold);
+        if untold > 0 {
+            self.shapes.retain(last.entry.shape, untold);
         }
+        self.pods.lead(last.entry.group, last.entry.first_member);
     }
 
     #[inline]
-    fn bind(
+    fn bind<'a>(
         &mut self,
-        binder: &mut Binder,
-        pod: &Pod,
+        binder: &mut Binder<'a>,
+        pod: &'a Pod,
         row: Row,
         devices: Option<Devices>,
     ) -> Result<(), StateError> {
-        let pointer = Arc::as_ptr(pod.shape());
-        let held = match binder.shape {
-            // A pod bound before holds the shape, so it can only be the same one; and it was found
-            // sound.
-            Some(held) if held.pointer == pointer && !pod.name.is_empty() => {
-                Held { untold: held.untold + 1, ..held }
+        let mut held = match binder.last {
+            // A pod bound before holds shape and group, so they can only be the same ones; and its
+            // shape was found sound.
+            Some(last)
+                if Arc::ptr_eq(last.pod.shape(), pod.shape())
+                    && last.pod.group == pod.group
+                    && !pod.name.is_empty() =>
+            {
+                Held { pod, untold: last.untold + 1, ..last }
             }
-            _ => {
-                check_named(pod)?;
-                Held { pointer, id: self.acquire_shape(pod.shape()), untold: 0 }
+            last => {
+                if let Some(last) = &mut binder.last {
+                    self.tell(last);
+                }
+                self.first_alike(last, pod)?
             }
         };
-        if let Err(error) = self.bind_held(binder, pod, row, held.id, devices) {
-            if held.untold == 0 {
-                self.shapes.release(held.id);
+        let is_first = held.untold == 0;
+        match self.bind_held(&held, row, devices) {
+            Ok(slot) => {
+                binder.slots.push(slot);
+                held.entry.first_member = slot;
+                binder.last = Some(held);
+                Ok(())
             }
-            return Err(error);
+            Err(error) => {
+                if is_first {
+                    self.pods.forget_if_empty(held.entry.group);
+                    self.shapes.release(held.entry.shape);
+                }
+                Err(error)
+            }
         }
-        if held.untold == 0 {
-            self.tell(binder.shape);
-        }
-        binder.shape = Some(held);
-        Ok(())
+    }
+
+    /// What is to be known of a pod that is not like the one before.
+    fn first_alike<'a>(
+        &mut self,
+        last: Option<Held<'a>>,
+        pod: &'a Pod,
+    ) -> Result<Held<'a>, StateError> {
+        check_named(pod)?;
+        let shape = self.acquire_shape(pod.shape());
+        let Some(known) = self.shapes.entry(shape) else { return Err(StateError::StaleId) };
+        let (namespace_hash, narrow) = (known.namespace_hash, known.narrow);
+        let group = match (&pod.group, last) {
+            (None, _) => NONE,
+            (own, Some(last))
+                if last.pod.group == *own && last.pod.namespace() == pod.namespace() =>
+            {
+                last.entry.group
+            }
+            (Some(group), _) => self.pods.group(&name_in(pod.namespace(), group)),
+        };
+        let first_member = self.pods.first_member(group);
+        let entry = Entry { shape, group, first_member, version: 0, hidden: false };
+        Ok(Held { pod, entry, namespace_hash, narrow, untold: 0 })
     }
 
     #[inline]
     fn bind_held(
         &mut self,
-        binder: &mut Binder,
-        pod: &Pod,
+        held: &Held<'_>,
         row: Row,
-        shape: ShapeId,
         devices: Option<Devices>,
-    ) -> Result<(), StateError> {
-        if let Err(error) = self.room_for(row, shape, devices.as_deref().unwrap_or(&[])) {
+    ) -> Result<u32, StateError> {
+        let pod = held.pod;
+        if (devices.is_some() || !held.narrow || !self.columns.is_narrow())
+            && let Err(error) =
+                self.room_for(row, held.entry.shape, devices.as_deref().unwrap_or(&[]))
+        {
             return Err(match self.slot_of(pod.namespace(), &pod.name) {
                 Some(_) => StateError::PodExists(full_name(pod)),
                 None => error,
             });
         }
-        let group = match (&pod.group, &binder.group) {
-            (None, _) => NONE,
-            // A pod bound before holds the group too.
-            (Some(group), Some((known, id))) if is_name(known, pod.namespace(), group) => *id,
-            (Some(group), _) => {
-                let name = name_in(pod.namespace(), group);
-                let id = self.pods.group(&name);
-                binder.group = Some((name, id));
-                id
-            }
-        };
-        let entry = Entry { shape, group, version: 0, hidden: false };
-        match self.store(pod, entry, Some(row), devices) {
-            Ok(slot) => binder.slots.push(slot),
-            Err(error) => {
-                self.pods.forget_if_empty(group);
-                return Err(error);
-            }
-        }
-        Ok(())
+        self.store_known(pod, held.entry, held.namespace_hash, Some(row), devices)
     }
-}
-
-fn is_name(full: &str, namespace: &str, name: &str) -> bool {
-    full.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/')) == Some(name)
 }

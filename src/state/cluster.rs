@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::builder::ClusterBuilder;
 use super::check::{bound_node, full_name};
-use super::columns::{Columns, NO_POD_LIMIT, NodeSpec, Rare};
+use super::columns::{Columns, NO_POD_LIMIT, NodeSpec, NodeSpecs, Rare};
 use super::devices::{DeviceNeed, DeviceSpecs, DeviceTerm};
 use super::error::StateError;
 use super::event::Deleted;
@@ -21,7 +21,6 @@ use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::view::{NodeView, PodView};
-use crate::base::chunks::Chunked;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
@@ -172,7 +171,7 @@ impl Cluster {
     }
 
     pub(crate) fn id_of(&self, row: Row) -> NodeId {
-        NodeId { row: row as u32, use_count: self.columns.use_count[row] }
+        NodeId { row: row as u32, use_count: self.columns.use_count(row) }
     }
 
     pub(crate) fn row_of(&self, name: &str) -> Option<Row> {
@@ -304,10 +303,10 @@ impl Cluster {
         let specs = &self.columns.spec;
         self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
         let columns = &mut self.columns;
-        *columns.spec.get_mut(row) = None;
+        columns.set_spec(row, None);
         columns.device_state.set(row, None);
         columns.set_marks(row, 0, 0);
-        *columns.use_count.get_mut(row) += 1;
+        columns.use_anew(row);
         for column in &mut columns.allocatable {
             *column.get_mut(row) = 0;
         }
@@ -365,12 +364,13 @@ impl Cluster {
             self.level_parts.leave(row, &old.labels, &self.label_values);
         }
         self.level_parts.enter(row, &labels, &self.label_values);
-        *self.columns.spec.get_mut(row) = Some(Arc::new(NodeSpec {
+        let spec = NodeSpec {
             name: node.name.as_str().into(),
             version,
             labels: labels.into(),
             packed: rare.packed(),
-        }));
+        };
+        self.columns.set_spec(row, Some(Arc::new(spec)));
         self.columns.set_marks(row, node.key, node.tie_rank);
         *self.columns.head(row).generation = self.journal.record(Change::Nodes);
     }
@@ -406,6 +406,6 @@ impl Cluster {
     }
 }
 
-fn hash_in(specs: &Chunked<Option<Arc<NodeSpec>>>, row: u32) -> u64 {
+fn hash_in(specs: &NodeSpecs, row: u32) -> u64 {
     hash_of(specs[row as Row].as_ref().map_or("", |spec| &*spec.name))
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::num::{NonZeroI64, NonZeroU64};
+use core::num::{NonZeroI64, NonZeroU32, NonZeroU64};
 
 use super::devices::{DeviceSpecs, DeviceState};
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
@@ -23,6 +23,9 @@ pub(crate) struct NodeSpec {
     /// [`NodeSpec::rare`] reads it, [`Rare::packed`] makes it.
     pub(crate) packed: Option<Box<Rare>>,
 }
+
+/// The specs of all nodes by row; `None` where a row is not in use.
+pub(crate) type NodeSpecs = Chunked<Option<Arc<NodeSpec>>>;
 
 /// What most nodes do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -75,9 +78,10 @@ pub(crate) const NO_POD_LIMIT: i64 = i64::MAX;
 /// The columns. All have the same length and the same chunks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {
-    pub(crate) spec: Chunked<Option<Arc<NodeSpec>>>,
-    /// Which use of the row it is.
-    pub(crate) use_count: Chunked<u32>,
+    /// Shared whole with the plans made from it; they keep it as it was.
+    pub(crate) spec: Arc<NodeSpecs>,
+    /// Which use of the row it is, where it is not the first.
+    use_counts: Sparse<NonZeroU32>,
     /// Numbers of the embedder's own, and places among equals, where they are not 0.
     keys: Sparse<NonZeroU64>,
     tie_ranks: Sparse<NonZeroI64>,
@@ -188,8 +192,7 @@ impl Columns {
 
     pub(crate) fn push_row(&mut self) {
         let row = self.len();
-        self.spec.push(None);
-        self.use_count.push(0);
+        Arc::make_mut(&mut self.spec).push(None);
         self.rank.push(0);
         self.pod_limit.push(0);
         for column in &mut self.allocatable {
@@ -203,10 +206,24 @@ impl Columns {
         Arc::make_mut(&mut self.usage[row / CHUNK]).push_row(sums, room);
     }
 
+    pub(crate) fn set_spec(&mut self, row: Row, spec: Option<Arc<NodeSpec>>) {
+        *Arc::make_mut(&mut self.spec).get_mut(row) = spec;
+    }
+
     /// Sets the embedder's own number of a row, and its place among equals.
     pub(crate) fn set_marks(&mut self, row: Row, key: u64, tie_rank: i64) {
         self.keys.set(row, NonZeroU64::new(key));
         self.tie_ranks.set(row, NonZeroI64::new(tie_rank));
+    }
+
+    /// Which use of a row it is.
+    pub(crate) fn use_count(&self, row: Row) -> u32 {
+        self.use_counts.get(row).map_or(0, |count| count.get())
+    }
+
+    /// Begins another use of a row.
+    pub(crate) fn use_anew(&mut self, row: Row) {
+        self.use_counts.set(row, NonZeroU32::new(self.use_count(row).wrapping_add(1)));
     }
 
     pub(crate) fn key(&self, row: Row) -> u64 {
@@ -293,8 +310,9 @@ impl Columns {
     pub(crate) fn count(&mut self, row: Row, shape: &ShapeEntry, sign: i64) -> Head<'_> {
         let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
         let (at, stride) = (row % CHUNK, usage.stride);
+        let sums = usage.sums.as_mut_slice();
         let mut add = |sum: usize, amount: i64| {
-            let sum = &mut usage.sums[sum * stride + at];
+            let sum = &mut sums[sum * stride + at];
             *sum += sign * amount;
             self.bits |= *sum as u64;
             magnitude(*sum)

@@ -1,6 +1,6 @@
 //! What has changed lately, for those who keep results between looks.
 
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many changes are remembered; who is further behind starts anew.
@@ -56,7 +56,13 @@ pub(crate) struct Journal {
     /// Where this history branched off another.
     origin: Moment,
     shared: bool,
-    recent: VecDeque<Packed>,
+    /// The last changes, each at its [`place`].
+    recent: Vec<Packed>,
+}
+
+/// Where the change that follows a generation is kept.
+fn place(generation: u64) -> usize {
+    generation as usize % REMEMBERED
 }
 
 fn new_lineage() -> usize {
@@ -67,7 +73,7 @@ fn new_lineage() -> usize {
 impl Default for Journal {
     fn default() -> Journal {
         let now = Moment { lineage: new_lineage(), generation: 0 };
-        Journal { now, origin: now, shared: false, recent: VecDeque::new() }
+        Journal { now, origin: now, shared: false, recent: Vec::new() }
     }
 }
 
@@ -89,11 +95,12 @@ impl Journal {
             self.origin = self.now;
             self.now.lineage = new_lineage();
         }
-        self.now.generation += 1;
-        if self.recent.len() == REMEMBERED {
-            self.recent.pop_front();
+        // The first change leads to generation 1, so what follows comes in order.
+        match self.recent.get_mut(place(self.now.generation)) {
+            Some(oldest) => *oldest = Packed::of(change),
+            None => self.recent.push(Packed::of(change)),
         }
-        self.recent.push_back(Packed::of(change));
+        self.now.generation += 1;
         self.now.generation
     }
 
@@ -102,8 +109,9 @@ impl Journal {
         let known = then.lineage == self.now.lineage && then.generation >= self.origin.generation
             || then.lineage == self.origin.lineage && then.generation <= self.origin.generation;
         let missed = usize::try_from(self.now.generation.checked_sub(then.generation)?).ok()?;
-        let first = self.recent.len().checked_sub(missed)?;
-        known.then(|| self.recent.range(first..).map(|change| change.change()))
+        let generations = then.generation..self.now.generation;
+        (known && missed <= self.recent.len())
+            .then(|| generations.map(|generation| self.recent[place(generation)].change()))
     }
 }
 
@@ -124,9 +132,15 @@ mod tests {
         assert_eq!(b.since(seen).unwrap().collect::<Vec<_>>(), [Change::Pods(3)]);
         assert_eq!(a.since(seen).unwrap().collect::<Vec<_>>(), [Change::Pods(2)]);
         assert!(a.since(b.now()).is_none() && b.since(a.now()).is_none());
-        for _ in 0..REMEMBERED {
+        for row in 0..REMEMBERED as u32 - 1 {
+            let then = a.now();
+            a.record(Change::Pods(row));
             a.record(Change::Nodes);
+            let since = [Change::Pods(row), Change::Nodes];
+            assert_eq!(a.since(then).unwrap().collect::<Vec<_>>(), since);
+            assert_eq!(a.since(a.now()).unwrap().count(), 0);
         }
         assert!(a.since(seen).is_none());
+        assert_eq!(a.recent.len(), REMEMBERED);
     }
 }

@@ -10,6 +10,7 @@ use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
 use super::journal::Change;
 use super::pods::{Devices, Entry};
+use crate::base::hash::FixedHasher;
 use crate::model::{Pod, PodShape};
 
 impl Cluster {
@@ -45,7 +46,8 @@ impl Cluster {
         }
         let group = self.group_of(pod);
         let devices = (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into());
-        let entry = Entry { shape, group, version, hidden: false };
+        let first_member = self.pods.first_member(group);
+        let entry = Entry { shape, group, first_member, version, hidden: false };
         let slot = match self.store(pod, entry, row, devices) {
             Ok(slot) => slot,
             Err(error) => {
@@ -79,11 +81,27 @@ impl Cluster {
         row: Option<Row>,
         devices: Option<Devices>,
     ) -> Result<u32, StateError> {
-        let (Some(slot), Some(shape)) =
-            (self.pods.claim(pod, entry, &self.shapes), self.shapes.entry(entry.shape))
-        else {
+        let Some(shape) = self.shapes.entry(entry.shape) else { return Err(StateError::StaleId) };
+        let slot = self.store_known(pod, entry, shape.namespace_hash, row, devices)?;
+        self.pods.lead(entry.group, slot);
+        Ok(slot)
+    }
+
+    /// [`Cluster::store`] without [`Pods::lead`](super::pods::Pods::lead), for a namespace whose
+    /// hash is known.
+    #[inline]
+    pub(crate) fn store_known(
+        &mut self,
+        pod: &Pod,
+        entry: Entry,
+        namespace_hash: FixedHasher,
+        row: Option<Row>,
+        devices: Option<Devices>,
+    ) -> Result<u32, StateError> {
+        let Some(slot) = self.pods.claim(pod, namespace_hash, entry, &self.shapes) else {
             return Err(StateError::PodExists(full_name(pod)));
         };
+        let Some(shape) = self.shapes.entry(entry.shape) else { return Err(StateError::StaleId) };
         let Some(row) = row else {
             return Ok(self.pods.insert(pod, entry, (NONE, NONE), devices));
         };

@@ -3,8 +3,10 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::columns::NodeSpec;
+use super::columns::{NodeSpec, NodeSpecs};
+use super::ids::Row;
 use super::journal::Moment;
 use super::pods::Devices;
 use super::roster::Roster;
@@ -14,26 +16,28 @@ use crate::model::Pod;
 ///
 /// A plan is plain data: it names pods and nodes, compares, and serialises. It stays what it is
 /// while the cluster moves on; [`Cluster::commit`](crate::Cluster::commit) finds out whether it
-/// still holds.
+/// still holds. A kept plan keeps the descriptions of all nodes (names, labels, taints), not of its
+/// own alone, as they were; the cluster shares what has not changed since.
 ///
 /// Two plans are equal if they place the same pods on the same nodes and devices, in the same
 /// order, within the same domains.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Plan {
     pub(crate) roster: Arc<Roster>,
+    /// The nodes as they were found.
+    pub(crate) nodes: Arc<NodeSpecs>,
     pub(crate) members: Vec<PlanMember>,
+    /// What was chosen for the members, up to the last that has devices.
+    pub(crate) devices: Vec<Option<Devices>>,
     pub(crate) domains: Vec<PlanDomain>,
     /// When the plan was made.
     pub(crate) basis: Moment,
 }
 
 /// A member of the roster and where it goes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanMember {
-    /// The node as it was found.
-    pub(crate) node: Arc<NodeSpec>,
-    pub(crate) devices: Option<Devices>,
-    /// The row on which to look for it first.
+    /// The row of its node among those of the plan.
     pub(crate) row: u32,
     /// Its place in the roster.
     pub(crate) member: u32,
@@ -58,30 +62,43 @@ pub(crate) struct PlanDomain {
 }
 
 /// One pod of a [`Plan`] and where it goes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Assignment<'a> {
     plan: &'a Plan,
-    member: &'a PlanMember,
+    pod: &'a Pod,
+    /// Its place in the plan, and its row there.
+    at: usize,
+    row: Row,
 }
 
 impl<'a> Assignment<'a> {
     /// The pod.
     pub fn pod(self) -> &'a Pod {
-        self.plan.roster.pod(self.member.member)
+        self.pod
     }
 
     /// The name of its node.
     pub fn node(self) -> &'a str {
-        &self.member.node.name
+        self.spec().map_or("", |spec| &spec.name)
     }
 
     /// The devices chosen for it, one list a device request: indexes of the node's devices.
     pub fn devices(self) -> &'a [Vec<u32>] {
-        self.member.devices.as_deref().unwrap_or(&[])
+        self.held().map_or(&[], |devices| devices)
     }
 
-    pub(crate) fn member(self) -> &'a PlanMember {
-        self.member
+    pub(crate) fn held(self) -> Option<&'a Devices> {
+        self.plan.devices.get(self.at)?.as_ref()
+    }
+
+    /// Its row, where the nodes are still those of the plan.
+    pub(crate) fn row(self) -> Row {
+        self.row
+    }
+
+    /// Its node as it was found.
+    pub(crate) fn spec(self) -> Option<&'a Arc<NodeSpec>> {
+        self.plan.nodes.get(self.row)?.as_ref()
     }
 }
 
@@ -93,7 +110,23 @@ impl Plan {
 
     /// The pods and their nodes, in the order in which they were placed.
     pub fn assignments(&self) -> impl ExactSizeIterator<Item = Assignment<'_>> {
-        self.members.iter().map(|member| Assignment { plan: self, member })
+        self.assignments_in(0, self.members.len())
+    }
+
+    /// Those of a range.
+    pub(crate) fn assignments_in(
+        &self,
+        first: usize,
+        end: usize,
+    ) -> impl ExactSizeIterator<Item = Assignment<'_>> {
+        let mut pods = self.roster.pods();
+        let members = self.members.get(first..end).unwrap_or(&[]);
+        members.iter().enumerate().map(move |(at, member)| Assignment {
+            plan: self,
+            pod: pods.pod(member.member),
+            at: first + at,
+            row: member.row as Row,
+        })
     }
 
     /// The domains that groups of the tree were confined to: full name of the group, node label
@@ -138,8 +171,31 @@ impl Plan {
         for domain in &mut self.domains {
             (domain.first, domain.end) = (before(domain.first), before(domain.end));
         }
-        let mut kept = kept.iter();
-        self.members.retain(|_| kept.next().is_some_and(|kept| *kept));
+        let mut kept_members = kept.iter();
+        self.members.retain(|_| kept_members.next().is_some_and(|kept| *kept));
+        let mut kept_devices = kept.iter();
+        self.devices.retain(|_| kept_devices.next().is_some_and(|kept| *kept));
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("group", &self.group())
+            .field("assignments", &self.assignments().collect::<Vec<_>>())
+            .field("domains", &self.domains)
+            .field("basis", &self.basis)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Assignment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assignment")
+            .field("pod", &self.pod().name)
+            .field("node", &self.node())
+            .field("devices", &self.devices())
+            .finish()
     }
 }
 
@@ -162,7 +218,7 @@ impl Eq for Plan {}
 mod codec {
     use super::{Plan, PlanDomain, PlanMember};
     use crate::model::{Pod, PodGroup};
-    use crate::state::columns::NodeSpec;
+    use crate::state::columns::{NodeSpec, NodeSpecs};
     use crate::state::journal::Moment;
     use crate::state::roster::Roster;
     use alloc::string::String;
@@ -209,19 +265,24 @@ mod codec {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Plan, D::Error> {
             let data = Data::deserialize(deserializer)?;
             let mut group = PodGroup::basic(data.name).in_namespace(data.namespace);
+            let mut nodes = NodeSpecs::default();
             let mut members = Vec::with_capacity(data.assignments.len());
+            let mut devices = Vec::new();
             for (member, line) in data.assignments.into_iter().enumerate() {
                 group.pods.push(line.pod);
-                members.push(PlanMember {
-                    node: Arc::new(NodeSpec { name: line.node.into(), ..NodeSpec::default() }),
-                    devices: (!line.devices.is_empty()).then(|| line.devices.into()),
-                    row: 0,
-                    member: member as u32,
-                });
+                let node = NodeSpec { name: line.node.into(), ..NodeSpec::default() };
+                nodes.push(Some(Arc::new(node)));
+                members.push(PlanMember { row: member as u32, member: member as u32 });
+                if !line.devices.is_empty() {
+                    devices.resize(member, None);
+                    devices.push(Some(line.devices.into()));
+                }
             }
             Ok(Plan {
                 roster: Arc::new(Roster::new(group)),
+                nodes: Arc::new(nodes),
                 members,
+                devices,
                 domains: data.domains,
                 basis: Moment::default(),
             })

@@ -103,6 +103,9 @@ pub(crate) struct Entry {
     pub(crate) shape: ShapeId,
     /// What [`Pods::group`] gave.
     pub(crate) group: u32,
+    /// What [`Pods::first_member`] gives for the group. It is for the caller to let the new pod
+    /// [`Pods::lead`] then.
+    pub(crate) first_member: u32,
     pub(crate) version: u64,
     /// Whether the pod is not to be found by its name.
     pub(crate) hidden: bool,
@@ -153,14 +156,19 @@ impl Pods {
     /// The slot that a pod will have, which [`Pods::insert`] is to give it next. `None` if it is
     /// not hidden and there is one of its name.
     #[inline]
-    pub(crate) fn claim(&mut self, pod: &Pod, entry: Entry, shapes: &Shapes) -> Option<u32> {
+    pub(crate) fn claim(
+        &mut self,
+        pod: &Pod,
+        namespace_hash: FixedHasher,
+        entry: Entry,
+        shapes: &Shapes,
+    ) -> Option<u32> {
         let slot = self.records.next();
         if !entry.hidden {
             let namespace = pod.namespace();
-            let state = shapes.entry(entry.shape)?.namespace_hash;
             let records = &self.records;
             let known = self.index.insert(
-                pod_hash(state, &pod.name),
+                pod_hash(namespace_hash, &pod.name),
                 slot,
                 |slot| is(records, slot, namespace, &pod.name, shapes),
                 |slot| hash_in(records, slot, shapes),
@@ -182,7 +190,7 @@ impl Pods {
         devices: Option<Devices>,
     ) -> u32 {
         let flags = if pod.deleting { DELETING } else { 0 } | if entry.hidden { HIDDEN } else { 0 };
-        let next_member = self.first_member(entry.group);
+        let next_member = entry.first_member;
         let record = PodRecord {
             shape: entry.shape.0 | flags,
             row,
@@ -193,13 +201,9 @@ impl Pods {
             previous_member: NONE,
             priority: pod.priority,
         };
-        let slot = self.records.insert(&pod.name, record);
-        if let Some(group) = self.groups.get_mut(entry.group) {
-            group.first = slot;
-        }
-        if let Some(next) = self.records.get_mut(next_member) {
+        let slot = self.records.insert_beside(&pod.name, record, next_member, |next, slot| {
             next.previous_member = slot;
-        }
+        });
         // A slot that is free has nothing in the sparse columns.
         let at = slot as usize;
         if !pod.uid.is_empty() {
@@ -278,8 +282,16 @@ impl Pods {
         self.groups.len() > 0
     }
 
-    fn first_member(&self, group: u32) -> u32 {
+    /// The first pod of a group.
+    pub(crate) fn first_member(&self, group: u32) -> u32 {
         self.groups.get(group).map_or(NONE, |group| group.first)
+    }
+
+    /// Makes a pod the first of its group.
+    pub(crate) fn lead(&mut self, group: u32, slot: u32) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.first = slot;
+        }
     }
 
     /// The slots of a group's pods, by its full name, in no particular order.

@@ -25,7 +25,7 @@ impl Cluster {
     pub fn node_by_id(&self, id: NodeId) -> Option<NodeView<'_>> {
         let row = id.row as Row;
         let view = self.view(row)?;
-        (self.columns.use_count[row] == id.use_count).then_some(view)
+        (self.columns.use_count(row) == id.use_count).then_some(view)
     }
 
     /// All nodes, in the order of ties: by tie rank, then by name.

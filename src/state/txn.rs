@@ -148,7 +148,8 @@ impl Txn {
             return Err(error);
         }
         let group = self.cluster.group_of(pod);
-        let entry = Entry { shape, group, version: 0, hidden: true };
+        let first_member = self.cluster.pods.first_member(group);
+        let entry = Entry { shape, group, first_member, version: 0, hidden: true };
         let slot = self.cluster.store(pod, entry, Some(row), devices)?;
         self.record(Undo::Placed(slot));
         Ok(PodId(slot))
@@ -225,7 +226,7 @@ impl Txn {
         for assignment in plan.assignments() {
             let placed = match self.cluster.row_of(assignment.node()) {
                 Some(row) => {
-                    let devices = assignment.member().devices.clone();
+                    let devices = assignment.held().cloned();
                     let sound = check_named(assignment.pod());
                     sound.and_then(|()| self.place_with(assignment.pod(), row, devices)).map(|_| ())
                 }

@@ -44,7 +44,7 @@ impl<'a> NodeView<'a> {
 
     /// The node's id.
     pub fn id(self) -> NodeId {
-        NodeId { row: self.row as u32, use_count: self.cluster.columns.use_count[self.row] }
+        NodeId { row: self.row as u32, use_count: self.cluster.columns.use_count(self.row) }
     }
 
     /// The name.
