@@ -56,6 +56,8 @@ pub(crate) struct Gathered {
 struct Span {
     chunk: usize,
     places: Range<usize>,
+    /// Whether the rows follow each other without gaps.
+    straight: bool,
 }
 
 /// A column that is made when it is asked for, in memory that is used again.
@@ -181,7 +183,8 @@ impl Gathered {
         for rows in self.rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
             let places = first..first + rows.len();
             first = places.end;
-            self.spans.push(Span { chunk: rows[0] as usize / CHUNK, places });
+            let straight = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+            self.spans.push(Span { chunk: rows[0] as usize / CHUNK, places, straight });
         }
         let (spans, at) = (&self.spans, &self.at);
         let rank = &cluster.columns.rank;
@@ -281,9 +284,12 @@ fn pick<'c, T: Copy + Default + 'c>(
     column: impl Fn(usize) -> &'c [T],
 ) {
     into.reserve(at.len());
-    for Span { chunk, places } in spans {
+    for Span { chunk, places, straight } in spans {
         let (column, at) = (column(*chunk), &at[places.clone()]);
-        if let Ok(column) = <&[T; CHUNK]>::try_from(column) {
+        let first = usize::from(at[0]);
+        if let (true, Some(rows)) = (*straight, column.get(first..first + at.len())) {
+            into.extend_from_slice(rows);
+        } else if let Ok(column) = <&[T; CHUNK]>::try_from(column) {
             into.extend(at.iter().map(|at| column[usize::from(*at)]));
         } else {
             let element = |at: &u8| column.get(usize::from(*at)).copied().unwrap_or_default();

@@ -53,7 +53,6 @@ pub(crate) struct Memory {
     /// Buffers for rows that are judged side by side.
     gathered: Gathered,
     keys: Vec<u64>,
-    known: Vec<(Row, u64)>,
     /// The only candidate of groups that are not confined.
     pub(super) whole: Option<Arc<[Candidate]>>,
     /// A list of members, emptied.
@@ -327,10 +326,6 @@ impl Memory {
             return;
         }
         self.marks.sort(changed, cluster.rows(), &mut self.dirty);
-        if desk.overlay.is_untouched() {
-            table.forecast.settle(cluster, &mut self.dirty, &mut self.known);
-            table.take_over(&self.known);
-        }
         // Few rows cost less one by one.
         const FEW: usize = 2;
         if self.dirty.len() > FEW && table.judges.is_plain() && !desk.overlay.has_devices() {

@@ -11,7 +11,6 @@ pub mod error;
 pub mod explain;
 mod fast;
 mod fill;
-mod forecast;
 #[cfg(feature = "parallel")]
 mod fork;
 pub mod gang;
@@ -21,6 +20,7 @@ pub mod kueue;
 pub mod outcome;
 mod plain;
 pub mod planner;
+mod ranks;
 mod refusals;
 pub mod request;
 mod run;

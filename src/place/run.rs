@@ -12,6 +12,7 @@
 use alloc::vec::Vec;
 
 use super::fast::Memory;
+use super::ranks::{Offer, Ranks};
 use super::table::Table;
 use crate::base::chunks::CHUNK;
 use crate::framework::{Framework, Gathered};
@@ -33,16 +34,8 @@ pub(super) struct Run {
     open: Vec<Offer>,
     still_open: Vec<Offer>,
     ahead: Ahead,
+    ranks: Ranks,
     spare: Vec<u64>,
-    /// Where the offers with each total end.
-    ends: Vec<usize>,
-}
-
-/// A row for one more pod, and what it is worth.
-#[derive(Debug, Clone, Copy)]
-struct Offer {
-    worth: u64,
-    row: u32,
 }
 
 /// Keys that rows have with more pods on them.
@@ -111,23 +104,12 @@ impl Run {
         let mut floor = self.cut(pods);
         self.open.clear();
         self.open.extend(self.offers.iter().filter(|offer| offer.worth > floor));
-        table.forecast.clear();
         self.ahead.even = false;
         let (mut taken, mut steps) = (1, 1);
         while taken < pods && !self.open.is_empty() {
             let few = AT_ONCE / 4 / self.open.len();
             let now = steps.min(few).clamp(1, pods - taken);
             self.ahead.look(table, site, &self.open, (taken, now));
-            if taken == 1 && now == 1 {
-                let rows = self.open.iter().map(|offer| offer.row as Row);
-                table.forecast.begin(site.1, site.2, rows, &self.ahead.keys);
-            } else {
-                for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(now)) {
-                    for (pods, &key) in (taken..).zip(keys) {
-                        table.forecast.add(offer.row, pods, key);
-                    }
-                }
-            }
             self.still_open.clear();
             for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(now)) {
                 let mut worth = offer.worth;
@@ -150,47 +132,7 @@ impl Run {
                 self.open.retain(|offer| offer.worth > floor);
             }
         }
-        table.forecast.end();
-        self.cut(pods);
-        self.sort();
-        // Offers that are worth the same are of one row.
-        self.offers.truncate(pods);
-    }
-
-    /// Sorts the offers, best first: by their totals, of which there are few, in one pass, then
-    /// those with the same total, which mostly are in order as they are.
-    fn sort(&mut self) {
-        const TOTALS: usize = 1_024;
-        let total = |offer: &Offer| (offer.worth >> 32) as usize;
-        let best_first = |a: &Offer, b: &Offer| b.worth.cmp(&a.worth);
-        let high = self.offers.iter().map(total).max().unwrap_or(0);
-        let low = self.offers.iter().map(total).min().unwrap_or(0);
-        if high == low || high - low >= TOTALS {
-            self.offers.sort_by(best_first);
-            return;
-        }
-        self.ends.clear();
-        self.ends.resize(high - low + 1, 0);
-        for offer in &self.offers {
-            self.ends[high - total(offer)] += 1;
-        }
-        let mut end = 0;
-        for place in &mut self.ends {
-            (*place, end) = (end, end + *place);
-        }
-        self.still_open.clear();
-        self.still_open.resize(self.offers.len(), Offer { worth: 0, row: 0 });
-        for offer in &self.offers {
-            let place = &mut self.ends[high - total(offer)];
-            self.still_open[*place] = *offer;
-            *place += 1;
-        }
-        core::mem::swap(&mut self.offers, &mut self.still_open);
-        let mut first = 0;
-        for &end in &self.ends {
-            self.offers[first..end].sort_by(best_first);
-            first = end;
-        }
+        self.ranks.sort(&mut self.offers, pods);
     }
 
     /// Leaves out offers that cannot be among so many, and gives what the least of these is worth;
@@ -199,14 +141,10 @@ impl Run {
         if self.offers.len() < pods {
             return 0;
         }
-        let worths = self.offers.iter().map(|offer| offer.worth);
         if self.offers.len() == pods {
-            return worths.min().unwrap_or(0);
+            return self.offers.iter().map(|offer| offer.worth).min().unwrap_or(0);
         }
-        self.spare.clear();
-        self.spare.extend(worths);
-        let (_, floor, _) = self.spare.select_nth_unstable_by(pods - 1, |a, b| b.cmp(a));
-        let floor = *floor;
+        let floor = self.ranks.least_of(&self.offers, pods);
         self.offers.retain(|offer| offer.worth >= floor);
         floor
     }

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use super::board::{Board, Normalized};
 use super::classes::{Company, Plugin};
-use super::forecast::Forecast;
 use super::judges::{Judges, add_plain};
 use crate::base::chunks::CHUNK;
 use crate::framework::{Block, Context, Framework, Gathered};
@@ -30,8 +29,6 @@ pub(crate) struct Table {
     room: Option<i64>,
     /// How much of the planner's log of changed rows is accounted for.
     pub(crate) cursor: u64,
-    /// What the last run has found out.
-    pub(super) forecast: Forecast,
     /// When it was asked for last, in requests.
     pub(crate) last_use: u64,
     /// Evaluations of a node by a plugin.
@@ -56,7 +53,6 @@ impl Table {
             scored: false,
             room: None,
             cursor: 0,
-            forecast: Forecast::default(),
             last_use: 0,
             calls: 0,
         }
@@ -249,14 +245,6 @@ impl Table {
     ) {
         self.room = None;
         self.judges.refresh(ground, (row, row), &mut self.board, parts, &mut self.calls);
-    }
-
-    /// Takes over keys of rows.
-    pub(crate) fn take_over(&mut self, keys: &[(Row, u64)]) {
-        if !keys.is_empty() {
-            self.room = None;
-            self.board.set_all(keys.iter().copied());
-        }
     }
 
     /// Judges rows of the table's own board again, in ascending order, if no score is normalised and

@@ -266,23 +266,6 @@ impl Columns {
         COMMON + self.allocatable.len()
     }
 
-    /// Reads all sums of some rows, row after row: pods, what scores count, resources.
-    pub(crate) fn read_sums(&self, rows: &[u32], into: &mut Vec<i64>) {
-        let (width, mut first) = (self.sums_of_a_row(), into.len());
-        into.resize(first + rows.len() * width, 0);
-        for rows in rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
-            let usage = &self.usage[rows[0] as usize / CHUNK];
-            let read = &mut into[first..first + rows.len() * width];
-            first += read.len();
-            for sum in 0..width {
-                let column = usage.column(sum).unwrap_or(&ZEROS);
-                for (row, read) in rows.iter().zip(read.chunks_exact_mut(width)) {
-                    read[sum] = column.get(*row as usize % CHUNK).copied().unwrap_or(0);
-                }
-            }
-        }
-    }
-
     #[inline]
     pub(crate) fn used(&self, row: Row, resource: ResourceId) -> i64 {
         self.sums(row).used_of(resource)

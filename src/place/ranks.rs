@@ -1,0 +1,146 @@
+//! Sorting offers, and finding the best of them.
+//!
+//! Offers have few totals, so they are counted by total first. What is left to tell apart are those
+//! with the same total, which mostly are in order as they are.
+
+use alloc::vec::Vec;
+
+/// A row for one more pod, and what it is worth: the total in the upper half, then the order of
+/// ties.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) worth: u64,
+    pub(super) row: u32,
+}
+
+/// Buffers for ranking offers. Offers that are worth the same must be of the same row.
+#[derive(Debug, Default)]
+pub(super) struct Ranks {
+    /// By how far a total is below the highest: how many offers have it, or where they end.
+    totals: Vec<u32>,
+    sorted: Vec<Offer>,
+    spare: Vec<u64>,
+}
+
+/// Totals that are counted; where they lie further apart, offers are compared.
+const TOTALS: u64 = 1_024;
+
+fn best_first(a: &Offer, b: &Offer) -> core::cmp::Ordering {
+    b.worth.cmp(&a.worth)
+}
+
+/// Sorts offers that mostly are in order, without a buffer if they are.
+fn sort(offers: &mut [Offer]) {
+    if !offers.is_sorted_by(|a, b| a.worth >= b.worth) {
+        offers.sort_by(best_first);
+    }
+}
+
+impl Ranks {
+    /// Counts offers by total, and gives the highest; `None` if totals lie far apart.
+    fn count(&mut self, offers: &[Offer]) -> Option<u64> {
+        let (mut low, mut high) = (u64::MAX, 0);
+        for offer in offers {
+            (low, high) = (low.min(offer.worth), high.max(offer.worth));
+        }
+        let (low, high) = (low >> 32, high >> 32);
+        if high.wrapping_sub(low) >= TOTALS {
+            return None;
+        }
+        self.totals.clear();
+        self.totals.resize((high - low) as usize + 1, 0);
+        for offer in offers {
+            self.totals[(high - (offer.worth >> 32)) as usize] += 1;
+        }
+        Some(high)
+    }
+
+    /// What the least of the best so many offers is worth, of which there are more.
+    pub(super) fn least_of(&mut self, offers: &[Offer], count: usize) -> u64 {
+        self.spare.clear();
+        let mut left = count;
+        if let Some(high) = self.count(offers) {
+            let mut below = 0;
+            for &places in &self.totals {
+                if places as usize >= left {
+                    break;
+                }
+                left -= places as usize;
+                below += 1;
+            }
+            let total = high - below;
+            let same = offers.iter().map(|offer| offer.worth).filter(|worth| worth >> 32 == total);
+            self.spare.extend(same);
+        } else {
+            self.spare.extend(offers.iter().map(|offer| offer.worth));
+        }
+        if left == self.spare.len() {
+            return self.spare.iter().copied().min().unwrap_or(0);
+        }
+        *self.spare.select_nth_unstable_by(left - 1, |a, b| b.cmp(a)).1
+    }
+
+    /// Sorts offers, best first, and keeps so many.
+    pub(super) fn sort(&mut self, offers: &mut Vec<Offer>, count: usize) {
+        let high = self.count(offers);
+        let Some(high) = high.filter(|_| self.totals.len() > 1) else {
+            sort(offers);
+            offers.truncate(count);
+            return;
+        };
+        let mut end = 0;
+        for places in &mut self.totals {
+            (*places, end) = (end, end + *places);
+        }
+        self.sorted.resize(offers.len(), Offer::default());
+        for offer in &*offers {
+            let place = &mut self.totals[(high - (offer.worth >> 32)) as usize];
+            self.sorted[*place as usize] = *offer;
+            *place += 1;
+        }
+        core::mem::swap(offers, &mut self.sorted);
+        let mut first = 0;
+        for &end in &self.totals {
+            let end = end as usize;
+            if first >= count {
+                break;
+            }
+            sort(&mut offers[first..end]);
+            first = end;
+        }
+        offers.truncate(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_are_ranked_as_if_compared() {
+        let mut state = 7_u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % below
+        };
+        let mut ranks = Ranks::default();
+        for totals in [1, 2, 40, 1_000, 1_000_000] {
+            for len in [1, 2, 30, 700] {
+                let offer = |row| Offer { worth: 0, row };
+                let mut offers: Vec<Offer> = (0..len).map(|_| offer(next(50) as u32)).collect();
+                for offer in &mut offers {
+                    offer.worth = (1 + next(totals)) << 32 | u64::from(offer.row);
+                }
+                let mut expected = offers.clone();
+                expected.sort_by(best_first);
+                for count in [1, len / 2 + 1, len] {
+                    let count = count as usize;
+                    assert_eq!(ranks.least_of(&offers, count), expected[count - 1].worth);
+                    let mut sorted = offers.clone();
+                    ranks.sort(&mut sorted, count);
+                    assert_eq!(sorted, expected[..count]);
+                }
+            }
+        }
+    }
+}
