@@ -79,12 +79,20 @@ impl Census {
 
     /// Counts totals from now on; false if that is not possible.
     fn count_totals(&mut self, keys: &[u64]) -> bool {
-        if self.totals.is_empty() {
-            self.totals.push(0);
-            // Many neighbours are alike.
-            for alike in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
-                self.count(alike[0], alike.len() as u32);
+        if self.totals.is_empty() && !self.is_wide {
+            let high = keys.iter().fold(0, |high, key| high | key >> 32) as usize;
+            if high >= TOTALS {
+                self.is_wide = true;
+                return false;
             }
+            // In turn, so that neighbours that are alike do not wait for each other.
+            let mut lanes = alloc::vec![[0_u32; 4]; high + 1];
+            for keys in keys.chunks(4) {
+                for (lane, key) in keys.iter().enumerate() {
+                    lanes[(key >> 32) as usize][lane] += 1;
+                }
+            }
+            self.totals.extend(lanes.iter().map(|lanes| lanes.iter().sum::<u32>()));
         }
         !self.is_wide
     }

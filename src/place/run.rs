@@ -91,6 +91,9 @@ impl Run {
         pods: usize,
     ) {
         self.offers.clear();
+        // Mostly there are not many more than that.
+        let many = pods.min(table.board.feasible());
+        self.offers.reserve(many + many / 2);
         match rows {
             None => table.board.top(pods, &mut self.spare, |worth, row| {
                 self.offers.push(Offer { worth, row: row as u32 });
@@ -103,6 +106,7 @@ impl Run {
         // What an offer must be worth more than, if there are enough without it.
         let mut floor = self.cut(pods);
         self.open.clear();
+        self.open.reserve(self.offers.len());
         self.open.extend(self.offers.iter().filter(|offer| offer.worth > floor));
         self.ahead.even = false;
         let (mut taken, mut steps) = (1, 1);
@@ -110,19 +114,7 @@ impl Run {
             let few = AT_ONCE / 4 / self.open.len();
             let now = steps.min(few).clamp(1, pods - taken);
             self.ahead.look(table, site, &self.open, (taken, now));
-            self.still_open.clear();
-            for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(now)) {
-                let mut worth = offer.worth;
-                let more = keys.iter().map_while(|&key| {
-                    worth = worth.min(key);
-                    (worth > floor).then_some(Offer { worth, ..*offer })
-                });
-                let before = self.offers.len();
-                self.offers.extend(more);
-                if self.offers.len() == before + now {
-                    self.still_open.extend(self.offers.last());
-                }
-            }
+            self.keep_open(floor, now);
             core::mem::swap(&mut self.open, &mut self.still_open);
             (taken, steps) = (taken + now, STEPS.min(2 * steps));
             // Finding a higher floor costs less than to judge rows that are below it.
@@ -133,6 +125,40 @@ impl Run {
             }
         }
         self.ranks.sort(&mut self.offers, pods);
+    }
+
+    /// Takes the offers of open rows that are worth more than the floor, of `steps` looked ahead to;
+    /// rows of which all are taken stay open.
+    fn keep_open(&mut self, floor: u64, steps: usize) {
+        let rows = self.open.len();
+        self.still_open.resize(rows, Offer::default());
+        let mut kept = 0;
+        if let 1 = steps {
+            // Nobody can foresee which they are, so there is no branch.
+            for (offer, &key) in self.open.iter().zip(&self.ahead.keys) {
+                let worth = offer.worth.min(key);
+                self.still_open[kept] = Offer { worth, row: offer.row };
+                kept += usize::from(worth > floor);
+            }
+            self.offers.extend_from_slice(&self.still_open[..kept]);
+        } else {
+            for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(steps)) {
+                let mut offer = *offer;
+                let taken = keys.iter().take_while(|key| {
+                    offer.worth = offer.worth.min(**key);
+                    let takes = offer.worth > floor;
+                    if takes {
+                        self.offers.push(offer);
+                    }
+                    takes
+                });
+                if taken.count() == steps {
+                    self.still_open[kept] = offer;
+                    kept += 1;
+                }
+            }
+        }
+        self.still_open.truncate(kept);
     }
 
     /// Leaves out offers that cannot be among so many, and gives what the least of these is worth;
