@@ -7,8 +7,9 @@ const FAN: usize = 8;
 
 /// A tree of maxima over keys by place. A key of 0 stands for nothing; others are all different.
 ///
-/// The tree is made when it is first of use: until then a change costs O(1). From then on building
-/// is one pass, a change costs O(8 · log₈ n), finding the largest O(1).
+/// There is no tree at first: a change costs O(1), finding the largest O(n). Who asks more than a few
+/// times has one, which takes a pass to make: then a change costs O(8 · log₈ n), finding the largest
+/// O(1).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tournament {
     /// By place; filled up with zeros to whole nodes, as are the levels.
@@ -17,6 +18,8 @@ pub(crate) struct Tournament {
     levels: Vec<Level>,
     /// How many levels there are; 0 if there is no tree yet.
     built: usize,
+    /// How often the largest were asked for without a tree.
+    asked: usize,
     /// Nodes to be looked at again.
     stale: Vec<u32>,
 }
@@ -34,18 +37,22 @@ impl Tournament {
         self.keys.clear();
         fill(&mut self.keys);
         self.keys.resize(self.keys.len().next_multiple_of(FAN), 0);
-        self.built = 0;
+        (self.built, self.asked) = (0, 0);
     }
 
-    /// Makes the tree, if there is none yet.
+    /// Makes the tree, if it is asked for often enough to be worth it.
     #[inline]
-    pub(crate) fn build(&mut self) {
+    pub(crate) fn ask(&mut self) {
+        const OFTEN: usize = 2;
         if self.built == 0 {
-            self.build_levels();
+            self.asked += 1;
+            if self.asked > OFTEN {
+                self.build();
+            }
         }
     }
 
-    fn build_levels(&mut self) {
+    fn build(&mut self) {
         let mut count = 0;
         loop {
             if self.levels.len() == count {
@@ -168,9 +175,10 @@ impl Tournament {
     }
 
     /// The place of the largest key, and the key; `None` if there is none but 0. O(1) with a tree,
-    /// which [`Tournament::build`] makes, O(n) without.
+    /// O(n) without.
     #[inline]
-    pub(crate) fn best(&self) -> Option<(usize, u64)> {
+    pub(crate) fn best(&mut self) -> Option<(usize, u64)> {
+        self.ask();
         if self.built == 0 {
             let (mut best, mut place) = (0, 0);
             for (at, &key) in self.keys.iter().enumerate() {
@@ -307,8 +315,8 @@ mod tests {
             tree.rebuild(|out| out.extend(&keys));
             let mut spare = Vec::new();
             for round in 0..200 {
-                if round == 20 {
-                    tree.build();
+                if round < 20 {
+                    tree.asked = 0;
                 }
                 let mut order: Vec<(u64, usize)> =
                     keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();

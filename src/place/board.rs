@@ -252,7 +252,7 @@ impl Board {
 
     /// The place of the best total, first in the order of ties.
     #[inline]
-    pub(crate) fn best(&self) -> Option<usize> {
+    pub(crate) fn best(&mut self) -> Option<usize> {
         self.tree.best().map(|(place, _)| place)
     }
 
@@ -296,12 +296,6 @@ impl Board {
         tree.set_all(changes, |before, after| census.change(before, after));
     }
 
-    /// Makes the tree of maxima, if there is none yet.
-    #[inline]
-    pub(crate) fn build(&mut self) {
-        self.tree.build();
-    }
-
     /// Tells of the places with the best keys in order of places: of so many, or of all if there
     /// are not so many. Only without normalised scores.
     ///
@@ -313,6 +307,7 @@ impl Board {
         spare: &mut Vec<u64>,
         mut tell: impl FnMut(u64, usize),
     ) {
+        self.tree.ask();
         if !self.in_order || !self.census.count_totals(self.tree.keys()) {
             let bound = self.tree.bound_of(count, spare);
             self.tree.visit(bound, |key, place| {

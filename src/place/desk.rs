@@ -217,7 +217,6 @@ impl Desk {
             }
         }
         *cursor = Some(self.log_start + self.log.len() as u64);
-        board.build();
         board.best().map(|place| rows[place])
     }
 

@@ -318,8 +318,6 @@ impl Memory {
         if changed.is_empty() {
             return;
         }
-        // A table that changes is asked more than once.
-        table.board.build();
         let parts = table.judges.parts(framework);
         if let [row] = *changed {
             table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);

@@ -134,7 +134,6 @@ impl Memory {
     fn best(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> Option<Row> {
         let table = &mut self.tables[place];
         if !table.is_far() {
-            table.board.build();
             return table.board.best();
         }
         let log = Log { rows: &self.desk.log, start: self.desk.log_start };

@@ -15,6 +15,9 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Overlay, Row};
 
+/// Rows of a small block.
+const SMALL: usize = 64;
+
 /// The plugins that have something to say about a shape: at work those that read no further than
 /// the node, noted the others.
 #[derive(Debug)]
@@ -167,15 +170,32 @@ impl Judges {
         gaps: bool,
         keys: &mut Vec<u64>,
     ) {
-        let mut verdicts = [0_i64; CHUNK];
+        // Buffers cost what is cleared of them.
+        if block.len() <= SMALL {
+            self.add_keys_in::<SMALL>(framework, cluster, block, gaps, keys);
+        } else {
+            self.add_keys_in::<CHUNK>(framework, cluster, block, gaps, keys);
+        }
+    }
+
+    /// [`Judges::add_keys`] for blocks of at most `MOST` rows.
+    fn add_keys_in<const MOST: usize>(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        block: &Block<'_>,
+        gaps: bool,
+        keys: &mut Vec<u64>,
+    ) {
+        let mut verdicts = [0_i64; MOST];
         let verdicts = &mut verdicts[..block.len()];
         self.filter_block(framework, cluster, block, gaps, verdicts);
         if verdicts.iter().all(|verdict| *verdict < 0) {
             keys.resize(keys.len() + block.len(), 0);
             return;
         }
-        let mut scores = [0_i64; CHUNK];
-        let mut totals = [0_i64; CHUNK];
+        let mut scores = [0_i64; MOST];
+        let mut totals = [0_i64; MOST];
         let totals = &mut totals[..block.len()];
         let cx = Context::new(cluster, &self.shape);
         add_plain(framework, &cx, &self.plain, block, self.constant, totals, &mut scores);
@@ -374,7 +394,7 @@ pub(super) fn add_plain(
     block: &Block<'_>,
     constant: i64,
     totals: &mut [i64],
-    scores: &mut [i64; CHUNK],
+    scores: &mut [i64],
 ) {
     totals.fill(constant);
     let scores = &mut scores[..block.len()];

@@ -156,46 +156,47 @@ impl Allocation {
         }
     }
 
-    /// A block whose parts are all small, in floats that are exact for them.
+    /// A block whose parts are all small, in floats that are exact for them. Until the end `out` holds
+    /// the bits of floats.
     fn score_side_by_side(&self, parts: &[Part], block: &Block<'_>, out: &mut [i64]) {
-        let mut sums = [0.0; Block::MOST];
-        let sums = &mut sums[..out.len()];
+        // The bits of 0.0.
+        out.fill(0);
         let there = |part: &Part| are_all_there(block.allocatable(part.resource));
         if parts.iter().all(there) {
             for part in parts {
-                self.add_parts(part, block, sums, |allocatable| allocatable);
+                self.add_part(part, block, out, |allocatable| allocatable);
             }
             let weights = parts.iter().map(|part| part.weight as f64).sum::<f64>();
-            let divide = |sum: f64| whole(floor(sum / if weights > 0.0 { weights } else { 1.0 }));
             if weights == 2.0 {
                 // To halve is the same, and faster.
-                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = whole(floor(*sum * 0.5)));
+                out.iter_mut().for_each(|sum| *sum = whole(floor(held(*sum) * 0.5)));
             } else {
-                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = divide(*sum));
+                let weights = if weights > 0.0 { weights } else { 1.0 };
+                out.iter_mut().for_each(|sum| *sum = whole(floor(held(*sum) / weights)));
             }
             return;
         }
         let mut weights = [0.0; Block::MOST];
         for part in parts {
-            self.add_parts(part, block, sums, |allocatable| allocatable.max(1.0));
+            self.add_part(part, block, out, |allocatable| allocatable.max(1.0));
             let weight = part.weight as f64;
             for (weights, &allocatable) in weights.iter_mut().zip(block.allocatable(part.resource))
             {
                 *weights += if float(allocatable) > 0.0 { weight } else { 0.0 };
             }
         }
-        for (out, (sum, weights)) in out.iter_mut().zip(sums.iter().zip(&weights)) {
-            *out = whole(floor(sum / if *weights > 0.0 { *weights } else { 1.0 }));
+        for (out, weights) in out.iter_mut().zip(&weights) {
+            *out = whole(floor(held(*out) / if *weights > 0.0 { *weights } else { 1.0 }));
         }
     }
 
     /// Adds the scores of a resource. `divisor` makes nothing something.
     #[inline]
-    fn add_parts(
+    fn add_part(
         &self,
         part: &Part,
         block: &Block<'_>,
-        sums: &mut [f64],
+        sums: &mut [i64],
         divisor: impl Fn(f64) -> f64,
     ) {
         let (weight, request) = (part.weight as f64, part.request);
@@ -207,18 +208,27 @@ impl Allocation {
             let liked = if empty { allocatable - held } else { held };
             floor(liked * 100.0 / divisor(allocatable))
         };
+        let add = |sum: &mut i64, score: f64| *sum = (held(*sum) + score).to_bits() as i64;
         match (&self.liking, part.weight) {
             (Liking::Empty, 1) => {
-                rows.for_each(|(sum, (allocatable, used))| *sum += score(allocatable, used, true));
+                rows.for_each(|(sum, (allocatable, used))| {
+                    add(sum, score(allocatable, used, true))
+                });
             }
             (liking, _) => {
                 let empty = matches!(liking, Liking::Empty);
                 rows.for_each(|(sum, (allocatable, used))| {
-                    *sum += weight * score(allocatable, used, empty);
+                    add(sum, weight * score(allocatable, used, empty));
                 });
             }
         }
     }
+}
+
+/// The float that a number holds the bits of.
+#[inline]
+fn held(bits: i64) -> f64 {
+    f64::from_bits(bits as u64)
 }
 
 /// Whether none of some amounts is 0, of which none is below 0.
