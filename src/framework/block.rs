@@ -22,7 +22,7 @@ pub struct Block<'a> {
 enum Rows<'a> {
     /// All rows of a chunk.
     Chunk(usize, usize),
-    Gathered(&'a Gathered),
+    Gathered(Laid<'a>),
 }
 
 /// Rows from here and there, side by side, with what is placed on them, or would be.
@@ -38,8 +38,6 @@ pub(crate) struct Gathered {
     /// What such a pod takes of each resource, by number.
     takes: Vec<i64>,
     takes_scored: [i64; 2],
-    /// Rows, by place, that are not as in the cluster.
-    placed: Vec<(usize, RowUsage)>,
     rank: Vec<u32>,
     /// Those that were asked for.
     pod_count: Column,
@@ -49,6 +47,14 @@ pub(crate) struct Gathered {
     allocatable: Vec<Column>,
     /// For plugins that look at nodes one by one.
     usages: OnceCell<Vec<OnceCell<RowUsage>>>,
+}
+
+/// Rows that were gathered, and what is placed on them.
+#[derive(Debug, Clone, Copy)]
+struct Laid<'a> {
+    rows: &'a Gathered,
+    columns: &'a Columns,
+    overlay: Option<&'a Overlay>,
 }
 
 /// Places whose rows are in the same chunk.
@@ -133,27 +139,11 @@ impl Gathered {
         self.usages.take();
     }
 
-    /// Rows with what a decision under way has placed on them, but for devices.
-    pub(crate) fn with(&mut self, cluster: &Cluster, overlay: &Overlay, rows: &[u32]) {
+    /// Rows as they are.
+    pub(crate) fn are_now(&mut self, cluster: &Cluster, rows: &[u32]) {
         self.clear(cluster);
         self.rows.extend_from_slice(rows);
-        if !overlay.is_untouched() {
-            for (place, &row) in rows.iter().enumerate() {
-                if let Some(usage) = overlay.usage(row as Row) {
-                    self.placed.push((place, usage.clone()));
-                }
-            }
-        }
         self.lay_out(cluster);
-    }
-
-    /// The bits of what there is beside the amounts of the cluster.
-    fn bits(&self) -> u64 {
-        let placed =
-            self.placed.iter().flat_map(|(_, usage)| usage.used.iter().chain(&usage.scored));
-        let placed = placed.fold(0, |bits, amount| bits | *amount as u64);
-        let takes = self.takes.iter().chain(&self.takes_scored);
-        takes.fold(placed, |bits, each| bits | (each * i64::from(self.most)) as u64)
     }
 
     fn clear(&mut self, cluster: &Cluster) {
@@ -172,7 +162,6 @@ impl Gathered {
         self.spans.clear();
         self.more.clear();
         self.most = 0;
-        self.placed.clear();
         self.rank.clear();
         self.usages.take();
     }
@@ -195,81 +184,101 @@ impl Gathered {
     fn pick<'c>(&self, into: &mut Vec<i64>, column: impl Fn(usize) -> &'c [i64]) {
         pick(&self.spans, &self.at, into, column);
     }
+}
 
-    /// The same of a column that counts pods, each of them so much.
+impl<'a> Laid<'a> {
+    /// The rows' part of a column that counts pods, each of them so much.
     fn pick_sum<'c>(
-        &self,
+        self,
         into: &mut Vec<i64>,
         column: impl Fn(usize) -> &'c [i64],
         each: i64,
         placed: impl Fn(&RowUsage) -> i64,
     ) {
-        self.pick(into, column);
-        if each != 0 {
-            if self.more.iter().all(|pods| *pods == self.most) {
-                let more = each * i64::from(self.most);
+        let rows = self.rows;
+        rows.pick(into, column);
+        if each != 0 && rows.most > 0 {
+            if rows.more.iter().all(|pods| *pods == rows.most) {
+                let more = each * i64::from(rows.most);
                 into.iter_mut().for_each(|sum| *sum += more);
             } else {
-                for (sum, &pods) in into.iter_mut().zip(&self.more) {
+                for (sum, &pods) in into.iter_mut().zip(&rows.more) {
                     *sum += each * i64::from(pods);
                 }
             }
         }
-        for (place, usage) in &self.placed {
-            into[*place] = placed(usage);
+        if let Some(overlay) = self.overlay {
+            for (sum, &row) in into.iter_mut().zip(&rows.rows) {
+                if let Some(usage) = overlay.usage(row as Row) {
+                    *sum = placed(usage);
+                }
+            }
         }
     }
 
-    fn used(&self, columns: &Columns, resource: ResourceId) -> &[i64] {
-        let Some(column) = self.used.get(resource.index()) else { return zeros(self.rows.len()) };
+    /// The bits of what there is beside the amounts of the cluster.
+    fn bits(self) -> u64 {
+        let rows = self.rows;
+        let takes = rows.takes.iter().chain(&rows.takes_scored);
+        let bits = takes.fold(0, |bits, each| bits | (each * i64::from(rows.most)) as u64);
+        self.overlay.map_or(bits, |overlay| bits | overlay.bits())
+    }
+
+    fn used(self, resource: ResourceId) -> &'a [i64] {
+        let rows = self.rows;
+        let Some(column) = rows.used.get(resource.index()) else { return zeros(rows.rows.len()) };
         column.get(|into| {
-            let each = self.takes[resource.index()];
+            let each = rows.takes[resource.index()];
             let placed = |usage: &RowUsage| usage.used.get(resource.index()).copied().unwrap_or(0);
-            self.pick_sum(into, |chunk| columns.used_chunk(resource, chunk, CHUNK), each, placed);
+            let chunks = |chunk| self.columns.used_chunk(resource, chunk, CHUNK);
+            self.pick_sum(into, chunks, each, placed);
         })
     }
 
-    fn allocatable(&self, columns: &Columns, resource: ResourceId) -> &[i64] {
-        let Some(column) = self.allocatable.get(resource.index()) else {
-            return zeros(self.rows.len());
+    fn allocatable(self, resource: ResourceId) -> &'a [i64] {
+        let rows = self.rows;
+        let Some(column) = rows.allocatable.get(resource.index()) else {
+            return zeros(rows.rows.len());
         };
-        column.get(|into| {
-            self.pick(into, |chunk| columns.allocatable_chunk(resource, chunk, CHUNK));
+        let chunks = |chunk| self.columns.allocatable_chunk(resource, chunk, CHUNK);
+        column.get(|into| rows.pick(into, chunks))
+    }
+
+    fn scored(self, at: usize) -> &'a [i64] {
+        self.rows.scored[at].get(|into| {
+            let chunks = |chunk| self.columns.scored_chunks(chunk)[at];
+            self.pick_sum(into, chunks, self.rows.takes_scored[at], |usage| usage.scored[at]);
         })
     }
 
-    fn scored(&self, columns: &Columns, at: usize) -> &[i64] {
-        self.scored[at].get(|into| {
-            let chunks = |chunk| columns.scored_chunks(chunk)[at];
-            self.pick_sum(into, chunks, self.takes_scored[at], |usage| usage.scored[at]);
-        })
-    }
-
-    fn pod_count(&self, columns: &Columns) -> &[i64] {
-        self.pod_count.get(|into| {
-            let chunks = |chunk| columns.pod_count_chunk(chunk);
+    fn pod_count(self) -> &'a [i64] {
+        self.rows.pod_count.get(|into| {
+            let chunks = |chunk| self.columns.pod_count_chunk(chunk);
             self.pick_sum(into, chunks, 1, |usage| usage.pod_count);
         })
     }
 
-    fn pod_limit(&self, columns: &Columns) -> &[i64] {
-        self.pod_limit.get(|into| self.pick(into, |chunk| pod_limit(columns, chunk)))
+    fn pod_limit(self) -> &'a [i64] {
+        let chunks = |chunk| pod_limit(self.columns, chunk);
+        self.rows.pod_limit.get(|into| self.rows.pick(into, chunks))
     }
 
     /// What the pods of one row take.
-    fn usage(&self, cluster: &Cluster, at: usize) -> &RowUsage {
-        let usages = self.usages.get_or_init(|| alloc::vec![OnceCell::new(); self.rows.len()]);
+    fn usage(self, at: usize) -> &'a RowUsage {
+        let rows = self.rows;
+        let row = rows.rows[at] as Row;
+        if let Some(usage) = self.overlay.and_then(|overlay| overlay.usage(row)) {
+            return usage;
+        }
+        let usages = rows.usages.get_or_init(|| alloc::vec![OnceCell::new(); rows.rows.len()]);
         usages[at].get_or_init(|| {
-            if let Ok(found) = self.placed.binary_search_by_key(&at, |(place, _)| *place) {
-                return self.placed[found].1.clone();
-            }
-            let sums = cluster.columns.sums(self.rows[at] as Row);
-            let pods = i64::from(self.more.get(at).copied().unwrap_or(0));
+            let sums = self.columns.sums(row);
+            let pods = i64::from(rows.more.get(at).copied().unwrap_or(0));
             let [cpu, memory] = sums.scored();
-            let used = sums.used().zip(&self.takes);
+            let used = sums.used().zip(&rows.takes);
             RowUsage {
                 pod_count: sums.pod_count() + pods,
-                scored: [cpu + pods * self.takes_scored[0], memory + pods * self.takes_scored[1]],
+                scored: [cpu + pods * rows.takes_scored[0], memory + pods * rows.takes_scored[1]],
                 used: used.map(|(now, each)| now + pods * each).collect(),
             }
         })
@@ -317,9 +326,15 @@ impl<'a> Block<'a> {
         (0..rows.div_ceil(CHUNK)).map(move |chunk| Block { cluster, rows: block(chunk) })
     }
 
-    /// Rows that were gathered from the same cluster.
-    pub(crate) fn gathered(cluster: &'a Cluster, rows: &'a Gathered) -> Block<'a> {
-        Block { cluster, rows: Rows::Gathered(rows) }
+    /// Rows that were gathered from the same cluster, with what is placed on them but for devices.
+    /// Nothing may be placed where pods are looked ahead to.
+    pub(crate) fn gathered(
+        cluster: &'a Cluster,
+        rows: &'a Gathered,
+        overlay: Option<&'a Overlay>,
+    ) -> Block<'a> {
+        let overlay = overlay.filter(|overlay| !overlay.is_untouched());
+        Block { cluster, rows: Rows::Gathered(Laid { rows, columns: &cluster.columns, overlay }) }
     }
 
     /// How many rows there are.
@@ -327,7 +342,7 @@ impl<'a> Block<'a> {
     pub fn len(&self) -> usize {
         match self.rows {
             Rows::Chunk(_, len) => len,
-            Rows::Gathered(gathered) => gathered.rows.len(),
+            Rows::Gathered(laid) => laid.rows.rows.len(),
         }
     }
 
@@ -341,7 +356,7 @@ impl<'a> Block<'a> {
     pub fn row(&self, at: usize) -> Row {
         match self.rows {
             Rows::Chunk(chunk, _) => chunk * CHUNK + at,
-            Rows::Gathered(gathered) => gathered.rows[at] as Row,
+            Rows::Gathered(laid) => laid.rows.rows[at] as Row,
         }
     }
 
@@ -354,8 +369,8 @@ impl<'a> Block<'a> {
     #[inline]
     pub fn node(&self, at: usize) -> Option<NodeView<'a>> {
         let mut node = self.cluster.view(self.row(at))?;
-        if let Rows::Gathered(gathered) = self.rows {
-            node.usage = Some(gathered.usage(self.cluster, at));
+        if let Rows::Gathered(laid) = self.rows {
+            node.usage = Some(laid.usage(at));
         }
         Some(node)
     }
@@ -382,7 +397,7 @@ impl<'a> Block<'a> {
         const BITS: u32 = 44;
         let own = match self.rows {
             Rows::Chunk(..) => 0,
-            Rows::Gathered(gathered) => gathered.bits(),
+            Rows::Gathered(laid) => laid.bits(),
         };
         (self.cluster.columns.bits() | own) >> BITS == 0
     }
@@ -392,7 +407,7 @@ impl<'a> Block<'a> {
         let columns = &self.cluster.columns;
         match self.rows {
             Rows::Chunk(chunk, len) => columns.allocatable_chunk(resource, chunk, len),
-            Rows::Gathered(gathered) => gathered.allocatable(columns, resource),
+            Rows::Gathered(laid) => laid.allocatable(resource),
         }
     }
 
@@ -401,7 +416,7 @@ impl<'a> Block<'a> {
         let columns = &self.cluster.columns;
         match self.rows {
             Rows::Chunk(chunk, len) => columns.used_chunk(resource, chunk, len),
-            Rows::Gathered(gathered) => gathered.used(columns, resource),
+            Rows::Gathered(laid) => laid.used(resource),
         }
     }
 
@@ -419,7 +434,7 @@ impl<'a> Block<'a> {
         let columns = &self.cluster.columns;
         match self.rows {
             Rows::Chunk(chunk, _) => columns.scored_chunks(chunk)[at],
-            Rows::Gathered(gathered) => gathered.scored(columns, at),
+            Rows::Gathered(laid) => laid.scored(at),
         }
     }
 
@@ -428,7 +443,7 @@ impl<'a> Block<'a> {
         let columns = &self.cluster.columns;
         match self.rows {
             Rows::Chunk(chunk, _) => columns.pod_count_chunk(chunk),
-            Rows::Gathered(gathered) => gathered.pod_count(columns),
+            Rows::Gathered(laid) => laid.pod_count(),
         }
     }
 
@@ -437,7 +452,7 @@ impl<'a> Block<'a> {
         let columns = &self.cluster.columns;
         match self.rows {
             Rows::Chunk(chunk, _) => pod_limit(columns, chunk),
-            Rows::Gathered(gathered) => gathered.pod_limit(columns),
+            Rows::Gathered(laid) => laid.pod_limit(),
         }
     }
 
@@ -445,7 +460,7 @@ impl<'a> Block<'a> {
     pub(crate) fn rank(&self) -> &'a [u32] {
         match self.rows {
             Rows::Chunk(chunk, _) => self.cluster.columns.rank.chunk(chunk).unwrap_or(&[]),
-            Rows::Gathered(gathered) => &gathered.rank,
+            Rows::Gathered(laid) => &laid.rows.rank,
         }
     }
 }

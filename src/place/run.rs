@@ -69,14 +69,14 @@ impl Ahead {
         }
         if self.even && steps == 1 && self.rows.are(rows.iter().map(|offer| offer.row)) {
             self.rows.advance(pods as u32);
-            table.add_keys(framework, cluster, &self.rows, &mut self.keys);
+            table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
             return;
         }
         self.even = steps == 1;
         for rows in rows.chunks(AT_ONCE / steps) {
             let rows = rows.iter().map(|offer| offer.row);
             self.rows.ahead(cluster, takes, rows, counts.clone());
-            table.add_keys(framework, cluster, &self.rows, &mut self.keys);
+            table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
         }
     }
 }

@@ -161,10 +161,10 @@ impl Table {
         &mut self,
         framework: &Framework,
         cluster: &Cluster,
-        rows: &Gathered,
+        (rows, overlay): (&Gathered, Option<&Overlay>),
         keys: &mut Vec<u64>,
     ) {
-        let block = Block::gathered(cluster, rows);
+        let block = Block::gathered(cluster, rows, overlay);
         let gaps = cluster.node_count() != cluster.rows();
         self.judges.add_keys(framework, cluster, &block, gaps, keys);
         self.calls += (self.judges.plugins() * block.len()) as u64;
@@ -258,8 +258,8 @@ impl Table {
         self.room = None;
         keys.clear();
         for rows in rows.chunks(Block::MOST) {
-            gathered.with(cluster, overlay, rows);
-            self.add_keys(framework, cluster, gathered, keys);
+            gathered.are_now(cluster, rows);
+            self.add_keys(framework, cluster, (gathered, Some(overlay)), keys);
         }
         self.board.set_all(rows.iter().map(|row| *row as Row).zip(keys.iter().copied()));
     }

@@ -22,6 +22,8 @@ pub(crate) struct Overlay {
     /// What is left of devices, by the same places; as far as any were taken.
     devices: Vec<Option<DeviceState>>,
     rows: Vec<u32>,
+    /// The bits of all sums that pods have come to.
+    bits: u64,
     live: usize,
     taken: Vec<Taken>,
 }
@@ -72,7 +74,7 @@ impl Overlay {
             self.slots[row as usize] = 0;
             tell(row);
         }
-        self.live = 0;
+        (self.live, self.bits) = (0, 0);
         self.devices.clear();
         self.taken.clear();
     }
@@ -113,6 +115,12 @@ impl Overlay {
         (slot != 0).then(|| &self.usages[slot as usize - 1])
     }
 
+    /// The bits of all sums that pods have come to.
+    #[inline]
+    pub(crate) fn bits(&self) -> u64 {
+        self.bits
+    }
+
     /// Whether devices were given out.
     pub(crate) fn has_devices(&self) -> bool {
         !self.devices.is_empty()
@@ -151,6 +159,8 @@ impl Overlay {
                 && usage.scored[1].checked_add(takes.scored[1]).is_some();
         if fits {
             change(usage, takes, 1);
+            let amounts = usage.used.iter().chain(&usage.scored);
+            self.bits = amounts.fold(self.bits, |bits, amount| bits | *amount as u64);
             if let Some(held) = &devices {
                 if self.devices.len() <= slot {
                     self.devices.resize(slot + 1, None);
