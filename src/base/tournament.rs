@@ -341,8 +341,11 @@ mod tests {
                     continue;
                 }
                 let mut change = |place: usize| {
-                    keys[place] =
-                        if next() % 3 == 0 { 0 } else { (next() % 50) << 32 | place as u64 };
+                    keys[place] = if next().is_multiple_of(3) {
+                        0
+                    } else {
+                        (next() % 50) << 32 | place as u64
+                    };
                     (place, keys[place])
                 };
                 if round % 2 == 0 {

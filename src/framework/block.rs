@@ -131,7 +131,9 @@ impl Gathered {
         let sums = sums.chain(self.scored.iter_mut().zip(self.takes_scored));
         for (column, each) in sums.chain([(&mut self.pod_count, 1)]) {
             if let Some(column) = column.made.get_mut() {
-                column.iter_mut().for_each(|sum| *sum += each * step);
+                for sum in column {
+                    *sum += each * step;
+                }
             }
         }
         self.more.fill(pods);
@@ -200,7 +202,9 @@ impl<'a> Laid<'a> {
         if each != 0 && rows.most > 0 {
             if rows.more.iter().all(|pods| *pods == rows.most) {
                 let more = each * i64::from(rows.most);
-                into.iter_mut().for_each(|sum| *sum += more);
+                for sum in into.iter_mut() {
+                    *sum += more;
+                }
             } else {
                 for (sum, &pods) in into.iter_mut().zip(&rows.more) {
                     *sum += each * i64::from(pods);

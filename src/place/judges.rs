@@ -401,9 +401,12 @@ pub(super) fn add_plain(
     for stage in stages {
         let (weight, score) = &framework.scores()[stage.plugin];
         score.score_block(&Context { prepared: &stage.prepared, ..*cx }, block, scores);
-        let beyond = scores.iter().fold(0, |bits, score| bits | score | (MAX_SCORE - score));
+        let beyond =
+            scores.iter().fold(0, |bits, score| bits | score | MAX_SCORE.wrapping_sub(*score));
         if beyond < 0 {
-            scores.iter_mut().for_each(|score| *score = (*score).clamp(0, MAX_SCORE));
+            for score in scores.iter_mut() {
+                *score = (*score).clamp(0, MAX_SCORE);
+            }
         }
         if *weight == 1 {
             totals.iter_mut().zip(&*scores).for_each(|(total, score)| *total += score);

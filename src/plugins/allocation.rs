@@ -169,10 +169,14 @@ impl Allocation {
             let weights = parts.iter().map(|part| part.weight as f64).sum::<f64>();
             if weights == 2.0 {
                 // To halve is the same, and faster.
-                out.iter_mut().for_each(|sum| *sum = whole(floor(held(*sum) * 0.5)));
+                for sum in out {
+                    *sum = whole(floor(held(*sum) * 0.5));
+                }
             } else {
                 let weights = if weights > 0.0 { weights } else { 1.0 };
-                out.iter_mut().for_each(|sum| *sum = whole(floor(held(*sum) / weights)));
+                for sum in out {
+                    *sum = whole(floor(held(*sum) / weights));
+                }
             }
             return;
         }
@@ -212,7 +216,7 @@ impl Allocation {
         match (&self.liking, part.weight) {
             (Liking::Empty, 1) => {
                 rows.for_each(|(sum, (allocatable, used))| {
-                    add(sum, score(allocatable, used, true))
+                    add(sum, score(allocatable, used, true));
                 });
             }
             (liking, _) => {
