@@ -35,6 +35,8 @@ pub(crate) struct Gathered {
     /// How many pods more are on each row, and on the row that has most of them.
     more: Vec<u32>,
     most: u32,
+    /// Whether all have the same.
+    even: bool,
     /// What such a pod takes of each resource, by number.
     takes: Vec<i64>,
     takes_scored: [i64; 2],
@@ -111,7 +113,7 @@ impl Gathered {
                 self.more.extend(pods.clone());
             }
         }
-        self.most = pods.end.saturating_sub(1);
+        (self.most, self.even) = (pods.end.saturating_sub(1), pods.len() == 1);
         for &(resource, amount) in &takes.requests {
             self.takes[resource.index()] = amount;
         }
@@ -170,12 +172,15 @@ impl Gathered {
 
     fn lay_out(&mut self, cluster: &Cluster) {
         self.at.extend(self.rows.iter().map(|row| (*row as usize % CHUNK) as u8));
-        let mut first = 0;
-        for rows in self.rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
-            let places = first..first + rows.len();
-            first = places.end;
-            let straight = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-            self.spans.push(Span { chunk: rows[0] as usize / CHUNK, places, straight });
+        for (place, &row) in self.rows.iter().enumerate() {
+            let chunk = row as usize / CHUNK;
+            match self.spans.last_mut() {
+                Some(span) if span.chunk == chunk => {
+                    span.straight &= row == self.rows[place - 1] + 1;
+                    span.places.end = place + 1;
+                }
+                _ => self.spans.push(Span { chunk, places: place..place + 1, straight: true }),
+            }
         }
         let (spans, at) = (&self.spans, &self.at);
         let rank = &cluster.columns.rank;
@@ -200,7 +205,7 @@ impl<'a> Laid<'a> {
         let rows = self.rows;
         rows.pick(into, column);
         if each != 0 && rows.most > 0 {
-            if rows.more.iter().all(|pods| *pods == rows.most) {
+            if rows.even {
                 let more = each * i64::from(rows.most);
                 for sum in into.iter_mut() {
                     *sum += more;

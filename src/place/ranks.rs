@@ -24,21 +24,29 @@ pub(super) struct Ranks {
 
 /// Totals that are counted; where they lie further apart, offers are compared.
 const TOTALS: u64 = 1_024;
+/// Offers up to which they are compared at once.
+const FEW: usize = 128;
 
 fn best_first(a: &Offer, b: &Offer) -> core::cmp::Ordering {
     b.worth.cmp(&a.worth)
 }
 
-/// Sorts offers that mostly are in order, without a buffer if they are.
+/// Sorts offers that mostly are in order, or are few.
 fn sort(offers: &mut [Offer]) {
-    if !offers.is_sorted_by(|a, b| a.worth >= b.worth) {
+    if offers.len() <= FEW {
+        offers.sort_unstable_by(best_first);
+    } else if !offers.is_sorted_by(|a, b| a.worth >= b.worth) {
         offers.sort_by(best_first);
     }
 }
 
 impl Ranks {
-    /// Counts offers by total, and gives the highest; `None` if totals lie far apart.
+    /// Counts offers by total, and gives the highest; `None` if totals lie far apart, or offers are
+    /// few.
     fn count(&mut self, offers: &[Offer]) -> Option<u64> {
+        if offers.len() <= FEW {
+            return None;
+        }
         let (mut low, mut high) = (u64::MAX, 0);
         for offer in offers {
             (low, high) = (low.min(offer.worth), high.max(offer.worth));
