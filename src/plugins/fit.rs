@@ -197,7 +197,10 @@ fn room_of_all(cx: &Context<'_>, enough: i64) -> i64 {
     for &(resource, amount) in requests {
         let Some(resource) = resource else { return 0 };
         let free = total(cluster, |block| [block.allocatable(resource), block.used(resource)]);
-        least = least.min(free / amount);
+        // The largest number stands for sums beyond it, too, and bounds nothing.
+        if free < i64::MAX {
+            least = least.min(free / amount);
+        }
         if least < enough {
             return least;
         }
