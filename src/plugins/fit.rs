@@ -379,6 +379,18 @@ mod tests {
     }
 
     #[test]
+    fn sums_beyond_64_bits_bound_nothing() {
+        let nodes = ["a", "b", "c"].map(|name| Node::new(name).capacity(GPU, i64::MAX));
+        let cluster = cluster(nodes);
+        for (divisor, fits) in [(4, 12), (1, 3)] {
+            let pod = Pod::new().request(GPU, i64::MAX / divisor);
+            let cx = Context::new(&cluster, pod.shape());
+            let Preparation::Ready(prepared) = Filter::prepare(&Fit, &cx) else { panic!() };
+            assert!(Fit.room_of_all(&Context { prepared: &prepared, ..cx }, 100) >= fits);
+        }
+    }
+
+    #[test]
     fn blocks_are_judged_as_nodes_are() {
         let wide = i64::MAX - 5;
         for huge in [false, true] {
