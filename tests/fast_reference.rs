@@ -2,6 +2,7 @@
 //! identical pods, counts of domains, trials side by side, kept tables and kept parts of levels.
 
 mod dice;
+mod held;
 
 use dice::Dice;
 use phalanx::framework::{
@@ -22,12 +23,7 @@ fn held(
     framework: &Framework,
     group: &PodGroup,
 ) -> Outcome {
-    let request = Request::new(group).strategy(Strategy::Kubernetes);
-    let fast = planner.place(cluster, framework, request);
-    let request = Request::new(group).strategy(Strategy::Kubernetes);
-    let plain = Planner::place_reference(cluster, framework, request);
-    assert!(fast == plain, "{}:\n{fast:?}\n{plain:?}", group.name);
-    fast.unwrap()
+    held::held(planner, cluster, framework, group).unwrap()
 }
 
 fn commit(cluster: &mut Cluster, framework: &Framework, outcome: &Outcome) -> usize {

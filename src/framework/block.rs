@@ -395,7 +395,17 @@ impl<'a> Block<'a> {
     /// cannot overflow.
     #[inline]
     pub fn is_narrow(&self) -> bool {
-        self.cluster.columns.is_narrow()
+        const BITS: u32 = 60;
+        self.cluster.columns.is_narrow() && self.own_bits() >> BITS == 0
+    }
+
+    /// The bits of what there is beside the amounts of the cluster.
+    #[inline]
+    fn own_bits(&self) -> u64 {
+        match self.rows {
+            Rows::Chunk(..) => 0,
+            Rows::Gathered(laid) => laid.bits(),
+        }
     }
 
     /// Whether every amount in the columns is from 0 to below 2⁴⁵, limits of pods apart: 35 trillion
@@ -404,11 +414,7 @@ impl<'a> Block<'a> {
     #[inline]
     pub fn is_small(&self) -> bool {
         const BITS: u32 = 44;
-        let own = match self.rows {
-            Rows::Chunk(..) => 0,
-            Rows::Gathered(laid) => laid.bits(),
-        };
-        (self.cluster.columns.bits() | own) >> BITS == 0
+        (self.cluster.columns.bits() | self.own_bits()) >> BITS == 0
     }
 
     /// What pods may use of a resource.

@@ -90,7 +90,9 @@ impl<'a> FastGround<'a> {
         memory.desk.shapes.clear();
         memory.desk.shapes.extend_from_slice(gang.all_shapes());
         for &table in &tables {
-            memory.tables[table].resolve(cluster);
+            if !memory.tables[table].resolve(cluster, gang.members()) {
+                return Opened::Far;
+            }
         }
         memory.desk.takes.clear();
         memory

@@ -401,8 +401,9 @@ pub(super) fn add_plain(
     for stage in stages {
         let (weight, score) = &framework.scores()[stage.plugin];
         score.score_block(&Context { prepared: &stage.prepared, ..*cx }, block, scores);
-        let beyond =
-            scores.iter().fold(0, |bits, score| bits | score | MAX_SCORE.wrapping_sub(*score));
+        // What wraps is below zero itself.
+        let beyond = |bits, score: &i64| bits | score | MAX_SCORE.wrapping_sub(*score);
+        let beyond = scores.iter().fold(0, beyond);
         if beyond < 0 {
             for score in scores.iter_mut() {
                 *score = (*score).clamp(0, MAX_SCORE);

@@ -15,7 +15,7 @@ use super::plain::Plain;
 use super::request::Request;
 use super::search::room::Rooms;
 use super::search::{self, Found, Kept};
-use super::sequential::{Layout, Member, Sequential};
+use super::sequential::{Layout, Member, Sequential, refuse_unsound};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
 use crate::state::plan::PlanMember;
@@ -120,7 +120,10 @@ impl Planner {
         let mut layout = Layout::default();
         self.memory.threads = self.threads;
         let fits = match FastGround::open(&mut self.memory, cluster, framework, &gang, &request) {
-            Opened::TooFew => false,
+            Opened::TooFew => {
+                refuse_unsound(cluster, gang.group())?;
+                false
+            }
             Opened::Fast(ground) => {
                 let prune = self.prune;
                 let mut sequential = Sequential { framework, ground, prune };

@@ -193,8 +193,9 @@ impl Memory {
     /// all), and tells of each row. Nothing must have been placed before, and nothing is placed
     /// after: the overlay does not learn of it.
     ///
-    /// O(pods · log pods) and, for every pod, one row judged; beside that O(pods · log n) for the
-    /// best of all rows, or O(rows).
+    /// O(pods · log pods) and, for every pod, one row judged or two; where rows become no worse with
+    /// more pods, one more for each doubling of the pods that go to one row. Beside that
+    /// O(pods · log n) for the best of all rows, or O(rows).
     pub(super) fn run(
         &mut self,
         cluster: &Cluster,

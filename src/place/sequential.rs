@@ -513,6 +513,16 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
     have >= group.policy.minimum() as usize
 }
 
+/// What there is to be said against a leaf where it is known, without trying, that it does not fit:
+/// the same as if it had been tried.
+pub(super) fn refuse_unsound(cluster: &Cluster, leaf: &PodGroup) -> Result<(), PlaceError> {
+    refuse_unsupported(leaf)?;
+    match &leaf.topology.require {
+        Some(key) if cluster.label_key(key).is_some() => home(cluster, leaf, key).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
 fn refuse_unsupported(group: &PodGroup) -> Result<(), PlaceError> {
     let topology = &group.topology;
     let what = if !topology.slices.is_empty() {

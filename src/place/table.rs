@@ -58,12 +58,19 @@ impl Table {
         }
     }
 
-    /// Looks resources up again that nobody had mentioned.
-    pub(super) fn resolve(&mut self, cluster: &Cluster) {
-        let wanted = self.judges.shape.requests.iter().filter(|(_, amount)| *amount != 0).count();
-        if self.takes.requests.len() < wanted {
-            self.takes = Arc::new(Takes::of(&self.judges.shape, cluster));
+    /// Looks resources up again that nobody had mentioned. False if still nobody has, and so many
+    /// pods might take more of one than 64 bits hold, which nothing would notice.
+    pub(super) fn resolve(&mut self, cluster: &Cluster, pods: usize) -> bool {
+        let requests = || self.judges.shape.requests.iter().filter(|(_, amount)| *amount != 0);
+        let wanted = requests().count();
+        if self.takes.requests.len() == wanted {
+            return true;
         }
+        let fits = requests().all(|(name, amount)| {
+            cluster.resource(name).is_some() || amount.checked_mul(pods as i64).is_some()
+        });
+        self.takes = Arc::new(Takes::of(&self.judges.shape, cluster));
+        fits
     }
 
     /// Whether plugins that read beyond the node have something to say.

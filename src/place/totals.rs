@@ -80,7 +80,7 @@ impl<'a> Totals<'a> {
     fn add_up(&self, resource: ResourceId) -> Option<Vec<DomainTotals>> {
         let domain_of = self.domain_of()?;
         // Amounts below this add up to less than 2⁶².
-        let small = 61_u32.checked_sub(self.cluster.rows().ilog2())?;
+        let small = 61_u32.checked_sub(self.cluster.rows().checked_ilog2()?)?;
         let is_small = |bits: i64| bits as u64 >> small == 0;
         let mut sums = vec![Added::default(); self.domains.len() + 1];
         for (block, domains) in Block::all(self.cluster).zip(domain_of.chunks(Block::MOST)) {

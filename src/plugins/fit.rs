@@ -197,7 +197,10 @@ fn room_of_all(cx: &Context<'_>, enough: i64) -> i64 {
     for &(resource, amount) in requests {
         let Some(resource) = resource else { return 0 };
         let free = total(cluster, |block| [block.allocatable(resource), block.used(resource)]);
-        least = least.min(free / amount);
+        // The largest number stands for sums beyond it, too, and bounds nothing.
+        if free < i64::MAX {
+            least = least.min(free / amount);
+        }
         if least < enough {
             return least;
         }
@@ -372,6 +375,18 @@ mod tests {
         assert!(fits(GPU) && fits("vendor.example/x"));
         for resource in ["cpu", "hugepages-2Mi", "vendor.example.com/x", "amd.com/gpu"] {
             assert!(!fits(resource), "{resource}");
+        }
+    }
+
+    #[test]
+    fn sums_beyond_64_bits_bound_nothing() {
+        let nodes = ["a", "b", "c"].map(|name| Node::new(name).capacity(GPU, i64::MAX));
+        let cluster = cluster(nodes);
+        for (divisor, fits) in [(4, 12), (1, 3)] {
+            let pod = Pod::new().request(GPU, i64::MAX / divisor);
+            let cx = Context::new(&cluster, pod.shape());
+            let Preparation::Ready(prepared) = Filter::prepare(&Fit, &cx) else { panic!() };
+            assert!(Fit.room_of_all(&Context { prepared: &prepared, ..cx }, 100) >= fits);
         }
     }
 

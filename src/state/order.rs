@@ -112,6 +112,7 @@ impl Cluster {
             return;
         }
         let rows: Vec<u32> = self.order.iter().collect();
+        self.order.in_row_order = rows.is_sorted();
         let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
         for (place, row) in rows.into_iter().enumerate() {
             *self.columns.rank.get_mut(row as Row) = ((place as u64 + 1) * step) as u32;

@@ -1,0 +1,19 @@
+//! Answers held to those of the plain loop.
+
+use phalanx::model::PodGroup;
+use phalanx::place::PlaceError;
+use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
+
+/// Places a group by a planner, and holds the answer to that of the plain loop.
+pub(crate) fn held(
+    planner: &mut Planner,
+    cluster: &Cluster,
+    framework: &Framework,
+    group: &PodGroup,
+) -> Result<Outcome, PlaceError> {
+    let request = || Request::new(group).strategy(Strategy::Kubernetes);
+    let fast = planner.place(cluster, framework, request());
+    let plain = Planner::place_reference(cluster, framework, request());
+    assert!(fast == plain, "{}:\n{fast:?}\n{plain:?}", group.name);
+    fast
+}
