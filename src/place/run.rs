@@ -133,7 +133,7 @@ impl Run {
         let rows = self.open.len();
         self.still_open.resize(rows, Offer::default());
         let mut kept = 0;
-        if let 1 = steps {
+        if steps == 1 {
             // Nobody can foresee which they are, so there is no branch.
             for (offer, &key) in self.open.iter().zip(&self.ahead.keys) {
                 let worth = offer.worth.min(key);
