@@ -11,9 +11,9 @@ use crate::cases::Case;
 use crate::scene::{Churn, Scene};
 use crate::straight::Columns;
 
-/// Gangs that a planner meets before it counts as warm: the second is when it begins to follow
-/// single pods.
-pub(crate) const WARMING: usize = 2;
+/// Gangs that a planner meets before it counts as warm: with the second it begins to follow single
+/// pods, with the third it makes trees.
+pub(crate) const WARMING: usize = 3;
 
 /// What is done with the gangs of a scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Work {
     Warm,
     /// The plan of the first gang is committed.
     Commit,
-    /// All gangs but the first two are decided and committed by a planner that has met those.
+    /// All gangs but the first few are decided and committed by a planner that has met those.
     Queue,
 }
 
