@@ -91,9 +91,8 @@ impl Run {
         pods: usize,
     ) {
         self.offers.clear();
-        // Mostly there are not many more than that.
-        let many = pods.min(table.board.feasible());
-        self.offers.reserve(many + many / 2);
+        // There are mostly fewer than twice as many.
+        self.offers.reserve(2 * pods.min(table.board.feasible()));
         match rows {
             None => table.board.top(pods, &mut self.spare, |worth, row| {
                 self.offers.push(Offer { worth, row: row as u32 });
