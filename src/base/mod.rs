@@ -6,7 +6,8 @@ pub(crate) mod exact;
 pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod intern;
-pub(crate) mod marks;
+#[cfg(test)]
+pub(crate) mod numbers;
 pub mod quantity;
 pub(crate) mod rowset;
 pub(crate) mod slab;

@@ -204,15 +204,16 @@ impl Tournament {
             return;
         }
         if !self.keys.is_empty() {
-            self.descend(self.built - 1, 0, &mut bound, &mut visit);
+            self.descend((self.built - 1, 0), None, &mut bound, &mut visit);
         }
     }
 
-    /// [`Tournament::visit`] below a node of a level.
+    /// [`Tournament::visit`] below a node of a level, of the keys of a lower level (`None`: of all
+    /// keys).
     fn descend(
         &self,
-        level: usize,
-        node: usize,
+        (level, node): (usize, usize),
+        end: Option<usize>,
         bound: &mut u64,
         visit: &mut impl FnMut(u64, usize) -> u64,
     ) {
@@ -233,8 +234,10 @@ impl Tournament {
                 continue;
             }
             match below {
-                None => *bound = visit(keys[at], child),
-                Some(below) => self.descend(below, child, bound, visit),
+                Some(below) if Some(below) != end => {
+                    self.descend((below, child), end, bound, visit);
+                }
+                _ => *bound = visit(keys[at], child),
             }
         }
     }
@@ -245,19 +248,23 @@ impl Tournament {
         // The largest keys are below the largest of each level, which are as many.
         let many = 2 * FAN * count;
         let narrow = |level: &Level| level.keys.len() <= many;
-        let mut level = self.levels[..self.built].iter().position(narrow);
+        // The level above all others has one key, and that below it is narrow.
+        let mut level = self.levels[..self.built.saturating_sub(1)].iter().position(narrow);
         if self.keys.len() <= many {
             level = None;
         }
         let mut bound = 1;
         loop {
             spare.clear();
+            let mut take = |key, _| {
+                spare.push(key);
+                bound
+            };
             match level {
-                None => self.visit(bound, |key, _| {
-                    spare.push(key);
-                    bound
-                }),
-                Some(level) => self.gather(self.built - 1, 0, (level, bound), spare),
+                None => self.visit(bound, take),
+                Some(_) => {
+                    self.descend((self.built - 1, 0), level, &mut { bound }, &mut take);
+                }
             }
             if spare.len() > count {
                 let (_, nth, _) = spare.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
@@ -265,21 +272,6 @@ impl Tournament {
             }
             let Some(at) = level else { return bound };
             level = at.checked_sub(1);
-        }
-    }
-
-    /// The keys of a level, from a bound on, that are below a node of another.
-    fn gather(&self, at: usize, node: usize, (level, bound): (usize, u64), into: &mut Vec<u64>) {
-        let key = self.levels[at].keys[node];
-        if key < bound {
-            return;
-        }
-        if at == level {
-            into.push(key);
-            return;
-        }
-        for child in node * FAN..(node + 1) * FAN {
-            self.gather(at - 1, child, (level, bound), into);
         }
     }
 }
@@ -298,13 +290,7 @@ fn largest(keys: &[u64; FAN]) -> (u64, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn numbers(mut state: u64) -> impl FnMut() -> u64 {
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-            state >> 33
-        }
-    }
+    use crate::base::numbers::numbers;
 
     #[test]
     fn the_largest_are_known_through_every_change() {

@@ -32,11 +32,10 @@ pub(crate) struct Gathered {
     /// The places of rows in their chunks.
     at: Vec<u8>,
     spans: Vec<Span>,
-    /// How many pods more are on each row, and on the row that has most of them.
+    /// How many pods more are on each row, where not all have the same, and on the row that has most
+    /// of them.
     more: Vec<u32>,
     most: u32,
-    /// Whether all have the same.
-    even: bool,
     /// What such a pod takes of each resource, by number.
     takes: Vec<i64>,
     takes_scored: [i64; 2],
@@ -106,14 +105,13 @@ impl Gathered {
         self.clear(cluster);
         if pods.len() == 1 {
             self.rows.extend(rows);
-            self.more.resize(self.rows.len(), pods.start);
         } else {
             for row in rows {
                 self.rows.extend(pods.clone().map(|_| row));
                 self.more.extend(pods.clone());
             }
         }
-        (self.most, self.even) = (pods.end.saturating_sub(1), pods.len() == 1);
+        self.most = pods.end.saturating_sub(1);
         for &(resource, amount) in &takes.requests {
             self.takes[resource.index()] = amount;
         }
@@ -121,9 +119,14 @@ impl Gathered {
         self.lay_out(cluster);
     }
 
-    /// Whether these rows were gathered last, in this order.
+    /// Whether these rows were gathered last, in this order, all with the same number of pods more.
     pub(crate) fn are(&self, rows: impl Iterator<Item = u32>) -> bool {
-        self.rows.iter().copied().eq(rows)
+        self.more.is_empty() && self.rows.iter().copied().eq(rows)
+    }
+
+    /// No rows.
+    pub(crate) fn forget(&mut self) {
+        self.rows.clear();
     }
 
     /// The same rows with so many pods more on each, all of which had the same before.
@@ -138,7 +141,6 @@ impl Gathered {
                 }
             }
         }
-        self.more.fill(pods);
         self.most = pods;
         self.usages.take();
     }
@@ -205,7 +207,7 @@ impl<'a> Laid<'a> {
         let rows = self.rows;
         rows.pick(into, column);
         if each != 0 && rows.most > 0 {
-            if rows.even {
+            if rows.more.is_empty() {
                 let more = each * i64::from(rows.most);
                 for sum in into.iter_mut() {
                     *sum += more;
@@ -282,7 +284,7 @@ impl<'a> Laid<'a> {
         let usages = rows.usages.get_or_init(|| alloc::vec![OnceCell::new(); rows.rows.len()]);
         usages[at].get_or_init(|| {
             let sums = self.columns.sums(row);
-            let pods = i64::from(rows.more.get(at).copied().unwrap_or(0));
+            let pods = i64::from(rows.more.get(at).copied().unwrap_or(rows.most));
             let [cpu, memory] = sums.scored();
             let used = sums.used().zip(&rows.takes);
             RowUsage {

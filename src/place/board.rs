@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
+use super::ranks::class_of;
 use crate::base::tournament::Tournament;
 use crate::framework::{Normalization, Score};
 
@@ -100,14 +101,8 @@ impl Census {
     /// The total that the least of the `count` largest keys has, as the upper half of a key, and how
     /// many keys with that total are among them; `None` if there are not so many.
     fn last_of(&self, count: usize) -> Option<(usize, usize)> {
-        let mut left = count;
-        for (total, &places) in self.totals.iter().enumerate().skip(1).rev() {
-            if places as usize >= left {
-                return Some((total, left));
-            }
-            left -= places as usize;
-        }
-        None
+        let (below, left) = class_of(self.totals.iter().skip(1).rev(), count)?;
+        Some((self.totals.len() - 1 - below, left))
     }
 }
 

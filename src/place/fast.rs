@@ -12,9 +12,9 @@ use super::judges::Judges;
 use super::refusals::Refusals;
 use super::run::Run;
 use super::sequential::Member;
-use super::table::{Scratch, Table};
+use super::table::{FEW, Scratch, Table};
+use crate::base::RowSet;
 use crate::base::hash::{FixedMap, hash_of};
-use crate::base::marks::Marks;
 use crate::framework::{Framework, Gathered};
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment};
@@ -48,7 +48,7 @@ pub(crate) struct Memory {
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
     dirty: Vec<u32>,
-    marks: Marks,
+    marks: RowSet,
     pub(super) run: Run,
     /// Buffers for rows that are judged side by side.
     gathered: Gathered,
@@ -324,8 +324,6 @@ impl Memory {
             return;
         }
         self.marks.sort(changed, cluster.rows(), &mut self.dirty);
-        // Few rows cost less one by one.
-        const FEW: usize = 2;
         if self.dirty.len() > FEW && table.judges.is_plain() && !desk.overlay.has_devices() {
             let buffers = (&mut self.gathered, &mut self.keys);
             table.refresh_all((framework, cluster, &desk.overlay), &self.dirty, buffers);

@@ -142,13 +142,12 @@ impl Judges {
         framework: &Framework,
         cluster: &Cluster,
         block: &Block<'_>,
-        gaps: bool,
         verdicts: &mut [i64],
     ) {
         if self.refused {
             verdicts.fill(-1);
         }
-        if gaps {
+        if cluster.node_count() != cluster.rows() {
             mark_out(verdicts, |at| block.node(at).is_some());
         }
         if let Some(only) = &self.only {
@@ -167,39 +166,36 @@ impl Judges {
         framework: &Framework,
         cluster: &Cluster,
         block: &Block<'_>,
-        gaps: bool,
         keys: &mut Vec<u64>,
     ) {
         // Buffers cost what is cleared of them.
         if block.len() <= SMALL {
-            self.add_keys_in::<SMALL>(framework, cluster, block, gaps, keys);
+            let buffers = [&mut [0; SMALL][..], &mut [0; SMALL], &mut [0; SMALL]];
+            self.add_keys_with(buffers, framework, cluster, block, keys);
         } else {
-            self.add_keys_in::<CHUNK>(framework, cluster, block, gaps, keys);
+            let buffers = [&mut [0; CHUNK][..], &mut [0; CHUNK], &mut [0; CHUNK]];
+            self.add_keys_with(buffers, framework, cluster, block, keys);
         }
     }
 
-    /// [`Judges::add_keys`] for blocks of at most `MOST` rows.
-    fn add_keys_in<const MOST: usize>(
+    /// [`Judges::add_keys`] with cleared buffers that are as long as the block, or longer.
+    fn add_keys_with(
         &self,
+        [verdicts, totals, scores]: [&mut [i64]; 3],
         framework: &Framework,
         cluster: &Cluster,
         block: &Block<'_>,
-        gaps: bool,
         keys: &mut Vec<u64>,
     ) {
-        let mut verdicts = [0_i64; MOST];
-        let verdicts = &mut verdicts[..block.len()];
-        self.filter_block(framework, cluster, block, gaps, verdicts);
+        let (verdicts, totals) = (&mut verdicts[..block.len()], &mut totals[..block.len()]);
+        self.filter_block(framework, cluster, block, verdicts);
         if verdicts.iter().all(|verdict| *verdict < 0) {
             keys.resize(keys.len() + block.len(), 0);
             return;
         }
-        let mut scores = [0_i64; MOST];
-        let mut totals = [0_i64; MOST];
-        let totals = &mut totals[..block.len()];
         let cx = Context::new(cluster, &self.shape);
-        add_plain(framework, &cx, &self.plain, block, self.constant, totals, &mut scores);
-        let rows = totals.iter().zip(verdicts).zip(block.rank());
+        add_plain(framework, &cx, &self.plain, block, self.constant, totals, scores);
+        let rows = totals.iter().zip(&*verdicts).zip(block.rank());
         keys.extend(rows.map(|((&total, verdict), &rank)| {
             // All ones where the verdict is not negative.
             let feasible = !(*verdict >> 63) as u64;

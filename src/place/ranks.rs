@@ -31,6 +31,22 @@ fn best_first(a: &Offer, b: &Offer) -> core::cmp::Ordering {
     b.worth.cmp(&a.worth)
 }
 
+/// The place among classes, of which there are so many members each, of the one that the last of the
+/// first `count` is in, and how many of its members are among those; `None` if there are not so many.
+pub(super) fn class_of<'a>(
+    classes: impl Iterator<Item = &'a u32>,
+    count: usize,
+) -> Option<(usize, usize)> {
+    let mut left = count;
+    for (place, &members) in classes.enumerate() {
+        if members as usize >= left {
+            return Some((place, left));
+        }
+        left -= members as usize;
+    }
+    None
+}
+
 /// Sorts offers that mostly are in order, or are few.
 fn sort(offers: &mut [Offer]) {
     if offers.len() <= FEW {
@@ -67,16 +83,10 @@ impl Ranks {
     pub(super) fn least_of(&mut self, offers: &[Offer], count: usize) -> u64 {
         self.spare.clear();
         let mut left = count;
-        if let Some(high) = self.count(offers) {
-            let mut below = 0;
-            for &places in &self.totals {
-                if places as usize >= left {
-                    break;
-                }
-                left -= places as usize;
-                below += 1;
-            }
-            let total = high - below;
+        let high = self.count(offers);
+        if let Some((high, (below, own))) = high.zip(class_of(self.totals.iter(), count)) {
+            left = own;
+            let total = high - below as u64;
             let same = offers.iter().map(|offer| offer.worth).filter(|worth| worth >> 32 == total);
             self.spare.extend(same);
         } else {
@@ -123,14 +133,12 @@ impl Ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::numbers::numbers;
 
     #[test]
     fn offers_are_ranked_as_if_compared() {
-        let mut state = 7_u64;
-        let mut next = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-            (state >> 33) % below
-        };
+        let mut number = numbers(7);
+        let mut next = |below: u64| number() % below;
         let mut ranks = Ranks::default();
         for totals in [1, 2, 40, 1_000, 1_000_000] {
             for len in [1, 2, 30, 700] {

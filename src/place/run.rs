@@ -13,15 +13,13 @@ use alloc::vec::Vec;
 
 use super::fast::Memory;
 use super::ranks::{Offer, Ranks};
-use super::table::Table;
+use super::table::{FEW, Table};
 use crate::base::chunks::CHUNK;
 use crate::framework::{Framework, Gathered};
 use crate::state::{Cluster, Row, Takes};
 
 /// Keys of rows judged at once, for the buffers' sake.
 const AT_ONCE: usize = CHUNK;
-/// Rows up to which each is judged by itself: that costs less than to lay them side by side.
-const FEW: usize = 2;
 /// Pods more on a row that are looked ahead to at once, where rows are few and pods many.
 const STEPS: usize = 16;
 
@@ -42,8 +40,6 @@ pub(super) struct Run {
 #[derive(Debug, Default)]
 struct Ahead {
     rows: Gathered,
-    /// Whether the rows were gathered by this run, each with as many pods as the others.
-    even: bool,
     keys: Vec<u64>,
 }
 
@@ -67,12 +63,11 @@ impl Ahead {
             }
             return;
         }
-        if self.even && steps == 1 && self.rows.are(rows.iter().map(|offer| offer.row)) {
+        if steps == 1 && self.rows.are(rows.iter().map(|offer| offer.row)) {
             self.rows.advance(pods as u32);
             table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
             return;
         }
-        self.even = steps == 1;
         for rows in rows.chunks(AT_ONCE / steps) {
             let rows = rows.iter().map(|offer| offer.row);
             self.rows.ahead(cluster, takes, rows, counts.clone());
@@ -107,7 +102,7 @@ impl Run {
         self.open.clear();
         self.open.reserve(self.offers.len());
         self.open.extend(self.offers.iter().filter(|offer| offer.worth > floor));
-        self.ahead.even = false;
+        self.ahead.rows.forget();
         let (mut taken, mut steps) = (1, 1);
         while taken < pods && !self.open.is_empty() {
             let few = AT_ONCE / 4 / self.open.len();

@@ -11,6 +11,9 @@ use crate::base::chunks::CHUNK;
 use crate::framework::{Block, Context, Framework, Gathered};
 use crate::state::{Cluster, Overlay, Row, Takes};
 
+/// Rows up to which each is judged by itself: that costs less than to lay them side by side.
+pub(super) const FEW: usize = 2;
+
 /// All nodes judged for one shape, under a framework whose plugins read no further than the node
 /// itself for this shape.
 #[derive(Debug)]
@@ -113,10 +116,9 @@ impl Table {
         let verdicts = &mut scratch.verdicts;
         verdicts.clear();
         verdicts.resize(cluster.rows(), 0);
-        let gaps = cluster.node_count() != cluster.rows();
         let mut feasible = 0;
         for (block, verdicts) in Block::all(cluster).zip(verdicts.chunks_mut(Block::MOST)) {
-            self.judges.filter_block(framework, cluster, &block, gaps, verdicts);
+            self.judges.filter_block(framework, cluster, &block, verdicts);
             feasible += verdicts.iter().map(|verdict| usize::from(*verdict >= 0)).sum::<usize>();
         }
         self.calls += (self.judges.filters.len() * cluster.rows()) as u64;
@@ -147,12 +149,11 @@ impl Table {
     /// [`Table::build`] where no score is normalised: filters and scores in one pass, so that the
     /// columns are read once.
     fn build_plain(&mut self, framework: &Framework, cluster: &Cluster, wanted: usize) -> bool {
-        let gaps = cluster.node_count() != cluster.rows();
         let mut board = core::mem::take(&mut self.board);
         board.rebuild_plain(|keys| {
             keys.reserve(cluster.rows());
             for block in Block::all(cluster) {
-                self.judges.add_keys(framework, cluster, &block, gaps, keys);
+                self.judges.add_keys(framework, cluster, &block, keys);
             }
         });
         board.in_order = cluster.order.in_row_order;
@@ -172,8 +173,7 @@ impl Table {
         keys: &mut Vec<u64>,
     ) {
         let block = Block::gathered(cluster, rows, overlay);
-        let gaps = cluster.node_count() != cluster.rows();
-        self.judges.add_keys(framework, cluster, &block, gaps, keys);
+        self.judges.add_keys(framework, cluster, &block, keys);
         self.calls += (self.judges.plugins() * block.len()) as u64;
     }
 

@@ -210,27 +210,14 @@ fn room_of_all(cx: &Context<'_>, enough: i64) -> i64 {
 
 /// The sum over all rows of what one column has beyond another.
 fn total<'a>(cluster: &'a Cluster, columns: impl Fn(&Block<'a>) -> [&'a [i64]; 2]) -> i64 {
-    /// Blocks whose columns are looked up at a time: on the way to one the next are fetched too.
-    const AHEAD: usize = 16;
     let mut sum = Sum::default();
-    let mut blocks = Block::all(cluster).peekable();
-    while let Some(first) = blocks.peek() {
-        let narrow = first.is_narrow();
-        let mut ahead: [[&[i64]; 2]; AHEAD] = [[&[]; 2]; AHEAD];
-        let mut ends = 0;
-        for (ahead, block) in ahead.iter_mut().zip(&mut blocks) {
-            *ahead = columns(&block);
-            ends |= ahead.iter().filter_map(|column| column.last()).fold(0, |ends, end| ends | end);
-        }
-        // Keeps the loads of the last rows, and so of the first of their pages.
-        core::hint::black_box(ends);
-        for [plus, minus] in ahead {
-            let rows = plus.iter().zip(minus);
-            if narrow {
-                rows.for_each(|(plus, minus)| sum.add(plus.wrapping_sub(*minus)));
-            } else {
-                rows.for_each(|(plus, minus)| sum.add(plus.saturating_sub(*minus)));
-            }
+    for block in Block::all(cluster) {
+        let [plus, minus] = columns(&block);
+        let rows = plus.iter().zip(minus);
+        if block.is_narrow() {
+            rows.for_each(|(plus, minus)| sum.add(plus.wrapping_sub(*minus)));
+        } else {
+            rows.for_each(|(plus, minus)| sum.add(plus.saturating_sub(*minus)));
         }
     }
     sum.total()

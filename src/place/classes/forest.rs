@@ -139,15 +139,13 @@ fn largest(keys: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::numbers::numbers;
     use alloc::vec;
 
     #[test]
     fn the_largest_of_each_group_is_known_through_every_change() {
-        let mut state = 1_u64;
-        let mut next = |sides: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-            (state >> 33) as usize % sides
-        };
+        let mut number = numbers(1);
+        let mut next = |sides: usize| number() as usize % sides;
         for lengths in [vec![1; 40], vec![0, 5, 300, 1, 17], vec![5_000], vec![16, 256, 257, 0]] {
             let mut starts = vec![0_u32];
             for length in &lengths {
