@@ -5,18 +5,18 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::certificate::{Lack, Refusal};
-use super::domains::all_rows;
 use super::error::PlaceError;
 use super::outcome::Outcome;
 use super::planner::place_gang;
 use super::request::Request;
-use super::search::assign::Solver;
-use super::search::certificate::lack;
-use super::search::model::Model;
-use super::search::parts::Parts;
-use super::search::room::Rooms;
 use crate::framework::{Evaluation, Framework, Rejection, Strategy};
 use crate::model::{GroupPolicy, Node, PodGroup};
+use crate::place::cache::capacity::Rooms;
+use crate::place::search::domains::Solver;
+use crate::place::search::parts::Parts;
+use crate::place::search::problem::Model;
+use crate::place::search::proof::lack;
+use crate::place::topology::candidates::all_rows;
 use crate::state::Cluster;
 
 /// A node label key and its value.

@@ -1,34 +1,19 @@
 //! Placing groups: requests, outcomes, the planner and its strategies.
 
-mod board;
+mod cache;
 pub mod certificate;
-mod classes;
 mod commit;
-mod counted;
-mod desk;
-pub(crate) mod domains;
 pub mod error;
 pub mod explain;
-mod fast;
-mod fill;
-#[cfg(feature = "parallel")]
-mod fork;
 pub mod gang;
-mod ground;
-mod judges;
 pub mod kueue;
 pub mod outcome;
-mod plain;
 pub mod planner;
-mod ranks;
-mod refusals;
 pub mod request;
-mod run;
+mod scoring;
 pub(crate) mod search;
 pub mod sequential;
-mod table;
 pub(crate) mod topology;
-mod totals;
 mod verify;
 
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};

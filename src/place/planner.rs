@@ -6,18 +6,18 @@ use alloc::vec::Vec;
 
 use super::certificate::{Lack, Refusal};
 use super::error::PlaceError;
-use super::fast::Memory;
 use super::gang::Gang;
-use super::ground::{FastGround, Opened};
 use super::kueue;
 use super::outcome::{Outcome, Unplaced, UnplacedKind};
-use super::plain::Plain;
 use super::request::Request;
-use super::search::room::Rooms;
 use super::search::{self, Found, Kept};
 use super::sequential::{Layout, Member, Sequential, refuse_unsound};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
+use crate::place::cache::capacity::Rooms;
+use crate::place::cache::tables::Memory;
+use crate::place::sequential::fast::{FastGround, Opened};
+use crate::place::sequential::reference::Plain;
 use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
 

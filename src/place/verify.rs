@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use super::certificate::{Certificate, Flaw, Lack, Proof, Refusal};
 use super::error::PlaceError;
 use super::request::Request;
-use super::topology::ask::{Ask, Candidate};
 use crate::base::Time;
 use crate::framework::{Context, Framework, Preparation, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup};
+use crate::place::topology::requirement::{Ask, Candidate};
 use crate::state::{Cluster, NodeView, Row};
 
 impl Certificate {

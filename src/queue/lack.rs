@@ -11,7 +11,7 @@ use super::unit::shapes;
 use super::watch::Watches;
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};
-use crate::place::domains::running;
+use crate::place::topology::candidates::running;
 use crate::state::Cluster;
 
 /// What a tree of waiting members lacks, and what to sleep on until that may have changed.

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use super::input::{PodSet, SliceLayer};
 use super::outcome::{Assignment, Failure, PodSetOutcome};
+use super::pass::{Request, Run};
 use super::request::{level_of, size_of};
-use super::run::{Request, Run};
 use super::tree::Tree;
 
 impl Run<'_> {

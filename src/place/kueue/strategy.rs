@@ -10,16 +10,16 @@ use core::cmp::Reverse;
 use super::input::{Cluster as Input, Flavor, HOSTNAME_LABEL, PodSet};
 use super::mirror::{input, pod_set};
 use super::outcome::{AssignedDomain, Assignment, Failure};
-use super::run::Run;
+use super::pass::Run;
 use super::tree::Tree;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{PodGroup, TopologyRequest};
-use crate::place::domains::all_rows;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::request::{Request, tie};
 use crate::place::sequential::{Layout, Member};
+use crate::place::topology::candidates::all_rows;
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, NodeView, PodView, Row, Txn};
 

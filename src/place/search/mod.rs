@@ -1,34 +1,32 @@
 //! The search strategy: complete within a budget of steps.
 
-pub(crate) mod assign;
-pub(crate) mod certificate;
-mod far;
-mod greedy;
-mod lay_out;
-pub(crate) mod model;
-mod near;
-mod pack;
+pub(crate) mod apportion;
+mod assign_nodes;
+mod best_score;
+pub(crate) mod domains;
+mod ordered;
+mod packing;
 pub(crate) mod parts;
-pub(crate) mod room;
-pub(crate) mod share;
+pub(crate) mod problem;
+pub(crate) mod proof;
 
 use alloc::vec::Vec;
 
-use self::assign::{Choice, NOWHERE, Solved, Solver};
-use self::far::walk;
-use self::greedy::{Task, by_scores};
-use self::lay_out::{Placed, by_tables, lay_out};
-use self::model::Model;
+use self::assign_nodes::{Placed, by_tables, lay_out};
+use self::best_score::{Task, by_scores};
+use self::domains::{Choice, NOWHERE, Solved, Solver};
+use self::ordered::walk;
 use self::parts::Parts;
-use self::room::Rooms;
+use self::problem::Model;
 use super::certificate::Certificate;
 use super::error::PlaceError;
-use super::fast::Memory;
 use super::gang::Gang;
-use super::ground::{FastGround, Opened};
 use super::request::Request;
 use super::sequential::{Layout, Member};
 use crate::framework::Framework;
+use crate::place::cache::capacity::Rooms;
+use crate::place::cache::tables::Memory;
+use crate::place::sequential::fast::{FastGround, Opened};
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, Txn};
 
@@ -91,7 +89,7 @@ pub(crate) fn place<'a>(
     let whole = Parts::new(&model, group, true);
     let least = Parts::new(&model, group, false);
     if let Some(short) = least.too_few() {
-        return Ok(Found::Infeasible(certificate::too_few(&least, short)));
+        return Ok(Found::Infeasible(proof::too_few(&least, short)));
     }
     let mut steps = request.budget;
     let elastic = whole.parts.iter().zip(&least.parts).any(|(a, b)| a.need != b.need);
@@ -144,7 +142,7 @@ fn search<'a>(
         *steps += part;
         match (solved, layout) {
             (Solved::Found, Some(layout)) => return Ok(Found::Placed(layout)),
-            (Solved::Never, _) => return Ok(Found::Infeasible(certificate::of(&mut solver))),
+            (Solved::Never, _) => return Ok(Found::Infeasible(proof::of(&mut solver))),
             _ if *steps == 0 => break,
             _ => {}
         }

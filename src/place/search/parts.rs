@@ -3,10 +3,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::model::Model;
+use super::problem::Model;
 use crate::model::PodGroup;
-use crate::place::domains::running;
-use crate::place::topology::ask::keys;
+use crate::place::topology::candidates::running;
+use crate::place::topology::requirement::keys;
 
 /// A group or a slice of one.
 #[derive(Debug, Clone)]

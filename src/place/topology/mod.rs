@@ -1,5 +1,7 @@
-//! The topology: domains of levels and of flat partitions.
+//! Which domains a group may go to.
 
-pub(crate) mod ask;
-pub(crate) mod split;
+pub(crate) mod candidates;
+pub(crate) mod partition;
+pub(crate) mod requirement;
+pub(crate) mod totals;
 pub(crate) mod tree;

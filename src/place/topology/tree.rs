@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::split::{Path, path_keys};
+use super::partition::{Path, path_keys};
 use crate::base::hash::FixedMap;
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Row};
 

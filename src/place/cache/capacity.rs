@@ -1,0 +1,293 @@
+//! Who has room for what, by node and by domain, kept between requests.
+//!
+//! A column is one number a node: what is free of a resource, or how many pods of a shape fit.
+//! Its sums over domains are kept beside it. The rows that the cluster's journal names are read
+//! again, and sums move by the difference, so that a request costs in proportion to what has
+//! changed.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::fits::{Asker, Fits};
+use crate::base::hash::{FixedMap, hash_of};
+use crate::framework::{Block, Framework};
+use crate::model::PodShape;
+use crate::place::topology::tree::{NONE, Tree};
+use crate::state::journal::{Change, Moment};
+use crate::state::{Cluster, ResourceId, Row};
+
+/// Columns kept at most, and at most so many rows in all of them together.
+const COLUMNS: usize = 1_024;
+const COLUMN_ROWS: usize = 8_000_000;
+
+/// Pods on one node are counted no further.
+pub(crate) const MANY: i64 = 1 << 30;
+
+/// A plain amount of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// How many pods it may still get.
+    Pods,
+    /// What is free of a resource, never negative.
+    Free(ResourceId),
+    /// What may be used of a resource.
+    Allocatable(ResourceId),
+    /// What is used of it, where there is any.
+    Used(ResourceId),
+    /// What scores count as used of CPU (0) or memory (1), where there is any of the resource.
+    Scored(ResourceId, usize),
+}
+
+#[derive(Debug)]
+enum What {
+    Amount(Amount),
+    /// How many pods of a shape fit that get nothing else.
+    Fits(Fits),
+}
+
+#[derive(Debug)]
+struct Column {
+    what: What,
+    /// By row.
+    values: Vec<i64>,
+    total: i128,
+    /// Sums by partition of the tree and by domain; empty where not asked for yet.
+    sums: Vec<Vec<i128>>,
+    /// How much of the log is accounted for.
+    cursor: usize,
+}
+
+/// Columns, and the tree their sums go by.
+#[derive(Debug, Default)]
+pub(crate) struct Rooms {
+    framework: Option<Framework>,
+    moment: Moment,
+    rank_epoch: u64,
+    pub(crate) tree: Tree,
+    columns: Vec<Column>,
+    by_shape: FixedMap<u64, Vec<u32>>,
+    /// Columns beyond these hold for one request alone.
+    kept: usize,
+    /// Rows that changed, oldest first.
+    log: Vec<u32>,
+}
+
+/// A set of nodes that sums are kept of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All nodes.
+    Whole,
+    /// A domain of the tree: its key's place, and its own.
+    Domain(usize, usize),
+}
+
+impl Rooms {
+    /// Takes in what has changed since the last request.
+    pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
+        let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
+        let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
+        let most = (COLUMN_ROWS / cluster.rows().max(1)).clamp(16, COLUMNS);
+        if !known {
+            self.tree = Tree::new(cluster);
+            self.framework = Some(framework.clone());
+        }
+        if !known || self.kept > most || self.log.len() > 4 * cluster.rows() + 4_096 {
+            self.kept = 0;
+            self.by_shape.clear();
+            self.log.clear();
+        }
+        self.columns.truncate(self.kept);
+        self.moment = cluster.moment();
+        self.rank_epoch = cluster.rank_epoch;
+    }
+
+    /// Follows the journal; false if it does not reach back far enough, or nodes have changed.
+    fn catch_up(&mut self, cluster: &Cluster) -> bool {
+        if cluster.moment() == self.moment {
+            return true;
+        }
+        let Some(changes) = cluster.journal.since(self.moment) else { return false };
+        let first = self.log.len();
+        for change in changes {
+            match change {
+                Change::Pods(row) if self.log[first..].last() == Some(&row) => {}
+                Change::Pods(row) => self.log.push(row),
+                Change::Nodes | Change::Namespaces => return false,
+            }
+        }
+        true
+    }
+
+    /// The column of an amount, up to date.
+    pub(crate) fn amount(&mut self, cluster: &Cluster, amount: Amount) -> usize {
+        let is = |column: &Column| matches!(column.what, What::Amount(known) if known == amount);
+        match self.columns.iter().position(is) {
+            Some(place) => {
+                self.refresh(cluster, place);
+                place
+            }
+            None => self.add(cluster, What::Amount(amount), None, true),
+        }
+    }
+
+    /// The column of how many pods of a shape fit, up to date. It is kept unless a filter reads
+    /// more than the shape.
+    pub(crate) fn fits(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shape: &Arc<PodShape>,
+        asker: Asker<'_>,
+    ) -> usize {
+        if !Fits::lasts(framework, shape) {
+            let fits = Fits::new(cluster, framework, shape, asker);
+            return self.add(cluster, What::Fits(fits), Some(asker), false);
+        }
+        let hash = hash_of(&**shape);
+        let is = |&place: &u32| match &self.columns[place as usize].what {
+            What::Fits(fits) => Arc::ptr_eq(&fits.shape, shape) || fits.shape == *shape,
+            What::Amount(_) => false,
+        };
+        let known = self.by_shape.get(&hash).and_then(|places| places.iter().copied().find(is));
+        if let Some(place) = known {
+            self.refresh(cluster, place as usize);
+            return place as usize;
+        }
+        let fits = Fits::new(cluster, framework, shape, asker);
+        let place = self.add(cluster, What::Fits(fits), Some(asker), true);
+        if place < self.kept {
+            self.by_shape.entry(hash).or_default().push(place as u32);
+        }
+        place
+    }
+
+    fn add(
+        &mut self,
+        cluster: &Cluster,
+        what: What,
+        asker: Option<Asker<'_>>,
+        keep: bool,
+    ) -> usize {
+        let mut values = vec![0; cluster.rows()];
+        for (block, values) in Block::all(cluster).zip(values.chunks_mut(Block::MOST)) {
+            match (&what, &self.framework, asker) {
+                (What::Amount(amount), ..) => amount.read(&block, values),
+                (What::Fits(fits), Some(framework), Some(asker)) => {
+                    fits.read(cluster, framework, asker, &block, values);
+                }
+                (What::Fits(_), ..) => {}
+            }
+        }
+        let total = values.iter().map(|&value| i128::from(value)).sum();
+        let column = Column { what, values, total, sums: Vec::new(), cursor: self.log.len() };
+        // What comes after a column of one request goes with it.
+        let keep = keep && self.kept == self.columns.len();
+        self.columns.push(column);
+        if keep {
+            self.kept = self.columns.len();
+        }
+        self.columns.len() - 1
+    }
+
+    fn refresh(&mut self, cluster: &Cluster, place: usize) {
+        let Rooms { framework, tree, columns, log, .. } = self;
+        let (Some(framework), Some(column)) = (framework.as_ref(), columns.get_mut(place)) else {
+            return;
+        };
+        for &row in &log[core::mem::replace(&mut column.cursor, log.len())..] {
+            let row = row as Row;
+            let now = match &column.what {
+                What::Amount(amount) => amount.of(cluster, row),
+                What::Fits(fits) => fits.count(cluster, framework, None, row),
+            };
+            let grown = i128::from(now) - i128::from(column.values[row]);
+            column.values[row] = now;
+            column.total += grown;
+            for (key, sums) in column.sums.iter_mut().enumerate() {
+                let domain = tree.partition(key).of_row[row];
+                if let Some(sum) = sums.get_mut(domain as usize) {
+                    *sum += grown;
+                }
+            }
+        }
+    }
+
+    /// What a column says of a row.
+    #[inline]
+    pub(crate) fn value(&self, column: usize, row: Row) -> i64 {
+        self.columns[column].values[row]
+    }
+
+    /// The sum of a column over some nodes. O(nodes) the first time for a column and a key.
+    pub(crate) fn sum(&mut self, column: usize, extent: Extent) -> i64 {
+        let Rooms { tree, columns, .. } = self;
+        let column = &mut columns[column];
+        let sum = match extent {
+            Extent::Whole => column.total,
+            Extent::Domain(key, domain) => {
+                if column.sums.len() <= key {
+                    column.sums.resize(key + 1, Vec::new());
+                }
+                let partition = tree.partition(key);
+                let sums = &mut column.sums[key];
+                if sums.is_empty() {
+                    sums.resize(partition.domains.len(), 0);
+                    for (&of, &value) in partition.of_row.iter().zip(&column.values) {
+                        if of != NONE {
+                            sums[of as usize] += i128::from(value);
+                        }
+                    }
+                }
+                sums[domain]
+            }
+        };
+        sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+}
+
+impl Amount {
+    fn of(self, cluster: &Cluster, row: Row) -> i64 {
+        let Some(node) = cluster.view(row) else { return 0 };
+        let has = |resource: ResourceId| node.allocatable(resource) > 0;
+        match self {
+            Amount::Pods => node.pod_limit().saturating_sub(node.pod_count()).clamp(0, MANY),
+            Amount::Free(resource) => node.free(resource).max(0),
+            Amount::Allocatable(resource) => node.allocatable(resource).max(0),
+            Amount::Used(resource) if has(resource) => node.used(resource),
+            Amount::Scored(resource, at) if has(resource) => node.scored_used()[at],
+            Amount::Used(_) | Amount::Scored(..) => 0,
+        }
+    }
+
+    /// The same for a block of rows. Rows that are not in use have nothing.
+    fn read(self, block: &Block<'_>, out: &mut [i64]) {
+        let pairs = |a: &'_ [i64], b: &'_ [i64], out: &mut [i64], of: fn(i64, i64) -> i64| {
+            for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                *out = of(*a, *b);
+            }
+        };
+        let present: fn(i64, i64) -> i64 = |all, used| if all > 0 { used } else { 0 };
+        match self {
+            Amount::Pods => pairs(block.pod_limit(), block.pod_count(), out, |limit, count| {
+                limit.saturating_sub(count).clamp(0, MANY)
+            }),
+            Amount::Free(resource) => {
+                pairs(block.allocatable(resource), block.used(resource), out, |all, used| {
+                    all.saturating_sub(used).max(0)
+                });
+            }
+            Amount::Allocatable(resource) => {
+                let all = block.allocatable(resource);
+                pairs(all, all, out, |all, _| all.max(0));
+            }
+            Amount::Used(resource) => {
+                pairs(block.allocatable(resource), block.used(resource), out, present);
+            }
+            Amount::Scored(resource, at) => {
+                let scored = if at == 0 { block.scored_cpu() } else { block.scored_memory() };
+                pairs(block.allocatable(resource), scored, out, present);
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What a planner keeps between requests.
+
+pub(crate) mod capacity;
+pub(crate) mod fits;
+pub(crate) mod refusals;
+pub(crate) mod tables;

@@ -1,0 +1,364 @@
+//! The fast way through the sequential strategy: runs of identical pods on kept tables.
+//!
+//! Everything here returns what [`sequential`](crate::place::sequential) with its plain loop returns.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::refusals::Refusals;
+use crate::base::RowSet;
+use crate::base::hash::{FixedMap, hash_of};
+use crate::framework::{Framework, Gathered};
+use crate::model::PodShape;
+use crate::place::scoring::classes::Classes;
+use crate::place::scoring::prepared::Judges;
+use crate::place::scoring::scratch::Desk;
+use crate::place::scoring::table::{FEW, Scratch, Table};
+use crate::place::sequential::Member;
+use crate::place::sequential::run::Run;
+use crate::place::topology::candidates::{Candidate, all_rows, level_partition, partition};
+use crate::state::journal::{Change, Moment};
+use crate::state::{Cluster, LabelKey, Row};
+
+/// Tables kept at most, and at most so many rows in all tables together. A request that has more
+/// shapes has a table for each of them, and then all are given up.
+const TABLES: usize = 4_096;
+const TABLE_ROWS: usize = 8_000_000;
+
+/// What a planner keeps between requests: tables by shape, brought up to date from the cluster's
+/// journal, and the buffers of a decision under way.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    framework: Option<Framework>,
+    moment: Moment,
+    rank_epoch: u64,
+    pub(crate) tables: Vec<Table>,
+    by_shape: FixedMap<u64, Vec<u32>>,
+    /// Tables by the address of their shape.
+    by_address: FixedMap<usize, u32>,
+    requests: u64,
+    partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
+    pub(crate) desk: Desk,
+    /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
+    pub(crate) affinity: bool,
+    /// Whether plugins read beyond the node for a shape of the request.
+    pub(crate) far: bool,
+    pub(crate) classes: Classes,
+    scratch: Scratch,
+    /// How many threads coarse work may use.
+    pub(crate) threads: usize,
+    dirty: Vec<u32>,
+    marks: RowSet,
+    pub(crate) run: Run,
+    /// Buffers for rows that are judged side by side.
+    gathered: Gathered,
+    keys: Vec<u64>,
+    /// The only candidate of groups that are not confined.
+    pub(crate) whole: Option<Arc<[Candidate]>>,
+    /// A list of members, emptied.
+    pub(crate) spare: Vec<Member>,
+    pub(crate) refusals: Refusals,
+    calls: u64,
+}
+
+impl Memory {
+    /// Takes in what has changed since the last request.
+    pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
+        self.requests += 1;
+        self.desk.clear();
+        self.classes.events.begin();
+        let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
+        let now = cluster.moment();
+        let known = same
+            && self.rank_epoch == cluster.rank_epoch
+            && self.tables.len() <= most_tables(cluster.rows())
+            && self.catch_up(cluster);
+        if !known {
+            self.framework = Some(framework.clone());
+            self.forget();
+        }
+        self.moment = now;
+        self.rank_epoch = cluster.rank_epoch;
+        let desk = &mut self.desk;
+        if desk.log.len() > 4 * cluster.rows() + 4_096 {
+            let keep = desk.log.len() / 2;
+            desk.log_start += keep as u64;
+            desk.seen = desk.seen.max(desk.log_start);
+            desk.log.drain(..keep);
+        }
+    }
+
+    /// Follows the journal; false if it does not reach back far enough, or nodes have changed.
+    fn catch_up(&mut self, cluster: &Cluster) -> bool {
+        if cluster.moment() == self.moment {
+            return true;
+        }
+        let Some(changes) = cluster.journal.since(self.moment) else { return false };
+        for change in changes {
+            match change {
+                Change::Pods(row) => {
+                    self.desk.note(row);
+                    self.classes.events.changed(cluster, row);
+                }
+                Change::Nodes | Change::Namespaces => return false,
+            }
+        }
+        true
+    }
+
+    fn forget(&mut self) {
+        for table in self.tables.drain(..) {
+            self.calls += table.all_calls();
+        }
+        self.classes.forget();
+        self.by_shape.clear();
+        self.by_address.clear();
+        self.partitions.clear();
+        self.desk.log.clear();
+        self.desk.log_start = 0;
+        self.desk.seen = 0;
+        self.desk.kept = 0;
+    }
+
+    /// Evaluations of a node by a plugin, so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls + self.desk.calls + self.tables.iter().map(Table::all_calls).sum::<u64>()
+    }
+
+    /// The table of a shape, judging every row if it is new. `None` if a plugin has to be asked
+    /// about every node again and again; `Err` if it is clear that fewer than `wanted` pods fit.
+    pub(crate) fn table(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shape: &Arc<PodShape>,
+        wanted: usize,
+    ) -> Option<Result<usize, TooFew>> {
+        let same =
+            |table: &Table| Arc::ptr_eq(&table.judges.shape, shape) || table.judges.shape == *shape;
+        let pointer = Arc::as_ptr(shape) as usize;
+        // A shape met before, by its address: the table holds the shape, so if it is still the
+        // same one the address has not been used again.
+        let near = self.by_address.get(&pointer).copied().filter(|&place| {
+            self.tables
+                .get(place as usize)
+                .is_some_and(|table| Arc::ptr_eq(&table.judges.shape, shape))
+        });
+        let mut hash = 0;
+        let found = near.or_else(|| {
+            hash = hash_of(&**shape);
+            let places = self.by_shape.get(&hash)?;
+            places.iter().copied().find(|&place| same(&self.tables[place as usize]))
+        });
+        if let Some(place) = found {
+            let place = place as usize;
+            let behind = self.desk.log_end() - self.tables[place].cursor;
+            let reachable = self.tables[place].cursor >= self.desk.log_start;
+            let table = &mut self.tables[place];
+            table.last_use = self.requests;
+            if reachable {
+                if !self.ready(cluster, framework, place) {
+                    return None;
+                }
+                let table = &mut self.tables[place];
+                if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
+                    return Some(Err(TooFew));
+                }
+                // Rows told of more than once are looked at once.
+                if table.scored && (behind as usize) < 4 * cluster.rows().max(64) {
+                    self.flush(cluster, framework, place);
+                    return Some(self.enough(cluster, framework, place, wanted));
+                }
+            }
+            let calls = self.tables[place].all_calls();
+            let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
+            core::mem::swap(&mut table.board, &mut self.tables[place].board);
+            table.calls = calls;
+            self.tables[place] = table;
+            if !self.ready(cluster, framework, place) {
+                return None;
+            }
+            return Some(self.build(cluster, framework, place, wanted));
+        }
+        let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
+        table.concerned = self.affinity;
+        if !self.classes.ready(&mut table, framework, cluster, &self.desk.overlay) {
+            return None;
+        }
+        let place = self.make_room(cluster.rows());
+        if let Some(place) = place {
+            core::mem::swap(&mut table.board, &mut self.tables[place].board);
+        }
+        let place = self.keep(table, hash, place);
+        Some(self.build(cluster, framework, place, wanted))
+    }
+
+    /// Prepares the far plugins of a table; false if one of them promises nothing.
+    fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
+        let table = &mut self.tables[place];
+        table.concerned = self.affinity || !table.judges.still_holds(framework, cluster);
+        self.classes.ready(table, framework, cluster, &self.desk.overlay)
+    }
+
+    /// Keeps a table, in place of another or beside the others.
+    fn keep(&mut self, table: Table, hash: u64, place: Option<usize>) -> usize {
+        let address = Arc::as_ptr(&table.judges.shape) as usize;
+        match place {
+            Some(place) => {
+                let old = core::mem::replace(&mut self.tables[place], table);
+                self.calls += old.all_calls();
+                self.by_address.remove(&(Arc::as_ptr(&old.judges.shape) as usize));
+                if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.judges.shape)) {
+                    places.retain(|&other| other as usize != place);
+                }
+            }
+            None => self.tables.push(table),
+        }
+        let place = place.unwrap_or(self.tables.len() - 1);
+        self.by_shape.entry(hash).or_default().push(place as u32);
+        self.by_address.insert(address, place as u32);
+        place
+    }
+
+    /// Makes the tables of shapes that were not met before, side by side. Worth it from some
+    /// ten thousand rows to judge; below that nothing is done here.
+    #[cfg(feature = "parallel")]
+    pub(crate) fn prebuild(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shapes: &[Arc<PodShape>],
+    ) {
+        use rayon::prelude::*;
+        const WORTH_IT: usize = 10_000;
+        if self.threads < 2 || shapes.len() < 2 {
+            return;
+        }
+        let is_new = |shape: &&Arc<PodShape>| {
+            let places = self.by_shape.get(&hash_of(&***shape)).map_or(&[][..], Vec::as_slice);
+            !places.iter().any(|&place| self.tables[place as usize].judges.shape == **shape)
+        };
+        let mut new: Vec<&Arc<PodShape>> = shapes.iter().filter(is_new).collect();
+        new.truncate(most_tables(cluster.rows()));
+        if new.len() < 2 || new.len() * cluster.rows() < WORTH_IT {
+            return;
+        }
+        let built: Vec<Option<Table>> = new
+            .par_iter()
+            .map(|shape| {
+                let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
+                table.build(framework, cluster, 0, &mut Scratch::default());
+                Some(table)
+            })
+            .collect();
+        self.desk.seen = self.desk.log_end();
+        self.desk.kept = self.desk.log_end();
+        for mut table in built.into_iter().flatten() {
+            table.cursor = self.desk.log_end();
+            table.last_use = self.requests;
+            let (hash, place) = (hash_of(&*table.judges.shape), self.make_room(cluster.rows()));
+            self.keep(table, hash, place);
+        }
+    }
+
+    /// A table to be replaced, if there are enough: the one not asked for the longest, but none
+    /// that the request at hand has asked for.
+    fn make_room(&self, rows: usize) -> Option<usize> {
+        if self.tables.len() < most_tables(rows) {
+            return None;
+        }
+        let last_use = |place: &usize| self.tables[*place].last_use;
+        let oldest = (0..self.tables.len()).min_by_key(last_use);
+        oldest.filter(|place| last_use(place) < self.requests)
+    }
+
+    fn build(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        place: usize,
+        wanted: usize,
+    ) -> Result<usize, TooFew> {
+        let end = self.desk.log_end();
+        let table = &mut self.tables[place];
+        table.last_use = self.requests;
+        // The overlay is empty while tables are made: nothing has been placed yet.
+        table.cursor = end;
+        self.desk.seen = end;
+        self.desk.kept = end;
+        if table.build(framework, cluster, wanted, &mut self.scratch) {
+            Ok(place)
+        } else {
+            Err(TooFew)
+        }
+    }
+
+    fn enough(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        place: usize,
+        wanted: usize,
+    ) -> Result<usize, TooFew> {
+        let table = &mut self.tables[place];
+        // Every feasible row takes one; only beyond that is there something to count.
+        let enough = table.board.feasible() >= wanted
+            || table.board.feasible() > 0 && table.room(framework, cluster) >= wanted as i64;
+        if enough { Ok(place) } else { Err(TooFew) }
+    }
+
+    /// Judges the rows again that changed since a table was looked at.
+    pub(crate) fn flush(&mut self, cluster: &Cluster, framework: &Framework, place: usize) {
+        let (table, desk) = (&mut self.tables[place], &mut self.desk);
+        let from = (table.cursor - desk.log_start) as usize;
+        table.cursor = desk.log_end();
+        desk.seen = table.cursor;
+        desk.kept = table.cursor;
+        let changed = &desk.log[from..];
+        if changed.is_empty() {
+            return;
+        }
+        let parts = table.judges.parts(framework);
+        if let [row] = *changed {
+            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
+            return;
+        }
+        self.marks.sort(changed, cluster.rows(), &mut self.dirty);
+        if self.dirty.len() > FEW && table.judges.is_plain() && !desk.overlay.has_devices() {
+            let buffers = (&mut self.gathered, &mut self.keys);
+            table.refresh_all((framework, cluster, &desk.overlay), &self.dirty, buffers);
+            return;
+        }
+        for &row in &self.dirty {
+            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
+        }
+    }
+
+    /// The parts that a label's values make of all nodes, in order of value.
+    pub(crate) fn partition(&mut self, cluster: &Cluster, key: LabelKey) -> Arc<[Candidate]> {
+        if let Some(parts) = self.partitions.get(&key) {
+            return Arc::clone(parts);
+        }
+        if let Some(parts) = level_partition(cluster, key) {
+            self.partitions.insert(key, Arc::clone(&parts));
+            return parts;
+        }
+        let parts: Arc<[Candidate]> = partition(cluster, &all_rows(cluster), key).into();
+        self.partitions.insert(key, Arc::clone(&parts));
+        parts
+    }
+
+    /// Whether a plugin of the table reads more of a node than its sums.
+    pub(crate) fn reads_pods(&self, table: usize) -> bool {
+        self.tables[table].judges.reads_pods
+    }
+}
+
+/// How many tables of so many rows are kept.
+fn most_tables(rows: usize) -> usize {
+    (TABLE_ROWS / rows.max(1)).clamp(4, TABLES)
+}
+
+/// It is clear that not enough pods fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooFew;

@@ -1,0 +1,8 @@
+//! What all plugins say of all nodes, for one pod shape.
+
+pub(crate) mod classes;
+pub(crate) mod prepared;
+pub(crate) mod ranking;
+pub(crate) mod scratch;
+pub(crate) mod table;
+pub(crate) mod top_k;

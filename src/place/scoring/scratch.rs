@@ -1,0 +1,282 @@
+//! Where a decision under way is worked out: what was placed, and which rows that changed.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::ranking::Board;
+use super::table::Table;
+use crate::framework::Framework;
+use crate::framework::device_choice::choose_devices;
+use crate::model::PodShape;
+use crate::place::error::PlaceError;
+use crate::place::gang::Gang;
+use crate::place::sequential::Member;
+use crate::state::{Cluster, Devices, Overlay, Row, StateError, Takes};
+
+/// An overlay with a log of the rows it touched, and buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    pub(crate) overlay: Overlay,
+    /// What the shapes of the request take.
+    pub(crate) takes: Vec<Arc<Takes>>,
+    pub(crate) shapes: Vec<Arc<PodShape>>,
+    /// Rows that changed, oldest first; `log_start` were dropped before the first.
+    pub(crate) log: Vec<u32>,
+    pub(crate) log_start: u64,
+    /// Up to where something has looked at the log.
+    pub(crate) seen: u64,
+    /// Up to where something that is kept has looked at the log.
+    pub(crate) kept: u64,
+    /// The end of the log before each pod that was placed.
+    ends: Vec<u64>,
+    boards: Vec<Board>,
+    seats: Vec<u32>,
+    /// Evaluations of a node by a plugin.
+    pub(crate) calls: u64,
+}
+
+/// A sum of this row would not fit 64 bits with a pod of the shape of this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overflow(pub(crate) Row, pub(crate) u32);
+
+impl Desk {
+    /// A desk for trials on the same cluster, with nothing placed.
+    #[cfg(feature = "parallel")]
+    pub(crate) fn fork(&self) -> Desk {
+        Desk { takes: self.takes.clone(), ..Desk::default() }
+    }
+
+    /// Whether no sum of a row can overflow, wherever so many pods of the request go.
+    pub(crate) fn cannot_overflow(&self, cluster: &Cluster, pods: usize) -> bool {
+        const NARROW: u64 = 1 << 60;
+        let amounts = self
+            .takes
+            .iter()
+            .flat_map(|takes| takes.requests.iter().map(|(_, amount)| *amount).chain(takes.scored));
+        let most = amounts.map(i64::unsigned_abs).max().unwrap_or(0);
+        cluster.columns.is_narrow() && most.checked_mul(pods as u64).is_some_and(|all| all < NARROW)
+    }
+
+    /// What is to be said of a sum that would not fit.
+    pub(crate) fn overflow(
+        &self,
+        cluster: &Cluster,
+        Overflow(row, shape): Overflow,
+        gang: &Gang,
+    ) -> PlaceError {
+        let view = self.overlay.view(cluster, row);
+        let used = |name: &str| {
+            let resource = cluster.resource(name);
+            view.zip(resource).map_or(0, |(node, resource)| node.used(resource))
+        };
+        let burst = |(name, amount): &(&str, i64)| used(name).checked_add(*amount).is_none();
+        let burst = gang.shape(shape).requests.iter().find(burst);
+        PlaceError::State(StateError::Overflow {
+            node: view.map_or("", |node| node.name()).into(),
+            resource: burst.map_or("scored requests", |(name, _)| name).into(),
+        })
+    }
+
+    /// Forgets what was placed; the log keeps which rows that were.
+    pub(crate) fn clear(&mut self) {
+        let (log, seen) = (&mut self.log, self.seen - self.log_start);
+        self.overlay.clear(|row| note(log, seen, row));
+        self.ends.clear();
+    }
+
+    pub(crate) fn log_end(&self) -> u64 {
+        self.log_start + self.log.len() as u64
+    }
+
+    /// Adds a row to the log.
+    pub(crate) fn note(&mut self, row: u32) {
+        note(&mut self.log, self.seen - self.log_start, row);
+    }
+
+    /// Takes back what was placed since a mark.
+    pub(crate) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
+        let Some(&end) = self.ends.get(mark) else { return };
+        self.ends.truncate(mark);
+        let (log, seen) = (&mut self.log, self.seen - self.log_start);
+        self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
+        if self.kept <= end {
+            // Nothing that is kept knows of it, so it is as if nothing had been.
+            self.log.truncate((end - self.log_start) as usize);
+            self.seen = self.seen.min(end);
+        }
+    }
+
+    /// Places one pod of a shape.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        cluster: &Cluster,
+        row: Row,
+        shape: u32,
+        devices: Option<Devices>,
+    ) -> bool {
+        let takes = &self.takes[shape as usize];
+        let fits = self.overlay.take(cluster, row, shape, takes, devices);
+        if fits {
+            self.ends.push(self.log_end());
+            self.note(row as u32);
+        }
+        fits
+    }
+
+    /// Places one member of a gang.
+    pub(crate) fn take_member(
+        &mut self,
+        cluster: &Cluster,
+        gang: &Gang,
+        member: &Member,
+    ) -> Result<(), PlaceError> {
+        let shape = gang.shape_of()[member.number as usize];
+        if self.take(cluster, member.row, shape, member.devices.clone()) {
+            Ok(())
+        } else {
+            Err(self.overflow(cluster, Overflow(member.row, shape), gang))
+        }
+    }
+
+    /// Places one pod of a shape on the row found best, with devices if it asks for any. `None`
+    /// if the row has none for it, which only happens where no filter looks at devices: the pod
+    /// stays unplaced.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        table: &Table,
+        row: Row,
+        shape: u32,
+    ) -> Option<Result<Option<Devices>, Overflow>> {
+        let takes = &self.takes[shape as usize];
+        let devices = if takes.needs.is_empty() {
+            None
+        } else {
+            let (pod, node) = (&table.judges.shape, self.overlay.view(cluster, row));
+            choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
+        };
+        let fits = self.take(cluster, row, shape, devices.clone());
+        Some(if fits { Ok(devices) } else { Err(Overflow(row, shape)) })
+    }
+
+    /// Takes places for the rows of a domain.
+    pub(crate) fn seat(&mut self, cluster: &Cluster, rows: &[Row]) {
+        if self.seats.len() < cluster.rows() {
+            self.seats.resize(cluster.rows(), 0);
+        }
+        for (place, &row) in rows.iter().enumerate() {
+            self.seats[row] = place as u32 + 1;
+        }
+    }
+
+    /// Gives the places back.
+    pub(crate) fn unseat(&mut self, rows: &[Row]) {
+        for &row in rows {
+            self.seats[row] = 0;
+        }
+    }
+
+    /// One more than the place among the rows seated, by row; 0 for others.
+    pub(crate) fn seats(&self) -> &[u32] {
+        &self.seats
+    }
+
+    /// Somebody has looked at the log.
+    pub(crate) fn look(&mut self) {
+        self.seen = self.log_end();
+    }
+
+    /// The best of the rows seated, on a board of their own that is made at the shape's first
+    /// member. The table comes with up to where of the log it is; `cursor` is `None` at first, and
+    /// for this function to keep.
+    pub(crate) fn best_within(
+        &mut self,
+        (cluster, framework): (&Cluster, &Framework),
+        (table, start): (&Table, u64),
+        rows: &[Row],
+        shape: u32,
+        cursor: &mut Option<u64>,
+    ) -> Option<Row> {
+        if self.boards.len() <= shape as usize {
+            self.boards.resize_with(shape as usize + 1, Board::default);
+        }
+        let board = &mut self.boards[shape as usize];
+        let parts = table.judges.parts(framework);
+        let from = cursor.unwrap_or_else(|| {
+            table.board.subset(board, rows.iter().copied(), &parts);
+            start
+        });
+        for &row in &self.log[(from - self.log_start) as usize..] {
+            let row = row as Row;
+            if let Some(place) = (self.seats[row] as usize).checked_sub(1) {
+                let site = (framework, cluster, &self.overlay);
+                table.judges.refresh(site, (row, place), board, &parts, &mut self.calls);
+            }
+        }
+        *cursor = Some(self.log_start + self.log.len() as u64);
+        board.best().map(|place| rows[place])
+    }
+
+    /// Places pods one after another, each on the best of `rows`, and tells of each: its place
+    /// among `shapes`, and the row it got.
+    ///
+    /// `table_of` gives the table of a shape, and up to where of the log it is.
+    pub(crate) fn fill_within<'t>(
+        &mut self,
+        site: (&Cluster, &Framework),
+        table_of: impl Fn(u32) -> (&'t Table, u64),
+        rows: &[Row],
+        shapes: impl Iterator<Item = Option<u32>>,
+        mut tell: impl FnMut(usize, Row, Option<Devices>),
+    ) -> Result<(), Overflow> {
+        let (cluster, framework) = site;
+        self.seat(cluster, rows);
+        // Up to where of the log each board is; `None` for boards not made yet.
+        let mut cursors: Vec<Option<u64>> = alloc::vec![None; self.takes.len()];
+        let mut outcome = Ok(());
+        for (member, shape) in shapes.enumerate() {
+            let Some(shape) = shape else { continue };
+            let table = table_of(shape);
+            let best = self.best_within(site, table, rows, shape, &mut cursors[shape as usize]);
+            self.look();
+            let Some(row) = best else { continue };
+            match self.settle(cluster, framework, table.0, row, shape) {
+                Some(Ok(devices)) => tell(member, row, devices),
+                Some(Err(overflow)) => {
+                    outcome = Err(overflow);
+                    break;
+                }
+                None => {}
+            }
+        }
+        self.unseat(rows);
+        outcome
+    }
+}
+
+/// Whether it is clear that fewer than `wanted` pods of these shapes fit `rows`: it is where there
+/// is no pod, or one shape only that goes nowhere.
+pub(crate) fn is_hopeless(
+    shapes: &[u32],
+    wanted: usize,
+    rows: Option<&[Row]>,
+    is_closed: impl Fn(u32, &[Row]) -> bool,
+) -> bool {
+    let (Some(rows), true) = (rows, wanted > 0) else { return false };
+    match shapes {
+        [] => true,
+        [first, others @ ..] => {
+            others.iter().all(|shape| shape == first) && is_closed(*first, rows)
+        }
+    }
+}
+
+/// Adds a row to the log, unless it is the last one there and nobody has looked since.
+fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
+    if log.len() as u64 == seen || log.last() != Some(&row) {
+        log.push(row);
+    }
+}

@@ -1,0 +1,162 @@
+//! Sorting offers, and finding the best of them.
+//!
+//! Offers have few totals, so they are counted by total first. What is left to tell apart are those
+//! with the same total, which mostly are in order as they are.
+
+use alloc::vec::Vec;
+
+/// A row for one more pod, and what it is worth: the total in the upper half, then the order of
+/// ties.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) worth: u64,
+    pub(crate) row: u32,
+}
+
+/// Buffers for ranking offers. Offers that are worth the same must be of the same row.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    /// By how far a total is below the highest: how many offers have it, or where they end.
+    totals: Vec<u32>,
+    sorted: Vec<Offer>,
+    spare: Vec<u64>,
+}
+
+/// Totals that are counted; where they lie further apart, offers are compared.
+const TOTALS: u64 = 1_024;
+/// Offers up to which they are compared at once.
+const FEW: usize = 128;
+
+fn best_first(a: &Offer, b: &Offer) -> core::cmp::Ordering {
+    b.worth.cmp(&a.worth)
+}
+
+/// The place among classes, of which there are so many members each, of the one that the last of the
+/// first `count` is in, and how many of its members are among those; `None` if there are not so many.
+pub(crate) fn class_of<'a>(
+    classes: impl Iterator<Item = &'a u32>,
+    count: usize,
+) -> Option<(usize, usize)> {
+    let mut left = count;
+    for (place, &members) in classes.enumerate() {
+        if members as usize >= left {
+            return Some((place, left));
+        }
+        left -= members as usize;
+    }
+    None
+}
+
+/// Sorts offers that mostly are in order, or are few.
+fn sort(offers: &mut [Offer]) {
+    if offers.len() <= FEW {
+        offers.sort_unstable_by(best_first);
+    } else if !offers.is_sorted_by(|a, b| a.worth >= b.worth) {
+        offers.sort_by(best_first);
+    }
+}
+
+impl Ranks {
+    /// Counts offers by total, and gives the highest; `None` if totals lie far apart, or offers are
+    /// few.
+    fn count(&mut self, offers: &[Offer]) -> Option<u64> {
+        if offers.len() <= FEW {
+            return None;
+        }
+        let (mut low, mut high) = (u64::MAX, 0);
+        for offer in offers {
+            (low, high) = (low.min(offer.worth), high.max(offer.worth));
+        }
+        let (low, high) = (low >> 32, high >> 32);
+        if high.wrapping_sub(low) >= TOTALS {
+            return None;
+        }
+        self.totals.clear();
+        self.totals.resize((high - low) as usize + 1, 0);
+        for offer in offers {
+            self.totals[(high - (offer.worth >> 32)) as usize] += 1;
+        }
+        Some(high)
+    }
+
+    /// What the least of the best so many offers is worth, of which there are more.
+    pub(crate) fn least_of(&mut self, offers: &[Offer], count: usize) -> u64 {
+        self.spare.clear();
+        let mut left = count;
+        let high = self.count(offers);
+        if let Some((high, (below, own))) = high.zip(class_of(self.totals.iter(), count)) {
+            left = own;
+            let total = high - below as u64;
+            let same = offers.iter().map(|offer| offer.worth).filter(|worth| worth >> 32 == total);
+            self.spare.extend(same);
+        } else {
+            self.spare.extend(offers.iter().map(|offer| offer.worth));
+        }
+        if left == self.spare.len() {
+            return self.spare.iter().copied().min().unwrap_or(0);
+        }
+        *self.spare.select_nth_unstable_by(left - 1, |a, b| b.cmp(a)).1
+    }
+
+    /// Sorts offers, best first, and keeps so many.
+    pub(crate) fn sort(&mut self, offers: &mut Vec<Offer>, count: usize) {
+        let high = self.count(offers);
+        let Some(high) = high.filter(|_| self.totals.len() > 1) else {
+            sort(offers);
+            offers.truncate(count);
+            return;
+        };
+        let mut end = 0;
+        for places in &mut self.totals {
+            (*places, end) = (end, end + *places);
+        }
+        self.sorted.resize(offers.len(), Offer::default());
+        for offer in &*offers {
+            let place = &mut self.totals[(high - (offer.worth >> 32)) as usize];
+            self.sorted[*place as usize] = *offer;
+            *place += 1;
+        }
+        core::mem::swap(offers, &mut self.sorted);
+        let mut first = 0;
+        for &end in &self.totals {
+            let end = end as usize;
+            if first >= count {
+                break;
+            }
+            sort(&mut offers[first..end]);
+            first = end;
+        }
+        offers.truncate(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::numbers::numbers;
+
+    #[test]
+    fn offers_are_ranked_as_if_compared() {
+        let mut number = numbers(7);
+        let mut next = |below: u64| number() % below;
+        let mut ranks = Ranks::default();
+        for totals in [1, 2, 40, 1_000, 1_000_000] {
+            for len in [1, 2, 30, 700] {
+                let offer = |row| Offer { worth: 0, row };
+                let mut offers: Vec<Offer> = (0..len).map(|_| offer(next(50) as u32)).collect();
+                for offer in &mut offers {
+                    offer.worth = (1 + next(totals)) << 32 | u64::from(offer.row);
+                }
+                let mut expected = offers.clone();
+                expected.sort_by(best_first);
+                for count in [1, len / 2 + 1, len] {
+                    let count = count as usize;
+                    assert_eq!(ranks.least_of(&offers, count), expected[count - 1].worth);
+                    let mut sorted = offers.clone();
+                    ranks.sort(&mut sorted, count);
+                    assert_eq!(sorted, expected[..count]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Within the domains found: every member in order on the node that scores best.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::problem::Model;
+use crate::framework::{Evaluation, Framework, Normalization, Reach};
+use crate::model::PodShape;
+use crate::place::error::PlaceError;
+use crate::place::request::tie;
+use crate::state::{Row, Txn};
+
+/// Nodes that pass for one class in one domain, with totals.
+struct Column {
+    class: usize,
+    domain: usize,
+    nodes: Vec<(u32, i64)>,
+}
+
+/// Members and the nodes they may go to, by number of domain.
+pub(crate) struct Task<'t> {
+    /// Members in the order in which they are placed, with their domains.
+    pub(crate) members: &'t [(usize, usize)],
+    /// The nodes of each domain.
+    pub(crate) nodes_of: &'t dyn Fn(usize) -> &'t [u32],
+    pub(crate) salt: u64,
+}
+
+/// Places members in order, each on the best feasible node of its domain. Members that fit nowhere
+/// are left out. The transaction keeps what was placed.
+pub(crate) fn by_scores(
+    model: &Model<'_>,
+    txn: &mut Txn,
+    task: &Task<'_>,
+    places: &mut [u32],
+) -> Result<(), PlaceError> {
+    let lasting: Vec<bool> =
+        model.classes.iter().map(|class| lasts(model.framework, class.shape)).collect();
+    let mut columns: Vec<Column> = Vec::new();
+    for &(number, domain) in task.members {
+        let class = model.members[number].class;
+        let known = columns.iter().position(|c| c.class == class && c.domain == domain);
+        let column = match known {
+            Some(place) if lasting[class] => place,
+            _ => {
+                let nodes = judge(model, txn, class, (task.nodes_of)(domain));
+                let column = Column { class, domain, nodes };
+                if let Some(place) = known {
+                    columns[place] = column;
+                    place
+                } else {
+                    columns.push(column);
+                    columns.len() - 1
+                }
+            }
+        };
+        let key = |&(node, total): &(u32, i64)| {
+            let row = model.rows[node as usize];
+            (Reverse(total), tie(txn, row, task.salt), node)
+        };
+        let Some(&(node, _)) = columns[column].nodes.iter().min_by_key(|entry| key(entry)) else {
+            continue;
+        };
+        if !model.place(txn, number, node)? {
+            continue;
+        }
+        places[number] = node;
+        for column in columns.iter_mut().filter(|column| lasting[column.class]) {
+            if let Some(place) = column.nodes.iter().position(|(other, _)| *other == node) {
+                match judge(model, txn, column.class, &[node]).first() {
+                    Some(&entry) => column.nodes[place] = entry,
+                    None => {
+                        column.nodes.swap_remove(place);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The nodes that every filter passes for a class, with the sums of their scores.
+fn judge(model: &Model<'_>, txn: &Txn, class: usize, nodes: &[u32]) -> Vec<(u32, i64)> {
+    let shape = model.classes[class].shape;
+    let leaf = model.leaf_of(class);
+    let mut evaluation = Evaluation::new(model.framework, txn, shape, Some(leaf), model.now);
+    let passing: Vec<(u32, Row)> = nodes
+        .iter()
+        .map(|&node| (node, model.rows[node as usize]))
+        .filter(|(_, row)| txn.view(*row).is_some_and(|view| evaluation.filter(view).is_ok()))
+        .collect();
+    let rows: Vec<Row> = passing.iter().map(|(_, row)| *row).collect();
+    let totals = evaluation.totals(&rows);
+    passing.into_iter().map(|(node, _)| node).zip(totals).collect()
+}
+
+/// Whether verdicts and totals of a shape change only on the node that gets a pod.
+fn lasts(framework: &Framework, shape: &PodShape) -> bool {
+    let near = |reach: &Reach| matches!(reach, Reach::Static | Reach::Node);
+    framework.filters().iter().all(|filter| near(&filter.declare(shape).reach))
+        && framework.scores().iter().all(|(_, score)| {
+            let declaration = score.declare(shape);
+            near(&declaration.reach)
+                && !declaration.reads_feasible
+                && score.normalization() == Normalization::None
+        })
+}

@@ -1,0 +1,374 @@
+//! Domains for every part, by backtracking over domains and packing what they get.
+
+pub(crate) mod bounds;
+mod domain;
+mod fill;
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use self::domain::Domain;
+use self::fill::Taken;
+use super::parts::{Part, Parts};
+use super::problem::Model;
+use crate::base::hash::FixedMap;
+use crate::place::error::PlaceError;
+use crate::place::topology::candidates::running;
+use crate::place::topology::partition::{Path, path_of};
+use crate::state::PodView;
+
+/// No node.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// What was decided for a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Open,
+    /// A domain, and its place among the candidates.
+    In {
+        domain: usize,
+        place: usize,
+    },
+    /// Left out.
+    Out,
+}
+
+/// How a run of the solver ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Solved {
+    Found,
+    Never,
+    Unknown,
+}
+
+/// Judges what a solver has found.
+pub(crate) type Accept<'f, 'm, 'a> =
+    dyn FnMut(&mut Solver<'m, 'a>, &mut u64) -> Result<Option<bool>, PlaceError> + 'f;
+
+/// The search for domains.
+pub(crate) struct Solver<'m, 'a> {
+    pub(crate) model: &'m mut Model<'a>,
+    pub(crate) parts: &'m Parts<'a>,
+    order: Vec<usize>,
+    pub(crate) keys: Vec<&'a str>,
+    pub(crate) domains: Vec<Domain>,
+    splits: FixedMap<(usize, usize), Rc<[usize]>>,
+    candidates: FixedMap<(usize, usize), Rc<[usize]>>,
+    /// For each part and key: the domain that running members hold it in.
+    homes: BTreeMap<(usize, usize), Home>,
+    pub(crate) choices: Vec<Choice>,
+    /// How much may still be left out, a part each.
+    slack: Vec<u32>,
+    /// The node of each member.
+    pub(crate) places: Vec<u32>,
+    taken: Taken,
+    /// Dimensions, scarcest first.
+    dimensions: Vec<usize>,
+    never: FixedMap<Vec<i64>, ()>,
+    complete: bool,
+    /// The most members placed at once, with their nodes.
+    pub(crate) best: (usize, Vec<u32>),
+}
+
+/// Where running members are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Home {
+    Nowhere,
+    In(Path),
+    Scattered,
+}
+
+/// A part being decided, and the choices not yet made.
+struct Frame {
+    candidates: Rc<[usize]>,
+    next: usize,
+    taken: Choosing,
+    /// The parent is left out, so this is.
+    inherits: bool,
+    /// What to put back when the choice is taken back: members and their nodes.
+    undo: Vec<(usize, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choosing {
+    Nothing,
+    Domain,
+    Out { charged: bool },
+}
+
+impl<'m, 'a> Solver<'m, 'a> {
+    pub(crate) fn new(
+        model: &'m mut Model<'a>,
+        parts: &'m Parts<'a>,
+    ) -> Result<Solver<'m, 'a>, PlaceError> {
+        let members = model.members.len();
+        let mut solver = Solver {
+            order: parts.order(),
+            keys: Vec::new(),
+            domains: Vec::new(),
+            splits: FixedMap::default(),
+            candidates: FixedMap::default(),
+            homes: BTreeMap::new(),
+            choices: vec![Choice::Open; parts.parts.len()],
+            slack: parts.parts.iter().map(|part| part.all.saturating_sub(part.need)).collect(),
+            places: vec![NOWHERE; members],
+            taken: Taken::new(model.width),
+            dimensions: Vec::new(),
+            never: FixedMap::default(),
+            complete: true,
+            best: (0, vec![NOWHERE; members]),
+            model,
+            parts,
+        };
+        solver.add_whole();
+        let (least, sums) = (&parts.parts[0].least, &solver.domains[0].sums);
+        let mut dimensions: Vec<usize> = (0..solver.model.width).collect();
+        // needed / free, without fractions; the number of pods last among equals.
+        dimensions.sort_by(|&a, &b| {
+            let cross = |x: usize, y: usize| i128::from(least[x]) * i128::from(sums[y].max(1));
+            cross(b, a).cmp(&cross(a, b)).then(b.cmp(&a))
+        });
+        solver.dimensions = dimensions;
+        solver.find_homes()?;
+        Ok(solver)
+    }
+
+    pub(crate) fn key_place(&mut self, key: &'a str) -> usize {
+        let known = self.keys.iter().position(|known| *known == key);
+        known.unwrap_or_else(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
+        })
+    }
+
+    fn find_homes(&mut self) -> Result<(), PlaceError> {
+        for place in 0..self.parts.parts.len() {
+            let part = &self.parts.parts[place];
+            if part.slice.is_some() || running(self.model.cluster, part.group) == 0 {
+                continue;
+            }
+            for key in part.keys.iter().flatten() {
+                let home = self.home(part, key);
+                let required = part.group.topology.require.as_deref() == Some(key);
+                if home == Home::Scattered && required {
+                    let group = part.group.full_name();
+                    return Err(PlaceError::Scattered { group, key: (*key).into() });
+                }
+                let key = self.key_place(key);
+                self.homes.insert((place, key), home);
+            }
+        }
+        Ok(())
+    }
+
+    fn home(&self, part: &Part<'a>, key: &str) -> Home {
+        let cluster = self.model.cluster;
+        let id = cluster.label_key(key);
+        let mut home = Home::Nowhere;
+        part.group.visit(&mut |group| {
+            for node in cluster.group_pods(&group.full_name()).filter_map(PodView::node) {
+                let path = id.and_then(|id| path_of(cluster, node.row(), id));
+                home = match (core::mem::replace(&mut home, Home::Scattered), path) {
+                    (Home::Nowhere, Some(path)) => Home::In(path),
+                    (Home::In(home), Some(path)) if home == path => Home::In(home),
+                    _ => Home::Scattered,
+                };
+            }
+        });
+        home
+    }
+
+    /// Looks for domains and nodes, with at most `quota` steps a packing. What is found is shown to
+    /// `accept`, which says whether to stop there: yes, no, or nothing if its steps ran out.
+    pub(crate) fn run(
+        &mut self,
+        steps: &mut u64,
+        quota: u64,
+        accept: &mut Accept<'_, 'm, 'a>,
+    ) -> Result<Solved, PlaceError> {
+        self.reset();
+        self.complete = true;
+        let mut frames: Vec<Frame> = Vec::with_capacity(self.order.len());
+        loop {
+            if frames.len() == self.order.len() {
+                self.note_best();
+                match accept(self, steps)? {
+                    Some(true) => return Ok(Solved::Found),
+                    Some(false) => {}
+                    None => self.complete = false,
+                }
+            } else {
+                let frame = self.open(frames.len());
+                frames.push(frame);
+            }
+            // Go on from the deepest part that has another choice.
+            loop {
+                let at = frames.len().saturating_sub(1);
+                let Some(frame) = frames.last_mut() else {
+                    return Ok(if self.complete { Solved::Never } else { Solved::Unknown });
+                };
+                if *steps == 0 {
+                    return Ok(Solved::Unknown);
+                }
+                *steps -= 1;
+                self.note_best();
+                if self.advance(at, frame, steps, quota) {
+                    break;
+                }
+                frames.pop();
+            }
+        }
+    }
+
+    fn reset(&mut self) {
+        self.choices.fill(Choice::Open);
+        self.places.fill(NOWHERE);
+        self.taken.clear();
+        for (slack, part) in self.slack.iter_mut().zip(&self.parts.parts) {
+            *slack = part.all.saturating_sub(part.need);
+        }
+    }
+
+    fn note_best(&mut self) {
+        let placed = self.places.iter().filter(|place| **place != NOWHERE).count();
+        if placed > self.best.0 {
+            self.best = (placed, self.places.clone());
+        }
+    }
+
+    /// A frame for the part at a place of the order.
+    fn open(&mut self, at: usize) -> Frame {
+        let part = self.order[at];
+        let own = &self.parts.parts[part];
+        let none: Rc<[usize]> = Rc::new([]);
+        let within = match self.choices[own.parent] {
+            _ if part == 0 => Some(0),
+            Choice::In { domain, .. } => Some(domain),
+            Choice::Open | Choice::Out => None,
+        };
+        let (candidates, next) = match within {
+            None => (none, 0),
+            Some(within) => {
+                let candidates = self.candidates(part, within);
+                // Twins are chosen for in order, so that no pair of choices is tried twice.
+                let next = match own.twin.map(|twin| self.choices[twin]) {
+                    Some(Choice::In { place, .. }) => place,
+                    Some(Choice::Out) => candidates.len(),
+                    _ => 0,
+                };
+                (candidates, next)
+            }
+        };
+        let inherits = within.is_none();
+        Frame { candidates, next, taken: Choosing::Nothing, inherits, undo: Vec::new() }
+    }
+
+    /// Takes back the frame's choice, and makes its next one. Returns whether there was one.
+    fn advance(&mut self, at: usize, frame: &mut Frame, steps: &mut u64, quota: u64) -> bool {
+        let part = self.order[at];
+        let own = &self.parts.parts[part];
+        let taken = core::mem::replace(&mut frame.taken, Choosing::Nothing);
+        self.choices[part] = Choice::Open;
+        match taken {
+            Choosing::Nothing => {}
+            Choosing::Domain => self.put_back(&mut frame.undo),
+            Choosing::Out { charged } => {
+                if charged {
+                    self.slack[own.parent] += own.weight;
+                }
+                return false;
+            }
+        }
+        while let Some(&domain) = frame.candidates.get(frame.next) {
+            let place = frame.next;
+            frame.next += 1;
+            if *steps == 0 {
+                self.complete = false;
+                return false;
+            }
+            *steps -= 1;
+            if !self.twins_fit(part, &frame.candidates, place) {
+                continue;
+            }
+            self.choices[part] = Choice::In { domain, place };
+            let fits = if own.members.is_empty() || own.need == 0 {
+                Some(true)
+            } else {
+                self.pack(part, domain, &mut frame.undo, steps, quota)
+            };
+            match fits {
+                Some(true) => {
+                    frame.taken = Choosing::Domain;
+                    return true;
+                }
+                Some(false) => {}
+                None => self.complete = false,
+            }
+            self.choices[part] = Choice::Open;
+        }
+        // It may be left out if its parent is, if nothing is asked of it any more, or if enough
+        // others are left.
+        if self.parts.is_forced(part) {
+            return false;
+        }
+        let charged = !frame.inherits && own.need > 0;
+        if charged {
+            if part == 0 || self.slack[own.parent] < own.weight {
+                return false;
+            }
+            self.slack[own.parent] -= own.weight;
+        }
+        self.choices[part] = Choice::Out;
+        frame.taken = Choosing::Out { charged };
+        true
+    }
+
+    /// The domains a part may go to within another, best first; those that cannot hold it are
+    /// left out.
+    fn candidates(&mut self, part: usize, within: usize) -> Rc<[usize]> {
+        let own = &self.parts.parts[part];
+        if let Some(led) = self.parts.led_by(part)
+            && let Choice::In { domain, .. } = self.choices[led]
+        {
+            return Rc::new([domain]);
+        }
+        let head = self.parts.head(part);
+        if let Some(known) = self.candidates.get(&(head, within)) {
+            return Rc::clone(known);
+        }
+        let mut found = Vec::new();
+        for key in &own.keys {
+            let mut tier = self.tier(part, within, *key);
+            tier.retain(|&domain| {
+                self.possible(part, domain) && self.crowd(part, domain).is_none()
+            });
+            // The best score first, then the least room; they are in order of name.
+            let scores = self.domain_scores(part, &tier);
+            let mut ordered: Vec<(i64, usize)> = scores.into_iter().zip(tier).collect();
+            ordered.sort_by(|a, b| {
+                let room = |domain: usize| self.dimensions.iter().map(move |&d| (domain, d));
+                let sums = |(domain, d): (usize, usize)| self.domains[domain].sums[d];
+                b.0.cmp(&a.0).then_with(|| room(a.1).map(sums).cmp(room(b.1).map(sums)))
+            });
+            found.extend(ordered.into_iter().map(|(_, domain)| domain));
+        }
+        let found: Rc<[usize]> = found.into();
+        self.candidates.insert((head, within), Rc::clone(&found));
+        found
+    }
+
+    /// The domains of one key within another domain that running members leave open.
+    pub(crate) fn tier(&mut self, part: usize, within: usize, key: Option<&'a str>) -> Vec<usize> {
+        let Some(key) = key else { return vec![within] };
+        let key = self.key_place(key);
+        let mut tier = self.split(within, key).to_vec();
+        match self.homes.get(&(part, key)) {
+            Some(Home::In(home)) => tier.retain(|&domain| self.domains[domain].path == *home),
+            Some(Home::Scattered) => tier.clear(),
+            Some(Home::Nowhere) | None => {}
+        }
+        tier
+    }
+}

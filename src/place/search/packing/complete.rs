@@ -1,0 +1,383 @@
+//! The complete search of a packing: bin completion.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::{Packing, Scale, take};
+use crate::base::hash::FixedMap;
+use crate::place::search::problem::times;
+
+/// Dimensions with more units than this are bounded by plain sums.
+const FINE: i64 = 2_048;
+
+/// One way to fill a bin.
+#[derive(Debug, Clone)]
+struct Fill {
+    cost: i64,
+    counts: Box<[u32]>,
+}
+
+/// A bin being filled, and the ways not yet tried.
+#[derive(Debug)]
+struct Frame {
+    fills: Vec<Fill>,
+    next: usize,
+}
+
+/// The complete search.
+pub(crate) struct Search<'p> {
+    packing: &'p Packing,
+    /// Bins that take anything, smallest first.
+    bins: Vec<usize>,
+    /// Demands, hardest first: the order in which fills are tried.
+    demands: Vec<usize>,
+    /// For each place in `bins` and dimension: what it and later bins can hold at most.
+    room_from: Vec<i64>,
+    /// For each place in `bins` and demand: how many pods it and later bins can hold at most.
+    count_from: Vec<i64>,
+    /// What a unit of waste costs, a dimension each.
+    price: Vec<i64>,
+    left: Vec<u32>,
+    failed: FixedMap<Box<[u32]>, ()>,
+    frames: Vec<Frame>,
+}
+
+impl<'p> Search<'p> {
+    pub(crate) fn new(packing: &'p Packing, scales: &[Scale]) -> Search<'p> {
+        let width = packing.width;
+        let kinds = packing.demands.len();
+        let mut dimensions: Vec<usize> = (0..width).collect();
+        dimensions.sort_by_key(|&dimension| Reverse(scales[dimension].tightness()));
+        let usable = Usable::new(packing);
+        let fits = |bin: usize, demand: usize| {
+            if packing.allows(bin, demand) {
+                times(
+                    packing.room(&packing.free, bin).iter().copied(),
+                    &packing.demands[demand].ask,
+                )
+            } else {
+                0
+            }
+        };
+        let mut bins: Vec<usize> = (0..packing.bins())
+            .filter(|&bin| (0..kinds).any(|demand| fits(bin, demand) > 0))
+            .collect();
+        bins.sort_by_cached_key(|&bin| {
+            let room = packing.room(&packing.free, bin);
+            let sizes: Vec<i64> = dimensions.iter().map(|&d| room[d]).collect();
+            let takes: Vec<bool> = (0..kinds).map(|demand| fits(bin, demand) > 0).collect();
+            (sizes, takes, bin)
+        });
+        let mut room_from = vec![0_i64; (bins.len() + 1) * width];
+        let mut count_from = vec![0_i64; (bins.len() + 1) * kinds];
+        for (place, &bin) in bins.iter().enumerate().rev() {
+            for dimension in 0..width {
+                let most = usable.most(dimension, packing.room(&packing.free, bin)[dimension]);
+                room_from[place * width + dimension] =
+                    room_from[(place + 1) * width + dimension].saturating_add(most);
+            }
+            for demand in 0..kinds {
+                count_from[place * kinds + demand] =
+                    count_from[(place + 1) * kinds + demand] + i64::from(fits(bin, demand));
+            }
+        }
+        // Waste is dear where little can be spared.
+        let price: Vec<i64> = scales
+            .iter()
+            .map(|scale| {
+                let tight = scale.tightness().min(1_024);
+                tight * tight / 1_024 * tight / 1_024
+            })
+            .collect();
+        let mut demands: Vec<usize> = (0..kinds).collect();
+        let hardness = |demand: usize| -> i64 {
+            let ask = packing.demands[demand].ask.iter().zip(scales).zip(&price);
+            ask.map(|((ask, scale), price)| scale.share(*ask) * price).sum()
+        };
+        demands.sort_by_key(|&demand| Reverse(hardness(demand)));
+        let left = packing.demands.iter().map(|demand| demand.count).collect();
+        Search {
+            packing,
+            bins,
+            demands,
+            room_from,
+            count_from,
+            price,
+            left,
+            failed: FixedMap::default(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Whether there is a packing; nothing if the steps ran out.
+    pub(crate) fn run(&mut self, steps: &mut u64) -> Option<bool> {
+        if self.done() {
+            return Some(true);
+        }
+        if !self.possible(0) {
+            return Some(false);
+        }
+        let fills = self.fills(0, steps)?;
+        self.frames.push(Frame { fills, next: 0 });
+        while let Some(frame) = self.frames.last_mut() {
+            if frame.next > 0 {
+                let counts = &frame.fills[frame.next - 1].counts;
+                for (left, count) in self.left.iter_mut().zip(counts) {
+                    *left += count;
+                }
+            }
+            let Some(fill) = frame.fills.get(frame.next) else {
+                self.frames.pop();
+                let place = self.frames.len();
+                let key = self.key(place);
+                self.failed.insert(key, ());
+                continue;
+            };
+            frame.next += 1;
+            for (left, count) in self.left.iter_mut().zip(&fill.counts) {
+                *left -= count;
+            }
+            *steps = steps.checked_sub(1)?;
+            if self.done() {
+                return Some(true);
+            }
+            let place = self.frames.len();
+            if place == self.bins.len()
+                || !self.possible(place)
+                || self.failed.contains_key(&self.key(place))
+            {
+                continue;
+            }
+            let fills = self.fills(place, steps)?;
+            self.frames.push(Frame { fills, next: 0 });
+        }
+        Some(false)
+    }
+
+    /// Whether what is left may be left out.
+    fn done(&self) -> bool {
+        self.fits_slack(|demand| self.left[demand])
+    }
+
+    fn fits_slack(&self, left: impl Fn(usize) -> u32) -> bool {
+        let mut out = [0_u64; 8];
+        let slack = &self.packing.slack;
+        if slack.len() > out.len() {
+            return (0..slack.len()).all(|quota| {
+                let of_quota = |&demand: &usize| self.packing.demands[demand].quota == quota;
+                let sum: u64 = (0..self.left.len())
+                    .filter(of_quota)
+                    .map(|demand| u64::from(left(demand)))
+                    .sum();
+                sum <= u64::from(slack[quota])
+            });
+        }
+        for (demand, asked) in self.packing.demands.iter().enumerate() {
+            out[asked.quota] += u64::from(left(demand));
+        }
+        out.iter().zip(slack).all(|(out, slack)| *out <= u64::from(*slack))
+    }
+
+    /// Whether sums and counts allow what is left to go into the bins from a place on.
+    fn possible(&self, place: usize) -> bool {
+        let (width, kinds) = (self.packing.width, self.left.len());
+        let counts = &self.count_from[place * kinds..(place + 1) * kinds];
+        let out = |demand: usize| {
+            let most = counts[demand].min(i64::from(u32::MAX)) as u32;
+            self.left[demand].saturating_sub(most)
+        };
+        if !self.fits_slack(out) {
+            return false;
+        }
+        let spare = self.packing.slack.iter().any(|&slack| slack > 0);
+        let room = &self.room_from[place * width..(place + 1) * width];
+        (0..width).all(|dimension| {
+            let need = if spare { self.least_need(dimension) } else { self.need(dimension) };
+            need <= room[dimension]
+        })
+    }
+
+    fn need(&self, dimension: usize) -> i64 {
+        let amounts = self.packing.demands.iter().zip(&self.left);
+        amounts.fold(0, |sum: i64, (demand, left)| {
+            sum.saturating_add(demand.ask[dimension].saturating_mul(i64::from(*left)))
+        })
+    }
+
+    /// As `need`, with the largest pods left out.
+    fn least_need(&self, dimension: usize) -> i64 {
+        let mut slack = self.packing.slack.clone();
+        let mut order: Vec<usize> = (0..self.left.len()).collect();
+        order.sort_unstable_by_key(|&demand| Reverse(self.packing.demands[demand].ask[dimension]));
+        order.into_iter().fold(0, |sum: i64, demand| {
+            let asked = &self.packing.demands[demand];
+            let out = slack[asked.quota].min(self.left[demand]);
+            slack[asked.quota] -= out;
+            let count = i64::from(self.left[demand] - out);
+            sum.saturating_add(asked.ask[dimension].saturating_mul(count))
+        })
+    }
+
+    fn key(&self, place: usize) -> Box<[u32]> {
+        let mut key = Vec::with_capacity(self.left.len() + 1);
+        key.push(place as u32);
+        key.extend_from_slice(&self.left);
+        key.into_boxed_slice()
+    }
+
+    /// All maximal ways to fill a bin, those that waste least first.
+    fn fills(&self, place: usize, steps: &mut u64) -> Option<Vec<Fill>> {
+        let bin = self.bins[place];
+        let packing = self.packing;
+        let kinds: Vec<usize> = self
+            .demands
+            .iter()
+            .copied()
+            .filter(|&demand| self.left[demand] > 0 && packing.allows(bin, demand))
+            .collect();
+        let mut room = packing.room(&packing.free, bin).to_vec();
+        let mut counts = vec![0_u32; self.left.len()];
+        let mut fills = Vec::new();
+        // Depth-first over the demands, from as many pods as fit down to none.
+        let mut depth = 0;
+        let mut most: Vec<u32> = vec![0; kinds.len()];
+        let mut fresh = true;
+        let mut spent = 0_u64;
+        loop {
+            if depth == kinds.len() {
+                spent += 1;
+                let maximal = kinds.iter().all(|&demand| {
+                    counts[demand] == self.left[demand]
+                        || times(room.iter().copied(), &packing.demands[demand].ask) == 0
+                });
+                if maximal {
+                    let waste = room.iter().zip(&self.price).zip(packing.room(&packing.free, bin));
+                    let cost = waste
+                        .map(|((room, price), free)| {
+                            let part = if *free > 0 {
+                                i128::from(*room) * 1_024 / i128::from(*free)
+                            } else {
+                                0
+                            };
+                            part as i64 * price
+                        })
+                        .sum();
+                    fills.push(Fill { cost, counts: counts.clone().into_boxed_slice() });
+                }
+                if spent.is_multiple_of(16) {
+                    *steps = steps.checked_sub(1)?;
+                }
+                fresh = false;
+            }
+            if !fresh {
+                // Back to the last demand of which one pod less can be taken.
+                loop {
+                    if depth == 0 {
+                        fills.sort_by(|a, b| {
+                            a.cost.cmp(&b.cost).then_with(|| b.counts.cmp(&a.counts))
+                        });
+                        return Some(fills);
+                    }
+                    depth -= 1;
+                    let demand = kinds[depth];
+                    if counts[demand] > 0 {
+                        counts[demand] -= 1;
+                        give(&mut room, &packing.demands[demand].ask);
+                        depth += 1;
+                        fresh = true;
+                        break;
+                    }
+                }
+                continue;
+            }
+            let demand = kinds[depth];
+            most[depth] =
+                times(room.iter().copied(), &packing.demands[demand].ask).min(self.left[demand]);
+            counts[demand] = most[depth];
+            take(&mut room, &packing.demands[demand].ask, most[depth]);
+            depth += 1;
+        }
+    }
+
+    pub(crate) fn answer(&self) -> Vec<(usize, usize, u32)> {
+        let mut answer = Vec::new();
+        for (frame, bin) in self.frames.iter().zip(&self.bins) {
+            let Some(fill) = frame.next.checked_sub(1).and_then(|fill| frame.fills.get(fill))
+            else {
+                continue;
+            };
+            for (demand, &count) in fill.counts.iter().enumerate() {
+                if count > 0 {
+                    answer.push((demand, *bin, count));
+                }
+            }
+        }
+        answer
+    }
+}
+
+#[inline]
+fn give(free: &mut [i64], ask: &[i64]) {
+    for (free, ask) in free.iter_mut().zip(ask) {
+        *free = free.saturating_add(*ask);
+    }
+}
+
+/// The most of a bin that pods can use, a dimension each: a sum of requests, not all that is free.
+struct Usable {
+    /// For each dimension: the unit, and for each number of units the largest sum up to it.
+    tables: Vec<Option<(i64, Vec<u32>)>>,
+}
+
+impl Usable {
+    fn new(packing: &Packing) -> Usable {
+        let tables = (0..packing.width).map(|dimension| {
+            let asks = packing.demands.iter().map(|demand| (demand.ask[dimension], demand.count));
+            let asks: Vec<(i64, u32)> = asks.filter(|(ask, _)| *ask > 0).collect();
+            let unit = asks.iter().fold(0, |unit, (ask, _)| gcd(unit, *ask));
+            let free = packing.free.iter().skip(dimension).step_by(packing.width);
+            let widest = free.copied().max().unwrap_or(0).checked_div(unit)?;
+            if widest > FINE {
+                return None;
+            }
+            let mut reached = vec![false; widest as usize + 1];
+            reached[0] = true;
+            for (ask, count) in asks {
+                let step = (ask / unit) as usize;
+                // How many pods of this demand the cheapest way to a sum takes.
+                let mut used = vec![0_u32; reached.len()];
+                for sum in step..reached.len() {
+                    if !reached[sum] && reached[sum - step] && used[sum - step] < count {
+                        reached[sum] = true;
+                        used[sum] = used[sum - step] + 1;
+                    }
+                }
+            }
+            let mut last = 0;
+            let table = reached.iter().enumerate().map(|(sum, &reached)| {
+                if reached {
+                    last = sum as u32;
+                }
+                last
+            });
+            Some((unit, table.collect()))
+        });
+        Usable { tables: tables.collect() }
+    }
+
+    fn most(&self, dimension: usize, free: i64) -> i64 {
+        match &self.tables[dimension] {
+            Some((unit, table)) => {
+                let units = (free / unit) as usize;
+                i64::from(table.get(units).copied().unwrap_or(0)) * unit
+            }
+            None => free,
+        }
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,212 @@
+//! The request in numbers: classes of equal pods, room as vectors, and what near filters say.
+//!
+//! What does not fit by these numbers does not fit at all; what fits is judged again by every
+//! filter before it is returned.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::base::Time;
+use crate::framework::device_choice::choose_for;
+use crate::framework::{Evaluation, Framework};
+use crate::model::{Pod, PodGroup, PodShape};
+use crate::place::cache::capacity::{Amount, Extent, MANY, Rooms};
+use crate::place::cache::fits::{Asker, judges_room};
+use crate::place::error::PlaceError;
+use crate::place::gang::Gang;
+use crate::state::{Cluster, ResourceId, Row, Txn};
+
+/// A pod to be placed, and its class.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Member<'a> {
+    pub(crate) leaf: &'a PodGroup,
+    pub(crate) pod: &'a Pod,
+    pub(crate) class: usize,
+    /// Its place among all pods of the tree.
+    pub(crate) number: u32,
+}
+
+/// Pods that no filter can tell apart.
+#[derive(Debug)]
+pub(crate) struct Class<'a> {
+    leaf: &'a PodGroup,
+    pub(crate) shape: &'a Arc<PodShape>,
+    /// What one pod takes: a pod, then the resources of the model; all zero if no filter judges
+    /// room.
+    pub(crate) ask: Vec<i64>,
+    /// The column of how many fit on a node alone.
+    fits: usize,
+}
+
+/// The request in numbers.
+#[derive(Debug)]
+pub(crate) struct Model<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) framework: &'a Framework,
+    pub(crate) now: Time,
+    pub(crate) members: Vec<Member<'a>>,
+    pub(crate) classes: Vec<Class<'a>>,
+    /// The resources that are counted; the first dimension is the number of pods.
+    pub(crate) resources: Vec<ResourceId>,
+    /// How many dimensions there are.
+    pub(crate) width: usize,
+    /// The row of each node, in the order of ties.
+    pub(crate) rows: Arc<[Row]>,
+    /// Whether those are all nodes of the cluster.
+    pub(crate) whole: bool,
+    pub(crate) rooms: &'a mut Rooms,
+    /// The columns of what is free, a dimension each.
+    free: Vec<usize>,
+}
+
+impl<'a> Model<'a> {
+    /// The model of the members of a group on some rows; `None` stands for all.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        framework: &'a Framework,
+        gang: &'a Gang,
+        now: Time,
+        rows: Option<Vec<Row>>,
+        rooms: &'a mut Rooms,
+    ) -> Model<'a> {
+        rooms.sync(cluster, framework);
+        let mut model = Model {
+            cluster,
+            framework,
+            now,
+            members: Vec::new(),
+            classes: Vec::new(),
+            resources: Vec::new(),
+            width: 1,
+            whole: rows.is_none(),
+            rows: rows.map_or_else(|| Arc::clone(&rooms.tree.rows), Into::into),
+            rooms,
+            free: Vec::new(),
+        };
+        let mut next = 0;
+        // The class of each shape, where no filter reads the group.
+        let mut of_shape: Vec<Option<usize>> = vec![None; gang.shapes()];
+        gang.group().visit(&mut |leaf| {
+            for pod in &leaf.pods {
+                let (number, place) = (next, gang.shape_of()[next as usize]);
+                next += 1;
+                if !pod.scheduling_gates.is_empty() {
+                    continue;
+                }
+                let class = match of_shape[place as usize] {
+                    Some(class)
+                        if core::ptr::eq(model.classes[class].leaf, leaf)
+                            || !model.reads_group(gang.shape(place)) =>
+                    {
+                        class
+                    }
+                    _ => model.add_class(leaf, gang.shape(place)),
+                };
+                of_shape[place as usize] = Some(class);
+                model.members.push(Member { leaf, pod, class, number });
+            }
+        });
+        model.measure();
+        model
+    }
+
+    fn add_class(&mut self, leaf: &'a PodGroup, shape: &'a Arc<PodShape>) -> usize {
+        let judges_room = judges_room(self.framework, shape);
+        if judges_room {
+            for (name, _) in shape.requests.iter().filter(|(_, amount)| *amount > 0) {
+                if let Some(id) = self.cluster.resource(name)
+                    && !self.resources.contains(&id)
+                {
+                    self.resources.push(id);
+                }
+            }
+        }
+        let asker = Asker { leaf, now: self.now };
+        let fits = self.rooms.fits(self.cluster, self.framework, shape, asker);
+        // Amounts follow once all resources are known.
+        let ask = vec![i64::from(judges_room)];
+        self.classes.push(Class { leaf, shape, ask, fits });
+        self.classes.len() - 1
+    }
+
+    fn reads_group(&self, shape: &PodShape) -> bool {
+        self.framework.filters().iter().any(|filter| filter.declare(shape).reads_group)
+    }
+
+    /// Sets what classes take, and finds what is free.
+    fn measure(&mut self) {
+        self.width = 1 + self.resources.len();
+        for class in &mut self.classes {
+            let requests = &class.shape.requests;
+            let of = |id: &ResourceId| requests.of(self.cluster.resource_name(*id));
+            let judges_room = class.ask.first() == Some(&1);
+            class.ask.extend(
+                self.resources.iter().map(|id| if judges_room { of(id).max(0) } else { 0 }),
+            );
+        }
+        let resources = self.resources.iter().map(|id| Amount::Free(*id));
+        for amount in core::iter::once(Amount::Pods).chain(resources) {
+            self.free.push(self.rooms.amount(self.cluster, amount));
+        }
+    }
+
+    /// What is free on a node, a dimension each.
+    #[inline]
+    pub(crate) fn free(&self, node: u32) -> impl Iterator<Item = i64> + '_ {
+        let row = self.rows[node as usize];
+        self.free.iter().map(move |&column| self.rooms.value(column, row))
+    }
+
+    /// What is free on some nodes together.
+    pub(crate) fn free_in(&mut self, extent: Extent) -> Vec<i64> {
+        self.free.iter().map(|&column| self.rooms.sum(column, extent)).collect()
+    }
+
+    /// How many pods of a class fit on a node that gets nothing else.
+    #[inline]
+    pub(crate) fn fits(&self, class: usize, node: u32) -> u32 {
+        self.rooms.value(self.classes[class].fits, self.rows[node as usize]) as u32
+    }
+
+    /// The same, of some nodes, each by itself.
+    pub(crate) fn fits_in(&mut self, class: usize, extent: Extent) -> i64 {
+        self.rooms.sum(self.classes[class].fits, extent)
+    }
+
+    /// Places a member if every filter passes it, and devices can be found for it.
+    pub(crate) fn place(
+        &self,
+        txn: &mut Txn,
+        member: usize,
+        node: u32,
+    ) -> Result<bool, PlaceError> {
+        let Member { leaf, pod, .. } = self.members[member];
+        let row = self.rows[node as usize];
+        let shape = pod.shape();
+        let evaluation = Evaluation::new(self.framework, txn, shape, Some(leaf), self.now);
+        if txn.view(row).is_none_or(|view| evaluation.filter(view).is_err()) {
+            return Ok(false);
+        }
+        let Ok(devices) = choose_for(self.framework, txn, shape, row) else { return Ok(false) };
+        txn.place_with(pod, row, devices)?;
+        Ok(true)
+    }
+
+    /// The leaf of the first member of a class.
+    pub(crate) fn leaf_of(&self, class: usize) -> &'a PodGroup {
+        self.classes[class].leaf
+    }
+}
+
+/// How often `ask` goes into `free`.
+#[inline]
+pub(crate) fn times(free: impl IntoIterator<Item = i64>, ask: &[i64]) -> u32 {
+    let mut least = MANY;
+    for (free, &ask) in free.into_iter().zip(ask) {
+        if ask > 0 {
+            least = least.min(if free < ask { 0 } else { free / ask });
+        }
+    }
+    least as u32
+}

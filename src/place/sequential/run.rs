@@ -1,0 +1,218 @@
+//! Runs of identical pods: the best rows for all of them at once.
+//!
+//! Placed one after another, each pod takes the row with the best key, and the row has another key
+//! then. That is a merge: each row has a sequence of keys, one for every pod more on it, of which
+//! only the front can be taken. A key behind a lower one waits for it, so it is worth the least of
+//! those before it and itself. In order of worth, all rows together, the keys are the run.
+//!
+//! So it is enough to know the keys that are worth most, as many as there are pods, and to sort
+//! them. The rows with the best keys are found first; then they are all judged with one pod more,
+//! side by side, then those of them that are still among the best, until no row is left to ask.
+
+use alloc::vec::Vec;
+
+use crate::base::chunks::CHUNK;
+use crate::framework::{Framework, Gathered};
+use crate::place::cache::tables::Memory;
+use crate::place::scoring::table::{FEW, Table};
+use crate::place::scoring::top_k::{Offer, Ranks};
+use crate::state::{Cluster, Row, Takes};
+
+/// Keys of rows judged at once, for the buffers' sake.
+const AT_ONCE: usize = CHUNK;
+/// Pods more on a row that are looked ahead to at once, where rows are few and pods many.
+const STEPS: usize = 16;
+
+/// Buffers of a run, used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    /// The best so far; as many as there are pods, and some that may not be.
+    offers: Vec<Offer>,
+    /// The last offer of each row that may have more.
+    open: Vec<Offer>,
+    still_open: Vec<Offer>,
+    ahead: Ahead,
+    ranks: Ranks,
+    spare: Vec<u64>,
+}
+
+/// Keys that rows have with more pods on them.
+#[derive(Debug, Default)]
+struct Ahead {
+    rows: Gathered,
+    keys: Vec<u64>,
+}
+
+impl Ahead {
+    /// Judges rows with `pods` more pods on each, and with one more than that, so many `steps`.
+    fn look(
+        &mut self,
+        table: &mut Table,
+        (framework, cluster, takes): (&Framework, &Cluster, &Takes),
+        rows: &[Offer],
+        (pods, steps): (usize, usize),
+    ) {
+        self.keys.clear();
+        let counts = pods as u32..(pods + steps) as u32;
+        if rows.len() * steps <= FEW {
+            for offer in rows {
+                for pods in counts.clone() {
+                    let (row, more) = (offer.row as Row, (takes, pods));
+                    self.keys.push(table.key_ahead(framework, cluster, row, more));
+                }
+            }
+            return;
+        }
+        if steps == 1 && self.rows.are(rows.iter().map(|offer| offer.row)) {
+            self.rows.advance(pods as u32);
+            table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
+            return;
+        }
+        for rows in rows.chunks(AT_ONCE / steps) {
+            let rows = rows.iter().map(|offer| offer.row);
+            self.rows.ahead(cluster, takes, rows, counts.clone());
+            table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
+        }
+    }
+}
+
+impl Run {
+    /// Works out so many offers, best first.
+    fn take(
+        &mut self,
+        table: &mut Table,
+        site: (&Framework, &Cluster, &Takes),
+        rows: Option<&[Row]>,
+        pods: usize,
+    ) {
+        self.offers.clear();
+        // There are mostly fewer than twice as many.
+        self.offers.reserve(2 * pods.min(table.board.feasible()));
+        match rows {
+            None => table.board.top(pods, &mut self.spare, |worth, row| {
+                self.offers.push(Offer { worth, row: row as u32 });
+            }),
+            Some(rows) => self.offers.extend(rows.iter().filter_map(|&row| {
+                let worth = table.board.key(row);
+                (worth != 0).then_some(Offer { worth, row: row as u32 })
+            })),
+        }
+        // What an offer must be worth more than, if there are enough without it.
+        let mut floor = self.cut(pods);
+        self.open.clear();
+        self.open.reserve(self.offers.len());
+        self.open.extend(self.offers.iter().filter(|offer| offer.worth > floor));
+        self.ahead.rows.forget();
+        let (mut taken, mut steps) = (1, 1);
+        while taken < pods && !self.open.is_empty() {
+            let few = AT_ONCE / 4 / self.open.len();
+            let now = steps.min(few).clamp(1, pods - taken);
+            self.ahead.look(table, site, &self.open, (taken, now));
+            self.keep_open(floor, now);
+            core::mem::swap(&mut self.open, &mut self.still_open);
+            (taken, steps) = (taken + now, STEPS.min(2 * steps));
+            // Finding a higher floor costs less than to judge rows that are below it.
+            let worth_it = 8 * self.open.len() > self.offers.len();
+            if self.offers.len() >= 2 * pods || worth_it {
+                floor = self.cut(pods);
+                self.open.retain(|offer| offer.worth > floor);
+            }
+        }
+        self.ranks.sort(&mut self.offers, pods);
+    }
+
+    /// Takes the offers of open rows that are worth more than the floor, of `steps` looked ahead to;
+    /// rows of which all are taken stay open.
+    fn keep_open(&mut self, floor: u64, steps: usize) {
+        let rows = self.open.len();
+        self.still_open.resize(rows, Offer::default());
+        let mut kept = 0;
+        if steps == 1 {
+            // Nobody can foresee which they are, so there is no branch.
+            for (offer, &key) in self.open.iter().zip(&self.ahead.keys) {
+                let worth = offer.worth.min(key);
+                self.still_open[kept] = Offer { worth, row: offer.row };
+                kept += usize::from(worth > floor);
+            }
+            self.offers.extend_from_slice(&self.still_open[..kept]);
+        } else {
+            for (offer, keys) in self.open.iter().zip(self.ahead.keys.chunks(steps)) {
+                let mut offer = *offer;
+                let taken = keys.iter().take_while(|key| {
+                    offer.worth = offer.worth.min(**key);
+                    let takes = offer.worth > floor;
+                    if takes {
+                        self.offers.push(offer);
+                    }
+                    takes
+                });
+                if taken.count() == steps {
+                    self.still_open[kept] = offer;
+                    kept += 1;
+                }
+            }
+        }
+        self.still_open.truncate(kept);
+    }
+
+    /// Leaves out offers that cannot be among so many, and gives what the least of these is worth;
+    /// 0 if there are not so many.
+    fn cut(&mut self, pods: usize) -> u64 {
+        if self.offers.len() < pods {
+            return 0;
+        }
+        if self.offers.len() == pods {
+            return self.offers.iter().map(|offer| offer.worth).min().unwrap_or(0);
+        }
+        let floor = self.ranks.least_of(&self.offers, pods);
+        self.offers.retain(|offer| offer.worth >= floor);
+        floor
+    }
+}
+
+impl Memory {
+    /// Whether pods of the only shape can be placed by [`Memory::run`].
+    pub(crate) fn can_run(&self, cluster: &Cluster, table: usize, pods: usize) -> bool {
+        let table = &self.tables[table];
+        let [takes] = &self.desk.takes[..] else { return false };
+        self.desk.overlay.mark() == 0
+            && !self.far
+            && table.judges.is_plain()
+            && !table.judges.reads_pods
+            && takes.needs.is_empty()
+            && self.desk.cannot_overflow(cluster, pods)
+    }
+
+    /// Places pods of the only shape one after another, each on the best of `rows` (`None`: of
+    /// all), and tells of each row. Nothing must have been placed before, and nothing is placed
+    /// after: the overlay does not learn of it.
+    ///
+    /// O(pods · log pods) and, for every pod, one row judged or two; where rows become no worse with
+    /// more pods, one more for each doubling of the pods that go to one row. Beside that
+    /// O(pods · log n) for the best of all rows, or O(rows).
+    pub(crate) fn run(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        table: usize,
+        rows: Option<&[Row]>,
+        pods: usize,
+        mut tell: impl FnMut(usize, Row),
+    ) {
+        if pods == 0 {
+            return;
+        }
+        self.flush(cluster, framework, table);
+        let table = &mut self.tables[table];
+        if let (1, None) = (pods, rows) {
+            if let Some(row) = table.board.best() {
+                tell(0, row);
+            }
+            return;
+        }
+        self.run.take(table, (framework, cluster, &self.desk.takes[0]), rows, pods);
+        for (pod, offer) in self.run.offers.iter().enumerate() {
+            tell(pod, offer.row as Row);
+        }
+    }
+}
