@@ -7,6 +7,7 @@ pub mod error;
 pub mod explain;
 pub mod gang;
 pub mod kueue;
+mod layout;
 pub mod outcome;
 pub mod planner;
 pub mod request;

@@ -10,7 +10,7 @@ use crate::framework::device_choice::choose_devices;
 use crate::model::PodShape;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
-use crate::place::sequential::Member;
+use crate::place::layout::Member;
 use crate::state::{Cluster, Devices, Overlay, Row, StateError, Takes};
 
 /// An overlay with a log of the rows it touched, and buffers.

@@ -10,8 +10,9 @@ use super::best_score::{Task, by_scores};
 use super::domains::{Choice, NOWHERE, Solver};
 use super::problem::{Model, times};
 use crate::place::error::PlaceError;
+use crate::place::layout::Member;
+use crate::place::sequential::Ground;
 use crate::place::sequential::fast::FastGround;
-use crate::place::sequential::{Ground, Member};
 use crate::state::{Devices, LabelKey, Row, Txn};
 
 /// Members with nodes, in the order placed.

@@ -5,14 +5,15 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
+use super::Ground;
 #[cfg(feature = "parallel")]
 use super::Layout;
-use super::{Ground, Member};
 use crate::framework::Framework;
 use crate::model::PodGroup;
 use crate::place::cache::tables::{Memory, TooFew};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
+use crate::place::layout::Member;
 use crate::place::request::Request;
 use crate::place::scoring::prepared::is_too_large;
 use crate::place::scoring::scratch::is_hopeless;

@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use super::Member;
 use crate::framework::Framework;
 use crate::place::cache::tables::Memory;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
+use crate::place::layout::Member;
 use crate::place::scoring::classes::{Log, Site};
 use crate::place::scoring::scratch::Overflow;
 use crate::place::topology::candidates::Candidate;

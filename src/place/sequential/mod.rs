@@ -26,6 +26,7 @@ use core::cmp::Reverse;
 use self::reference::Plain;
 use super::error::PlaceError;
 use super::gang::Gang;
+use super::layout::{Layout, Member};
 use super::request::Request;
 use crate::framework::{DomainContext, DomainSums, Framework, Normalization};
 use crate::model::{IslandRule, PodGroup, PodShape};
@@ -33,21 +34,6 @@ use crate::place::topology::candidates::{Candidate, Tier, all_rows, home, runnin
 use crate::place::topology::totals::{Totals, TotalsOf};
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row};
-
-/// Members that were placed, in order, and the domains their groups are confined to.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Layout {
-    pub(crate) members: Vec<Member>,
-    pub(crate) domains: Vec<PlanDomain>,
-}
-
-/// A member, by its place among all pods of the tree, its row, and the devices chosen for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) number: u32,
-    pub(crate) row: Row,
-    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
-}
 
 /// Where members are placed and taken back.
 pub(crate) trait Ground {

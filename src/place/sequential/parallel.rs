@@ -7,11 +7,12 @@ use alloc::vec::Vec;
 use rayon::prelude::*;
 
 use super::fast::FastGround;
-use super::{Ground, Layout, Member, Sequential};
+use super::{Ground, Sequential};
 use crate::framework::Framework;
 use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
+use crate::place::layout::{Layout, Member};
 use crate::place::scoring::scratch::{Desk, is_hopeless};
 use crate::place::scoring::table::Table;
 use crate::place::topology::candidates::{Candidate, all_rows, partition};

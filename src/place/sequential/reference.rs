@@ -5,12 +5,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Ground, Member};
+use super::Ground;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
+use crate::place::layout::Member;
 use crate::place::request::{Request, tie};
 use crate::place::topology::candidates::{Candidate, all_rows, confined, islands, partition};
 use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row, Txn};
