@@ -11,10 +11,10 @@ use super::planner::place_gang;
 use super::request::Request;
 use crate::framework::{Evaluation, Framework, Rejection, Strategy};
 use crate::model::{GroupPolicy, Node, PodGroup};
-use crate::place::cache::capacity::Rooms;
+use crate::place::cache::capacity::Capacity;
 use crate::place::search::domains::Solver;
 use crate::place::search::parts::Parts;
-use crate::place::search::problem::Model;
+use crate::place::search::problem::Problem;
 use crate::place::search::proof::lack;
 use crate::place::topology::candidates::all_rows;
 use crate::state::Cluster;
@@ -272,8 +272,8 @@ impl Trial<'_, '_> {
     fn levels(&self) -> Result<Vec<LevelReport>, PlaceError> {
         let gang = self.request.gang()?;
         let rows = self.request.rows(self.cluster);
-        let (mut rooms, now) = (Rooms::default(), self.request.now);
-        let mut model = Model::new(self.cluster, self.framework, &gang, now, rows, &mut rooms);
+        let (mut rooms, now) = (Capacity::default(), self.request.now);
+        let mut model = Problem::new(self.cluster, self.framework, &gang, now, rows, &mut rooms);
         let parts = Parts::new(&model, gang.group(), false);
         let mut solver = Solver::new(&mut model, &parts)?;
         let mut keys: Vec<Option<&str>> = Vec::new();

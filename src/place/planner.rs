@@ -15,10 +15,10 @@ use super::search::{self, Found, Kept};
 use super::sequential::{Sequential, refuse_unsound};
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
-use crate::place::cache::capacity::Rooms;
-use crate::place::cache::tables::Memory;
-use crate::place::sequential::fast::{FastGround, Opened};
-use crate::place::sequential::reference::Plain;
+use crate::place::cache::capacity::Capacity;
+use crate::place::cache::tables::PlannerCache;
+use crate::place::sequential::reference::ReferenceEngine;
+use crate::place::sequential::tables::{Opened, TableEngine};
 use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
 
@@ -62,15 +62,20 @@ pub fn place_gang<'a>(
 /// Give each thread its own. What is kept never changes an answer.
 #[derive(Debug)]
 pub struct Planner {
-    memory: Memory,
-    rooms: Rooms,
+    memory: PlannerCache,
+    rooms: Capacity,
     prune: bool,
     threads: usize,
 }
 
 impl Default for Planner {
     fn default() -> Planner {
-        Planner { memory: Memory::default(), rooms: Rooms::default(), prune: true, threads: 1 }
+        Planner {
+            memory: PlannerCache::default(),
+            rooms: Capacity::default(),
+            prune: true,
+            threads: 1,
+        }
     }
 }
 
@@ -120,7 +125,7 @@ impl Planner {
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
         self.memory.threads = self.threads;
-        let fits = match FastGround::open(&mut self.memory, cluster, framework, &gang, &request) {
+        let fits = match TableEngine::open(&mut self.memory, cluster, framework, &gang, &request) {
             Opened::TooFew => {
                 refuse_unsound(cluster, gang.group())?;
                 false
@@ -130,8 +135,8 @@ impl Planner {
                 let mut sequential = Sequential { framework, ground, prune };
                 sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
             }
-            Opened::Far => {
-                let ground = Plain::new(cluster, framework, &gang, &request);
+            Opened::Unsupported => {
+                let ground = ReferenceEngine::new(cluster, framework, &gang, &request);
                 let mut sequential = Sequential { framework, ground, prune: self.prune };
                 sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
             }
@@ -178,7 +183,7 @@ impl Planner {
         }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
-        let ground = Plain::new(cluster, framework, &gang, &request);
+        let ground = ReferenceEngine::new(cluster, framework, &gang, &request);
         let mut sequential = Sequential { framework, ground, prune: false };
         if !sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
             || layout.members.is_empty()

@@ -14,7 +14,7 @@ use crate::base::Time;
 use crate::framework::{Context, Framework, Preparation, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup};
-use crate::place::topology::requirement::{Ask, Candidate};
+use crate::place::topology::requirement::{Candidate, Requirement};
 use crate::state::{Cluster, NodeView, Row};
 
 impl Certificate {
@@ -37,7 +37,7 @@ impl Certificate {
         let rows = request.rows(cluster);
         let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
         let check = Check { cluster, framework, now: request.now };
-        let mut ask = Ask::new(cluster, group);
+        let mut ask = Requirement::new(cluster, group);
         if group.groups.is_empty() {
             // A plan places something, even where enough members run.
             ask.need = ask.need.max(1);
@@ -66,7 +66,12 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Checks that the candidates are all there are, and what each lacks.
-    fn refusal(&self, refusal: &Refusal, ask: &Ask<'_>, rows: &[Row]) -> Result<Proof, Flaw> {
+    fn refusal(
+        &self,
+        refusal: &Refusal,
+        ask: &Requirement<'_>,
+        rows: &[Row],
+    ) -> Result<Proof, Flaw> {
         if refusal.group != ask.name || refusal.too_few.is_some() {
             return Err(Flaw::Group(refusal.group.clone()));
         }
@@ -84,7 +89,12 @@ impl Check<'_> {
     }
 
     /// Whether a domain lacks what is claimed, counted again.
-    fn lacks(&self, lack: &Lack, ask: &Ask<'_>, rows: &[Row]) -> Result<Option<Proof>, Flaw> {
+    fn lacks(
+        &self,
+        lack: &Lack,
+        ask: &Requirement<'_>,
+        rows: &[Row],
+    ) -> Result<Option<Proof>, Flaw> {
         let (right, need, have) = match lack {
             Lack::Room { resource, need, free } => {
                 let there = rows

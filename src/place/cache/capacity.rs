@@ -60,7 +60,7 @@ struct Column {
 
 /// Columns, and the tree their sums go by.
 #[derive(Debug, Default)]
-pub(crate) struct Rooms {
+pub(crate) struct Capacity {
     framework: Option<Framework>,
     moment: Moment,
     rank_epoch: u64,
@@ -82,7 +82,7 @@ pub(crate) enum Extent {
     Domain(usize, usize),
 }
 
-impl Rooms {
+impl Capacity {
     /// Takes in what has changed since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
@@ -191,7 +191,7 @@ impl Rooms {
     }
 
     fn refresh(&mut self, cluster: &Cluster, place: usize) {
-        let Rooms { framework, tree, columns, log, .. } = self;
+        let Capacity { framework, tree, columns, log, .. } = self;
         let (Some(framework), Some(column)) = (framework.as_ref(), columns.get_mut(place)) else {
             return;
         };
@@ -221,7 +221,7 @@ impl Rooms {
 
     /// The sum of a column over some nodes. O(nodes) the first time for a column and a key.
     pub(crate) fn sum(&mut self, column: usize, extent: Extent) -> i64 {
-        let Rooms { tree, columns, .. } = self;
+        let Capacity { tree, columns, .. } = self;
         let column = &mut columns[column];
         let sum = match extent {
             Extent::Whole => column.total,

@@ -2,5 +2,5 @@
 
 pub(crate) mod capacity;
 pub(crate) mod fits;
-pub(crate) mod refusals;
+pub(crate) mod negative;
 pub(crate) mod tables;

@@ -5,16 +5,16 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::refusals::Refusals;
+use super::negative::NegativeCache;
 use crate::base::RowSet;
 use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::{Framework, Gathered};
 use crate::model::PodShape;
 use crate::place::layout::Member;
-use crate::place::scoring::classes::Classes;
-use crate::place::scoring::prepared::Judges;
-use crate::place::scoring::scratch::Desk;
-use crate::place::scoring::table::{FEW, Scratch, Table};
+use crate::place::scoring::classes::NodeClasses;
+use crate::place::scoring::prepared::PreparedPlugins;
+use crate::place::scoring::scratch::Scratch;
+use crate::place::scoring::table::{BuildBuffers, FEW, ScoreTable};
 use crate::place::sequential::run::Run;
 use crate::place::topology::candidates::{Candidate, all_rows, level_partition, partition};
 use crate::state::journal::{Change, Moment};
@@ -28,23 +28,23 @@ const TABLE_ROWS: usize = 8_000_000;
 /// What a planner keeps between requests: tables by shape, brought up to date from the cluster's
 /// journal, and the buffers of a decision under way.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct PlannerCache {
     framework: Option<Framework>,
     moment: Moment,
     rank_epoch: u64,
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<ScoreTable>,
     by_shape: FixedMap<u64, Vec<u32>>,
     /// Tables by the address of their shape.
     by_address: FixedMap<usize, u32>,
     requests: u64,
     partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
-    pub(crate) desk: Desk,
+    pub(crate) scratch: Scratch,
     /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
     pub(crate) affinity: bool,
     /// Whether plugins read beyond the node for a shape of the request.
     pub(crate) far: bool,
-    pub(crate) classes: Classes,
-    scratch: Scratch,
+    pub(crate) classes: NodeClasses,
+    build_buffers: BuildBuffers,
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
     dirty: Vec<u32>,
@@ -57,15 +57,15 @@ pub(crate) struct Memory {
     pub(crate) whole: Option<Arc<[Candidate]>>,
     /// A list of members, emptied.
     pub(crate) spare: Vec<Member>,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: NegativeCache,
     calls: u64,
 }
 
-impl Memory {
+impl PlannerCache {
     /// Takes in what has changed since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         self.requests += 1;
-        self.desk.clear();
+        self.scratch.clear();
         self.classes.events.begin();
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         let now = cluster.moment();
@@ -79,12 +79,12 @@ impl Memory {
         }
         self.moment = now;
         self.rank_epoch = cluster.rank_epoch;
-        let desk = &mut self.desk;
-        if desk.log.len() > 4 * cluster.rows() + 4_096 {
-            let keep = desk.log.len() / 2;
-            desk.log_start += keep as u64;
-            desk.seen = desk.seen.max(desk.log_start);
-            desk.log.drain(..keep);
+        let scratch = &mut self.scratch;
+        if scratch.log.len() > 4 * cluster.rows() + 4_096 {
+            let keep = scratch.log.len() / 2;
+            scratch.log_start += keep as u64;
+            scratch.seen = scratch.seen.max(scratch.log_start);
+            scratch.log.drain(..keep);
         }
     }
 
@@ -97,7 +97,7 @@ impl Memory {
         for change in changes {
             match change {
                 Change::Pods(row) => {
-                    self.desk.note(row);
+                    self.scratch.note(row);
                     self.classes.events.changed(cluster, row);
                 }
                 Change::Nodes | Change::Namespaces => return false,
@@ -114,15 +114,15 @@ impl Memory {
         self.by_shape.clear();
         self.by_address.clear();
         self.partitions.clear();
-        self.desk.log.clear();
-        self.desk.log_start = 0;
-        self.desk.seen = 0;
-        self.desk.kept = 0;
+        self.scratch.log.clear();
+        self.scratch.log_start = 0;
+        self.scratch.seen = 0;
+        self.scratch.kept = 0;
     }
 
     /// Evaluations of a node by a plugin, so far.
     pub(crate) fn calls(&self) -> u64 {
-        self.calls + self.desk.calls + self.tables.iter().map(Table::all_calls).sum::<u64>()
+        self.calls + self.scratch.calls + self.tables.iter().map(ScoreTable::all_calls).sum::<u64>()
     }
 
     /// The table of a shape, judging every row if it is new. `None` if a plugin has to be asked
@@ -134,15 +134,16 @@ impl Memory {
         shape: &Arc<PodShape>,
         wanted: usize,
     ) -> Option<Result<usize, TooFew>> {
-        let same =
-            |table: &Table| Arc::ptr_eq(&table.judges.shape, shape) || table.judges.shape == *shape;
+        let same = |table: &ScoreTable| {
+            Arc::ptr_eq(&table.prepared.shape, shape) || table.prepared.shape == *shape
+        };
         let pointer = Arc::as_ptr(shape) as usize;
         // A shape met before, by its address: the table holds the shape, so if it is still the
         // same one the address has not been used again.
         let near = self.by_address.get(&pointer).copied().filter(|&place| {
             self.tables
                 .get(place as usize)
-                .is_some_and(|table| Arc::ptr_eq(&table.judges.shape, shape))
+                .is_some_and(|table| Arc::ptr_eq(&table.prepared.shape, shape))
         });
         let mut hash = 0;
         let found = near.or_else(|| {
@@ -152,8 +153,8 @@ impl Memory {
         });
         if let Some(place) = found {
             let place = place as usize;
-            let behind = self.desk.log_end() - self.tables[place].cursor;
-            let reachable = self.tables[place].cursor >= self.desk.log_start;
+            let behind = self.scratch.log_end() - self.tables[place].cursor;
+            let reachable = self.tables[place].cursor >= self.scratch.log_start;
             let table = &mut self.tables[place];
             table.last_use = self.requests;
             if reachable {
@@ -171,8 +172,9 @@ impl Memory {
                 }
             }
             let calls = self.tables[place].all_calls();
-            let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
-            core::mem::swap(&mut table.board, &mut self.tables[place].board);
+            let mut table =
+                ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
+            core::mem::swap(&mut table.ranking, &mut self.tables[place].ranking);
             table.calls = calls;
             self.tables[place] = table;
             if !self.ready(cluster, framework, place) {
@@ -180,14 +182,15 @@ impl Memory {
             }
             return Some(self.build(cluster, framework, place, wanted));
         }
-        let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
+        let mut table =
+            ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
         table.concerned = self.affinity;
-        if !self.classes.ready(&mut table, framework, cluster, &self.desk.overlay) {
+        if !self.classes.ready(&mut table, framework, cluster, &self.scratch.overlay) {
             return None;
         }
         let place = self.make_room(cluster.rows());
         if let Some(place) = place {
-            core::mem::swap(&mut table.board, &mut self.tables[place].board);
+            core::mem::swap(&mut table.ranking, &mut self.tables[place].ranking);
         }
         let place = self.keep(table, hash, place);
         Some(self.build(cluster, framework, place, wanted))
@@ -196,19 +199,19 @@ impl Memory {
     /// Prepares the far plugins of a table; false if one of them promises nothing.
     fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
         let table = &mut self.tables[place];
-        table.concerned = self.affinity || !table.judges.still_holds(framework, cluster);
-        self.classes.ready(table, framework, cluster, &self.desk.overlay)
+        table.concerned = self.affinity || !table.prepared.still_holds(framework, cluster);
+        self.classes.ready(table, framework, cluster, &self.scratch.overlay)
     }
 
     /// Keeps a table, in place of another or beside the others.
-    fn keep(&mut self, table: Table, hash: u64, place: Option<usize>) -> usize {
-        let address = Arc::as_ptr(&table.judges.shape) as usize;
+    fn keep(&mut self, table: ScoreTable, hash: u64, place: Option<usize>) -> usize {
+        let address = Arc::as_ptr(&table.prepared.shape) as usize;
         match place {
             Some(place) => {
                 let old = core::mem::replace(&mut self.tables[place], table);
                 self.calls += old.all_calls();
-                self.by_address.remove(&(Arc::as_ptr(&old.judges.shape) as usize));
-                if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.judges.shape)) {
+                self.by_address.remove(&(Arc::as_ptr(&old.prepared.shape) as usize));
+                if let Some(places) = self.by_shape.get_mut(&hash_of(&*old.prepared.shape)) {
                     places.retain(|&other| other as usize != place);
                 }
             }
@@ -236,27 +239,28 @@ impl Memory {
         }
         let is_new = |shape: &&Arc<PodShape>| {
             let places = self.by_shape.get(&hash_of(&***shape)).map_or(&[][..], Vec::as_slice);
-            !places.iter().any(|&place| self.tables[place as usize].judges.shape == **shape)
+            !places.iter().any(|&place| self.tables[place as usize].prepared.shape == **shape)
         };
         let mut new: Vec<&Arc<PodShape>> = shapes.iter().filter(is_new).collect();
         new.truncate(most_tables(cluster.rows()));
         if new.len() < 2 || new.len() * cluster.rows() < WORTH_IT {
             return;
         }
-        let built: Vec<Option<Table>> = new
+        let built: Vec<Option<ScoreTable>> = new
             .par_iter()
             .map(|shape| {
-                let mut table = Table::new(Judges::prepare(framework, cluster, shape)?, cluster);
-                table.build(framework, cluster, 0, &mut Scratch::default());
+                let mut table =
+                    ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
+                table.build(framework, cluster, 0, &mut BuildBuffers::default());
                 Some(table)
             })
             .collect();
-        self.desk.seen = self.desk.log_end();
-        self.desk.kept = self.desk.log_end();
+        self.scratch.seen = self.scratch.log_end();
+        self.scratch.kept = self.scratch.log_end();
         for mut table in built.into_iter().flatten() {
-            table.cursor = self.desk.log_end();
+            table.cursor = self.scratch.log_end();
             table.last_use = self.requests;
-            let (hash, place) = (hash_of(&*table.judges.shape), self.make_room(cluster.rows()));
+            let (hash, place) = (hash_of(&*table.prepared.shape), self.make_room(cluster.rows()));
             self.keep(table, hash, place);
         }
     }
@@ -279,14 +283,14 @@ impl Memory {
         place: usize,
         wanted: usize,
     ) -> Result<usize, TooFew> {
-        let end = self.desk.log_end();
+        let end = self.scratch.log_end();
         let table = &mut self.tables[place];
         table.last_use = self.requests;
         // The overlay is empty while tables are made: nothing has been placed yet.
         table.cursor = end;
-        self.desk.seen = end;
-        self.desk.kept = end;
-        if table.build(framework, cluster, wanted, &mut self.scratch) {
+        self.scratch.seen = end;
+        self.scratch.kept = end;
+        if table.build(framework, cluster, wanted, &mut self.build_buffers) {
             Ok(place)
         } else {
             Err(TooFew)
@@ -302,35 +306,35 @@ impl Memory {
     ) -> Result<usize, TooFew> {
         let table = &mut self.tables[place];
         // Every feasible row takes one; only beyond that is there something to count.
-        let enough = table.board.feasible() >= wanted
-            || table.board.feasible() > 0 && table.room(framework, cluster) >= wanted as i64;
+        let enough = table.ranking.feasible() >= wanted
+            || table.ranking.feasible() > 0 && table.room(framework, cluster) >= wanted as i64;
         if enough { Ok(place) } else { Err(TooFew) }
     }
 
-    /// Judges the rows again that changed since a table was looked at.
+    /// Evaluates the rows again that changed since a table was looked at.
     pub(crate) fn flush(&mut self, cluster: &Cluster, framework: &Framework, place: usize) {
-        let (table, desk) = (&mut self.tables[place], &mut self.desk);
-        let from = (table.cursor - desk.log_start) as usize;
-        table.cursor = desk.log_end();
-        desk.seen = table.cursor;
-        desk.kept = table.cursor;
-        let changed = &desk.log[from..];
+        let (table, scratch) = (&mut self.tables[place], &mut self.scratch);
+        let from = (table.cursor - scratch.log_start) as usize;
+        table.cursor = scratch.log_end();
+        scratch.seen = table.cursor;
+        scratch.kept = table.cursor;
+        let changed = &scratch.log[from..];
         if changed.is_empty() {
             return;
         }
-        let parts = table.judges.parts(framework);
+        let parts = table.prepared.parts(framework);
         if let [row] = *changed {
-            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
+            table.refresh_own((framework, cluster, &scratch.overlay), row as Row, &parts);
             return;
         }
         self.marks.sort(changed, cluster.rows(), &mut self.dirty);
-        if self.dirty.len() > FEW && table.judges.is_plain() && !desk.overlay.has_devices() {
+        if self.dirty.len() > FEW && table.prepared.is_plain() && !scratch.overlay.has_devices() {
             let buffers = (&mut self.gathered, &mut self.keys);
-            table.refresh_all((framework, cluster, &desk.overlay), &self.dirty, buffers);
+            table.refresh_all((framework, cluster, &scratch.overlay), &self.dirty, buffers);
             return;
         }
         for &row in &self.dirty {
-            table.refresh_own((framework, cluster, &desk.overlay), row as Row, &parts);
+            table.refresh_own((framework, cluster, &scratch.overlay), row as Row, &parts);
         }
     }
 
@@ -350,7 +354,7 @@ impl Memory {
 
     /// Whether a plugin of the table reads more of a node than its sums.
     pub(crate) fn reads_pods(&self, table: usize) -> bool {
-        self.tables[table].judges.reads_pods
+        self.tables[table].prepared.reads_pods
     }
 }
 

@@ -137,7 +137,7 @@ impl Snapshot {
     /// they can hold together.
     pub fn assign(&self, pod_sets: &[PodSet]) -> Outcome {
         let free = self.tree.free();
-        pass::Run { tree: &self.tree, flavor: &self.flavor, gates: self.gates, free }.all(pod_sets)
+        pass::Pass { tree: &self.tree, flavor: &self.flavor, gates: self.gates, free }.all(pod_sets)
     }
 
     /// Takes usage out of the free capacity. Returns whether its leaf is in the snapshot; if not,

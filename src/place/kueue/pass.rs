@@ -14,7 +14,7 @@ use super::request::Plan;
 use super::select::choose;
 use super::tree::{Free, Tree};
 
-pub(crate) struct Run<'a> {
+pub(crate) struct Pass<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) flavor: &'a Flavor,
     pub(crate) gates: Gates,
@@ -30,7 +30,7 @@ pub(crate) struct Request<'a> {
     pub(crate) within: Option<usize>,
 }
 
-impl Run<'_> {
+impl Pass<'_> {
     pub(crate) fn all(mut self, pod_sets: &[PodSet]) -> Outcome {
         let mut outcome = Outcome::default();
         for unit in units(pod_sets) {

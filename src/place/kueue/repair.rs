@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 use super::input::{PodSet, SliceLayer};
 use super::outcome::{Assignment, Failure, PodSetOutcome};
-use super::pass::{Request, Run};
+use super::pass::{Pass, Request};
 use super::request::{level_of, size_of};
 use super::tree::Tree;
 
-impl Run<'_> {
+impl Pass<'_> {
     /// The outcome for an elastic unit; `None` if it has to be placed afresh.
     pub(super) fn elastic(
         &mut self,

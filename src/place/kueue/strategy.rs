@@ -10,7 +10,7 @@ use core::cmp::Reverse;
 use super::input::{Cluster as Input, Flavor, HOSTNAME_LABEL, PodSet};
 use super::mirror::{input, pod_set};
 use super::outcome::{AssignedDomain, Assignment, Failure};
-use super::pass::Run;
+use super::pass::Pass;
 use super::tree::Tree;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
@@ -57,7 +57,7 @@ pub(crate) fn place(
     let hosts = rows_of_leaves(&tree, &input, cluster);
     let flavor = Flavor::default();
     let free = tree.free();
-    let mut run = Run { tree: &tree, flavor: &flavor, gates: request.gates, free };
+    let mut run = Pass { tree: &tree, flavor: &flavor, gates: request.gates, free };
     let mut txn = cluster.txn();
     let mut layout = Layout::default();
     let mut first = 0;
@@ -91,7 +91,7 @@ pub(crate) fn place(
 
 /// The assignment of each set of a unit, in its order.
 fn assign<'s, 'a>(
-    run: &mut Run<'_>,
+    run: &mut Pass<'_>,
     unit: &'s [Set<'a>],
 ) -> Vec<(&'s Set<'a>, Result<Assignment, Failure>)> {
     if let [set] = unit

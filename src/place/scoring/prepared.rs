@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::classes::Plugin;
-use super::ranking::{Board, Judgement, Normalized, key};
+use super::ranking::{Normalized, Ranking, RawScores, key};
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
 use crate::base::sum::Sum;
@@ -21,7 +21,7 @@ const SMALL: usize = 64;
 /// The plugins that have something to say about a shape: at work those that read no further than
 /// the node, noted the others.
 #[derive(Debug)]
-pub(crate) struct Judges {
+pub(crate) struct PreparedPlugins {
     pub(crate) shape: Arc<PodShape>,
     pub(crate) filters: Vec<Stage>,
     /// Scores that need no normalisation.
@@ -42,15 +42,15 @@ pub(crate) struct Judges {
     pub(crate) counts: bool,
 }
 
-impl Judges {
+impl PreparedPlugins {
     /// Prepares all plugins for a shape that read no further than the node, and notes the others;
     /// `None` if one of them reads what is not kept at all.
     pub(crate) fn prepare(
         framework: &Framework,
         cluster: &Cluster,
         shape: &Arc<PodShape>,
-    ) -> Option<Judges> {
-        let mut judges = Judges {
+    ) -> Option<PreparedPlugins> {
+        let mut all = PreparedPlugins {
             shape: Arc::clone(shape),
             filters: Vec::new(),
             plain: Vec::new(),
@@ -70,20 +70,20 @@ impl Judges {
             match filter.prepare(&cx) {
                 Preparation::Skip | Preparation::Constant(_) if near => {}
                 Preparation::Skip if declaration.reads_affinity => {
-                    judges.unconcerned.push(Plugin::Filter(plugin));
+                    all.unconcerned.push(Plugin::Filter(plugin));
                 }
-                Preparation::Reject(_) if near => judges.refused = true,
+                Preparation::Reject(_) if near => all.refused = true,
                 Preparation::Ready(prepared) if near => {
-                    judges.add_filter(plugin, &declaration, prepared);
+                    all.add_filter(plugin, &declaration, prepared);
                 }
                 Preparation::Narrow(prepared, rows) if near => {
-                    match &mut judges.only {
+                    match &mut all.only {
                         Some(only) => only.intersect(&rows),
                         only => *only = Some(rows),
                     }
-                    judges.add_filter(plugin, &declaration, prepared);
+                    all.add_filter(plugin, &declaration, prepared);
                 }
-                _ => judges.far.push(Plugin::Filter(plugin)),
+                _ => all.far.push(Plugin::Filter(plugin)),
             }
         }
         for (plugin, (weight, score)) in framework.scores().iter().enumerate() {
@@ -93,26 +93,26 @@ impl Judges {
             match score.prepare(&cx) {
                 Preparation::Skip if near => {}
                 Preparation::Skip if declaration.reads_affinity => {
-                    judges.unconcerned.push(Plugin::Score(plugin));
+                    all.unconcerned.push(Plugin::Score(plugin));
                 }
                 Preparation::Constant(raw) if near && normalization != Normalization::Own => {
-                    judges.constant += weight * normalization.apply(&**score, raw, raw, raw);
+                    all.constant += weight * normalization.apply(&**score, raw, raw, raw);
                 }
                 Preparation::Ready(prepared) | Preparation::Narrow(prepared, _)
                     if near && !declaration.reads_feasible =>
                 {
-                    judges.reads_pods |= declaration.reads_pods;
+                    all.reads_pods |= declaration.reads_pods;
                     let stages = match normalization {
-                        Normalization::None => &mut judges.plain,
+                        Normalization::None => &mut all.plain,
                         Normalization::Own => return None,
-                        _ => &mut judges.normalized,
+                        _ => &mut all.normalized,
                     };
                     stages.push(Stage { plugin, prepared, counters: Vec::new() });
                 }
-                _ => judges.far.push(Plugin::Score(plugin)),
+                _ => all.far.push(Plugin::Score(plugin)),
             }
         }
-        Some(judges)
+        Some(all)
     }
 
     fn add_filter(&mut self, plugin: usize, declaration: &Declaration, prepared: Prepared) {
@@ -178,7 +178,7 @@ impl Judges {
         }
     }
 
-    /// [`Judges::add_keys`] with cleared buffers that are as long as the block, or longer.
+    /// [`PreparedPlugins::add_keys`] with cleared buffers that are as long as the block, or longer.
     fn add_keys_with(
         &self,
         [verdicts, totals, scores]: [&mut [i64]; 3],
@@ -203,7 +203,7 @@ impl Judges {
         }));
     }
 
-    /// The normalised scores, for the board.
+    /// The normalised scores, for the ranking.
     pub(crate) fn parts<'a>(&self, framework: &'a Framework) -> Vec<Normalized<'a>> {
         self.normalized
             .iter()
@@ -273,24 +273,24 @@ impl Judges {
         }
     }
 
-    /// Judges one row again, which has a place on a board.
+    /// Evaluates one row again, which has a place on a ranking.
     #[inline]
     pub(crate) fn refresh(
         &self,
         (framework, cluster, overlay): (&Framework, &Cluster, &Overlay),
         (row, place): (Row, usize),
-        board: &mut Board,
+        ranking: &mut Ranking,
         parts: &[Normalized<'_>],
         calls: &mut u64,
     ) {
         let node = overlay.view(cluster, row);
         if self.is_plain() {
             let key = node.map_or(0, |node| self.key_of(framework, cluster, node, calls));
-            board.set_plain(place, key);
+            ranking.set_plain(place, key);
             return;
         }
         let judgement = node.and_then(|node| self.judge(framework, cluster, node, calls));
-        board.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
+        ranking.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
     }
 
     /// How many plugins judge a row, but for scores that are normalised.
@@ -326,7 +326,7 @@ impl Judges {
         cluster: &Cluster,
         node: NodeView<'_>,
         calls: &mut u64,
-    ) -> Option<Judgement> {
+    ) -> Option<RawScores> {
         if !self.passes(framework, cluster, node, calls) {
             return None;
         }
@@ -334,7 +334,7 @@ impl Judges {
         let cx = Context::new(cluster, &self.shape);
         let raws = self.normalized.iter().map(|stage| raw(framework, stage, cx, node)).collect();
         *calls += self.normalized.len() as u64;
-        Some(Judgement { plain, raws })
+        Some(RawScores { plain, raws })
     }
 
     /// Whether a node passes all filters.

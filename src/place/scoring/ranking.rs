@@ -11,7 +11,7 @@ use crate::framework::{Normalization, Score};
 /// What is known of one feasible row: the sum of its plain scores, weighted, and the raw scores
 /// that are normalised over all feasible rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct RawScores {
     pub(crate) plain: i64,
     pub(crate) raws: SmallVec<[i64; 4]>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Normalized<'a> {
 /// A place is feasible if its key is not 0. Normalisation is exact at all times: when a change
 /// moves an extreme, all keys are made anew, which is O(places) without asking any plugin.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Board {
+pub(crate) struct Ranking {
     /// Lower is better; the low half of a key, reversed.
     ranks: Vec<u32>,
     /// By place; only if there are normalised scores.
@@ -37,14 +37,14 @@ pub(crate) struct Board {
     raws: Vec<Vec<i64>>,
     extremes: Vec<Extremes>,
     tree: Tournament,
-    census: Census,
+    census: Histogram,
     /// Whether places are in the order of ties.
     pub(crate) in_order: bool,
 }
 
 /// How many places are feasible, and how many of them have each total.
 #[derive(Debug, Clone, Default)]
-struct Census {
+struct Histogram {
     feasible: usize,
     /// By the upper half of a key; empty if nobody has asked yet.
     totals: Vec<u32>,
@@ -55,7 +55,7 @@ struct Census {
 /// Totals below this are counted.
 const TOTALS: usize = 4_096;
 
-impl Census {
+impl Histogram {
     fn change(&mut self, before: u64, after: u64) {
         self.feasible -= usize::from(before != 0);
         self.feasible += usize::from(after != 0);
@@ -156,7 +156,7 @@ pub(crate) fn key(total: i64, rank: u32) -> u64 {
     ((total as u64 + 1) << 32) | u64::from(!rank)
 }
 
-impl Board {
+impl Ranking {
     /// Starts over with keys made elsewhere, for a framework without normalised scores.
     pub(crate) fn rebuild_plain(&mut self, fill: impl FnOnce(&mut Vec<u64>)) {
         self.ranks.clear();
@@ -164,7 +164,7 @@ impl Board {
         self.raws.clear();
         self.extremes.clear();
         self.tree.rebuild(fill);
-        self.census = Census { feasible: self.tree.len_above_zero(), ..Census::default() };
+        self.census = Histogram { feasible: self.tree.len_above_zero(), ..Histogram::default() };
         self.in_order = false;
     }
 
@@ -201,7 +201,7 @@ impl Board {
         fill(&mut self.ranks, &mut self.plain, &mut self.raws);
         let places = self.ranks.len();
         self.tree.rebuild(|keys| keys.extend((0..places).map(|place| u64::from(feasible(place)))));
-        self.census = Census { feasible: self.tree.len_above_zero(), ..Census::default() };
+        self.census = Histogram { feasible: self.tree.len_above_zero(), ..Histogram::default() };
         self.extremes.clear();
         self.extremes.resize(normalized.len(), Extremes::NONE);
         for index in 0..normalized.len() {
@@ -210,10 +210,10 @@ impl Board {
         self.make_keys(normalized);
     }
 
-    /// Another board over some of the places, in the order given.
+    /// Another ranking over some of the places, in the order given.
     pub(crate) fn subset(
         &self,
-        into: &mut Board,
+        into: &mut Ranking,
         places: impl Iterator<Item = usize> + Clone,
         normalized: &[Normalized<'_>],
     ) {
@@ -236,13 +236,13 @@ impl Board {
     }
 
     /// What is known of a place; `None` if it is not feasible.
-    pub(crate) fn judgement(&self, place: usize) -> Option<Judgement> {
+    pub(crate) fn judgement(&self, place: usize) -> Option<RawScores> {
         let key = self.tree.key(place);
         if key == 0 {
             return None;
         }
         let plain = self.plain.get(place).copied().unwrap_or((key >> 32) as i64 - 1);
-        Some(Judgement { plain, raws: self.raws.iter().map(|column| column[place]).collect() })
+        Some(RawScores { plain, raws: self.raws.iter().map(|column| column[place]).collect() })
     }
 
     /// The place of the best total, first in the order of ties.
@@ -268,7 +268,7 @@ impl Board {
         &mut self,
         place: usize,
         rank: u32,
-        judgement: Option<&Judgement>,
+        judgement: Option<&RawScores>,
         normalized: &[Normalized<'_>],
     ) {
         if normalized.is_empty() {
@@ -278,7 +278,7 @@ impl Board {
         }
     }
 
-    /// [`Board::set`], for a framework without normalised scores: the key, or 0.
+    /// [`Ranking::set`], for a framework without normalised scores: the key, or 0.
     #[inline]
     pub(crate) fn set_plain(&mut self, place: usize, key: u64) {
         self.census.change(self.tree.key(place), key);
@@ -329,7 +329,7 @@ impl Board {
     fn set_normalized(
         &mut self,
         place: usize,
-        judgement: Option<&Judgement>,
+        judgement: Option<&RawScores>,
         normalized: &[Normalized<'_>],
     ) {
         let was_feasible = self.is_feasible(place);

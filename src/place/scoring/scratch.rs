@@ -3,8 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::ranking::Board;
-use super::table::Table;
+use super::ranking::Ranking;
+use super::table::ScoreTable;
 use crate::framework::Framework;
 use crate::framework::device_choice::choose_devices;
 use crate::model::PodShape;
@@ -15,7 +15,7 @@ use crate::state::{Cluster, Devices, Overlay, Row, StateError, Takes};
 
 /// An overlay with a log of the rows it touched, and buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct Scratch {
     pub(crate) overlay: Overlay,
     /// What the shapes of the request take.
     pub(crate) takes: Vec<Arc<Takes>>,
@@ -29,8 +29,8 @@ pub(crate) struct Desk {
     pub(crate) kept: u64,
     /// The end of the log before each pod that was placed.
     ends: Vec<u64>,
-    boards: Vec<Board>,
-    seats: Vec<u32>,
+    rankings: Vec<Ranking>,
+    positions: Vec<u32>,
     /// Evaluations of a node by a plugin.
     pub(crate) calls: u64,
 }
@@ -39,11 +39,11 @@ pub(crate) struct Desk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overflow(pub(crate) Row, pub(crate) u32);
 
-impl Desk {
-    /// A desk for trials on the same cluster, with nothing placed.
+impl Scratch {
+    /// A scratch for trials on the same cluster, with nothing placed.
     #[cfg(feature = "parallel")]
-    pub(crate) fn fork(&self) -> Desk {
-        Desk { takes: self.takes.clone(), ..Desk::default() }
+    pub(crate) fn fork(&self) -> Scratch {
+        Scratch { takes: self.takes.clone(), ..Scratch::default() }
     }
 
     /// Whether no sum of a row can overflow, wherever so many pods of the request go.
@@ -147,7 +147,7 @@ impl Desk {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        table: &Table,
+        table: &ScoreTable,
         row: Row,
         shape: u32,
     ) -> Option<Result<Option<Devices>, Overflow>> {
@@ -155,7 +155,7 @@ impl Desk {
         let devices = if takes.needs.is_empty() {
             None
         } else {
-            let (pod, node) = (&table.judges.shape, self.overlay.view(cluster, row));
+            let (pod, node) = (&table.prepared.shape, self.overlay.view(cluster, row));
             choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
         };
         let fits = self.take(cluster, row, shape, devices.clone());
@@ -163,25 +163,25 @@ impl Desk {
     }
 
     /// Takes places for the rows of a domain.
-    pub(crate) fn seat(&mut self, cluster: &Cluster, rows: &[Row]) {
-        if self.seats.len() < cluster.rows() {
-            self.seats.resize(cluster.rows(), 0);
+    pub(crate) fn note_positions(&mut self, cluster: &Cluster, rows: &[Row]) {
+        if self.positions.len() < cluster.rows() {
+            self.positions.resize(cluster.rows(), 0);
         }
         for (place, &row) in rows.iter().enumerate() {
-            self.seats[row] = place as u32 + 1;
+            self.positions[row] = place as u32 + 1;
         }
     }
 
     /// Gives the places back.
-    pub(crate) fn unseat(&mut self, rows: &[Row]) {
+    pub(crate) fn forget_positions(&mut self, rows: &[Row]) {
         for &row in rows {
-            self.seats[row] = 0;
+            self.positions[row] = 0;
         }
     }
 
     /// One more than the place among the rows seated, by row; 0 for others.
-    pub(crate) fn seats(&self) -> &[u32] {
-        &self.seats
+    pub(crate) fn positions(&self) -> &[u32] {
+        &self.positions
     }
 
     /// Somebody has looked at the log.
@@ -189,35 +189,35 @@ impl Desk {
         self.seen = self.log_end();
     }
 
-    /// The best of the rows seated, on a board of their own that is made at the shape's first
+    /// The best of the rows seated, on a ranking of their own that is made at the shape's first
     /// member. The table comes with up to where of the log it is; `cursor` is `None` at first, and
     /// for this function to keep.
     pub(crate) fn best_within(
         &mut self,
         (cluster, framework): (&Cluster, &Framework),
-        (table, start): (&Table, u64),
+        (table, start): (&ScoreTable, u64),
         rows: &[Row],
         shape: u32,
         cursor: &mut Option<u64>,
     ) -> Option<Row> {
-        if self.boards.len() <= shape as usize {
-            self.boards.resize_with(shape as usize + 1, Board::default);
+        if self.rankings.len() <= shape as usize {
+            self.rankings.resize_with(shape as usize + 1, Ranking::default);
         }
-        let board = &mut self.boards[shape as usize];
-        let parts = table.judges.parts(framework);
+        let ranking = &mut self.rankings[shape as usize];
+        let parts = table.prepared.parts(framework);
         let from = cursor.unwrap_or_else(|| {
-            table.board.subset(board, rows.iter().copied(), &parts);
+            table.ranking.subset(ranking, rows.iter().copied(), &parts);
             start
         });
         for &row in &self.log[(from - self.log_start) as usize..] {
             let row = row as Row;
-            if let Some(place) = (self.seats[row] as usize).checked_sub(1) {
+            if let Some(place) = (self.positions[row] as usize).checked_sub(1) {
                 let site = (framework, cluster, &self.overlay);
-                table.judges.refresh(site, (row, place), board, &parts, &mut self.calls);
+                table.prepared.refresh(site, (row, place), ranking, &parts, &mut self.calls);
             }
         }
         *cursor = Some(self.log_start + self.log.len() as u64);
-        board.best().map(|place| rows[place])
+        ranking.best().map(|place| rows[place])
     }
 
     /// Places pods one after another, each on the best of `rows`, and tells of each: its place
@@ -227,14 +227,14 @@ impl Desk {
     pub(crate) fn fill_within<'t>(
         &mut self,
         site: (&Cluster, &Framework),
-        table_of: impl Fn(u32) -> (&'t Table, u64),
+        table_of: impl Fn(u32) -> (&'t ScoreTable, u64),
         rows: &[Row],
         shapes: impl Iterator<Item = Option<u32>>,
         mut tell: impl FnMut(usize, Row, Option<Devices>),
     ) -> Result<(), Overflow> {
         let (cluster, framework) = site;
-        self.seat(cluster, rows);
-        // Up to where of the log each board is; `None` for boards not made yet.
+        self.note_positions(cluster, rows);
+        // Up to where of the log each ranking is; `None` for rankings not made yet.
         let mut cursors: Vec<Option<u64>> = alloc::vec![None; self.takes.len()];
         let mut outcome = Ok(());
         for (member, shape) in shapes.enumerate() {
@@ -252,7 +252,7 @@ impl Desk {
                 None => {}
             }
         }
-        self.unseat(rows);
+        self.forget_positions(rows);
         outcome
     }
 }

@@ -8,17 +8,17 @@ use alloc::vec::Vec;
 /// A row for one more pod, and what it is worth: the total in the upper half, then the order of
 /// ties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct Slot {
     pub(crate) worth: u64,
     pub(crate) row: u32,
 }
 
 /// Buffers for ranking offers. Offers that are worth the same must be of the same row.
 #[derive(Debug, Default)]
-pub(crate) struct Ranks {
+pub(crate) struct TopK {
     /// By how far a total is below the highest: how many offers have it, or where they end.
     totals: Vec<u32>,
-    sorted: Vec<Offer>,
+    sorted: Vec<Slot>,
     spare: Vec<u64>,
 }
 
@@ -27,7 +27,7 @@ const TOTALS: u64 = 1_024;
 /// Offers up to which they are compared at once.
 const FEW: usize = 128;
 
-fn best_first(a: &Offer, b: &Offer) -> core::cmp::Ordering {
+fn best_first(a: &Slot, b: &Slot) -> core::cmp::Ordering {
     b.worth.cmp(&a.worth)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn class_of<'a>(
 }
 
 /// Sorts offers that mostly are in order, or are few.
-fn sort(offers: &mut [Offer]) {
+fn sort(offers: &mut [Slot]) {
     if offers.len() <= FEW {
         offers.sort_unstable_by(best_first);
     } else if !offers.is_sorted_by(|a, b| a.worth >= b.worth) {
@@ -56,10 +56,10 @@ fn sort(offers: &mut [Offer]) {
     }
 }
 
-impl Ranks {
+impl TopK {
     /// Counts offers by total, and gives the highest; `None` if totals lie far apart, or offers are
     /// few.
-    fn count(&mut self, offers: &[Offer]) -> Option<u64> {
+    fn count(&mut self, offers: &[Slot]) -> Option<u64> {
         if offers.len() <= FEW {
             return None;
         }
@@ -80,7 +80,7 @@ impl Ranks {
     }
 
     /// What the least of the best so many offers is worth, of which there are more.
-    pub(crate) fn least_of(&mut self, offers: &[Offer], count: usize) -> u64 {
+    pub(crate) fn least_of(&mut self, offers: &[Slot], count: usize) -> u64 {
         self.spare.clear();
         let mut left = count;
         let high = self.count(offers);
@@ -99,7 +99,7 @@ impl Ranks {
     }
 
     /// Sorts offers, best first, and keeps so many.
-    pub(crate) fn sort(&mut self, offers: &mut Vec<Offer>, count: usize) {
+    pub(crate) fn sort(&mut self, offers: &mut Vec<Slot>, count: usize) {
         let high = self.count(offers);
         let Some(high) = high.filter(|_| self.totals.len() > 1) else {
             sort(offers);
@@ -110,7 +110,7 @@ impl Ranks {
         for places in &mut self.totals {
             (*places, end) = (end, end + *places);
         }
-        self.sorted.resize(offers.len(), Offer::default());
+        self.sorted.resize(offers.len(), Slot::default());
         for offer in &*offers {
             let place = &mut self.totals[(high - (offer.worth >> 32)) as usize];
             self.sorted[*place as usize] = *offer;
@@ -139,11 +139,11 @@ mod tests {
     fn offers_are_ranked_as_if_compared() {
         let mut number = numbers(7);
         let mut next = |below: u64| number() % below;
-        let mut ranks = Ranks::default();
+        let mut ranks = TopK::default();
         for totals in [1, 2, 40, 1_000, 1_000_000] {
             for len in [1, 2, 30, 700] {
-                let offer = |row| Offer { worth: 0, row };
-                let mut offers: Vec<Offer> = (0..len).map(|_| offer(next(50) as u32)).collect();
+                let offer = |row| Slot { worth: 0, row };
+                let mut offers: Vec<Slot> = (0..len).map(|_| offer(next(50) as u32)).collect();
                 for offer in &mut offers {
                     offer.worth = (1 + next(totals)) << 32 | u64::from(offer.row);
                 }

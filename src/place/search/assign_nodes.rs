@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use super::apportion;
 use super::best_score::{Task, by_scores};
 use super::domains::{Choice, NOWHERE, Solver};
-use super::problem::{Model, times};
+use super::problem::{Problem, times};
 use crate::place::error::PlaceError;
 use crate::place::layout::Member;
-use crate::place::sequential::Ground;
-use crate::place::sequential::fast::FastGround;
+use crate::place::sequential::Engine;
+use crate::place::sequential::tables::TableEngine;
 use crate::state::{Devices, LabelKey, Row, Txn};
 
 /// Members with nodes, in the order placed.
@@ -78,7 +78,7 @@ fn leaves(solver: &Solver<'_, '_>) -> Vec<(usize, usize)> {
 /// they do not know. `None` if one has.
 pub(crate) fn by_tables(
     solver: &Solver<'_, '_>,
-    tables: &mut FastGround<'_>,
+    tables: &mut TableEngine<'_>,
 ) -> Result<Option<Vec<Placed>>, PlaceError> {
     let leaves = leaves(solver);
     let is_plain = |&(part, domain): &(usize, usize)| {
@@ -180,7 +180,7 @@ fn shares(
 }
 
 /// How many pods of a class a node takes with what the transaction has placed.
-fn room_now(model: &Model<'_>, txn: &Txn, class: usize, node: u32) -> i64 {
+fn room_now(model: &Problem<'_>, txn: &Txn, class: usize, node: u32) -> i64 {
     if model.fits(class, node) == 0 {
         return 0;
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::problem::Model;
+use super::problem::Problem;
 use crate::framework::{Evaluation, Framework, Normalization, Reach};
 use crate::model::PodShape;
 use crate::place::error::PlaceError;
@@ -29,7 +29,7 @@ pub(crate) struct Task<'t> {
 /// Places members in order, each on the best feasible node of its domain. Members that fit nowhere
 /// are left out. The transaction keeps what was placed.
 pub(crate) fn by_scores(
-    model: &Model<'_>,
+    model: &Problem<'_>,
     txn: &mut Txn,
     task: &Task<'_>,
     places: &mut [u32],
@@ -80,7 +80,7 @@ pub(crate) fn by_scores(
 }
 
 /// The nodes that every filter passes for a class, with the sums of their scores.
-fn judge(model: &Model<'_>, txn: &Txn, class: usize, nodes: &[u32]) -> Vec<(u32, i64)> {
+fn judge(model: &Problem<'_>, txn: &Txn, class: usize, nodes: &[u32]) -> Vec<(u32, i64)> {
     let shape = model.classes[class].shape;
     let leaf = model.leaf_of(class);
     let mut evaluation = Evaluation::new(model.framework, txn, shape, Some(leaf), model.now);

@@ -17,16 +17,16 @@ use self::best_score::{Task, by_scores};
 use self::domains::{Choice, NOWHERE, Solved, Solver};
 use self::ordered::walk;
 use self::parts::Parts;
-use self::problem::Model;
+use self::problem::Problem;
 use super::certificate::Certificate;
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::request::Request;
 use crate::framework::Framework;
-use crate::place::cache::capacity::Rooms;
-use crate::place::cache::tables::Memory;
+use crate::place::cache::capacity::Capacity;
+use crate::place::cache::tables::PlannerCache;
 use crate::place::layout::{Layout, Member};
-use crate::place::sequential::fast::{FastGround, Opened};
+use crate::place::sequential::tables::{Opened, TableEngine};
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, Txn};
 
@@ -42,24 +42,24 @@ pub(crate) enum Found {
 
 /// What a planner keeps between searches.
 pub(crate) struct Kept<'a> {
-    pub(crate) memory: &'a mut Memory,
-    pub(crate) rooms: &'a mut Rooms,
+    pub(crate) memory: &'a mut PlannerCache,
+    pub(crate) rooms: &'a mut Capacity,
 }
 
 /// The planner's tables of scores, opened when the first layout is to be made.
 enum Tables<'a> {
-    Closed(&'a mut Memory, &'a Cluster, &'a Framework, &'a Gang, &'a Request<'a>),
-    Open(FastGround<'a>),
+    Closed(&'a mut PlannerCache, &'a Cluster, &'a Framework, &'a Gang, &'a Request<'a>),
+    Open(TableEngine<'a>),
     /// They cannot tell all that the framework asks.
     None,
 }
 
 impl<'a> Tables<'a> {
-    fn open(&mut self) -> Option<&mut FastGround<'a>> {
+    fn open(&mut self) -> Option<&mut TableEngine<'a>> {
         if let Tables::Closed(memory, cluster, framework, gang, request) =
             core::mem::replace(self, Tables::None)
             && let Opened::Fast(ground) =
-                FastGround::open(memory, cluster, framework, gang, request)
+                TableEngine::open(memory, cluster, framework, gang, request)
         {
             *self = Tables::Open(ground);
         }
@@ -85,7 +85,7 @@ pub(crate) fn place<'a>(
     let mut tables = Tables::Closed(memory, cluster, framework, gang, request);
     let group = gang.group();
     let rows = request.rows(cluster);
-    let mut model = Model::new(cluster, framework, gang, request.now, rows, rooms);
+    let mut model = Problem::new(cluster, framework, gang, request.now, rows, rooms);
     let whole = Parts::new(&model, group, true);
     let least = Parts::new(&model, group, false);
     if let Some(short) = least.too_few() {
@@ -128,7 +128,7 @@ pub(crate) fn place<'a>(
 
 /// Searches in rounds with growing quotas.
 fn search<'a>(
-    model: &mut Model<'a>,
+    model: &mut Problem<'a>,
     parts: &Parts<'a>,
     tables: &mut Tables<'_>,
     request: &Request<'_>,

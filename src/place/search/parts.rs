@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::problem::Model;
+use super::problem::Problem;
 use crate::model::PodGroup;
 use crate::place::topology::candidates::running;
 use crate::place::topology::requirement::keys;
@@ -57,7 +57,7 @@ pub(crate) struct TooFew {
 
 impl<'a> Parts<'a> {
     /// The tree of a group; `whole` asks for every member, not just for minima.
-    pub(crate) fn new(model: &Model<'a>, group: &'a PodGroup, whole: bool) -> Parts<'a> {
+    pub(crate) fn new(model: &Problem<'a>, group: &'a PodGroup, whole: bool) -> Parts<'a> {
         let mut parts = Parts {
             parts: Vec::new(),
             twins: Vec::new(),
@@ -164,7 +164,7 @@ impl<'a> Parts<'a> {
 
     fn add_group(
         &mut self,
-        model: &Model<'a>,
+        model: &Problem<'a>,
         group: &'a PodGroup,
         parent: usize,
         whole: bool,
@@ -239,7 +239,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Sets the least each part takes, and orders children hardest first.
-    fn weigh(&mut self, model: &Model<'a>, part: usize) {
+    fn weigh(&mut self, model: &Problem<'a>, part: usize) {
         let children = self.parts[part].children.clone();
         for &child in &children {
             self.weigh(model, child);
@@ -279,7 +279,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn count_classes(&mut self, model: &Model<'a>) {
+    fn count_classes(&mut self, model: &Problem<'a>) {
         self.classes = alloc::vec![Vec::new(); self.parts.len()];
         self.required = alloc::vec![Vec::new(); self.parts.len()];
         for part in (0..self.parts.len()).rev() {
@@ -308,7 +308,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Notes which parts ask the same as the sibling that comes before them.
-    fn find_twins(&mut self, model: &Model<'a>) {
+    fn find_twins(&mut self, model: &Problem<'a>) {
         self.twins = (0..self.parts.len()).map(|part| (part, 1, 0)).collect();
         let order = self.order();
         let mut place = alloc::vec![0; self.parts.len()];
@@ -337,7 +337,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Whether two parts can stand in for each other. Parts with running members cannot.
-    fn alike(&self, model: &Model<'a>, a: usize, b: usize) -> bool {
+    fn alike(&self, model: &Problem<'a>, a: usize, b: usize) -> bool {
         let (x, y) = (&self.parts[a], &self.parts[b]);
         if x.keys != y.keys || x.need != y.need || x.all != y.all || x.weight != y.weight {
             return false;

@@ -11,7 +11,7 @@ use crate::base::Time;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
-use crate::place::cache::capacity::{Amount, Extent, MANY, Rooms};
+use crate::place::cache::capacity::{Amount, Capacity, Extent, MANY};
 use crate::place::cache::fits::{Asker, judges_room};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
@@ -32,7 +32,7 @@ pub(crate) struct Member<'a> {
 pub(crate) struct Class<'a> {
     leaf: &'a PodGroup,
     pub(crate) shape: &'a Arc<PodShape>,
-    /// What one pod takes: a pod, then the resources of the model; all zero if no filter judges
+    /// What one pod takes: a pod, then the resources of the problem; all zero if no filter judges
     /// room.
     pub(crate) ask: Vec<i64>,
     /// The column of how many fit on a node alone.
@@ -41,7 +41,7 @@ pub(crate) struct Class<'a> {
 
 /// The request in numbers.
 #[derive(Debug)]
-pub(crate) struct Model<'a> {
+pub(crate) struct Problem<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) framework: &'a Framework,
     pub(crate) now: Time,
@@ -55,12 +55,12 @@ pub(crate) struct Model<'a> {
     pub(crate) rows: Arc<[Row]>,
     /// Whether those are all nodes of the cluster.
     pub(crate) whole: bool,
-    pub(crate) rooms: &'a mut Rooms,
+    pub(crate) rooms: &'a mut Capacity,
     /// The columns of what is free, a dimension each.
     free: Vec<usize>,
 }
 
-impl<'a> Model<'a> {
+impl<'a> Problem<'a> {
     /// The model of the members of a group on some rows; `None` stands for all.
     pub(crate) fn new(
         cluster: &'a Cluster,
@@ -68,10 +68,10 @@ impl<'a> Model<'a> {
         gang: &'a Gang,
         now: Time,
         rows: Option<Vec<Row>>,
-        rooms: &'a mut Rooms,
-    ) -> Model<'a> {
+        rooms: &'a mut Capacity,
+    ) -> Problem<'a> {
         rooms.sync(cluster, framework);
-        let mut model = Model {
+        let mut model = Problem {
             cluster,
             framework,
             now,

@@ -6,14 +6,14 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Ground, Layout, Proposal, Sequential};
+use super::{Engine, Layout, Proposal, Sequential};
 use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::topology::candidates::{Candidate, running};
 use crate::state::Row;
 
-impl<G: Ground> Sequential<'_, G> {
+impl<G: Engine> Sequential<'_, G> {
     /// Places a leaf in the best of its candidates, if counts tell which that is. `None`, with
     /// nothing placed, where they do not, or no candidate will do.
     pub(crate) fn place_counted<'c>(

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::framework::Framework;
-use crate::place::cache::tables::Memory;
+use crate::place::cache::tables::PlannerCache;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Member;
@@ -12,7 +12,7 @@ use crate::place::scoring::scratch::Overflow;
 use crate::place::topology::candidates::Candidate;
 use crate::state::{Cluster, Devices, Row};
 
-impl Memory {
+impl PlannerCache {
     /// Places one member of a gang.
     pub(crate) fn take(
         &mut self,
@@ -20,14 +20,14 @@ impl Memory {
         gang: &Gang,
         member: &Member,
     ) -> Result<(), PlaceError> {
-        self.desk.take_member(cluster, gang, member)?;
+        self.scratch.take_member(cluster, gang, member)?;
         self.tell_far(true, member.row, gang.shape_of()[member.number as usize]);
         Ok(())
     }
 
     /// Takes back what was placed since a mark.
     pub(crate) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
-        self.desk.rollback(cluster, mark);
+        self.scratch.rollback(cluster, mark);
         self.classes.events.rollback(mark);
     }
 
@@ -40,7 +40,7 @@ impl Memory {
         row: Row,
         shape: u32,
     ) -> Option<Result<Option<Devices>, Overflow>> {
-        let settled = self.desk.settle(cluster, framework, &self.tables[table], row, shape);
+        let settled = self.scratch.settle(cluster, framework, &self.tables[table], row, shape);
         self.tell_far(matches!(settled, Some(Ok(_))), row, shape);
         settled
     }
@@ -49,7 +49,7 @@ impl Memory {
     #[inline]
     fn tell_far(&mut self, placed: bool, row: Row, shape: u32) {
         if placed && self.far {
-            self.classes.events.placed(row as u32, &self.desk.shapes[shape as usize]);
+            self.classes.events.placed(row as u32, &self.scratch.shapes[shape as usize]);
         }
     }
 
@@ -73,7 +73,7 @@ impl Memory {
                 let table = &self.tables[tables[shape as usize]];
                 (table, table.cursor)
             };
-            return self.desk.fill_within((cluster, framework), table_of, rows, shapes, tell);
+            return self.scratch.fill_within((cluster, framework), table_of, rows, shapes, tell);
         }
         for (member, shape) in shapes.enumerate() {
             let Some(shape) = shape else { continue };
@@ -99,9 +99,9 @@ impl Memory {
         candidates: &[Candidate],
     ) -> Option<Vec<usize>> {
         if self.far
-            || !self.tables[table].judges.counts
-            || !self.desk.takes[shape as usize].needs.is_empty()
-            || !self.desk.cannot_overflow(cluster, all)
+            || !self.tables[table].prepared.counts
+            || !self.scratch.takes[shape as usize].needs.is_empty()
+            || !self.scratch.cannot_overflow(cluster, all)
         {
             return None;
         }
@@ -110,14 +110,14 @@ impl Memory {
         let mut rooms = Vec::new();
         let count = |candidate: &Candidate| {
             let rows = candidate.rows(None).unwrap_or(&[]);
-            let feasible = || rows.iter().filter(|row| table.board.is_feasible(**row));
+            let feasible = || rows.iter().filter(|row| table.ranking.is_feasible(**row));
             if rows.len() >= pods && feasible().take(pods).count() == pods {
                 return pods;
             }
             let mut room = 0;
             for &row in feasible() {
                 if rooms.is_empty() {
-                    table.judges.rooms(framework, cluster, &self.desk.overlay, &mut rooms);
+                    table.prepared.rooms(framework, cluster, &self.scratch.overlay, &mut rooms);
                 }
                 room += rooms[row].clamp(1, pods as i64) as usize;
                 if room >= pods {
@@ -134,14 +134,14 @@ impl Memory {
     fn best(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> Option<Row> {
         let table = &mut self.tables[place];
         if !table.is_far() {
-            return table.board.best();
+            return table.ranking.best();
         }
-        let log = Log { rows: &self.desk.log, start: self.desk.log_start };
-        let site = Site { framework, cluster, overlay: &self.desk.overlay, log };
+        let log = Log { rows: &self.scratch.log, start: self.scratch.log_start };
+        let site = Site { framework, cluster, overlay: &self.scratch.overlay, log };
         self.classes.best_of_all(table, site)
     }
 
-    /// [`Memory::fill`] within rows, where plugins read beyond the node for some shape.
+    /// [`PlannerCache::fill`] within rows, where plugins read beyond the node for some shape.
     fn fill_far(
         &mut self,
         (cluster, framework): (&Cluster, &Framework),
@@ -150,8 +150,8 @@ impl Memory {
         shapes: impl Iterator<Item = Option<u32>>,
         mut tell: impl FnMut(usize, Row, Option<Devices>),
     ) -> Result<(), Overflow> {
-        self.desk.seat(cluster, rows);
-        // Up to where of the log each board is; `None` for boards not made yet.
+        self.scratch.note_positions(cluster, rows);
+        // Up to where of the log each ranking is; `None` for rankings not made yet.
         let mut cursors: Vec<Option<u64>> = alloc::vec![None; tables.len()];
         let mut outcome = Ok(());
         for (member, shape) in shapes.enumerate() {
@@ -159,14 +159,14 @@ impl Memory {
             let (at, place) = (shape as usize, tables[shape as usize]);
             let (table, cursor) = (&mut self.tables[place], &mut cursors[at]);
             let best = if table.is_far() {
-                let log = Log { rows: &self.desk.log, start: self.desk.log_start };
-                let site = Site { framework, cluster, overlay: &self.desk.overlay, log };
-                self.classes.best_within(table, site, rows, self.desk.seats(), at, cursor)
+                let log = Log { rows: &self.scratch.log, start: self.scratch.log_start };
+                let site = Site { framework, cluster, overlay: &self.scratch.overlay, log };
+                self.classes.best_within(table, site, rows, self.scratch.positions(), at, cursor)
             } else {
                 let start = (&*table, table.cursor);
-                self.desk.best_within((cluster, framework), start, rows, shape, cursor)
+                self.scratch.best_within((cluster, framework), start, rows, shape, cursor)
             };
-            self.desk.look();
+            self.scratch.look();
             let Some(row) = best else { continue };
             match self.settle(cluster, framework, place, row, shape) {
                 Some(Ok(devices)) => tell(member, row, devices),
@@ -177,7 +177,7 @@ impl Memory {
                 None => {}
             }
         }
-        self.desk.unseat(rows);
+        self.scratch.forget_positions(rows);
         outcome
     }
 }

@@ -4,18 +4,18 @@
 //! node, take the best, assume it, go on. Then the best domain. Nested groups recurse, and see
 //! what their siblings before them took.
 //!
-//! The strategy is written once, over a `Ground` that knows how to fill a leaf: the
-//! `Plain` one is the executable definition, the fast one is held equal to it by tests.
+//! The strategy is written once, over an `Engine` that knows how to fill a leaf: the
+//! `ReferenceEngine` one is the executable definition, the fast one is held equal to it by tests.
 //!
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
 
 mod counted;
-pub(crate) mod fast;
 mod fill;
 #[cfg(feature = "parallel")]
 mod parallel;
 pub(crate) mod reference;
 pub(crate) mod run;
+pub(crate) mod tables;
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -23,7 +23,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use self::reference::Plain;
+use self::reference::ReferenceEngine;
 use super::error::PlaceError;
 use super::gang::Gang;
 use super::layout::{Layout, Member};
@@ -36,7 +36,7 @@ use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row};
 
 /// Where members are placed and taken back.
-pub(crate) trait Ground {
+pub(crate) trait Engine {
     /// The cluster as it was when the request came.
     fn cluster(&self) -> &Cluster;
 
@@ -179,7 +179,7 @@ pub fn trials<'a>(
     let gang = request.gang()?;
     let group = gang.group();
     let rows = request.rows(cluster);
-    let ground = Plain::new(cluster, framework, &gang, &request);
+    let ground = ReferenceEngine::new(cluster, framework, &gang, &request);
     let mut strategy = Sequential { framework, ground, prune: false };
     let Some(tier) = tiers(cluster, group).into_iter().next() else { return Ok(Vec::new()) };
     let candidates = strategy.candidates(group, rows.as_deref(), &tier)?;
@@ -217,7 +217,7 @@ pub fn trials<'a>(
     Ok(trials)
 }
 
-impl<G: Ground> Sequential<'_, G> {
+impl<G: Engine> Sequential<'_, G> {
     /// Places a group in the best of its domains within `rows`, or leaves the ground as it was.
     /// Returns whether the group counts. `first` is the place of its first member.
     pub(crate) fn place(

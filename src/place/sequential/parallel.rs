@@ -6,33 +6,33 @@ use alloc::vec::Vec;
 
 use rayon::prelude::*;
 
-use super::fast::FastGround;
-use super::{Ground, Sequential};
+use super::tables::TableEngine;
+use super::{Engine, Sequential};
 use crate::framework::Framework;
 use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::{Layout, Member};
-use crate::place::scoring::scratch::{Desk, is_hopeless};
-use crate::place::scoring::table::Table;
+use crate::place::scoring::scratch::{Scratch, is_hopeless};
+use crate::place::scoring::table::ScoreTable;
 use crate::place::topology::candidates::{Candidate, all_rows, partition};
 use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
 
-/// A ground with a desk of its own, over tables that others read, too. Nothing is placed on it but
+/// A ground with a scratch of its own, over tables that others read, too. Nothing is placed on it but
 /// within domains.
-struct Fork<'a> {
+struct ForkedEngine<'a> {
     cluster: &'a Cluster,
     framework: &'a Framework,
     gang: &'a Gang,
     /// By shape.
-    tables: &'a [&'a Table],
-    desk: Desk,
+    tables: &'a [&'a ScoreTable],
+    scratch: Scratch,
 }
 
 /// Pods placed in trials from which another thread is worth its while.
 const WORTH_IT: usize = 1_000;
 
-impl FastGround<'_> {
+impl TableEngine<'_> {
     /// What comes of each candidate, tried on the ground as it is; `None` if that is not worth
     /// more than one thread, or something is placed already.
     pub(crate) fn side_by_side(
@@ -45,23 +45,23 @@ impl FastGround<'_> {
         if threads < 2
             || self.memory.far
             || group.pod_count() * candidates.len() < WORTH_IT
-            || self.memory.desk.overlay.mark() > 0
+            || self.memory.scratch.overlay.mark() > 0
         {
             return None;
         }
-        let end = self.memory.desk.log_end();
-        let tables: Vec<&Table> =
+        let end = self.memory.scratch.log_end();
+        let tables: Vec<&ScoreTable> =
             self.tables.iter().map(|table| &self.memory.tables[*table]).collect();
         if tables.iter().any(|table| table.cursor != end) {
             return None;
         }
-        let desk = &self.memory.desk;
+        let scratch = &self.memory.scratch;
         let trials: Vec<_> = candidates
             .par_chunks(candidates.len().div_ceil(threads))
             .map(|candidates| {
                 let (cluster, framework, gang) = (self.cluster, self.framework, self.gang);
-                let desk = desk.fork();
-                let ground = Fork { cluster, framework, gang, tables: &tables, desk };
+                let scratch = scratch.fork();
+                let ground = ForkedEngine { cluster, framework, gang, tables: &tables, scratch };
                 let mut strategy = Sequential { framework, ground, prune };
                 let trials: Result<Vec<_>, _> = candidates
                     .iter()
@@ -77,12 +77,12 @@ impl FastGround<'_> {
                         Ok(fits.then_some(trial))
                     })
                     .collect();
-                (trials, strategy.ground.desk.calls)
+                (trials, strategy.ground.scratch.calls)
             })
             .collect();
         let mut all = Vec::with_capacity(candidates.len());
         for (trials, calls) in trials {
-            self.memory.desk.calls += calls;
+            self.memory.scratch.calls += calls;
             match trials {
                 Ok(trials) => all.extend(trials),
                 Err(error) => return Some(Err(error)),
@@ -92,13 +92,13 @@ impl FastGround<'_> {
     }
 }
 
-impl Fork<'_> {
+impl ForkedEngine<'_> {
     fn rows<'r>(&self, rows: Option<&'r [Row]>) -> Cow<'r, [Row]> {
         rows.map_or_else(|| Cow::Owned(all_rows(self.cluster)), Cow::Borrowed)
     }
 }
 
-impl Ground for Fork<'_> {
+impl Engine for ForkedEngine<'_> {
     fn cluster(&self) -> &Cluster {
         self.cluster
     }
@@ -108,20 +108,20 @@ impl Ground for Fork<'_> {
     }
 
     fn overlay(&self) -> Option<&Overlay> {
-        Some(&self.desk.overlay)
+        Some(&self.scratch.overlay)
     }
 
     fn mark(&self) -> usize {
-        self.desk.overlay.mark()
+        self.scratch.overlay.mark()
     }
 
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
-        self.desk.rollback(self.cluster, mark);
+        self.scratch.rollback(self.cluster, mark);
         Ok(())
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
-        self.desk.take_member(self.cluster, self.gang, member)
+        self.scratch.take_member(self.cluster, self.gang, member)
     }
 
     fn fill(
@@ -133,7 +133,7 @@ impl Ground for Fork<'_> {
     ) -> Result<(), PlaceError> {
         let rows = self.rows(rows);
         let tables = self.tables;
-        let filled = self.desk.fill_within(
+        let filled = self.scratch.fill_within(
             (self.cluster, self.framework),
             |shape| (tables[shape as usize], 0),
             &rows,
@@ -142,7 +142,7 @@ impl Ground for Fork<'_> {
                 placed.push(Member { number: (first + index) as u32, row, devices });
             },
         );
-        filled.map_err(|overflow| self.desk.overflow(self.cluster, overflow, self.gang))
+        filled.map_err(|overflow| self.scratch.overflow(self.cluster, overflow, self.gang))
     }
 
     fn is_hopeless(
@@ -154,7 +154,7 @@ impl Ground for Fork<'_> {
     ) -> bool {
         let shapes = &self.gang.shape_of()[first..first + members];
         is_hopeless(shapes, wanted, rows, |shape, rows| {
-            self.tables[shape as usize].is_closed(rows, &self.desk.overlay)
+            self.tables[shape as usize].is_closed(rows, &self.scratch.overlay)
         })
     }
 

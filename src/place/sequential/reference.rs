@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::Ground;
+use super::Engine;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
@@ -16,7 +16,7 @@ use crate::place::request::{Request, tie};
 use crate::place::topology::candidates::{Candidate, all_rows, confined, islands, partition};
 use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row, Txn};
 
-pub(crate) struct Plain<'a> {
+pub(crate) struct ReferenceEngine<'a> {
     cluster: &'a Cluster,
     txn: Txn,
     framework: &'a Framework,
@@ -26,15 +26,15 @@ pub(crate) struct Plain<'a> {
     island: Option<DeviceTerm>,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> ReferenceEngine<'a> {
     pub(crate) fn new(
         cluster: &'a Cluster,
         framework: &'a Framework,
         gang: &'a Gang,
         request: &'a Request<'a>,
-    ) -> Plain<'a> {
+    ) -> ReferenceEngine<'a> {
         let pods = gang.group().all_pods();
-        Plain { cluster, txn: cluster.txn(), framework, request, pods, island: None }
+        ReferenceEngine { cluster, txn: cluster.txn(), framework, request, pods, island: None }
     }
 
     /// The best of the feasible rows for a pod.
@@ -52,7 +52,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-impl Ground for Plain<'_> {
+impl Engine for ReferenceEngine<'_> {
     fn cluster(&self) -> &Cluster {
         self.cluster
     }

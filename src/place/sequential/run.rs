@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 
 use crate::base::chunks::CHUNK;
 use crate::framework::{Framework, Gathered};
-use crate::place::cache::tables::Memory;
-use crate::place::scoring::table::{FEW, Table};
-use crate::place::scoring::top_k::{Offer, Ranks};
+use crate::place::cache::tables::PlannerCache;
+use crate::place::scoring::table::{FEW, ScoreTable};
+use crate::place::scoring::top_k::{Slot, TopK};
 use crate::state::{Cluster, Row, Takes};
 
 /// Keys of rows judged at once, for the buffers' sake.
@@ -27,12 +27,12 @@ const STEPS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The best so far; as many as there are pods, and some that may not be.
-    offers: Vec<Offer>,
+    offers: Vec<Slot>,
     /// The last offer of each row that may have more.
-    open: Vec<Offer>,
-    still_open: Vec<Offer>,
+    open: Vec<Slot>,
+    still_open: Vec<Slot>,
     ahead: Ahead,
-    ranks: Ranks,
+    ranks: TopK,
     spare: Vec<u64>,
 }
 
@@ -44,12 +44,12 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Judges rows with `pods` more pods on each, and with one more than that, so many `steps`.
+    /// Evaluates rows with `pods` more pods on each, and with one more than that, so many `steps`.
     fn look(
         &mut self,
-        table: &mut Table,
+        table: &mut ScoreTable,
         (framework, cluster, takes): (&Framework, &Cluster, &Takes),
-        rows: &[Offer],
+        rows: &[Slot],
         (pods, steps): (usize, usize),
     ) {
         self.keys.clear();
@@ -80,21 +80,21 @@ impl Run {
     /// Works out so many offers, best first.
     fn take(
         &mut self,
-        table: &mut Table,
+        table: &mut ScoreTable,
         site: (&Framework, &Cluster, &Takes),
         rows: Option<&[Row]>,
         pods: usize,
     ) {
         self.offers.clear();
         // There are mostly fewer than twice as many.
-        self.offers.reserve(2 * pods.min(table.board.feasible()));
+        self.offers.reserve(2 * pods.min(table.ranking.feasible()));
         match rows {
-            None => table.board.top(pods, &mut self.spare, |worth, row| {
-                self.offers.push(Offer { worth, row: row as u32 });
+            None => table.ranking.top(pods, &mut self.spare, |worth, row| {
+                self.offers.push(Slot { worth, row: row as u32 });
             }),
             Some(rows) => self.offers.extend(rows.iter().filter_map(|&row| {
-                let worth = table.board.key(row);
-                (worth != 0).then_some(Offer { worth, row: row as u32 })
+                let worth = table.ranking.key(row);
+                (worth != 0).then_some(Slot { worth, row: row as u32 })
             })),
         }
         // What an offer must be worth more than, if there are enough without it.
@@ -125,13 +125,13 @@ impl Run {
     /// rows of which all are taken stay open.
     fn keep_open(&mut self, floor: u64, steps: usize) {
         let rows = self.open.len();
-        self.still_open.resize(rows, Offer::default());
+        self.still_open.resize(rows, Slot::default());
         let mut kept = 0;
         if steps == 1 {
             // Nobody can foresee which they are, so there is no branch.
             for (offer, &key) in self.open.iter().zip(&self.ahead.keys) {
                 let worth = offer.worth.min(key);
-                self.still_open[kept] = Offer { worth, row: offer.row };
+                self.still_open[kept] = Slot { worth, row: offer.row };
                 kept += usize::from(worth > floor);
             }
             self.offers.extend_from_slice(&self.still_open[..kept]);
@@ -170,17 +170,17 @@ impl Run {
     }
 }
 
-impl Memory {
-    /// Whether pods of the only shape can be placed by [`Memory::run`].
+impl PlannerCache {
+    /// Whether pods of the only shape can be placed by [`PlannerCache::run`].
     pub(crate) fn can_run(&self, cluster: &Cluster, table: usize, pods: usize) -> bool {
         let table = &self.tables[table];
-        let [takes] = &self.desk.takes[..] else { return false };
-        self.desk.overlay.mark() == 0
+        let [takes] = &self.scratch.takes[..] else { return false };
+        self.scratch.overlay.mark() == 0
             && !self.far
-            && table.judges.is_plain()
-            && !table.judges.reads_pods
+            && table.prepared.is_plain()
+            && !table.prepared.reads_pods
             && takes.needs.is_empty()
-            && self.desk.cannot_overflow(cluster, pods)
+            && self.scratch.cannot_overflow(cluster, pods)
     }
 
     /// Places pods of the only shape one after another, each on the best of `rows` (`None`: of
@@ -205,12 +205,12 @@ impl Memory {
         self.flush(cluster, framework, table);
         let table = &mut self.tables[table];
         if let (1, None) = (pods, rows) {
-            if let Some(row) = table.board.best() {
+            if let Some(row) = table.ranking.best() {
                 tell(0, row);
             }
             return;
         }
-        self.run.take(table, (framework, cluster, &self.desk.takes[0]), rows, pods);
+        self.run.take(table, (framework, cluster, &self.scratch.takes[0]), rows, pods);
         for (pod, offer) in self.run.offers.iter().enumerate() {
             tell(pod, offer.row as Row);
         }

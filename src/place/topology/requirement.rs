@@ -50,14 +50,14 @@ pub(crate) fn keys<'a>(cluster: &'a Cluster, group: &'a PodGroup) -> Vec<Option<
 
 /// A group or a slice, read from the request.
 #[derive(Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct Requirement<'a> {
     pub(crate) name: String,
     pub(crate) group: &'a PodGroup,
     /// The keys it is confined by, best first; `None` stands for no confinement.
     keys: Vec<Option<&'a str>>,
     /// Its own pods, if they are not cut into slices.
     pub(crate) pods: Vec<&'a Pod>,
-    pub(crate) inside: Vec<Ask<'a>>,
+    pub(crate) inside: Vec<Requirement<'a>>,
     /// What it counts for in the one it is inside of.
     pub(crate) weight: u32,
     /// How much must be placed: of pods, or of the weight of what is inside.
@@ -65,15 +65,15 @@ pub(crate) struct Ask<'a> {
     slice: bool,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Requirement<'a> {
     /// What a group asks, less what runs.
-    pub(crate) fn new(cluster: &'a Cluster, group: &'a PodGroup) -> Ask<'a> {
-        let mut ask = Ask {
+    pub(crate) fn new(cluster: &'a Cluster, group: &'a PodGroup) -> Requirement<'a> {
+        let mut ask = Requirement {
             name: group.full_name(),
             group,
             keys: keys(cluster, group),
             pods: Vec::new(),
-            inside: group.groups.iter().map(|inner| Ask::new(cluster, inner)).collect(),
+            inside: group.groups.iter().map(|inner| Requirement::new(cluster, inner)).collect(),
             weight: 1,
             need: group.policy.minimum(),
             slice: false,
@@ -126,12 +126,12 @@ impl<'a> Ask<'a> {
 
     /// Whether it could count in a cluster with room for everything.
     pub(crate) fn countable(&self) -> bool {
-        let can = |ask: &&Ask<'a>| ask.countable();
+        let can = |ask: &&Requirement<'a>| ask.countable();
         let inside: u32 = self.inside.iter().filter(can).map(|ask| ask.weight).sum();
         self.pods.len() as u32 + inside >= self.need
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Ask<'a>> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Requirement<'a>> {
         if self.name == name {
             return Some(self);
         }
@@ -140,7 +140,7 @@ impl<'a> Ask<'a> {
 
     /// The least that placing it takes of something.
     pub(crate) fn least(&self, of: &dyn Fn(&Pod) -> i64) -> i64 {
-        let each = |ask: &Ask<'a>| ask.least(of) / i64::from(ask.weight.max(1));
+        let each = |ask: &Requirement<'a>| ask.least(of) / i64::from(ask.weight.max(1));
         let mut units: Vec<i64> = self.pods.iter().map(|pod| of(pod)).collect();
         for ask in &self.inside {
             units.extend(core::iter::repeat_n(each(ask), ask.weight as usize));
@@ -155,7 +155,7 @@ impl<'a> Ask<'a> {
             return Vec::new();
         }
         let own = self.pods.iter().map(|&pod| (self.group, pod));
-        own.chain(self.inside.iter().flat_map(Ask::required)).collect()
+        own.chain(self.inside.iter().flat_map(Requirement::required)).collect()
     }
 
     /// Cuts the members into slices, and those into finer ones.
@@ -170,7 +170,7 @@ impl<'a> Ask<'a> {
             let (pods, inside) = (Vec::new(), Vec::new());
             let (group, slice) = (self.group, true);
             let mut inner =
-                Ask { name, group, keys, pods, inside, weight: size, need: size, slice };
+                Requirement { name, group, keys, pods, inside, weight: size, need: size, slice };
             inner.cut(chunk.to_vec(), depth + 1);
             self.inside.push(inner);
         }

@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::partition::Columns;
-use super::plugin::{PASS, Plugin, Sight, Stage};
-use super::plugins::Company;
-use super::ranking::Leaves;
+use super::partition::Partitions;
+use super::plugin::{ClassedPlugin, PASS, Plugin, View};
+use super::plugins::ClassedPlugins;
+use super::ranking::ClassRanking;
 use crate::framework::{MAX_SCORE, Normalization};
-use crate::place::scoring::ranking::{Judgement, Normalized};
+use crate::place::scoring::ranking::{Normalized, RawScores};
 use crate::state::Row;
 
 /// No place, no unit.
@@ -23,13 +23,13 @@ const OUT: i64 = i64::MIN;
 /// (what coarse stages say). So the best row of a unit is its best leaf, and a placement costs a
 /// few leaves and a pass over the units.
 #[derive(Debug, Default)]
-pub(crate) struct Field {
+pub(crate) struct ClassIndex {
     /// Which field of its company it is; 0 if it is not made.
     stamp: u64,
     layout: u64,
     /// Up to where of the planner's log of rows it is.
     pub(crate) cursor: u64,
-    /// By seat, the row's number as the caller has it.
+    /// By position, the row's number as the caller has it.
     places: Vec<u32>,
     /// By place.
     rows: Vec<u32>,
@@ -37,7 +37,7 @@ pub(crate) struct Field {
     near: Vec<i64>,
     near_raws: Vec<Vec<i64>>,
     alive: Vec<bool>,
-    leaves: Leaves,
+    leaves: ClassRanking,
     /// The first place of each unit, and the end.
     starts: Vec<u32>,
     /// By unit: how many rows are alive, and whether coarse filters let them in.
@@ -56,19 +56,19 @@ pub(crate) struct Field {
     raws: Vec<i64>,
 }
 
-impl Field {
+impl ClassIndex {
     /// Whether it is made for the company as it is.
-    pub(crate) fn is_made(&self, company: &Company) -> bool {
+    pub(crate) fn is_made(&self, company: &ClassedPlugins) -> bool {
         self.stamp != 0 && self.layout == company.layout
     }
 
-    /// Starts over with rows by seat.
+    /// Starts over with rows by position.
     pub(crate) fn make(
         &mut self,
-        company: &mut Company,
-        sight: Sight<'_>,
-        columns: &mut Columns,
-        seats: impl Iterator<Item = Row> + Clone,
+        company: &mut ClassedPlugins,
+        sight: View<'_>,
+        columns: &mut Partitions,
+        positions: impl Iterator<Item = Row> + Clone,
         near_raws: usize,
     ) {
         company.fields += 1;
@@ -79,7 +79,7 @@ impl Field {
         self.starts.clear();
         self.starts.push(0);
         let used = |row: &Row| sight.cluster.view(*row).is_some();
-        for row in seats.clone().filter(used) {
+        for row in positions.clone().filter(used) {
             let unit = &mut units[column.class(row)];
             if *unit == NONE {
                 *unit = self.starts.len() as u32 - 1;
@@ -95,7 +95,7 @@ impl Field {
         reset(&mut self.rows, count, 0);
         reset(&mut self.unit_of, count, 0);
         self.places.clear();
-        for row in seats {
+        for row in positions {
             if !used(&row) {
                 self.places.push(NONE);
                 continue;
@@ -129,9 +129,9 @@ impl Field {
         self.all_dirty = true;
     }
 
-    /// Gives the row of a seat another judgement by near plugins; `None` if they reject it.
-    pub(crate) fn judge(&mut self, seat: usize, judgement: Option<&Judgement>) {
-        let place = self.places[seat];
+    /// Gives the row of a position another judgement by near plugins; `None` if they reject it.
+    pub(crate) fn judge(&mut self, position: usize, judgement: Option<&RawScores>) {
+        let place = self.places[position];
         if place == NONE {
             return;
         }
@@ -148,11 +148,11 @@ impl Field {
     }
 
     /// The row of the best total, first in the order of ties, with everything taken in that the
-    /// company has. `seat_of` tells the seat of a row.
+    /// company has. `seat_of` tells the position of a row.
     pub(crate) fn best(
         &mut self,
-        company: &mut Company,
-        sight: Sight<'_>,
+        company: &mut ClassedPlugins,
+        sight: View<'_>,
         near: &[Normalized<'_>],
         seat_of: impl Fn(Row) -> Option<usize>,
     ) -> Option<Row> {
@@ -170,7 +170,7 @@ impl Field {
     }
 
     /// Marks the leaves that fine stages have changed.
-    fn see_fine(&mut self, company: &Company, seat_of: &impl Fn(Row) -> Option<usize>) {
+    fn see_fine(&mut self, company: &ClassedPlugins, seat_of: &impl Fn(Row) -> Option<usize>) {
         for (stage, seen) in company.stages.iter().zip(&mut self.seen) {
             if !stage.is_fine() {
                 continue;
@@ -192,12 +192,13 @@ impl Field {
     }
 
     /// Which of the marked leaves near plugins and fine filters let in.
-    fn find_alive(&mut self, company: &mut Company, sight: Sight<'_>) {
-        let Company { stages, only, .. } = company;
+    fn find_alive(&mut self, company: &mut ClassedPlugins, sight: View<'_>) {
+        let ClassedPlugins { stages, only, .. } = company;
         for &place in &self.dirty {
             let place = place as usize;
             let row = self.rows[place] as Row;
-            let passes = |stage: &mut Stage| stage.answer(sight, stage.column.class(row)) == PASS;
+            let passes =
+                |stage: &mut ClassedPlugin| stage.answer(sight, stage.column.class(row)) == PASS;
             let alive = self.near[place] != OUT
                 && only.as_ref().is_none_or(|only| only.contains(row))
                 && stages.iter_mut().filter(|stage| is_fine_filter(stage)).all(passes);
@@ -211,7 +212,7 @@ impl Field {
     }
 
     /// Which units coarse filters let in.
-    fn find_passing(&mut self, company: &mut Company, sight: Sight<'_>) {
+    fn find_passing(&mut self, company: &mut ClassedPlugins, sight: View<'_>) {
         for unit in 0..self.counts.len() {
             let mut stages = company.stages.iter_mut().zip(&self.classes);
             let passes = self.counts[unit] > 0
@@ -226,7 +227,7 @@ impl Field {
     }
 
     /// Tells scores that read them which rows are feasible, if those have changed.
-    fn consider(&self, company: &mut Company, sight: Sight<'_>) {
+    fn consider(&self, company: &mut ClassedPlugins, sight: View<'_>) {
         for (at, stage) in company.stages.iter_mut().enumerate() {
             if !stage.reads_feasible || stage.considered == (self.stamp, self.feasible) {
                 continue;
@@ -249,10 +250,10 @@ impl Field {
     }
 
     /// Makes the keys of marked leaves.
-    fn compose(&mut self, company: &mut Company, sight: Sight<'_>, near: &[Normalized<'_>]) {
+    fn compose(&mut self, company: &mut ClassedPlugins, sight: View<'_>, near: &[Normalized<'_>]) {
         let mut parts: SmallVec<[Normalized<'_>; 4]> = SmallVec::from_slice(near);
         for stage in company.stages.iter().filter(|stage| stage.is_fine()) {
-            if let Some((weight, score)) = Stage::score(sight.framework, stage.plugin)
+            if let Some((weight, score)) = ClassedPlugin::score(sight.framework, stage.plugin)
                 && score.normalization() != Normalization::None
             {
                 parts.push(Normalized { weight, score });
@@ -270,9 +271,10 @@ impl Field {
             }
             let row = self.rows[place] as Row;
             let raws = self.near_raws.iter().map(|column| column[place]).collect();
-            let mut leaf = Judgement { plain: self.near[place], raws };
+            let mut leaf = RawScores { plain: self.near[place], raws };
             for stage in company.stages.iter_mut().filter(|stage| stage.is_fine()) {
-                let Some((weight, score)) = Stage::score(sight.framework, stage.plugin) else {
+                let Some((weight, score)) = ClassedPlugin::score(sight.framework, stage.plugin)
+                else {
                     continue;
                 };
                 let raw = stage.answer(sight, stage.column.class(row));
@@ -292,11 +294,11 @@ impl Field {
     }
 
     /// The unit with the best row.
-    fn best_unit(&mut self, company: &mut Company, sight: Sight<'_>) -> Option<usize> {
+    fn best_unit(&mut self, company: &mut ClassedPlugins, sight: View<'_>) -> Option<usize> {
         let units = self.counts.len();
         reset(&mut self.totals, units, 0);
         for (stage, classes) in company.stages.iter_mut().zip(&self.classes) {
-            let Some((weight, score)) = Stage::score(sight.framework, stage.plugin) else {
+            let Some((weight, score)) = ClassedPlugin::score(sight.framework, stage.plugin) else {
                 continue;
             };
             if classes.is_empty() {
@@ -333,7 +335,7 @@ impl Field {
     }
 }
 
-fn is_fine_filter(stage: &Stage) -> bool {
+fn is_fine_filter(stage: &ClassedPlugin) -> bool {
     matches!(stage.plugin, Plugin::Filter(_)) && stage.is_fine()
 }
 

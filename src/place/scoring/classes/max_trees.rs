@@ -10,7 +10,7 @@ const FAN: usize = 16;
 ///
 /// Building is one pass; a change costs O(16 · log₁₆ of the group).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forest {
+pub(crate) struct MaxTrees {
     levels: Vec<Level>,
 }
 
@@ -29,7 +29,7 @@ impl Level {
     }
 }
 
-impl Forest {
+impl MaxTrees {
     /// Starts over with groups and their keys.
     pub(crate) fn rebuild(&mut self, starts: &[u32], fill: impl FnOnce(&mut Vec<u64>)) {
         if self.levels.is_empty() {
@@ -153,7 +153,7 @@ mod tests {
             }
             let total = *starts.last().unwrap() as usize;
             let mut keys: Vec<u64> = (0..total as u64).map(|at| (at * 7 % 50) << 32 | at).collect();
-            let mut forest = Forest::default();
+            let mut forest = MaxTrees::default();
             forest.rebuild(&starts, |out| out.extend(&keys));
             for _ in 0..300 {
                 for group in 0..lengths.len() {

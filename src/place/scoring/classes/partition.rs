@@ -15,15 +15,15 @@ const NONE: u32 = u32::MAX;
 
 /// All rows in classes.
 #[derive(Debug, Default)]
-pub(crate) struct Column {
+pub(crate) struct Partition {
     class_of: Vec<u32>,
     starts: Vec<u32>,
     rows: Vec<u32>,
 }
 
-impl Column {
+impl Partition {
     /// From the class of each row, [`NONE`] for rows that are not in use.
-    fn new(class_of: Vec<u32>, classes: usize) -> Column {
+    fn new(class_of: Vec<u32>, classes: usize) -> Partition {
         let mut starts = vec![0_u32; classes + 1];
         for &class in &class_of {
             if class != NONE {
@@ -41,21 +41,21 @@ impl Column {
                 next[class as usize] += 1;
             }
         }
-        Column { class_of, starts, rows }
+        Partition { class_of, starts, rows }
     }
 
-    fn whole(cluster: &Cluster) -> Column {
+    fn whole(cluster: &Cluster) -> Partition {
         let used = |row| if cluster.view(row).is_some() { 0 } else { NONE };
-        Column::new((0..cluster.rows()).map(used).collect(), 1)
+        Partition::new((0..cluster.rows()).map(used).collect(), 1)
     }
 
-    fn each(cluster: &Cluster) -> Column {
+    fn each(cluster: &Cluster) -> Partition {
         let used = |row| if cluster.view(row).is_some() { row as u32 } else { NONE };
-        Column::new((0..cluster.rows()).map(used).collect(), cluster.rows())
+        Partition::new((0..cluster.rows()).map(used).collect(), cluster.rows())
     }
 
     /// Classes by the value of a label; class 0 is of those that lack it.
-    fn of_label(cluster: &Cluster, key: LabelKey) -> Column {
+    fn of_label(cluster: &Cluster, key: LabelKey) -> Partition {
         let mut numbers: Vec<u32> = Vec::new();
         let mut classes = 1;
         let class_of = (0..cluster.rows()).map(|row| {
@@ -72,11 +72,11 @@ impl Column {
             *number
         });
         let class_of: Vec<u32> = class_of.collect();
-        Column::new(class_of, classes as usize)
+        Partition::new(class_of, classes as usize)
     }
 
     /// The classes of rows that are in the same class of both.
-    fn product(&self, other: &Column) -> Column {
+    fn product(&self, other: &Partition) -> Partition {
         let mut numbers: FixedMap<(u32, u32), u32> = FixedMap::default();
         let pairs = self.class_of.iter().zip(&other.class_of);
         let class_of: Vec<u32> = pairs
@@ -89,7 +89,7 @@ impl Column {
             })
             .collect();
         let classes = numbers.len();
-        Column::new(class_of, classes)
+        Partition::new(class_of, classes)
     }
 
     /// How many classes there are; some may be empty.
@@ -122,38 +122,38 @@ impl Column {
     }
 }
 
-/// Columns that were made, until nodes change.
+/// Partitions made so far, until nodes change.
 #[derive(Debug, Default)]
-pub(crate) struct Columns {
-    made: FixedMap<Grouping, Arc<Column>>,
+pub(crate) struct Partitions {
+    made: FixedMap<Grouping, Arc<Partition>>,
 }
 
 /// What rows are told apart by: labels, or each row.
 type Grouping = (SmallVec<[LabelKey; 4]>, bool);
 
-impl Columns {
+impl Partitions {
     pub(crate) fn clear(&mut self) {
         self.made.clear();
     }
 
     /// The classes of a grain.
-    pub(crate) fn of_grain(&mut self, cluster: &Cluster, grain: &Grain) -> Arc<Column> {
+    pub(crate) fn of_grain(&mut self, cluster: &Cluster, grain: &Grain) -> Arc<Partition> {
         if !grain.each {
             return self.of_labels(cluster, &grain.keys);
         }
         let each = self.made.entry((SmallVec::new(), true));
-        Arc::clone(each.or_insert_with(|| Arc::new(Column::each(cluster))))
+        Arc::clone(each.or_insert_with(|| Arc::new(Partition::each(cluster))))
     }
 
     /// The classes of rows with the same values of all labels, which come in order.
-    pub(crate) fn of_labels(&mut self, cluster: &Cluster, keys: &[LabelKey]) -> Arc<Column> {
+    pub(crate) fn of_labels(&mut self, cluster: &Cluster, keys: &[LabelKey]) -> Arc<Partition> {
         let grouping = (SmallVec::from_slice(keys), false);
         if let Some(column) = self.made.get(&grouping) {
             return Arc::clone(column);
         }
         let column = match keys {
-            [] => Column::whole(cluster),
-            [key] => Column::of_label(cluster, *key),
+            [] => Partition::whole(cluster),
+            [key] => Partition::of_label(cluster, *key),
             [others @ .., key] => {
                 let others = self.of_labels(cluster, others);
                 others.product(&self.of_labels(cluster, &[*key]))

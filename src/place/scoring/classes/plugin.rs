@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::partition::{Column, Columns};
-use super::pod_events::Event;
+use super::partition::{Partition, Partitions};
+use super::pod_events::PodEvent;
 use crate::framework::counters::Counter;
 use crate::framework::{Context, Declaration, Feasible, Framework, Grain, Prepared, Score};
 use crate::model::PodShape;
@@ -21,14 +21,14 @@ pub(crate) enum Plugin {
 
 /// What there is to look at.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct View<'a> {
     pub(crate) framework: &'a Framework,
     pub(crate) cluster: &'a Cluster,
     pub(crate) overlay: &'a Overlay,
     pub(crate) shape: &'a PodShape,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> View<'a> {
     pub(crate) fn context<'b>(self, prepared: &'b Prepared, counters: &'b [Counter]) -> Context<'b>
     where
         'a: 'b,
@@ -39,7 +39,7 @@ impl<'a> Sight<'a> {
 
 /// A plugin at work for one shape, with its answers by class.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct ClassedPlugin {
     pub(crate) plugin: Plugin,
     prepared: Prepared,
     counters: Vec<Counter>,
@@ -49,8 +49,8 @@ pub(crate) struct Stage {
     pub(crate) considered: (u64, u64),
     grain: Grain,
     /// One a key of the grain.
-    keys: SmallVec<[Arc<Column>; 2]>,
-    pub(crate) column: Arc<Column>,
+    keys: SmallVec<[Arc<Partition>; 2]>,
+    pub(crate) column: Arc<Partition>,
     /// By class: as of which version it was given, and the answer.
     answers: Vec<(u64, i64)>,
     /// Grows when all answers become stale.
@@ -63,17 +63,17 @@ pub(crate) struct Stage {
 /// The answer of a filter that lets the pod in.
 pub(crate) const PASS: i64 = 1;
 
-impl Stage {
+impl ClassedPlugin {
     /// `None` if the plugin promises nothing.
     pub(crate) fn new(
         plugin: Plugin,
         declaration: &Declaration,
         prepared: Prepared,
         counters: Vec<Counter>,
-        sight: Sight<'_>,
-        columns: &mut Columns,
-    ) -> Option<Stage> {
-        let mut stage = Stage {
+        sight: View<'_>,
+        columns: &mut Partitions,
+    ) -> Option<ClassedPlugin> {
+        let mut stage = ClassedPlugin {
             plugin,
             prepared,
             counters,
@@ -93,7 +93,7 @@ impl Stage {
         Some(stage)
     }
 
-    fn ask_grain(&self, sight: Sight<'_>) -> Option<Grain> {
+    fn ask_grain(&self, sight: View<'_>) -> Option<Grain> {
         let cx = sight.context(&self.prepared, &self.counters);
         match self.plugin {
             Plugin::Filter(plugin) => sight.framework.filters()[plugin].grain(&cx),
@@ -101,7 +101,7 @@ impl Stage {
         }
     }
 
-    fn lay_out(&mut self, grain: Grain, cluster: &Cluster, columns: &mut Columns) {
+    fn lay_out(&mut self, grain: Grain, cluster: &Cluster, columns: &mut Partitions) {
         self.keys = grain.keys.iter().map(|key| columns.of_labels(cluster, &[*key])).collect();
         self.column = columns.of_grain(cluster, &grain);
         self.grain = grain;
@@ -138,11 +138,11 @@ impl Stage {
     /// labels now.
     pub(crate) fn change(
         &mut self,
-        sight: Sight<'_>,
-        columns: &mut Columns,
-        event: &Event,
+        sight: View<'_>,
+        columns: &mut Partitions,
+        event: &PodEvent,
     ) -> bool {
-        let Event { row, ref shape, deleting, came } = *event;
+        let PodEvent { row, ref shape, deleting, came } = *event;
         let (row, placed) = (row as Row, &**shape);
         let Some(node) = sight.overlay.view(sight.cluster, row) else { return false };
         let sign = if came { 1 } else { -1 };
@@ -176,7 +176,7 @@ impl Stage {
     }
 
     /// Asks how finely nodes are told apart now. Returns whether by other labels.
-    fn regrain(&mut self, sight: Sight<'_>, columns: &mut Columns) -> bool {
+    fn regrain(&mut self, sight: View<'_>, columns: &mut Partitions) -> bool {
         // Who promised before and does not now is asked again about every node.
         let grain = self
             .ask_grain(sight)
@@ -208,7 +208,7 @@ impl Stage {
             _ => {
                 for class in 0..self.column.classes() {
                     let Some(other) = self.column.first(class) else { continue };
-                    let shares = |key: &Arc<Column>| {
+                    let shares = |key: &Arc<Partition>| {
                         key.class(row) != 0 && key.class(row) == key.class(other)
                     };
                     if self.grain.each && other == row || self.keys.iter().any(shares) {
@@ -220,7 +220,7 @@ impl Stage {
     }
 
     /// Tells the plugin which nodes are feasible, each row for as many as `counts` says.
-    pub(crate) fn consider(&mut self, sight: Sight<'_>, rows: &[Row], counts: &[u32]) {
+    pub(crate) fn consider(&mut self, sight: View<'_>, rows: &[Row], counts: &[u32]) {
         let Plugin::Score(plugin) = self.plugin else { return };
         let mut prepared = core::mem::take(&mut self.prepared);
         let cx = sight.context(&Prepared::NONE, &self.counters);
@@ -237,12 +237,12 @@ impl Stage {
 
     /// What the plugin says of the nodes of a class.
     #[inline]
-    pub(crate) fn answer(&mut self, sight: Sight<'_>, class: usize) -> i64 {
+    pub(crate) fn answer(&mut self, sight: View<'_>, class: usize) -> i64 {
         let (version, answer) = self.answers[class];
         if version == self.version { answer } else { self.ask(sight, class) }
     }
 
-    fn ask(&mut self, sight: Sight<'_>, class: usize) -> i64 {
+    fn ask(&mut self, sight: View<'_>, class: usize) -> i64 {
         let node = self.column.first(class).and_then(|row| sight.overlay.view(sight.cluster, row));
         let answer = node.map_or(0, |node| self.call(sight, node));
         self.calls += 1;
@@ -250,7 +250,7 @@ impl Stage {
         answer
     }
 
-    fn call(&self, sight: Sight<'_>, node: NodeView<'_>) -> i64 {
+    fn call(&self, sight: View<'_>, node: NodeView<'_>) -> i64 {
         let cx = sight.context(&self.prepared, &self.counters);
         match self.plugin {
             Plugin::Filter(plugin) => {

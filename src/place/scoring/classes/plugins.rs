@@ -2,18 +2,18 @@
 
 use alloc::vec::Vec;
 
-use super::index::Field;
-use super::partition::Columns;
-use super::plugin::{Plugin, Sight, Stage};
-use super::pod_events::Events;
+use super::index::ClassIndex;
+use super::partition::Partitions;
+use super::plugin::{ClassedPlugin, Plugin, View};
+use super::pod_events::PodEvents;
 use crate::base::RowSet;
 use crate::framework::counters::Counter;
 use crate::framework::{Context, Grain, Normalization, Preparation, Prepared};
 
 /// What the far plugins say of all nodes for one shape, kept up to date as pods come and go.
 #[derive(Debug)]
-pub(crate) struct Company {
-    pub(crate) stages: Vec<Stage>,
+pub(crate) struct ClassedPlugins {
+    pub(crate) stages: Vec<ClassedPlugin>,
     /// Whether the plugins are among them that had nothing to say.
     complete: bool,
     pub(crate) only: Option<RowSet>,
@@ -25,23 +25,23 @@ pub(crate) struct Company {
     /// Grows when rows are told apart by other labels.
     pub(crate) layout: u64,
     /// All rows.
-    pub(crate) whole: Field,
+    pub(crate) whole: ClassIndex,
     /// Fields made so far.
     pub(crate) fields: u64,
 }
 
-impl Company {
+impl ClassedPlugins {
     /// Prepares plugins for the shape; `None` if one of them promises nothing.
     ///
     /// Nothing may be placed in the overlay.
     pub(crate) fn prepare(
         plugins: impl Iterator<Item = Plugin>,
         complete: bool,
-        sight: Sight<'_>,
-        columns: &mut Columns,
-        events: &Events,
-    ) -> Option<Company> {
-        let mut company = Company {
+        sight: View<'_>,
+        columns: &mut Partitions,
+        events: &PodEvents,
+    ) -> Option<ClassedPlugins> {
+        let mut company = ClassedPlugins {
             stages: Vec::new(),
             complete,
             only: None,
@@ -49,7 +49,7 @@ impl Company {
             cursor: events.end(),
             history: events.history(),
             layout: 0,
-            whole: Field::default(),
+            whole: ClassIndex::default(),
             fields: 0,
         };
         for plugin in plugins {
@@ -58,8 +58,8 @@ impl Company {
         Some(company)
     }
 
-    fn add(&mut self, plugin: Plugin, sight: Sight<'_>, columns: &mut Columns) -> Option<()> {
-        let Sight { framework, cluster, shape, .. } = sight;
+    fn add(&mut self, plugin: Plugin, sight: View<'_>, columns: &mut Partitions) -> Option<()> {
+        let View { framework, cluster, shape, .. } = sight;
         let declaration = match plugin {
             Plugin::Filter(plugin) => framework.filters()[plugin].declare(shape),
             Plugin::Score(plugin) => framework.scores()[plugin].1.declare(shape),
@@ -73,7 +73,7 @@ impl Company {
             Plugin::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
             Plugin::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
         };
-        let score = Stage::score(framework, plugin);
+        let score = ClassedPlugin::score(framework, plugin);
         let prepared = match (preparation, score) {
             (Preparation::Ready(prepared), _) | (Preparation::Narrow(prepared, _), Some(_)) => {
                 prepared
@@ -95,18 +95,18 @@ impl Company {
         if score.is_some_and(|(_, score)| score.normalization() == Normalization::Own) {
             return None;
         }
-        let stage = Stage::new(plugin, &declaration, prepared, counters, sight, columns)?;
+        let stage = ClassedPlugin::new(plugin, &declaration, prepared, counters, sight, columns)?;
         self.stages.push(stage);
         Some(())
     }
 
     /// Whether it can be brought up to date.
-    pub(crate) fn is_known(&self, events: &Events) -> bool {
+    pub(crate) fn is_known(&self, events: &PodEvents) -> bool {
         self.history == events.history() && self.cursor >= events.start()
     }
 
     /// Takes in what has happened.
-    pub(crate) fn follow(&mut self, sight: Sight<'_>, columns: &mut Columns, events: &Events) {
+    pub(crate) fn follow(&mut self, sight: View<'_>, columns: &mut Partitions, events: &PodEvents) {
         for event in events.since(self.cursor) {
             for stage in &mut self.stages {
                 let moved = stage.change(sight, columns, event);

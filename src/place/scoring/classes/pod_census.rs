@@ -12,7 +12,7 @@ use crate::state::{Cluster, Row};
 
 /// The shapes of the pods on each row.
 #[derive(Debug)]
-pub(crate) struct Roll {
+pub(crate) struct PodCensus {
     /// By row, in order: numbers of shapes, doubled, odd for pods that are being deleted.
     rows: Vec<SmallVec<[u32; 8]>>,
     shapes: Vec<Arc<PodShape>>,
@@ -21,10 +21,10 @@ pub(crate) struct Roll {
     now: SmallVec<[u32; 8]>,
 }
 
-impl Roll {
+impl PodCensus {
     /// O(pods).
-    pub(crate) fn new(cluster: &Cluster) -> Roll {
-        let mut roll = Roll {
+    pub(crate) fn new(cluster: &Cluster) -> PodCensus {
+        let mut roll = PodCensus {
             rows: Vec::new(),
             shapes: Vec::new(),
             numbers: FixedMap::default(),

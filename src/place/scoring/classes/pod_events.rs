@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::pod_census::Roll;
+use super::pod_census::PodCensus;
 use crate::model::PodShape;
 use crate::state::Cluster;
 
@@ -13,7 +13,7 @@ const REMEMBERED: usize = 4_096;
 
 /// A pod of a shape came to a row, or left it.
 #[derive(Debug, Clone)]
-pub(crate) struct Event {
+pub(crate) struct PodEvent {
     pub(crate) row: u32,
     pub(crate) shape: Arc<PodShape>,
     pub(crate) deleting: bool,
@@ -24,8 +24,8 @@ pub(crate) struct Event {
 ///
 /// Nothing is recorded until somebody listens.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
-    list: VecDeque<Event>,
+pub(crate) struct PodEvents {
+    list: VecDeque<PodEvent>,
     start: u64,
     history: u64,
     listened: bool,
@@ -33,11 +33,11 @@ pub(crate) struct Events {
     flight: Vec<(u32, Arc<PodShape>)>,
     /// The pods of each row, to tell who came and went. Made only once a planner is asked again:
     /// many are asked once.
-    roll: Option<Roll>,
+    roll: Option<PodCensus>,
     requests: u64,
 }
 
-impl Events {
+impl PodEvents {
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
@@ -51,7 +51,7 @@ impl Events {
         self.history
     }
 
-    pub(crate) fn since(&self, cursor: u64) -> impl Iterator<Item = &Event> {
+    pub(crate) fn since(&self, cursor: u64) -> impl Iterator<Item = &PodEvent> {
         self.list.range((cursor - self.start) as usize..)
     }
 
@@ -59,7 +59,7 @@ impl Events {
     pub(crate) fn listen(&mut self, cluster: &Cluster) {
         self.listened = true;
         if self.roll.is_none() && self.requests > 0 {
-            self.roll = Some(Roll::new(cluster));
+            self.roll = Some(PodCensus::new(cluster));
         }
     }
 
@@ -81,7 +81,7 @@ impl Events {
         }
         let list = &mut self.list;
         let tell = |shape: &Arc<PodShape>, deleting, came| {
-            list.push_back(Event { row, shape: Arc::clone(shape), deleting, came });
+            list.push_back(PodEvent { row, shape: Arc::clone(shape), deleting, came });
         };
         let known = self.roll.as_mut().is_some_and(|roll| roll.update(cluster, row, tell));
         if !known {
@@ -103,7 +103,7 @@ impl Events {
     pub(crate) fn placed(&mut self, row: u32, shape: &Arc<PodShape>) {
         if self.listened {
             self.flight.push((row, Arc::clone(shape)));
-            self.list.push_back(Event {
+            self.list.push_back(PodEvent {
                 row,
                 shape: Arc::clone(shape),
                 deleting: false,
@@ -117,7 +117,7 @@ impl Events {
         while self.flight.len() > mark
             && let Some((row, shape)) = self.flight.pop()
         {
-            self.list.push_back(Event { row, shape, deleting: false, came: false });
+            self.list.push_back(PodEvent { row, shape, deleting: false, came: false });
         }
     }
 }

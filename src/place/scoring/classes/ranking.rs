@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::max_trees::Forest;
-use crate::place::scoring::ranking::{Extremes, Judgement, Normalized, key};
+use super::max_trees::MaxTrees;
+use crate::place::scoring::ranking::{Extremes, Normalized, RawScores, key};
 
 /// The best of the leaves of each unit, and what it takes to keep normalised scores exact.
 #[derive(Debug, Default)]
-pub(crate) struct Leaves {
-    pub(crate) forest: Forest,
+pub(crate) struct ClassRanking {
+    pub(crate) forest: MaxTrees,
     starts: Vec<u32>,
     /// By place; only the first is used where there are no normalised scores.
     plain: Vec<i64>,
@@ -28,7 +28,7 @@ pub(crate) struct Leaves {
     made: Vec<u64>,
 }
 
-impl Leaves {
+impl ClassRanking {
     /// Starts over with leaves of which none is alive.
     pub(crate) fn reset(&mut self, starts: &[u32], normalized: usize) {
         let places = starts.last().map_or(0, |&end| end as usize);
@@ -48,12 +48,12 @@ impl Leaves {
         self.made.resize(starts.len() - 1, 0);
     }
 
-    /// Gives a leaf another judgement; the key is made by [`Leaves::settle`].
+    /// Gives a leaf another judgement; the key is made by [`ClassRanking::settle`].
     pub(crate) fn set(
         &mut self,
         unit: usize,
         place: usize,
-        judgement: Option<Judgement>,
+        judgement: Option<RawScores>,
         parts: &[Normalized<'_>],
     ) {
         for (index, part) in parts.iter().enumerate() {

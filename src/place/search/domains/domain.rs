@@ -10,7 +10,7 @@ use super::Solver;
 use crate::base::RowSet;
 use crate::framework::{DomainContext, DomainSums, DomainTotals};
 use crate::model::PodShape;
-use crate::place::cache::capacity::{Amount, Extent, Rooms};
+use crate::place::cache::capacity::{Amount, Capacity, Extent};
 use crate::place::sequential::scale;
 use crate::place::topology::partition::{Part, Path, split};
 use crate::place::topology::tree::{TreeDomain, Within};
@@ -229,7 +229,7 @@ impl<'a> Solver<'_, 'a> {
 #[derive(Debug)]
 struct Sums<'m> {
     cluster: &'m Cluster,
-    rooms: &'m mut Rooms,
+    rooms: &'m mut Capacity,
     /// The columns of each resource asked for.
     known: Vec<(ResourceId, [usize; 5])>,
 }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use self::domain::Domain;
 use self::fill::Taken;
 use super::parts::{Part, Parts};
-use super::problem::Model;
+use super::problem::Problem;
 use crate::base::hash::FixedMap;
 use crate::place::error::PlaceError;
 use crate::place::topology::candidates::running;
@@ -43,13 +43,13 @@ pub(crate) enum Solved {
     Unknown,
 }
 
-/// Judges what a solver has found.
+/// Evaluates what a solver has found.
 pub(crate) type Accept<'f, 'm, 'a> =
     dyn FnMut(&mut Solver<'m, 'a>, &mut u64) -> Result<Option<bool>, PlaceError> + 'f;
 
 /// The search for domains.
 pub(crate) struct Solver<'m, 'a> {
-    pub(crate) model: &'m mut Model<'a>,
+    pub(crate) model: &'m mut Problem<'a>,
     pub(crate) parts: &'m Parts<'a>,
     order: Vec<usize>,
     pub(crate) keys: Vec<&'a str>,
@@ -100,7 +100,7 @@ enum Choosing {
 
 impl<'m, 'a> Solver<'m, 'a> {
     pub(crate) fn new(
-        model: &'m mut Model<'a>,
+        model: &'m mut Problem<'a>,
         parts: &'m Parts<'a>,
     ) -> Result<Solver<'m, 'a>, PlaceError> {
         let members = model.members.len();

@@ -18,14 +18,14 @@ const SHAPES: usize = 4;
 /// another. A gang that is asked for again and again meanwhile is refused without a look at
 /// anything else.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
+pub(crate) struct NegativeCache {
     moment: Moment,
     framework: Option<Framework>,
     /// Oldest first.
     shapes: SmallVec<[(Arc<PodShape>, usize); SHAPES]>,
 }
 
-impl Refusals {
+impl NegativeCache {
     fn holds(&self, cluster: &Cluster, framework: &Framework) -> bool {
         self.moment == cluster.moment()
             && self.framework.as_ref().is_some_and(|known| known.same(framework))

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::Ground;
+use super::Engine;
 #[cfg(feature = "parallel")]
 use super::Layout;
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::place::cache::tables::{Memory, TooFew};
+use crate::place::cache::tables::{PlannerCache, TooFew};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Member;
@@ -20,8 +20,8 @@ use crate::place::scoring::scratch::is_hopeless;
 use crate::place::topology::candidates::{Candidate, partition, running};
 use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
 
-pub(crate) struct FastGround<'a> {
-    pub(crate) memory: &'a mut Memory,
+pub(crate) struct TableEngine<'a> {
+    pub(crate) memory: &'a mut PlannerCache,
     pub(crate) cluster: &'a Cluster,
     pub(crate) framework: &'a Framework,
     pub(crate) gang: &'a Gang,
@@ -32,17 +32,17 @@ pub(crate) struct FastGround<'a> {
 /// Whether a request can go the fast way.
 pub(crate) enum Opened<'a> {
     /// It can.
-    Fast(FastGround<'a>),
+    Fast(TableEngine<'a>),
     /// It is clear from counts that the group does not fit.
     TooFew,
     /// A plugin has to be asked about every node again and again, or a group is confined to an
     /// island.
-    Far,
+    Unsupported,
 }
 
-impl<'a> FastGround<'a> {
+impl<'a> TableEngine<'a> {
     pub(crate) fn open(
-        memory: &'a mut Memory,
+        memory: &'a mut PlannerCache,
         cluster: &'a Cluster,
         framework: &'a Framework,
         gang: &'a Gang,
@@ -50,7 +50,7 @@ impl<'a> FastGround<'a> {
     ) -> Opened<'a> {
         let group = gang.group();
         if request.salt != 0 || group.any(&PodGroup::wants_island) {
-            return Opened::Far;
+            return Opened::Unsupported;
         }
         let only = match gang.all_shapes() {
             [shape] if group.groups.is_empty() => Some(shape),
@@ -79,32 +79,32 @@ impl<'a> FastGround<'a> {
                     memory.refusals.note(cluster, framework, shape, wanted);
                     return Opened::TooFew;
                 }
-                None => return Opened::Far,
+                None => return Opened::Unsupported,
             }
         }
         // Tables know sums; plugins that look at the pods of a node want to see the real thing.
         let deep = tables.iter().any(|&table| memory.reads_pods(table));
         if deep && gang.members() > 1 {
-            return Opened::Far;
+            return Opened::Unsupported;
         }
         memory.far = tables.iter().any(|&table| memory.tables[table].is_far());
-        memory.desk.shapes.clear();
-        memory.desk.shapes.extend_from_slice(gang.all_shapes());
+        memory.scratch.shapes.clear();
+        memory.scratch.shapes.extend_from_slice(gang.all_shapes());
         for &table in &tables {
             if !memory.tables[table].resolve(cluster, gang.members()) {
-                return Opened::Far;
+                return Opened::Unsupported;
             }
         }
-        memory.desk.takes.clear();
+        memory.scratch.takes.clear();
         memory
-            .desk
+            .scratch
             .takes
             .extend(tables.iter().map(|&table| Arc::clone(&memory.tables[table].takes)));
-        Opened::Fast(FastGround { memory, cluster, framework, gang, tables })
+        Opened::Fast(TableEngine { memory, cluster, framework, gang, tables })
     }
 }
 
-impl FastGround<'_> {
+impl TableEngine<'_> {
     /// Places members given by number, in order, each on the best row of `rows`; those that fit
     /// nowhere are left out.
     pub(crate) fn fill_numbers(
@@ -119,11 +119,11 @@ impl FastGround<'_> {
         };
         let filled =
             self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|overflow| self.memory.desk.overflow(self.cluster, overflow, self.gang))
+        filled.map_err(|overflow| self.memory.scratch.overflow(self.cluster, overflow, self.gang))
     }
 }
 
-impl Ground for FastGround<'_> {
+impl Engine for TableEngine<'_> {
     fn cluster(&self) -> &Cluster {
         self.cluster
     }
@@ -133,11 +133,11 @@ impl Ground for FastGround<'_> {
     }
 
     fn overlay(&self) -> Option<&Overlay> {
-        Some(&self.memory.desk.overlay)
+        Some(&self.memory.scratch.overlay)
     }
 
     fn mark(&self) -> usize {
-        self.memory.desk.overlay.mark()
+        self.memory.scratch.overlay.mark()
     }
 
     fn unconfined(&mut self) -> Arc<[Candidate]> {
@@ -186,7 +186,7 @@ impl Ground for FastGround<'_> {
         };
         let filled =
             self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|overflow| self.memory.desk.overflow(self.cluster, overflow, self.gang))
+        filled.map_err(|overflow| self.memory.scratch.overflow(self.cluster, overflow, self.gang))
     }
 
     fn is_hopeless(
@@ -199,7 +199,7 @@ impl Ground for FastGround<'_> {
         let shapes = &self.gang.shape_of()[first..first + members];
         is_hopeless(shapes, wanted, rows, |shape, rows| {
             let table = &self.memory.tables[self.tables[shape as usize]];
-            table.is_closed(rows, &self.memory.desk.overlay)
+            table.is_closed(rows, &self.memory.scratch.overlay)
         })
     }
 
