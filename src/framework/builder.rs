@@ -222,9 +222,9 @@ impl Framework {
         self.parts.device_choice.as_deref().unwrap_or(&TightestFit)
     }
 
-    /// The filters that judge room.
-    pub(crate) fn judging_room(&self) -> impl Iterator<Item = &dyn Filter> {
-        self.parts.judging_room.iter().map(|&place| &*self.parts.filters[place])
+    /// The filters that judge room, with their indices.
+    pub(crate) fn judging_room(&self) -> impl Iterator<Item = (usize, &dyn Filter)> {
+        self.parts.judging_room.iter().map(|&index| (index, &*self.parts.filters[index]))
     }
 
     /// Whether two frameworks are the same one.

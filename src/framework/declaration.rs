@@ -187,4 +187,22 @@ impl Declaration {
         self.counters.push(counter);
         self
     }
+
+    /// Whether a pod that comes or goes changes the answer of its own node only.
+    pub(crate) fn is_node_local(&self) -> bool {
+        matches!(self.reach, Reach::Static | Reach::Node)
+            && self.counters.is_empty()
+            && !self.reads_feasible
+    }
+
+    /// Whether an answer given to one request holds for the next that has the same shape.
+    pub(crate) fn is_cacheable(&self) -> bool {
+        !self.reads_group && !self.reads_time
+    }
+
+    /// Whether a filter that rejects a node goes on rejecting it while pods are placed, on the node
+    /// or elsewhere, so that pods may be counted by it before they are placed.
+    pub(crate) fn bounds_capacity(&self) -> bool {
+        self.is_node_local() && (self.monotone || self.reach == Reach::Static)
+    }
 }

@@ -1,4 +1,4 @@
-//! Judging all nodes for one pod: the plain loop that everything faster is held to.
+//! Evaluation of all nodes for one pod: the plain loop that defines what everything faster returns.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,31 +6,19 @@ use alloc::vec::Vec;
 use super::builder::Framework;
 use super::context::{Context, Feasible, Prepared};
 use super::counters::Counter;
-use super::traits::{Normalization, Preparation, Score, Verdict};
-use crate::base::{RowSet, Time};
+use super::prepared::{Plugin, PreparedFilters, PreparedPlugin, Resolved};
+use super::traits::{Normalization, Score, Verdict};
+use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
 use crate::state::{Cluster, NodeView, Row};
 
-/// A plugin made ready for one pod shape.
-#[derive(Debug)]
-pub(crate) struct Stage {
-    /// Its place in the framework.
-    pub(crate) plugin: usize,
-    pub(crate) prepared: Prepared,
-    pub(crate) counters: Vec<Counter>,
-}
-
-/// All plugins of a framework, made ready for one pod shape on a cluster as it is.
+/// All plugins of a framework, prepared for one pod shape on a cluster as it is.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
     framework: &'a Framework,
     pub(crate) base: Context<'a>,
-    pub(crate) filters: Vec<Stage>,
-    pub(crate) scores: Vec<Stage>,
-    /// The rows that preparation left, if it left out any.
-    only: Option<RowSet>,
-    /// The filter that refused the pod outright while preparing.
-    refused: Option<(usize, Verdict)>,
+    pub(crate) filters: PreparedFilters,
+    pub(crate) scores: Vec<PreparedPlugin>,
 }
 
 /// Why a node is out.
@@ -66,44 +54,13 @@ impl<'a> Evaluation<'a> {
         now: Time,
     ) -> Evaluation<'a> {
         let base = Context { group, now, ..Context::new(cluster, pod) };
-        let mut evaluation = Evaluation {
-            framework,
-            base,
-            filters: Vec::new(),
-            scores: Vec::new(),
-            only: None,
-            refused: None,
-        };
-        for (plugin, filter) in framework.filters().iter().enumerate() {
-            let declaration = filter.declare(pod);
-            let counters = Counter::of_declaration(&declaration, cluster, pod);
-            match filter.prepare(&Context { counters: &counters, ..base }) {
-                Preparation::Skip | Preparation::Constant(_) => {}
-                Preparation::Ready(prepared) => {
-                    evaluation.filters.push(Stage { plugin, prepared, counters });
-                }
-                Preparation::Narrow(prepared, rows) => {
-                    match &mut evaluation.only {
-                        Some(only) => only.intersect(&rows),
-                        only => *only = Some(rows),
-                    }
-                    evaluation.filters.push(Stage { plugin, prepared, counters });
-                }
-                // A pod refused for good is refused at once; otherwise the last refusal counts.
-                Preparation::Reject(verdict) => {
-                    evaluation.refused = Some((plugin, verdict));
-                    if verdict == Verdict::Unresolvable {
-                        break;
-                    }
-                }
-            }
-        }
-        evaluation
+        let filters = PreparedFilters::new(framework, &base, |_| true);
+        Evaluation { framework, base, filters, scores: Vec::new() }
     }
 
-    /// The filter that refused the pod outright, if one did.
+    /// The filter that rejected every node while preparing, if one did.
     pub fn refused(&self) -> Option<(usize, Verdict)> {
-        self.refused
+        self.filters.rows.rejected()
     }
 
     /// Whether the pod can go to a node, or the first reason why not. A node that is not there is
@@ -112,17 +69,17 @@ impl<'a> Evaluation<'a> {
     /// # Errors
     /// The pod cannot go there: the first reason.
     pub fn filter(&self, node: NodeView<'_>) -> Result<(), Rejection> {
-        if let Some((plugin, verdict)) = self.refused {
+        if let Some((plugin, verdict)) = self.refused() {
             return Err(Rejection::Refused(plugin, verdict));
         }
-        if self.only.as_ref().is_some_and(|only| !only.contains(node.row())) {
+        if !self.filters.rows.includes(node.row()) {
             return Err(Rejection::Narrowed);
         }
-        for stage in &self.filters {
-            let filter = &self.framework.filters()[stage.plugin];
-            let verdict = filter.filter(&self.context(stage), node);
+        for prepared in &self.filters.filters {
+            let filter = &self.framework.filters()[prepared.index];
+            let verdict = filter.filter(&prepared.context(self.base), node);
             if !verdict.passes() {
-                return Err(Rejection::Filter(stage.plugin, verdict));
+                return Err(Rejection::Filter(prepared.index, verdict));
             }
         }
         Ok(())
@@ -133,26 +90,26 @@ impl<'a> Evaluation<'a> {
     pub fn score(&mut self, feasible: &[Row]) -> Vec<ScoreColumn> {
         let base = self.base;
         self.scores.clear();
-        for (plugin, (_, score)) in self.framework.scores().iter().enumerate() {
+        for (index, (_, score)) in self.framework.scores().iter().enumerate() {
             let declaration = score.declare(base.pod);
             let counters = Counter::of_declaration(&declaration, base.cluster, base.pod);
             let cx = Context { counters: &counters, ..base };
-            let mut prepared = match score.prepare(&cx) {
-                Preparation::Ready(prepared) | Preparation::Narrow(prepared, _) => prepared,
-                Preparation::Constant(raw) => Prepared::new(Constant(raw)),
-                Preparation::Skip | Preparation::Reject(_) => continue,
+            let mut prepared = match Plugin::Score(index).prepare(self.framework, &cx) {
+                Resolved::Prepared(prepared, _) => prepared,
+                Resolved::Constant(raw) => Prepared::new(Constant(raw)),
+                Resolved::Skipped | Resolved::Rejected(_) => continue,
             };
             if declaration.reads_feasible {
                 score.consider(&mut prepared, &cx, &Feasible::new(base.cluster, feasible));
             }
-            self.scores.push(Stage { plugin, prepared, counters });
+            self.scores.push(PreparedPlugin { index, prepared, counters });
         }
         self.scores
             .iter()
-            .map(|stage| {
-                let (weight, score) = &self.framework.scores()[stage.plugin];
-                let cx = self.context(stage);
-                let constant = stage.prepared.value::<Constant>();
+            .map(|prepared| {
+                let (weight, score) = &self.framework.scores()[prepared.index];
+                let cx = prepared.context(base);
+                let constant = prepared.prepared.value::<Constant>();
                 let raw = |&row| match constant {
                     Some(Constant(raw)) => *raw,
                     None => base.cluster.view(row).map_or(0, |node| score.score(&cx, node)),
@@ -162,7 +119,7 @@ impl<'a> Evaluation<'a> {
                 for score in &mut scores {
                     *score *= weight;
                 }
-                ScoreColumn { plugin: stage.plugin, scores }
+                ScoreColumn { plugin: prepared.index, scores }
             })
             .collect()
     }
@@ -176,10 +133,6 @@ impl<'a> Evaluation<'a> {
             }
         }
         totals
-    }
-
-    fn context<'b>(&'b self, stage: &'b Stage) -> Context<'b> {
-        Context { prepared: &stage.prepared, counters: &stage.counters, ..self.base }
     }
 }
 

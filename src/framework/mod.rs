@@ -10,6 +10,7 @@ pub mod device_choice;
 pub mod evaluation;
 pub mod grain;
 pub mod laws;
+pub(crate) mod prepared;
 pub mod strategy;
 pub mod traits;
 

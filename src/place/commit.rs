@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
-use crate::framework::{Evaluation, Framework, Reach, Rejection};
+use crate::framework::{Evaluation, Framework, Rejection};
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
 use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
@@ -113,11 +113,9 @@ impl Cluster {
         for assignment in plan.assignments() {
             let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
             let shape = assignment.pod().shape();
-            let far = framework.filters().iter().any(|filter| {
-                let reach = filter.declare(shape).reach;
-                matches!(reach, Reach::Domain(_) | Reach::Cluster)
-            });
-            if far || moved.concerns(row) {
+            let mut filters = framework.filters().iter();
+            let local = filters.all(|filter| filter.declare(shape).is_node_local());
+            if !local || moved.concerns(row) {
                 let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
                 let verdict = txn.view(row).map(|node| evaluation.filter(node));
                 if let Some(Err(rejection)) = verdict {

@@ -25,4 +25,4 @@ pub use gang::Gang;
 pub use outcome::{Outcome, Unplaced, UnplacedKind};
 pub use planner::{Planner, place_gang};
 pub use request::{Domain, Request};
-pub use sequential::{DomainTrial, trials};
+pub use sequential::trials::{DomainTrial, trials};

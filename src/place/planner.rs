@@ -17,7 +17,9 @@ use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
 use crate::place::cache::capacity::Capacity;
 use crate::place::cache::tables::PlannerCache;
+use crate::place::sequential::engine::Confinement;
 use crate::place::sequential::reference::ReferenceEngine;
+use crate::place::sequential::run::Run;
 use crate::place::sequential::tables::{Opened, TableEngine};
 use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
@@ -64,6 +66,9 @@ pub fn place_gang<'a>(
 pub struct Planner {
     memory: PlannerCache,
     rooms: Capacity,
+    run: Run,
+    /// An empty list of members, kept for its capacity.
+    spare: Vec<Member>,
     prune: bool,
     threads: usize,
 }
@@ -73,6 +78,8 @@ impl Default for Planner {
         Planner {
             memory: PlannerCache::default(),
             rooms: Capacity::default(),
+            run: Run::default(),
+            spare: Vec::new(),
             prune: true,
             threads: 1,
         }
@@ -123,22 +130,25 @@ impl Planner {
             return self.search(cluster, framework, &gang, &request);
         }
         let rows = request.rows(cluster);
+        let within = Confinement::rows(rows.as_deref());
+        let (prune, threads) = (self.prune, self.threads);
         let mut layout = Layout::default();
-        self.memory.threads = self.threads;
-        let fits = match TableEngine::open(&mut self.memory, cluster, framework, &gang, &request) {
+        core::mem::swap(&mut layout.members, &mut self.spare);
+        self.memory.threads = threads;
+        let (cache, run) = (&mut self.memory, &mut self.run);
+        let fits = match TableEngine::open(cache, run, cluster, framework, &gang, &request) {
             Opened::TooFew => {
                 refuse_unsound(cluster, gang.group())?;
                 false
             }
-            Opened::Fast(ground) => {
-                let prune = self.prune;
-                let mut sequential = Sequential { framework, ground, prune };
-                sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
+            Opened::Fast(engine) => {
+                let mut strategy = Sequential { cluster, framework, engine, prune, threads };
+                strategy.place(&gang, gang.group(), 0, within, &mut layout)?
             }
             Opened::Unsupported => {
-                let ground = ReferenceEngine::new(cluster, framework, &gang, &request);
-                let mut sequential = Sequential { framework, ground, prune: self.prune };
-                sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
+                let engine = ReferenceEngine::new(cluster, framework, &gang, &request);
+                let mut strategy = Sequential { cluster, framework, engine, prune, threads };
+                strategy.place(&gang, gang.group(), 0, within, &mut layout)?
             }
         };
         if !fits || layout.members.is_empty() {
@@ -161,7 +171,7 @@ impl Planner {
             return Ok(Outcome::Unplaced(unplaced));
         }
         let (plan, members) = take_up(cluster, &gang, layout);
-        self.memory.spare = members;
+        self.spare = members;
         Ok(permit(cluster, framework, &request, plan))
     }
 
@@ -183,9 +193,10 @@ impl Planner {
         }
         let rows = request.rows(cluster);
         let mut layout = Layout::default();
-        let ground = ReferenceEngine::new(cluster, framework, &gang, &request);
-        let mut sequential = Sequential { framework, ground, prune: false };
-        if !sequential.place(&gang, gang.group(), 0, rows.as_deref(), &mut layout)?
+        let engine = ReferenceEngine::new(cluster, framework, &gang, &request);
+        let mut strategy = Sequential::new(cluster, framework, engine);
+        let within = Confinement::rows(rows.as_deref());
+        if !strategy.place(&gang, gang.group(), 0, within, &mut layout)?
             || layout.members.is_empty()
         {
             let (group, kind) = (gang.group().full_name(), UnplacedKind::Greedy);
@@ -196,7 +207,7 @@ impl Planner {
     }
 
     fn kept(&mut self) -> Kept<'_> {
-        Kept { memory: &mut self.memory, rooms: &mut self.rooms }
+        Kept { memory: &mut self.memory, rooms: &mut self.rooms, run: &mut self.run }
     }
 
     fn search(

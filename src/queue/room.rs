@@ -1,46 +1,29 @@
-//! An upper bound on the room for pods of one shape, node by node, by the filters that can be
-//! counted on.
+//! Upper bounds on how many pods of one shape each node can take, from node-local filters.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
-use crate::base::{RowSet, Time};
-use crate::framework::{Context, Declaration, Framework, Preparation, Prepared, Reach};
+use crate::framework::prepared::{Plugin, PreparedFilters};
+use crate::framework::{Context, Declaration, Framework, Reach};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, MEMORY};
 use crate::state::{Cluster, Row};
 
-/// An upper bound on how many pods of a shape each node can take, whatever else is placed.
+/// Upper bound on the number of pods of a shape that each node can take, whatever else is placed.
 pub(crate) struct Bound<'a> {
     pub(crate) cluster: &'a Cluster,
     framework: &'a Framework,
     shape: &'a PodShape,
-    filters: Vec<Stage>,
-    only: Option<RowSet>,
-    /// As `only`, by filters whose answer changes with the node itself alone.
-    fixed: Option<RowSet>,
-    refused: bool,
-    refused_for_good: bool,
+    /// Filters that read static properties of the node alone.
+    fixed: PreparedFilters,
+    others: PreparedFilters,
 }
 
-/// A filter made ready.
-struct Stage {
-    filter: usize,
-    prepared: Prepared,
-    is_fixed: bool,
-}
-
-/// Whether "no" of a filter stays "no" until the node itself changes for the better.
+/// Whether a rejection by the filter holds for every request until the node itself changes.
 fn is_steady(declaration: &Declaration) -> bool {
-    matches!(declaration.reach, Reach::Static | Reach::Node)
-        && declaration.monotone
-        && !declaration.reads_group
-        && !declaration.reads_time
-        && !declaration.reads_nodes
-        && declaration.counters.is_empty()
+    declaration.bounds_capacity() && declaration.is_cacheable() && !declaration.reads_nodes
 }
 
-/// Whether some filter sees to it that what a pod of this shape requests must be left.
+/// Whether some steady filter judges the room that a pod of this shape requests.
 pub(crate) fn is_capped(framework: &Framework, shape: &PodShape) -> bool {
     framework.filters().iter().any(|filter| {
         let declaration = filter.declare(shape);
@@ -50,12 +33,11 @@ pub(crate) fn is_capped(framework: &Framework, shape: &PodShape) -> bool {
 
 /// Whether any plugin reads beyond the node for a shape.
 pub(crate) fn is_far(framework: &Framework, shape: &PodShape) -> bool {
-    let far = |declaration: Declaration| {
-        !matches!(declaration.reach, Reach::Static | Reach::Node) || declaration.reads_nodes
+    let far = |plugin: Plugin| {
+        let declaration = plugin.declare(framework, shape);
+        !declaration.is_node_local() || declaration.reads_nodes
     };
-    !framework.domain_scores().is_empty()
-        || framework.filters().iter().any(|filter| far(filter.declare(shape)))
-        || framework.scores().iter().any(|(_, score)| far(score.declare(shape)))
+    !framework.domain_scores().is_empty() || Plugin::all(framework).any(far)
 }
 
 impl<'a> Bound<'a> {
@@ -64,83 +46,33 @@ impl<'a> Bound<'a> {
         framework: &'a Framework,
         shape: &'a PodShape,
     ) -> Bound<'a> {
-        let mut bound = Bound {
-            cluster,
-            framework,
-            shape,
-            filters: Vec::new(),
-            only: None,
-            fixed: None,
-            refused: false,
-            refused_for_good: false,
+        let cx = Context::new(cluster, shape);
+        let steady = |fixed: bool| {
+            move |declaration: &Declaration| {
+                is_steady(declaration) && (declaration.reach == Reach::Static) == fixed
+            }
         };
-        let cx = Context { now: Time::ZERO, ..Context::new(cluster, shape) };
-        for (index, filter) in framework.filters().iter().enumerate() {
-            let declaration = filter.declare(shape);
-            if !is_steady(&declaration) {
-                continue;
-            }
-            let is_fixed = declaration.reach == Reach::Static;
-            match filter.prepare(&cx) {
-                Preparation::Skip | Preparation::Constant(_) => {}
-                Preparation::Ready(prepared) => {
-                    bound.filters.push(Stage { filter: index, prepared, is_fixed });
-                }
-                Preparation::Narrow(prepared, rows) => {
-                    if is_fixed {
-                        narrow(&mut bound.fixed, &rows);
-                    }
-                    narrow(&mut bound.only, &rows);
-                    bound.filters.push(Stage { filter: index, prepared, is_fixed });
-                }
-                Preparation::Reject(_) => {
-                    bound.refused = true;
-                    bound.refused_for_good |= is_fixed;
-                }
-            }
-        }
-        bound
+        let fixed = PreparedFilters::new(framework, &cx, steady(true));
+        let others = PreparedFilters::new(framework, &cx, steady(false));
+        Bound { cluster, framework, shape, fixed, others }
     }
 
-    /// Whether a row may ever have room as its node is: labels, taints, names.
+    /// Whether the static properties of a node (labels, taints, name) admit the shape.
     pub(crate) fn may_ever(&self, row: Row) -> bool {
         let Some(node) = self.cluster.view(row) else { return false };
-        if self.refused_for_good || self.fixed.as_ref().is_some_and(|only| !only.contains(row)) {
-            return false;
-        }
-        let base = Context::new(self.cluster, self.shape);
-        self.filters.iter().filter(|stage| stage.is_fixed).all(|stage| {
-            let cx = Context { prepared: &stage.prepared, ..base };
-            let filter = self.framework.filters().get(stage.filter);
-            filter.is_none_or(|filter| filter.filter(&cx, node).passes())
-        })
+        let cx = Context::new(self.cluster, self.shape);
+        self.fixed.passes(self.framework, cx, node, &mut 0)
     }
 
-    /// For how many pods a row has room, at the most.
+    /// Upper bound on the number of pods that fit on a row.
     pub(crate) fn of(&self, row: Row) -> u64 {
         let Some(node) = self.cluster.view(row) else { return 0 };
-        if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(row)) {
-            return 0;
+        let cx = Context::new(self.cluster, self.shape);
+        let capacity = |filters: &PreparedFilters| filters.capacity(self.framework, cx, node);
+        match capacity(&self.fixed) {
+            0 => 0,
+            most => u64::try_from(most.min(capacity(&self.others))).unwrap_or(0),
         }
-        let base = Context::new(self.cluster, self.shape);
-        let mut room = i64::from(u32::MAX);
-        for stage in &self.filters {
-            let cx = Context { prepared: &stage.prepared, ..base };
-            let Some(filter) = self.framework.filters().get(stage.filter) else { continue };
-            if !filter.filter(&cx, node).passes() {
-                return 0;
-            }
-            room = room.min(filter.room(&cx, node));
-        }
-        u64::try_from(room).unwrap_or(0)
-    }
-}
-
-/// Leaves of a set what is in another, too.
-fn narrow(set: &mut Option<RowSet>, rows: &RowSet) {
-    match set {
-        Some(set) => set.intersect(rows),
-        set => *set = Some(rows.clone()),
     }
 }
 

@@ -3,14 +3,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::base::{RowSet, Time};
+use crate::base::Time;
 use crate::framework::block::Block;
 use crate::framework::context::{Context, Feasible, Prepared};
 use crate::framework::counters::Counter;
 use crate::framework::declaration::Declaration;
 use crate::framework::device_choice::{TightestFit, choose_devices};
 use crate::framework::grain::Grain;
-use crate::framework::traits::{Filter, Normalization, Preparation, Score, Verdict};
+use crate::framework::prepared::Resolved;
+use crate::framework::traits::{Filter, Normalization, Score, Verdict};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::state::{Cluster, DeviceNeed, NodeView, Row, StateError, Txn};
 
@@ -42,7 +43,7 @@ impl Answer {
 pub(super) trait Subject {
     fn name(&self) -> &str;
     fn declare(&self, pod: &PodShape) -> Declaration;
-    fn prepare(&self, cx: &Context<'_>) -> Preparation;
+    fn prepare(&self, cx: &Context<'_>) -> Resolved;
     fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>);
     fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer;
     /// Whether the answer for a block agrees with the answer for one of its nodes: one flag a row.
@@ -65,8 +66,8 @@ impl Subject for FilterSubject<'_> {
         self.0.declare(pod)
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        self.0.prepare(cx)
+    fn prepare(&self, cx: &Context<'_>) -> Resolved {
+        Resolved::of_filter(self.0.prepare(cx))
     }
 
     fn consider(&self, _: &mut Prepared, _: &Context<'_>, _: &Feasible<'_>) {}
@@ -117,8 +118,8 @@ impl Subject for ScoreSubject<'_> {
         self.0.declare(pod)
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        self.0.prepare(cx)
+    fn prepare(&self, cx: &Context<'_>) -> Resolved {
+        Resolved::of_score(self.0.prepare(cx))
     }
 
     fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
@@ -191,17 +192,11 @@ impl<'a> Question<'a> {
     }
 }
 
-/// A plugin made ready for a pod.
+/// A plugin prepared for a pod.
 pub(super) struct Ready {
-    state: State,
+    resolved: Resolved,
     counters: Vec<Counter>,
     reads_feasible: bool,
-}
-
-enum State {
-    /// The answer for every node.
-    Fixed(Answer),
-    Prepared(Prepared, Option<RowSet>),
 }
 
 impl Ready {
@@ -213,29 +208,23 @@ impl Ready {
     ) -> Ready {
         let counters = Counter::of_declaration(declaration, cluster, question.pod);
         let cx = Context { counters: &counters, ..question.context(cluster) };
-        let mut state = match subject.prepare(&cx) {
-            Preparation::Skip => State::Fixed(Answer::Absent),
-            Preparation::Constant(raw) => State::Fixed(Answer::Score(raw)),
-            Preparation::Reject(verdict) => State::Fixed(Answer::Verdict(verdict)),
-            Preparation::Ready(prepared) => State::Prepared(prepared, None),
-            Preparation::Narrow(prepared, rows) => State::Prepared(prepared, Some(rows)),
-        };
+        let mut resolved = subject.prepare(&cx);
         if declaration.reads_feasible
-            && let State::Prepared(prepared, _) = &mut state
+            && let Resolved::Prepared(prepared, _) = &mut resolved
         {
             subject.consider(prepared, &cx, &Feasible::new(cluster, question.rows));
         }
-        Ready { state, counters, reads_feasible: declaration.reads_feasible }
+        Ready { resolved, counters, reads_feasible: declaration.reads_feasible }
     }
 
-    /// Whether the plugin looks at nodes at all.
+    /// Whether the plugin evaluates nodes at all.
     pub(super) fn is_prepared(&self) -> bool {
-        matches!(self.state, State::Prepared(..))
+        matches!(self.resolved, Resolved::Prepared(..))
     }
 
     /// Whether the plugin skipped the pod.
     pub(super) fn skips(&self) -> bool {
-        matches!(self.state, State::Fixed(Answer::Absent))
+        matches!(self.resolved, Resolved::Skipped)
     }
 
     /// The answers for the rows asked about, last row first if `reversed`, but told in order.
@@ -261,12 +250,14 @@ impl Ready {
         question: Question<'_>,
         row: Row,
     ) -> Answer {
-        match &self.state {
-            State::Fixed(answer) => *answer,
-            State::Prepared(_, Some(only)) if !only.contains(row) => {
+        match &self.resolved {
+            Resolved::Skipped => Answer::Absent,
+            Resolved::Constant(raw) => Answer::Score(*raw),
+            Resolved::Rejected(verdict) => Answer::Verdict(*verdict),
+            Resolved::Prepared(_, Some(only)) if !only.contains(row) => {
                 Answer::Verdict(Verdict::Unschedulable)
             }
-            State::Prepared(prepared, _) => {
+            Resolved::Prepared(prepared, _) => {
                 let cx = self.with(cluster, question, prepared);
                 cluster.view(row).map_or(Answer::Absent, |node| subject.answer(&cx, node))
             }
@@ -280,7 +271,7 @@ impl Ready {
         cluster: &Cluster,
         question: Question<'_>,
     ) -> Vec<Row> {
-        let State::Prepared(prepared, _) = &self.state else { return Vec::new() };
+        let Resolved::Prepared(prepared, _) = &self.resolved else { return Vec::new() };
         let cx = self.with(cluster, question, prepared);
         let mut rows = Vec::new();
         for block in Block::all(cluster) {
@@ -305,7 +296,7 @@ impl Ready {
         for counter in &mut self.counters {
             counter.change(placed, node, question.pod, sign);
         }
-        let State::Prepared(prepared, _) = &mut self.state else { return };
+        let Resolved::Prepared(prepared, _) = &mut self.resolved else { return };
         let cx = Context { counters: &self.counters, ..question.context(cluster) };
         if came {
             subject.take(prepared, &cx, placed, node);
@@ -327,7 +318,7 @@ impl Ready {
         rows: &[Row],
         counts: &[u32],
     ) {
-        let State::Prepared(prepared, _) = &mut self.state else { return };
+        let Resolved::Prepared(prepared, _) = &mut self.resolved else { return };
         let cx = Context { counters: &self.counters, ..question.context(cluster) };
         subject.consider(prepared, &cx, &Feasible::classes(cluster, rows, counts));
     }
@@ -338,9 +329,9 @@ impl Ready {
         cluster: &'a Cluster,
         question: Question<'a>,
     ) -> Context<'a> {
-        match &self.state {
-            State::Prepared(prepared, _) => self.with(cluster, question, prepared),
-            State::Fixed(_) => question.context(cluster),
+        match &self.resolved {
+            Resolved::Prepared(prepared, _) => self.with(cluster, question, prepared),
+            _ => question.context(cluster),
         }
     }
 

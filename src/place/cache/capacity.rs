@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use super::fits::{Asker, Fits};
 use crate::base::hash::{FixedMap, hash_of};
+use crate::framework::prepared::MANY;
 use crate::framework::{Block, Framework};
 use crate::model::PodShape;
 use crate::place::topology::tree::{NONE, Tree};
@@ -20,9 +21,6 @@ use crate::state::{Cluster, ResourceId, Row};
 /// Columns kept at most, and at most so many rows in all of them together.
 const COLUMNS: usize = 1_024;
 const COLUMN_ROWS: usize = 8_000_000;
-
-/// Pods on one node are counted no further.
-pub(crate) const MANY: i64 = 1 << 30;
 
 /// A plain amount of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,47 +1,39 @@
-//! How many pods of a shape a node takes that gets nothing else.
+//! The capacity of each node for one pod shape: how many pods it takes if it gets nothing else.
 //!
-//! Filters that read only the node, and whose "no" stays a "no", are asked once for each node.
+//! Node-local filters whose "no" holds while pods are placed are evaluated once for each node.
 //! Filters that promise to judge room are replaced by comparing amounts. All others are left out,
 //! so what does not fit here does not fit at all.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::capacity::MANY;
-use crate::base::chunks::CHUNK;
-use crate::base::{RowSet, Time};
-use crate::framework::{Block, Context, Declaration, Framework, Preparation, Prepared, Reach};
+use crate::base::Time;
+use crate::framework::prepared::{MANY, PreparedFilters};
+use crate::framework::{Block, Context, Declaration, Framework};
 use crate::model::{PodGroup, PodShape};
 use crate::state::{Cluster, ResourceId, Row};
 
-/// What bounds the pods of a shape on a node.
+/// The bounds on the pods of a shape on a node.
 #[derive(Debug)]
 pub(crate) struct Fits {
     pub(crate) shape: Arc<PodShape>,
-    /// The filters asked, by their place in the framework.
-    stages: Vec<(usize, Prepared)>,
-    only: Option<RowSet>,
-    /// A filter lets the pods nowhere, or they request something that no node has.
+    filters: PreparedFilters,
+    /// Whether the pods request something that no node has.
     never: bool,
     /// What one pod takes beside its place, where a filter judges room.
     ask: Option<Vec<(ResourceId, i64)>>,
 }
 
-/// Who asks, beside the shape: what few filters read.
+/// The group and the time of a request, which few filters read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) leaf: &'a PodGroup,
     pub(crate) now: Time,
 }
 
-/// Whether a filter is asked once for each node.
-fn is_near(declaration: &Declaration) -> bool {
-    let lasting = match declaration.reach {
-        Reach::Static => true,
-        Reach::Node => declaration.monotone && !declaration.room,
-        Reach::Domain(_) | Reach::Cluster => false,
-    };
-    lasting && declaration.counters.is_empty()
+/// Whether a filter is evaluated once for each node.
+fn is_evaluated(declaration: &Declaration) -> bool {
+    declaration.bounds_capacity() && !declaration.room
 }
 
 /// Whether some filter judges room for a shape.
@@ -50,12 +42,10 @@ pub(crate) fn judges_room(framework: &Framework, shape: &PodShape) -> bool {
 }
 
 impl Fits {
-    /// Whether the answers hold for whoever asks, and until a node's pods change.
+    /// Whether the capacities hold for every request, and until a node's pods change.
     pub(crate) fn lasts(framework: &Framework, shape: &PodShape) -> bool {
         framework.filters().iter().map(|filter| filter.declare(shape)).all(|declaration| {
-            let more =
-                declaration.reads_group || declaration.reads_time || declaration.reads_affinity;
-            !is_near(&declaration) || !more
+            !is_evaluated(&declaration) || declaration.is_cacheable() && !declaration.reads_affinity
         })
     }
 
@@ -65,10 +55,10 @@ impl Fits {
         shape: &Arc<PodShape>,
         asker: Asker<'_>,
     ) -> Fits {
+        let cx = context(cluster, shape, Some(asker));
         let mut fits = Fits {
             shape: Arc::clone(shape),
-            stages: Vec::new(),
-            only: None,
+            filters: PreparedFilters::new(framework, &cx, is_evaluated),
             never: false,
             ask: None,
         };
@@ -82,27 +72,10 @@ impl Fits {
             }
             fits.ask = Some(ask);
         }
-        for (plugin, filter) in framework.filters().iter().enumerate() {
-            if !is_near(&filter.declare(shape)) {
-                continue;
-            }
-            match filter.prepare(&context(cluster, shape, Some(asker))) {
-                Preparation::Ready(prepared) => fits.stages.push((plugin, prepared)),
-                Preparation::Narrow(prepared, rows) => {
-                    fits.stages.push((plugin, prepared));
-                    match &mut fits.only {
-                        Some(only) => only.intersect(&rows),
-                        only => *only = Some(rows),
-                    }
-                }
-                Preparation::Reject(_) => fits.never = true,
-                _ => {}
-            }
-        }
         fits
     }
 
-    /// The count of one row.
+    /// The capacity of one row.
     pub(crate) fn count(
         &self,
         cluster: &Cluster,
@@ -111,7 +84,7 @@ impl Fits {
         row: Row,
     ) -> i64 {
         let Some(node) = cluster.view(row) else { return 0 };
-        if self.never || self.only.as_ref().is_some_and(|only| !only.contains(row)) {
+        if self.never {
             return 0;
         }
         let mut room = MANY;
@@ -124,19 +97,11 @@ impl Fits {
         if room == 0 {
             return 0;
         }
-        for (plugin, prepared) in &self.stages {
-            let cx = Context { prepared, ..context(cluster, &self.shape, asker) };
-            let filter = &framework.filters()[*plugin];
-            if !filter.filter(&cx, node).passes() {
-                return 0;
-            }
-            // A node that passes takes one pod, whatever the bound says.
-            room = room.min(filter.room(&cx, node).max(1));
-        }
-        room
+        let cx = context(cluster, &self.shape, asker);
+        room.min(self.filters.capacity(framework, cx, node))
     }
 
-    /// The counts of a block of rows.
+    /// The capacities of a block of rows.
     pub(crate) fn read(
         &self,
         cluster: &Cluster,
@@ -162,33 +127,8 @@ impl Fits {
                 }
             }
         }
-        let mut verdicts = [0_i64; CHUNK];
-        let verdicts = &mut verdicts[..block.len()];
-        for (at, (verdict, room)) in verdicts.iter_mut().zip(&*out).enumerate() {
-            let out = |only: &RowSet| !only.contains(block.row(at));
-            if *room == 0 || block.node(at).is_none() || self.only.as_ref().is_some_and(out) {
-                *verdict = -1;
-            }
-        }
-        for (plugin, prepared) in &self.stages {
-            let cx = Context { prepared, ..context(cluster, &self.shape, Some(asker)) };
-            framework.filters()[*plugin].filter_block(&cx, block, verdicts);
-        }
-        let mut bound = [0_i64; CHUNK];
-        let bound = &mut bound[..block.len()];
-        for (plugin, prepared) in &self.stages {
-            let cx = Context { prepared, ..context(cluster, &self.shape, Some(asker)) };
-            bound.fill(i64::MAX);
-            framework.filters()[*plugin].room_block(&cx, block, bound);
-            for (out, bound) in out.iter_mut().zip(&*bound) {
-                *out = (*out).min((*bound).max(1));
-            }
-        }
-        for (out, verdict) in out.iter_mut().zip(&*verdicts) {
-            if *verdict < 0 {
-                *out = 0;
-            }
-        }
+        let cx = context(cluster, &self.shape, Some(asker));
+        self.filters.lower_capacity_block(framework, cx, block, out);
     }
 }
 

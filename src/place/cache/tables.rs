@@ -10,12 +10,10 @@ use crate::base::RowSet;
 use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::{Framework, Gathered};
 use crate::model::PodShape;
-use crate::place::layout::Member;
 use crate::place::scoring::classes::NodeClasses;
 use crate::place::scoring::prepared::PreparedPlugins;
 use crate::place::scoring::scratch::Scratch;
 use crate::place::scoring::table::{BuildBuffers, FEW, ScoreTable};
-use crate::place::sequential::run::Run;
 use crate::place::topology::candidates::{Candidate, all_rows, level_partition, partition};
 use crate::state::journal::{Change, Moment};
 use crate::state::{Cluster, LabelKey, Row};
@@ -42,21 +40,16 @@ pub(crate) struct PlannerCache {
     /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
     pub(crate) affinity: bool,
     /// Whether plugins read beyond the node for a shape of the request.
-    pub(crate) far: bool,
+    pub(crate) has_non_local: bool,
     pub(crate) classes: NodeClasses,
     build_buffers: BuildBuffers,
     /// How many threads coarse work may use.
     pub(crate) threads: usize,
     dirty: Vec<u32>,
     marks: RowSet,
-    pub(crate) run: Run,
     /// Buffers for rows that are judged side by side.
     gathered: Gathered,
     keys: Vec<u64>,
-    /// The only candidate of groups that are not confined.
-    pub(crate) whole: Option<Arc<[Candidate]>>,
-    /// A list of members, emptied.
-    pub(crate) spare: Vec<Member>,
     pub(crate) refusals: NegativeCache,
     calls: u64,
 }
@@ -125,8 +118,8 @@ impl PlannerCache {
         self.calls + self.scratch.calls + self.tables.iter().map(ScoreTable::all_calls).sum::<u64>()
     }
 
-    /// The table of a shape, judging every row if it is new. `None` if a plugin has to be asked
-    /// about every node again and again; `Err` if it is clear that fewer than `wanted` pods fit.
+    /// The table of a shape, evaluating every row if it is new. `None` if a plugin has to be
+    /// evaluated for every node again and again; `Err` if it is clear that fewer than `wanted` pods fit.
     pub(crate) fn table(
         &mut self,
         cluster: &Cluster,
@@ -185,7 +178,8 @@ impl PlannerCache {
         let mut table =
             ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
         table.concerned = self.affinity;
-        if !self.classes.ready(&mut table, framework, cluster, &self.scratch.overlay) {
+        let view = self.scratch.view(framework, cluster);
+        if !table.prepare_non_local(&mut self.classes, view) {
             return None;
         }
         let place = self.make_room(cluster.rows());
@@ -196,11 +190,11 @@ impl PlannerCache {
         Some(self.build(cluster, framework, place, wanted))
     }
 
-    /// Prepares the far plugins of a table; false if one of them promises nothing.
+    /// Prepares the non-local plugins of a table; false if one of them promises no classes.
     fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
         let table = &mut self.tables[place];
         table.concerned = self.affinity || !table.prepared.still_holds(framework, cluster);
-        self.classes.ready(table, framework, cluster, &self.scratch.overlay)
+        table.prepare_non_local(&mut self.classes, self.scratch.view(framework, cluster))
     }
 
     /// Keeps a table, in place of another or beside the others.
@@ -323,18 +317,18 @@ impl PlannerCache {
             return;
         }
         let parts = table.prepared.parts(framework);
+        let view = scratch.view(framework, cluster);
         if let [row] = *changed {
-            table.refresh_own((framework, cluster, &scratch.overlay), row as Row, &parts);
+            table.refresh_own(view, row as Row, &parts);
             return;
         }
         self.marks.sort(changed, cluster.rows(), &mut self.dirty);
         if self.dirty.len() > FEW && table.prepared.is_plain() && !scratch.overlay.has_devices() {
-            let buffers = (&mut self.gathered, &mut self.keys);
-            table.refresh_all((framework, cluster, &scratch.overlay), &self.dirty, buffers);
+            table.refresh_all(view, &self.dirty, &mut self.gathered, &mut self.keys);
             return;
         }
         for &row in &self.dirty {
-            table.refresh_own((framework, cluster, &scratch.overlay), row as Row, &parts);
+            table.refresh_own(view, row as Row, &parts);
         }
     }
 

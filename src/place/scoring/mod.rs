@@ -1,4 +1,4 @@
-//! What all plugins say of all nodes, for one pod shape.
+//! Verdicts and scores of all nodes for one pod shape.
 
 pub(crate) mod classes;
 pub(crate) mod prepared;
@@ -6,3 +6,4 @@ pub(crate) mod ranking;
 pub(crate) mod scratch;
 pub(crate) mod table;
 pub(crate) mod top_k;
+pub(crate) mod view;

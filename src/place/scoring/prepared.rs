@@ -1,39 +1,34 @@
-//! All plugins of a framework, made ready for one pod shape.
+//! The plugins of a framework, prepared for one pod shape.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::classes::Plugin;
 use super::ranking::{Normalized, Ranking, RawScores, key};
-use crate::base::RowSet;
+use super::view::View;
 use crate::base::chunks::CHUNK;
 use crate::base::sum::Sum;
-use crate::framework::evaluation::Stage;
-use crate::framework::{
-    Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Preparation, Prepared, Reach,
-};
+use crate::framework::prepared::{Plugin, PreparedFilters, PreparedPlugin, Resolved};
+use crate::framework::{Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Reach};
 use crate::model::PodShape;
-use crate::state::{Cluster, NodeView, Overlay, Row};
+use crate::state::{Cluster, NodeView, Row};
 
 /// Rows of a small block.
 const SMALL: usize = 64;
 
-/// The plugins that have something to say about a shape: at work those that read no further than
-/// the node, noted the others.
+/// The plugins that apply to a shape: node-local ones prepared, the others listed.
 #[derive(Debug)]
 pub(crate) struct PreparedPlugins {
     pub(crate) shape: Arc<PodShape>,
-    pub(crate) filters: Vec<Stage>,
-    /// Scores that need no normalisation.
-    pub(crate) plain: Vec<Stage>,
-    /// Scores that do.
-    pub(crate) normalized: Vec<Stage>,
-    /// Plugins that have nothing to say as long as no pod has affinity terms.
+    /// The node-local filters.
+    pub(crate) filters: PreparedFilters,
+    /// Node-local scores that need no normalisation.
+    pub(crate) plain: Vec<PreparedPlugin>,
+    /// Node-local scores that are normalised.
+    pub(crate) normalized: Vec<PreparedPlugin>,
+    /// Plugins that skip the shape as long as no pod has affinity terms.
     pub(crate) unconcerned: Vec<Plugin>,
-    /// Plugins that read further than the node.
-    pub(crate) far: Vec<Plugin>,
-    only: Option<RowSet>,
-    refused: bool,
+    /// Plugins that read beyond the node.
+    pub(crate) non_local: Vec<Plugin>,
     /// The sum of scores that are the same for every node.
     pub(crate) constant: i64,
     /// Whether a plugin reads more of a node than its sums.
@@ -43,8 +38,8 @@ pub(crate) struct PreparedPlugins {
 }
 
 impl PreparedPlugins {
-    /// Prepares all plugins for a shape that read no further than the node, and notes the others;
-    /// `None` if one of them reads what is not kept at all.
+    /// Prepares the node-local plugins for a shape, and lists the others. `None` if no answer of
+    /// some plugin can be kept: it reads the group or the time, or normalises its scores itself.
     pub(crate) fn prepare(
         framework: &Framework,
         cluster: &Cluster,
@@ -52,88 +47,72 @@ impl PreparedPlugins {
     ) -> Option<PreparedPlugins> {
         let mut all = PreparedPlugins {
             shape: Arc::clone(shape),
-            filters: Vec::new(),
+            filters: PreparedFilters::default(),
             plain: Vec::new(),
             normalized: Vec::new(),
             unconcerned: Vec::new(),
-            far: Vec::new(),
-            only: None,
-            refused: false,
+            non_local: Vec::new(),
             constant: 0,
             reads_pods: false,
             counts: true,
         };
         let cx = Context::new(cluster, shape);
-        for (plugin, filter) in framework.filters().iter().enumerate() {
-            let declaration = filter.declare(shape);
-            let near = is_near(&declaration)?;
-            match filter.prepare(&cx) {
-                Preparation::Skip | Preparation::Constant(_) if near => {}
-                Preparation::Skip if declaration.reads_affinity => {
-                    all.unconcerned.push(Plugin::Filter(plugin));
-                }
-                Preparation::Reject(_) if near => all.refused = true,
-                Preparation::Ready(prepared) if near => {
-                    all.add_filter(plugin, &declaration, prepared);
-                }
-                Preparation::Narrow(prepared, rows) if near => {
-                    match &mut all.only {
-                        Some(only) => only.intersect(&rows),
-                        only => *only = Some(rows),
-                    }
-                    all.add_filter(plugin, &declaration, prepared);
-                }
-                _ => all.far.push(Plugin::Filter(plugin)),
+        for plugin in Plugin::all(framework) {
+            let declaration = plugin.declare(framework, shape);
+            if !declaration.is_cacheable() {
+                return None;
             }
-        }
-        for (plugin, (weight, score)) in framework.scores().iter().enumerate() {
-            let declaration = score.declare(shape);
-            let near = is_near(&declaration)?;
-            let normalization = score.normalization();
-            match score.prepare(&cx) {
-                Preparation::Skip if near => {}
-                Preparation::Skip if declaration.reads_affinity => {
-                    all.unconcerned.push(Plugin::Score(plugin));
+            match plugin {
+                _ if !declaration.is_node_local() => {
+                    let skips = declaration.reads_affinity && plugin.skips(framework, &cx);
+                    if skips { &mut all.unconcerned } else { &mut all.non_local }.push(plugin);
                 }
-                Preparation::Constant(raw) if near && normalization != Normalization::Own => {
-                    all.constant += weight * normalization.apply(&**score, raw, raw, raw);
+                Plugin::Filter(index) => {
+                    if all.filters.add(framework, index, &declaration, &cx) {
+                        all.reads_pods |= declaration.reads_pods;
+                        all.counts &= declaration.room || declaration.reach == Reach::Static;
+                    }
                 }
-                Preparation::Ready(prepared) | Preparation::Narrow(prepared, _)
-                    if near && !declaration.reads_feasible =>
-                {
-                    all.reads_pods |= declaration.reads_pods;
-                    let stages = match normalization {
-                        Normalization::None => &mut all.plain,
-                        Normalization::Own => return None,
-                        _ => &mut all.normalized,
-                    };
-                    stages.push(Stage { plugin, prepared, counters: Vec::new() });
-                }
-                _ => all.far.push(Plugin::Score(plugin)),
+                Plugin::Score(index) => all.add_score(framework, index, &declaration, &cx)?,
             }
         }
         Some(all)
     }
 
-    fn add_filter(&mut self, plugin: usize, declaration: &Declaration, prepared: Prepared) {
-        self.reads_pods |= declaration.reads_pods;
-        self.counts &= declaration.room || declaration.reach == Reach::Static;
-        self.filters.push(Stage { plugin, prepared, counters: Vec::new() });
+    /// `None` if the score normalises its scores itself.
+    fn add_score(
+        &mut self,
+        framework: &Framework,
+        index: usize,
+        declaration: &Declaration,
+        cx: &Context<'_>,
+    ) -> Option<()> {
+        let (weight, score) = &framework.scores()[index];
+        let normalization = score.normalization();
+        let own = normalization == Normalization::Own;
+        match Plugin::Score(index).prepare(framework, cx) {
+            Resolved::Skipped | Resolved::Rejected(_) => {}
+            Resolved::Constant(_) | Resolved::Prepared(..) if own => return None,
+            Resolved::Constant(raw) => {
+                self.constant += weight * normalization.apply(&**score, raw, raw, raw);
+            }
+            Resolved::Prepared(prepared, _) => {
+                self.reads_pods |= declaration.reads_pods;
+                let plain = normalization == Normalization::None;
+                let list = if plain { &mut self.plain } else { &mut self.normalized };
+                list.push(PreparedPlugin { index, prepared, counters: Vec::new() });
+            }
+        }
+        Some(())
     }
 
-    /// Whether plugins that had nothing to say still have nothing to say.
+    /// Whether the plugins that skipped the shape still skip it.
     pub(crate) fn still_holds(&self, framework: &Framework, cluster: &Cluster) -> bool {
         if self.unconcerned.is_empty() || !cluster.has_affinity_pods() {
             return true;
         }
         let cx = Context::new(cluster, &self.shape);
-        self.unconcerned.iter().all(|plugin| {
-            let preparation = match *plugin {
-                Plugin::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
-                Plugin::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
-            };
-            matches!(preparation, Preparation::Skip)
-        })
+        self.unconcerned.iter().all(|plugin| plugin.skips(framework, &cx))
     }
 
     /// Makes the verdicts of a block negative where a filter rejects the row.
@@ -144,20 +123,8 @@ impl PreparedPlugins {
         block: &Block<'_>,
         verdicts: &mut [i64],
     ) {
-        if self.refused {
-            verdicts.fill(-1);
-        }
-        if cluster.node_count() != cluster.rows() {
-            mark_out(verdicts, |at| block.node(at).is_some());
-        }
-        if let Some(only) = &self.only {
-            mark_out(verdicts, |at| only.contains(block.row(at)));
-        }
         let cx = Context::new(cluster, &self.shape);
-        for stage in &self.filters {
-            let cx = Context { prepared: &stage.prepared, ..cx };
-            framework.filters()[stage.plugin].filter_block(&cx, block, verdicts);
-        }
+        self.filters.filter_block(framework, cx, block, verdicts);
     }
 
     /// Appends the keys of a block's rows, if no score is normalised.
@@ -208,7 +175,7 @@ impl PreparedPlugins {
         self.normalized
             .iter()
             .map(|stage| {
-                let (weight, score) = &framework.scores()[stage.plugin];
+                let (weight, score) = &framework.scores()[stage.index];
                 Normalized { weight: *weight, score: &**score }
             })
             .collect()
@@ -223,11 +190,12 @@ impl PreparedPlugins {
         least: i64,
         feasible: impl Fn(Row) -> bool,
     ) -> i64 {
+        let cx = Context::new(cluster, &self.shape);
         let mut sum = Sum::default();
         let mut room = [0_i64; CHUNK];
         for block in Block::all(cluster) {
             let room = &mut room[..block.len()];
-            self.room_block(framework, cluster, &block, room);
+            self.filters.room_block(framework, cx, &block, room);
             for (row, room) in block.rows().zip(room.iter()) {
                 sum.add(if feasible(row) { (*room).max(least) } else { 0 });
             }
@@ -235,41 +203,21 @@ impl PreparedPlugins {
         sum.total()
     }
 
-    fn room_block(
-        &self,
-        framework: &Framework,
-        cluster: &Cluster,
-        block: &Block<'_>,
-        room: &mut [i64],
-    ) {
-        let cx = Context::new(cluster, &self.shape);
-        room.fill(i64::MAX);
-        for stage in &self.filters {
-            let cx = Context { prepared: &stage.prepared, ..cx };
-            framework.filters()[stage.plugin].room_block(&cx, block, room);
-        }
-    }
-
     /// The room of every row, with what was placed on it.
     pub(crate) fn rooms(
         &self,
-        framework: &Framework,
-        cluster: &Cluster,
-        overlay: &Overlay,
+        View { framework, cluster, overlay }: View<'_>,
         rooms: &mut Vec<i64>,
     ) {
+        let cx = Context::new(cluster, &self.shape);
         rooms.resize(cluster.rows(), 0);
         for (block, rooms) in Block::all(cluster).zip(rooms.chunks_mut(Block::MOST)) {
-            self.room_block(framework, cluster, &block, rooms);
+            self.filters.room_block(framework, cx, &block, rooms);
         }
-        let cx = Context::new(cluster, &self.shape);
         for row in overlay.touched() {
-            let Some(node) = overlay.view(cluster, row) else { continue };
-            let bounds = self.filters.iter().map(|stage| {
-                let cx = Context { prepared: &stage.prepared, ..cx };
-                framework.filters()[stage.plugin].room(&cx, node)
-            });
-            rooms[row] = bounds.min().unwrap_or(i64::MAX);
+            if let Some(node) = overlay.view(cluster, row) {
+                rooms[row] = self.filters.room(framework, cx, node);
+            }
         }
     }
 
@@ -277,13 +225,14 @@ impl PreparedPlugins {
     #[inline]
     pub(crate) fn refresh(
         &self,
-        (framework, cluster, overlay): (&Framework, &Cluster, &Overlay),
+        view: View<'_>,
         (row, place): (Row, usize),
         ranking: &mut Ranking,
         parts: &[Normalized<'_>],
         calls: &mut u64,
     ) {
-        let node = overlay.view(cluster, row);
+        let View { framework, cluster, .. } = view;
+        let node = view.node(row);
         if self.is_plain() {
             let key = node.map_or(0, |node| self.key_of(framework, cluster, node, calls));
             ranking.set_plain(place, key);
@@ -293,9 +242,9 @@ impl PreparedPlugins {
         ranking.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
     }
 
-    /// How many plugins judge a row, but for scores that are normalised.
+    /// How many plugins evaluate a row, normalised scores apart.
     pub(crate) fn plugins(&self) -> usize {
-        self.filters.len() + self.plain.len()
+        self.filters.filters.len() + self.plain.len()
     }
 
     /// Whether no score is normalised.
@@ -313,13 +262,14 @@ impl PreparedPlugins {
         node: NodeView<'_>,
         calls: &mut u64,
     ) -> u64 {
-        if !self.passes(framework, cluster, node, calls) {
+        let cx = Context::new(cluster, &self.shape);
+        if !self.filters.passes(framework, cx, node, calls) {
             return 0;
         }
         key(self.plain_total(framework, cluster, node, calls), cluster.columns.rank[node.row()])
     }
 
-    /// What all plugins say of a node; `None` if it is not feasible.
+    /// The raw scores of a node; `None` if it is not feasible.
     pub(crate) fn judge(
         &self,
         framework: &Framework,
@@ -327,34 +277,14 @@ impl PreparedPlugins {
         node: NodeView<'_>,
         calls: &mut u64,
     ) -> Option<RawScores> {
-        if !self.passes(framework, cluster, node, calls) {
+        let cx = Context::new(cluster, &self.shape);
+        if !self.filters.passes(framework, cx, node, calls) {
             return None;
         }
         let plain = self.plain_total(framework, cluster, node, calls);
-        let cx = Context::new(cluster, &self.shape);
         let raws = self.normalized.iter().map(|stage| raw(framework, stage, cx, node)).collect();
         *calls += self.normalized.len() as u64;
         Some(RawScores { plain, raws })
-    }
-
-    /// Whether a node passes all filters.
-    #[inline]
-    fn passes(
-        &self,
-        framework: &Framework,
-        cluster: &Cluster,
-        node: NodeView<'_>,
-        calls: &mut u64,
-    ) -> bool {
-        if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(node.row())) {
-            return false;
-        }
-        let cx = Context::new(cluster, &self.shape);
-        self.filters.iter().all(|stage| {
-            *calls += 1;
-            let cx = Context { prepared: &stage.prepared, ..cx };
-            framework.filters()[stage.plugin].filter(&cx, node).passes()
-        })
     }
 
     /// The weighted sum of the scores that are not normalised.
@@ -369,7 +299,7 @@ impl PreparedPlugins {
         let cx = Context::new(cluster, &self.shape);
         let mut total = self.constant;
         for stage in &self.plain {
-            let weight = framework.scores()[stage.plugin].0;
+            let weight = framework.scores()[stage.index].0;
             total += weight * raw(framework, stage, cx, node).clamp(0, MAX_SCORE);
         }
         *calls += self.plain.len() as u64;
@@ -378,15 +308,15 @@ impl PreparedPlugins {
 }
 
 #[inline]
-fn raw(framework: &Framework, stage: &Stage, cx: Context<'_>, node: NodeView<'_>) -> i64 {
-    let cx = Context { prepared: &stage.prepared, ..cx };
-    framework.scores()[stage.plugin].1.score(&cx, node)
+fn raw(framework: &Framework, stage: &PreparedPlugin, cx: Context<'_>, node: NodeView<'_>) -> i64 {
+    let cx = stage.context(cx);
+    framework.scores()[stage.index].1.score(&cx, node)
 }
 
 pub(crate) fn add_plain(
     framework: &Framework,
     cx: &Context<'_>,
-    stages: &[Stage],
+    stages: &[PreparedPlugin],
     block: &Block<'_>,
     constant: i64,
     totals: &mut [i64],
@@ -395,8 +325,8 @@ pub(crate) fn add_plain(
     totals.fill(constant);
     let scores = &mut scores[..block.len()];
     for stage in stages {
-        let (weight, score) = &framework.scores()[stage.plugin];
-        score.score_block(&Context { prepared: &stage.prepared, ..*cx }, block, scores);
+        let (weight, score) = &framework.scores()[stage.index];
+        score.score_block(&stage.context(*cx), block, scores);
         // What wraps is below zero itself.
         let beyond = |bits, score: &i64| bits | score | MAX_SCORE.wrapping_sub(*score);
         let beyond = scores.iter().fold(0, beyond);
@@ -417,16 +347,8 @@ pub(crate) fn add_plain(
     }
 }
 
-fn mark_out(verdicts: &mut [i64], stays: impl Fn(usize) -> bool) {
-    for (at, verdict) in verdicts.iter_mut().enumerate() {
-        if !stays(at) {
-            *verdict = -1;
-        }
-    }
-}
-
-/// Whether filters that judge room tell by sums over all nodes that fewer than `wanted` pods of a
-/// shape fit, before anything else is prepared or looked at.
+/// Whether sums over all nodes show, before anything else is evaluated, that fewer than `wanted`
+/// pods of a shape fit. O(1) plugin calls for each filter that judges room.
 pub(crate) fn is_too_large(
     framework: &Framework,
     cluster: &Cluster,
@@ -434,24 +356,17 @@ pub(crate) fn is_too_large(
     wanted: usize,
 ) -> bool {
     let cx = Context::new(cluster, shape);
-    framework.judging_room().any(|filter| {
-        if is_near(&filter.declare(shape)) != Some(true) {
+    framework.judging_room().any(|(index, filter)| {
+        let declaration = filter.declare(shape);
+        if !declaration.is_node_local() || !declaration.is_cacheable() {
             return false;
         }
-        match filter.prepare(&cx) {
-            Preparation::Ready(prepared) | Preparation::Narrow(prepared, _) => {
+        match Plugin::Filter(index).prepare(framework, &cx) {
+            Resolved::Prepared(prepared, _) => {
                 let cx = Context { prepared: &prepared, ..cx };
                 filter.room_of_all(&cx, wanted as i64) < wanted as i64
             }
             _ => false,
         }
     })
-}
-
-/// Whether a plugin reads no further than the node, the shape and the cluster's nodes; `None` if
-/// its answers cannot be kept between requests at all.
-fn is_near(declaration: &Declaration) -> Option<bool> {
-    let kept = !declaration.reads_group && !declaration.reads_time;
-    let near = matches!(declaration.reach, Reach::Static | Reach::Node);
-    kept.then_some(near && declaration.counters.is_empty())
 }

@@ -1,10 +1,12 @@
-//! Where a decision under way is worked out: what was placed, and which rows that changed.
+//! Scratch state of one placement: the overlay, undo marks, and the log of changed rows.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::classes::{Log, Within};
 use super::ranking::Ranking;
 use super::table::ScoreTable;
+use super::view::View;
 use crate::framework::Framework;
 use crate::framework::device_choice::choose_devices;
 use crate::model::PodShape;
@@ -17,15 +19,15 @@ use crate::state::{Cluster, Devices, Overlay, Row, StateError, Takes};
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) overlay: Overlay,
-    /// What the shapes of the request take.
+    /// The resources that the shapes of the request take.
     pub(crate) takes: Vec<Arc<Takes>>,
     pub(crate) shapes: Vec<Arc<PodShape>>,
     /// Rows that changed, oldest first; `log_start` were dropped before the first.
     pub(crate) log: Vec<u32>,
     pub(crate) log_start: u64,
-    /// Up to where something has looked at the log.
+    /// The end of the log when it was read last.
     pub(crate) seen: u64,
-    /// Up to where something that is kept has looked at the log.
+    /// The end of the log when something that is kept read it last.
     pub(crate) kept: u64,
     /// The end of the log before each pod that was placed.
     ends: Vec<u64>,
@@ -40,10 +42,24 @@ pub(crate) struct Scratch {
 pub(crate) struct Overflow(pub(crate) Row, pub(crate) u32);
 
 impl Scratch {
-    /// A scratch for trials on the same cluster, with nothing placed.
+    /// A scratch with nothing placed, for trials beside each other: its log goes on where this one
+    /// ends.
     #[cfg(feature = "parallel")]
     pub(crate) fn fork(&self) -> Scratch {
-        Scratch { takes: self.takes.clone(), ..Scratch::default() }
+        let (takes, end) = (self.takes.clone(), self.log_end());
+        Scratch { takes, log_start: end, seen: end, kept: end, ..Scratch::default() }
+    }
+
+    /// The state with what was placed so far.
+    #[inline]
+    pub(crate) fn view<'a>(&'a self, framework: &'a Framework, cluster: &'a Cluster) -> View<'a> {
+        View { framework, cluster, overlay: &self.overlay }
+    }
+
+    /// The log, to be read.
+    #[inline]
+    pub(crate) fn log(&self) -> Log<'_> {
+        Log { rows: &self.log, start: self.log_start }
     }
 
     /// Whether no sum of a row can overflow, wherever so many pods of the request go.
@@ -57,7 +73,7 @@ impl Scratch {
         cluster.columns.is_narrow() && most.checked_mul(pods as u64).is_some_and(|all| all < NARROW)
     }
 
-    /// What is to be said of a sum that would not fit.
+    /// The error of a sum that would not fit.
     pub(crate) fn overflow(
         &self,
         cluster: &Cluster,
@@ -100,7 +116,7 @@ impl Scratch {
         let (log, seen) = (&mut self.log, self.seen - self.log_start);
         self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
         if self.kept <= end {
-            // Nothing that is kept knows of it, so it is as if nothing had been.
+            // Nothing that is kept has read it.
             self.log.truncate((end - self.log_start) as usize);
             self.seen = self.seen.min(end);
         }
@@ -162,40 +178,45 @@ impl Scratch {
         Some(if fits { Ok(devices) } else { Err(Overflow(row, shape)) })
     }
 
-    /// Takes places for the rows of a domain.
+    /// Numbers the rows of a domain by their positions.
     pub(crate) fn note_positions(&mut self, cluster: &Cluster, rows: &[Row]) {
         if self.positions.len() < cluster.rows() {
             self.positions.resize(cluster.rows(), 0);
         }
-        for (place, &row) in rows.iter().enumerate() {
-            self.positions[row] = place as u32 + 1;
+        for (position, &row) in rows.iter().enumerate() {
+            self.positions[row] = position as u32 + 1;
         }
     }
 
-    /// Gives the places back.
+    /// Clears the positions of the rows of a domain.
     pub(crate) fn forget_positions(&mut self, rows: &[Row]) {
         for &row in rows {
             self.positions[row] = 0;
         }
     }
 
-    /// One more than the place among the rows seated, by row; 0 for others.
-    pub(crate) fn positions(&self) -> &[u32] {
-        &self.positions
+    /// A domain whose positions are noted, for one shape.
+    pub(crate) fn within<'a>(
+        &'a self,
+        rows: &'a [Row],
+        shape: u32,
+        cursor: &'a mut Option<u64>,
+    ) -> Within<'a> {
+        Within { rows, positions: &self.positions, shape: shape as usize, cursor }
     }
 
-    /// Somebody has looked at the log.
-    pub(crate) fn look(&mut self) {
+    /// Marks the log as read up to its end; later repeats of a row are kept.
+    pub(crate) fn mark_read(&mut self) {
         self.seen = self.log_end();
     }
 
-    /// The best of the rows seated, on a ranking of their own that is made at the shape's first
-    /// member. The table comes with up to where of the log it is; `cursor` is `None` at first, and
-    /// for this function to keep.
+    /// The best of the rows of a domain whose positions are noted, by node-local plugins: from a
+    /// ranking of its own that is made at the shape's first member, when `cursor` is `None`.
     pub(crate) fn best_within(
         &mut self,
-        (cluster, framework): (&Cluster, &Framework),
-        (table, start): (&ScoreTable, u64),
+        framework: &Framework,
+        cluster: &Cluster,
+        table: &ScoreTable,
         rows: &[Row],
         shape: u32,
         cursor: &mut Option<u64>,
@@ -207,53 +228,17 @@ impl Scratch {
         let parts = table.prepared.parts(framework);
         let from = cursor.unwrap_or_else(|| {
             table.ranking.subset(ranking, rows.iter().copied(), &parts);
-            start
+            table.cursor
         });
+        let view = View { framework, cluster, overlay: &self.overlay };
         for &row in &self.log[(from - self.log_start) as usize..] {
             let row = row as Row;
-            if let Some(place) = (self.positions[row] as usize).checked_sub(1) {
-                let site = (framework, cluster, &self.overlay);
-                table.prepared.refresh(site, (row, place), ranking, &parts, &mut self.calls);
+            if let Some(position) = (self.positions[row] as usize).checked_sub(1) {
+                table.prepared.refresh(view, (row, position), ranking, &parts, &mut self.calls);
             }
         }
         *cursor = Some(self.log_start + self.log.len() as u64);
-        ranking.best().map(|place| rows[place])
-    }
-
-    /// Places pods one after another, each on the best of `rows`, and tells of each: its place
-    /// among `shapes`, and the row it got.
-    ///
-    /// `table_of` gives the table of a shape, and up to where of the log it is.
-    pub(crate) fn fill_within<'t>(
-        &mut self,
-        site: (&Cluster, &Framework),
-        table_of: impl Fn(u32) -> (&'t ScoreTable, u64),
-        rows: &[Row],
-        shapes: impl Iterator<Item = Option<u32>>,
-        mut tell: impl FnMut(usize, Row, Option<Devices>),
-    ) -> Result<(), Overflow> {
-        let (cluster, framework) = site;
-        self.note_positions(cluster, rows);
-        // Up to where of the log each ranking is; `None` for rankings not made yet.
-        let mut cursors: Vec<Option<u64>> = alloc::vec![None; self.takes.len()];
-        let mut outcome = Ok(());
-        for (member, shape) in shapes.enumerate() {
-            let Some(shape) = shape else { continue };
-            let table = table_of(shape);
-            let best = self.best_within(site, table, rows, shape, &mut cursors[shape as usize]);
-            self.look();
-            let Some(row) = best else { continue };
-            match self.settle(cluster, framework, table.0, row, shape) {
-                Some(Ok(devices)) => tell(member, row, devices),
-                Some(Err(overflow)) => {
-                    outcome = Err(overflow);
-                    break;
-                }
-                None => {}
-            }
-        }
-        self.forget_positions(rows);
-        outcome
+        ranking.best().map(|position| rows[position])
     }
 }
 
@@ -274,7 +259,7 @@ pub(crate) fn is_hopeless(
     }
 }
 
-/// Adds a row to the log, unless it is the last one there and nobody has looked since.
+/// Adds a row to the log, unless it is the last one there and the log was not read since.
 fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
     if log.len() as u64 == seen || log.last() != Some(&row) {
         log.push(row);

@@ -1,30 +1,32 @@
-//! What all plugins say of all nodes for one pod shape, kept up to date.
+//! The score table of one pod shape: verdicts and scores of all nodes, kept up to date.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::classes::{ClassedPlugins, Plugin};
+use super::classes::{Classed, Local, Log, NodeClasses, Within};
 use super::prepared::{PreparedPlugins, add_plain};
 use super::ranking::{Normalized, Ranking};
+use super::view::View;
 use crate::base::chunks::CHUNK;
+use crate::framework::prepared::Plugin;
 use crate::framework::{Block, Context, Framework, Gathered};
 use crate::state::{Cluster, Overlay, Row, Takes};
 
-/// Rows up to which each is judged by itself: that costs less than to lay them side by side.
+/// Rows up to which each is evaluated by itself: that costs less than to lay them side by side.
 pub(crate) const FEW: usize = 2;
 
-/// All nodes judged for one shape, under a framework whose plugins read no further than the node
-/// itself for this shape.
+/// All nodes evaluated for one shape: by node-local plugins in a ranking, by the others once a class
+/// of nodes.
 #[derive(Debug)]
 pub(crate) struct ScoreTable {
     pub(crate) prepared: PreparedPlugins,
     /// What a pod of the shape takes of a node.
     pub(crate) takes: Arc<Takes>,
-    /// Whether plugins that had nothing to say have now.
+    /// Whether the plugins that skipped the shape while no pod had affinity terms apply now.
     pub(crate) concerned: bool,
-    /// The plugins that read beyond the node at work, where they are needed.
-    pub(crate) company: Option<Box<ClassedPlugins>>,
+    /// The plugins that read beyond the node; `None` until they are needed.
+    classed: Option<Box<Classed>>,
     pub(crate) ranking: Ranking,
     /// Whether the ranking is made; it is not where too few pods fit for it to be of use.
     pub(crate) scored: bool,
@@ -32,7 +34,7 @@ pub(crate) struct ScoreTable {
     room: Option<i64>,
     /// How much of the planner's log of changed rows is accounted for.
     pub(crate) cursor: u64,
-    /// When it was asked for last, in requests.
+    /// The number of the last request that used it.
     pub(crate) last_use: u64,
     /// Evaluations of a node by a plugin.
     pub(crate) calls: u64,
@@ -51,7 +53,7 @@ impl ScoreTable {
             takes: Arc::new(Takes::of(&prepared.shape, cluster)),
             prepared,
             concerned: false,
-            company: None,
+            classed: None,
             ranking: Ranking::default(),
             scored: false,
             room: None,
@@ -61,8 +63,8 @@ impl ScoreTable {
         }
     }
 
-    /// Looks resources up again that nobody had mentioned. False if still nobody has, and so many
-    /// pods might take more of one than 64 bits hold, which nothing would notice.
+    /// Resolves resources that no node offered when the table was made. False if still none does,
+    /// and so many pods might take more of one than 64 bits hold, which nothing would notice.
     pub(crate) fn resolve(&mut self, cluster: &Cluster, pods: usize) -> bool {
         let requests = || self.prepared.shape.requests.iter().filter(|(_, amount)| *amount != 0);
         let wanted = requests().count();
@@ -76,20 +78,69 @@ impl ScoreTable {
         fits
     }
 
-    /// Whether plugins that read beyond the node have something to say.
-    pub(crate) fn is_far(&self) -> bool {
-        !self.prepared.far.is_empty() || self.concerned && !self.prepared.unconcerned.is_empty()
+    /// Whether plugins that read beyond the node apply to this shape.
+    #[inline]
+    pub(crate) fn has_non_local(&self) -> bool {
+        !self.prepared.non_local.is_empty()
+            || self.concerned && !self.prepared.unconcerned.is_empty()
     }
 
-    /// Those that have.
-    pub(crate) fn far_plugins(&self) -> impl Iterator<Item = Plugin> + '_ {
+    /// The non-local plugins that apply to this shape.
+    fn non_local(&self) -> impl Iterator<Item = Plugin> + '_ {
         let unconcerned = if self.concerned { &self.prepared.unconcerned[..] } else { &[] };
-        self.prepared.far.iter().chain(unconcerned).copied()
+        self.prepared.non_local.iter().chain(unconcerned).copied()
     }
 
-    /// Evaluations of a node by a plugin, near or far.
+    /// Evaluations of a node by a plugin.
     pub(crate) fn all_calls(&self) -> u64 {
-        self.calls + self.company.as_ref().map_or(0, |company| company.calls())
+        self.calls + self.classed.as_ref().map_or(0, |classed| classed.plugins.calls())
+    }
+
+    /// Prepares the non-local plugins, if any apply and they are not prepared. False if one of them
+    /// has to be evaluated for every node.
+    ///
+    /// Nothing may be placed in the overlay.
+    pub(crate) fn prepare_non_local(&mut self, classes: &mut NodeClasses, view: View<'_>) -> bool {
+        if !self.has_non_local() {
+            return true;
+        }
+        if self.classed.as_ref().is_some_and(|known| classes.follows(known, self.concerned)) {
+            return true;
+        }
+        let shape = &self.prepared.shape;
+        let fresh = classes.prepare(self.non_local(), shape, self.concerned, view);
+        let old = core::mem::replace(&mut self.classed, fresh.map(Box::new));
+        self.calls += old.map_or(0, |old| old.plugins.calls());
+        self.classed.is_some()
+    }
+
+    /// The best of all rows under all plugins. The ranking is up to date.
+    #[inline]
+    pub(crate) fn best_of_all(
+        &mut self,
+        classes: &mut NodeClasses,
+        view: View<'_>,
+        log: Log<'_>,
+    ) -> Option<Row> {
+        if !self.has_non_local() {
+            return self.ranking.best();
+        }
+        let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
+        let local = Local { prepared, ranking, cursor: *cursor, calls };
+        classes.best_of_all(classed.as_deref_mut()?, local, view, log)
+    }
+
+    /// The best of the rows of a domain, where non-local plugins apply.
+    pub(crate) fn best_within(
+        &mut self,
+        classes: &mut NodeClasses,
+        view: View<'_>,
+        log: Log<'_>,
+        within: Within<'_>,
+    ) -> Option<Row> {
+        let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
+        let local = Local { prepared, ranking, cursor: *cursor, calls };
+        classes.best_within(classed.as_deref_mut()?, local, view, log, within)
     }
 
     /// Evaluates every row. Returns false, with nothing scored, if fewer than `wanted` pods fit.
@@ -121,7 +172,7 @@ impl ScoreTable {
             self.prepared.filter_block(framework, cluster, &block, verdicts);
             feasible += verdicts.iter().map(|verdict| usize::from(*verdict >= 0)).sum::<usize>();
         }
-        self.calls += (self.prepared.filters.len() * cluster.rows()) as u64;
+        self.calls += (self.prepared.filters.filters.len() * cluster.rows()) as u64;
         if feasible == 0 {
             // Nothing to score; kept as it is, for rows that may become feasible.
             self.room = Some(0);
@@ -149,15 +200,14 @@ impl ScoreTable {
     /// [`ScoreTable::build`] where no score is normalised: filters and scores in one pass, so that the
     /// columns are read once.
     fn build_plain(&mut self, framework: &Framework, cluster: &Cluster, wanted: usize) -> bool {
-        let mut ranking = core::mem::take(&mut self.ranking);
+        let ScoreTable { prepared, ranking, .. } = self;
         ranking.rebuild_plain(|keys| {
             keys.reserve(cluster.rows());
             for block in Block::all(cluster) {
-                self.prepared.add_keys(framework, cluster, &block, keys);
+                prepared.add_keys(framework, cluster, &block, keys);
             }
         });
         ranking.in_order = cluster.order.in_row_order;
-        self.ranking = ranking;
         self.scored = true;
         self.calls += (self.prepared.plugins() * cluster.rows()) as u64;
         self.ranking.feasible() >= wanted
@@ -169,7 +219,8 @@ impl ScoreTable {
         &mut self,
         framework: &Framework,
         cluster: &Cluster,
-        (rows, overlay): (&Gathered, Option<&Overlay>),
+        rows: &Gathered,
+        overlay: Option<&Overlay>,
         keys: &mut Vec<u64>,
     ) {
         let block = Block::gathered(cluster, rows, overlay);
@@ -184,7 +235,8 @@ impl ScoreTable {
         framework: &Framework,
         cluster: &Cluster,
         row: Row,
-        (takes, pods): (&Takes, u32),
+        takes: &Takes,
+        pods: u32,
     ) -> u64 {
         let Some(mut node) = cluster.view(row) else { return 0 };
         let usage = takes.ahead(cluster, row, i64::from(pods));
@@ -193,39 +245,31 @@ impl ScoreTable {
     }
 
     fn score_normalized(&mut self, framework: &Framework, cluster: &Cluster, verdicts: &[i64]) {
-        let mut ranking = core::mem::take(&mut self.ranking);
+        let ScoreTable { prepared, ranking, .. } = self;
         let mut scores = [0_i64; CHUNK];
-        let cx = Context::new(cluster, &self.prepared.shape);
+        let cx = Context::new(cluster, &prepared.shape);
         ranking.rebuild_normalized(
-            &self.prepared.parts(framework),
+            &prepared.parts(framework),
             |ranks, plain, raws| {
                 for block in Block::all(cluster) {
                     ranks.extend(block.rank());
                     let mut totals = [0_i64; CHUNK];
                     let totals = &mut totals[..block.len()];
-                    add_plain(
-                        framework,
-                        &cx,
-                        &self.prepared.plain,
-                        &block,
-                        self.prepared.constant,
-                        totals,
-                        &mut scores,
-                    );
+                    let (stages, constant) = (&prepared.plain, prepared.constant);
+                    add_plain(framework, &cx, stages, &block, constant, totals, &mut scores);
                     plain.extend(&*totals);
-                    for (stage, column) in self.prepared.normalized.iter().zip(raws.iter_mut()) {
-                        let cx = Context { prepared: &stage.prepared, ..cx };
+                    for (stage, column) in prepared.normalized.iter().zip(raws.iter_mut()) {
                         let scores = &mut scores[..block.len()];
-                        framework.scores()[stage.plugin].1.score_block(&cx, &block, scores);
+                        let score = &framework.scores()[stage.index].1;
+                        score.score_block(&stage.context(cx), &block, scores);
                         column.extend(&*scores);
                     }
                 }
             },
             |row| verdicts[row] >= 0,
         );
-        self.ranking = ranking;
-        self.calls +=
-            ((self.prepared.plain.len() + self.prepared.normalized.len()) * cluster.rows()) as u64;
+        let scores = self.prepared.plain.len() + self.prepared.normalized.len();
+        self.calls += (scores * cluster.rows()) as u64;
     }
 
     /// An upper bound on how many pods of the shape fit in all.
@@ -245,29 +289,25 @@ impl ScoreTable {
     /// Evaluates one row of the table's own ranking again, with what a decision under way has placed on
     /// it.
     #[inline]
-    pub(crate) fn refresh_own(
-        &mut self,
-        ground: (&Framework, &Cluster, &Overlay),
-        row: Row,
-        parts: &[Normalized<'_>],
-    ) {
+    pub(crate) fn refresh_own(&mut self, view: View<'_>, row: Row, parts: &[Normalized<'_>]) {
         self.room = None;
-        self.prepared.refresh(ground, (row, row), &mut self.ranking, parts, &mut self.calls);
+        self.prepared.refresh(view, (row, row), &mut self.ranking, parts, &mut self.calls);
     }
 
     /// Evaluates rows of the table's own ranking again, in ascending order, if no score is normalised and
     /// nothing placed holds devices.
     pub(crate) fn refresh_all(
         &mut self,
-        (framework, cluster, overlay): (&Framework, &Cluster, &Overlay),
+        View { framework, cluster, overlay }: View<'_>,
         rows: &[u32],
-        (gathered, keys): (&mut Gathered, &mut Vec<u64>),
+        gathered: &mut Gathered,
+        keys: &mut Vec<u64>,
     ) {
         self.room = None;
         keys.clear();
         for rows in rows.chunks(Block::MOST) {
             gathered.are_now(cluster, rows);
-            self.add_keys(framework, cluster, (gathered, Some(overlay)), keys);
+            self.add_keys(framework, cluster, gathered, Some(overlay), keys);
         }
         self.ranking.set_all(rows.iter().map(|row| *row as Row).zip(keys.iter().copied()));
     }

@@ -1,10 +1,11 @@
-//! Within the domains found: every member in order on the node that scores best.
+//! Nodes within the domains found: every member in order on the node with the best score.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::problem::Problem;
-use crate::framework::{Evaluation, Framework, Normalization, Reach};
+use crate::framework::prepared::Plugin;
+use crate::framework::{Evaluation, Framework, Normalization};
 use crate::model::PodShape;
 use crate::place::error::PlaceError;
 use crate::place::request::tie;
@@ -34,14 +35,14 @@ pub(crate) fn by_scores(
     task: &Task<'_>,
     places: &mut [u32],
 ) -> Result<(), PlaceError> {
-    let lasting: Vec<bool> =
-        model.classes.iter().map(|class| lasts(model.framework, class.shape)).collect();
+    let local: Vec<bool> =
+        model.classes.iter().map(|class| is_node_local(model.framework, class.shape)).collect();
     let mut columns: Vec<Column> = Vec::new();
     for &(number, domain) in task.members {
         let class = model.members[number].class;
         let known = columns.iter().position(|c| c.class == class && c.domain == domain);
         let column = match known {
-            Some(place) if lasting[class] => place,
+            Some(place) if local[class] => place,
             _ => {
                 let nodes = judge(model, txn, class, (task.nodes_of)(domain));
                 let column = Column { class, domain, nodes };
@@ -65,7 +66,7 @@ pub(crate) fn by_scores(
             continue;
         }
         places[number] = node;
-        for column in columns.iter_mut().filter(|column| lasting[column.class]) {
+        for column in columns.iter_mut().filter(|column| local[column.class]) {
             if let Some(place) = column.nodes.iter().position(|(other, _)| *other == node) {
                 match judge(model, txn, column.class, &[node]).first() {
                     Some(&entry) => column.nodes[place] = entry,
@@ -94,14 +95,11 @@ fn judge(model: &Problem<'_>, txn: &Txn, class: usize, nodes: &[u32]) -> Vec<(u3
     passing.into_iter().map(|(node, _)| node).zip(totals).collect()
 }
 
-/// Whether verdicts and totals of a shape change only on the node that gets a pod.
-fn lasts(framework: &Framework, shape: &PodShape) -> bool {
-    let near = |reach: &Reach| matches!(reach, Reach::Static | Reach::Node);
-    framework.filters().iter().all(|filter| near(&filter.declare(shape).reach))
-        && framework.scores().iter().all(|(_, score)| {
-            let declaration = score.declare(shape);
-            near(&declaration.reach)
-                && !declaration.reads_feasible
-                && score.normalization() == Normalization::None
-        })
+/// Whether a pod that is placed changes verdicts and totals of a shape on its own node only.
+fn is_node_local(framework: &Framework, shape: &PodShape) -> bool {
+    Plugin::all(framework).all(|plugin| {
+        let score = plugin.score(framework);
+        plugin.declare(framework, shape).is_node_local()
+            && score.is_none_or(|(_, score)| score.normalization() == Normalization::None)
+    })
 }

@@ -26,6 +26,7 @@ use crate::framework::Framework;
 use crate::place::cache::capacity::Capacity;
 use crate::place::cache::tables::PlannerCache;
 use crate::place::layout::{Layout, Member};
+use crate::place::sequential::run::Run;
 use crate::place::sequential::tables::{Opened, TableEngine};
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, Txn};
@@ -44,27 +45,38 @@ pub(crate) enum Found {
 pub(crate) struct Kept<'a> {
     pub(crate) memory: &'a mut PlannerCache,
     pub(crate) rooms: &'a mut Capacity,
+    pub(crate) run: &'a mut Run,
 }
 
-/// The planner's tables of scores, opened when the first layout is to be made.
+/// The planner's score tables, opened when the first layout is to be made.
 enum Tables<'a> {
-    Closed(&'a mut PlannerCache, &'a Cluster, &'a Framework, &'a Gang, &'a Request<'a>),
+    Closed(Closed<'a>),
     Open(TableEngine<'a>),
-    /// They cannot tell all that the framework asks.
+    /// They cannot answer for all plugins of the framework.
     None,
+}
+
+/// What it takes to open the tables.
+struct Closed<'a> {
+    memory: &'a mut PlannerCache,
+    run: &'a mut Run,
+    cluster: &'a Cluster,
+    framework: &'a Framework,
+    gang: &'a Gang,
+    request: &'a Request<'a>,
 }
 
 impl<'a> Tables<'a> {
     fn open(&mut self) -> Option<&mut TableEngine<'a>> {
-        if let Tables::Closed(memory, cluster, framework, gang, request) =
-            core::mem::replace(self, Tables::None)
-            && let Opened::Fast(ground) =
-                TableEngine::open(memory, cluster, framework, gang, request)
-        {
-            *self = Tables::Open(ground);
+        if let Tables::Closed(closed) = core::mem::replace(self, Tables::None) {
+            let Closed { memory, run, cluster, framework, gang, request } = closed;
+            let opened = TableEngine::open(memory, run, cluster, framework, gang, request);
+            if let Opened::Fast(engine) = opened {
+                *self = Tables::Open(engine);
+            }
         }
         match self {
-            Tables::Open(ground) => Some(ground),
+            Tables::Open(engine) => Some(engine),
             _ => None,
         }
     }
@@ -81,8 +93,8 @@ pub(crate) fn place<'a>(
     request: &'a Request<'_>,
     kept: Kept<'a>,
 ) -> Result<Found, PlaceError> {
-    let Kept { memory, rooms } = kept;
-    let mut tables = Tables::Closed(memory, cluster, framework, gang, request);
+    let Kept { memory, rooms, run } = kept;
+    let mut tables = Tables::Closed(Closed { memory, run, cluster, framework, gang, request });
     let group = gang.group();
     let rows = request.rows(cluster);
     let mut model = Problem::new(cluster, framework, gang, request.now, rows, rooms);

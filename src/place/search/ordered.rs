@@ -1,4 +1,5 @@
-//! Filters that read beyond the node, or more of it than its room: every order of placing.
+//! Search over the orders of placing, for filters that read beyond the node, or more of it than
+//! its sums.
 //!
 //! Such a filter may pass a pod only after another is in place, so the order of members counts.
 //! The search walks over states (how many pods of each demand are on each node), places one pod
@@ -18,7 +19,7 @@ struct Demand {
     part: usize,
     class: usize,
     members: Vec<usize>,
-    /// The nodes of its domain that near filters and room leave, in the order of ties.
+    /// The nodes of its domain that node-local filters and room leave, in the order of ties.
     nodes: Vec<u32>,
     placed: usize,
     /// No filter turns a "no" into a "yes" as pods are placed.
@@ -184,7 +185,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Which nodes the pods of each demand are on, with their devices: equal for all orders that
-    /// come to the same placements. Which devices a pod gets depends on who came before it.
+    /// come to the same placements. Which devices a pod gets depends on the pods before it.
     fn state(&self) -> Vec<u32> {
         let mut places = vec![vec![NOWHERE]; self.solver.model.members.len()];
         for (change, &(member, node)) in self.order.iter().enumerate() {

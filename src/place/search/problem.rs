@@ -1,6 +1,7 @@
-//! The request in numbers: classes of equal pods, room as vectors, and what near filters say.
+//! The request in numbers: classes of equal pods, what is free as vectors, and capacities by
+//! node-local filters.
 //!
-//! What does not fit by these numbers does not fit at all; what fits is judged again by every
+//! What does not fit by these numbers does not fit at all; what fits is evaluated again by every
 //! filter before it is returned.
 
 use alloc::sync::Arc;
@@ -9,9 +10,10 @@ use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::framework::device_choice::choose_for;
+use crate::framework::prepared::MANY;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
-use crate::place::cache::capacity::{Amount, Capacity, Extent, MANY};
+use crate::place::cache::capacity::{Amount, Capacity, Extent};
 use crate::place::cache::fits::{Asker, judges_room};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;

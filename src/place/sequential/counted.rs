@@ -1,19 +1,20 @@
 //! Choosing among domains from counts, before anything is placed.
 //!
 //! How many identical pods a domain takes is known without placing them, and most domain-level
-//! scores read no more than that. Then only the domain liked best is filled.
+//! scores read no more than that. Then only the domain with the best score is filled.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Engine, Layout, Proposal, Sequential};
+use super::engine::{Confinement, Engine};
+use super::{Proposal, Sequential};
 use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
+use crate::place::layout::Layout;
 use crate::place::topology::candidates::{Candidate, running};
-use crate::state::Row;
 
-impl<G: Engine> Sequential<'_, G> {
+impl<E: Engine> Sequential<'_, E> {
     /// Places a leaf in the best of its candidates, if counts tell which that is. `None`, with
     /// nothing placed, where they do not, or no candidate will do.
     pub(crate) fn place_counted<'c>(
@@ -21,7 +22,7 @@ impl<G: Engine> Sequential<'_, G> {
         gang: &Gang,
         group: &PodGroup,
         first: usize,
-        rows: Option<&[Row]>,
+        within: Confinement<'_>,
         candidates: &'c [Candidate],
     ) -> Result<Option<(&'c Candidate, Layout)>, PlaceError> {
         let scores = self.framework.domain_scores();
@@ -32,8 +33,8 @@ impl<G: Engine> Sequential<'_, G> {
         {
             return Ok(None);
         }
-        let Some(counts) = self.ground.counts(group, first, candidates) else { return Ok(None) };
-        let running = running(self.ground.cluster(), group);
+        let Some(counts) = self.engine.counts(group, first, candidates) else { return Ok(None) };
+        let running = running(self.cluster, group);
         let minimum = group.policy.minimum() as usize;
         let suits = |at: &usize| counts[*at] + running >= minimum;
         let fitting: Vec<usize> = (0..candidates.len()).filter(suits).collect();
@@ -41,15 +42,15 @@ impl<G: Engine> Sequential<'_, G> {
         // Candidates are in order of name, so the first of the best is the one to take.
         let best = (0..fitting.len()).min_by_key(|&at| (Reverse(totals[at]), at));
         let Some(best) = best.map(|at| fitting[at]) else { return Ok(None) };
-        let mark = self.ground.mark();
+        let mark = self.engine.mark();
         let mut trial = Layout::default();
         let candidate = &candidates[best];
-        let fits = self.try_candidate(gang, group, first, (candidate, rows), &mut trial)?;
+        let fits = self.fill_group(gang, group, first, within.candidate(candidate), &mut trial)?;
         if fits && trial.members.len() == counts[best] {
             return Ok(Some((candidate, trial)));
         }
-        // A filter has told wrong of its room. The long way does not rely on it.
-        self.ground.rollback(mark)?;
+        // A filter's room is wrong. Trials of all candidates do not rely on it.
+        self.engine.rollback(mark)?;
         Ok(None)
     }
 

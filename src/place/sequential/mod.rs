@@ -4,137 +4,43 @@
 //! node, take the best, assume it, go on. Then the best domain. Nested groups recurse, and see
 //! what their siblings before them took.
 //!
-//! The strategy is written once, over an `Engine` that knows how to fill a leaf: the
-//! `ReferenceEngine` one is the executable definition, the fast one is held equal to it by tests.
+//! The strategy is written once, over an [`Engine`] that fills a leaf: the reference engine is the
+//! executable definition, and tests hold the table engine equal to it.
 //!
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
 
 mod counted;
-mod fill;
+pub(crate) mod engine;
 #[cfg(feature = "parallel")]
 mod parallel;
 pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod tables;
+pub(crate) mod trials;
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use self::reference::ReferenceEngine;
+use self::engine::{Confinement, Engine};
 use super::error::PlaceError;
 use super::gang::Gang;
-use super::layout::{Layout, Member};
-use super::request::Request;
+use super::layout::Layout;
 use crate::framework::{DomainContext, DomainSums, Framework, Normalization};
 use crate::model::{IslandRule, PodGroup, PodShape};
-use crate::place::topology::candidates::{Candidate, Tier, all_rows, home, running, tiers};
+use crate::place::topology::candidates::{
+    Candidate, Tier, all_rows, home, islands, running, tiers,
+};
 use crate::place::topology::totals::{Totals, TotalsOf};
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row};
+use crate::state::{Cluster, Row};
 
-/// Where members are placed and taken back.
-pub(crate) trait Engine {
-    /// The cluster as it was when the request came.
-    fn cluster(&self) -> &Cluster;
+/// The only candidate of a group that is not confined.
+static WHOLE: [Candidate; 1] = [Candidate::whole()];
 
-    /// The cluster with what was placed, or as it was beside an overlay.
-    fn state(&self) -> &Cluster;
-
-    /// What was placed, where the state does not have it.
-    fn overlay(&self) -> Option<&Overlay>;
-
-    /// This point, to go back to.
-    fn mark(&self) -> usize;
-
-    /// Takes back what was placed since a point.
-    fn rollback(&mut self, mark: usize) -> Result<(), PlaceError>;
-
-    /// Places one member on a row.
-    fn take(&mut self, member: &Member) -> Result<(), PlaceError>;
-
-    /// Places the members of a leaf in order, each on its best row within `rows` (`None`: all),
-    /// and skips those that do not fit. `first` is the place of the first member.
-    fn fill(
-        &mut self,
-        leaf: &PodGroup,
-        first: usize,
-        rows: Option<&[Row]>,
-        placed: &mut Vec<Member>,
-    ) -> Result<(), PlaceError>;
-
-    /// Whether it is clear, without placing, that fewer than `wanted` members of a leaf fit.
-    fn is_hopeless(
-        &self,
-        first: usize,
-        members: usize,
-        wanted: usize,
-        rows: Option<&[Row]>,
-    ) -> bool;
-
-    /// How many members of a leaf would be placed in each candidate, if that can be told from
-    /// counts.
-    fn counts(
-        &mut self,
-        leaf: &PodGroup,
-        first: usize,
-        candidates: &[Candidate],
-    ) -> Option<Vec<usize>> {
-        let _ = (leaf, first, candidates);
-        None
-    }
-
-    /// What comes of each candidate of a group, tried side by side on the ground as it is; `None`
-    /// if this ground tries one after another.
-    fn trials(
-        &mut self,
-        group: (&PodGroup, usize),
-        candidates: (&[Candidate], Option<&[Row]>),
-        prune: bool,
-    ) -> Option<Result<Vec<Option<Layout>>, PlaceError>> {
-        let _ = (group, candidates, prune);
-        None
-    }
-
-    /// The islands within `rows` that a group may be confined to, or none if this ground does not
-    /// know them.
-    fn islands(
-        &mut self,
-        group: &PodGroup,
-        rows: Option<&[Row]>,
-        prune: bool,
-    ) -> Result<Arc<[Candidate]>, PlaceError> {
-        let _ = (group, rows, prune);
-        Ok(Arc::from([]))
-    }
-
-    /// Has what is filled from now on stay within an island, or no longer.
-    fn confine(&mut self, island: Option<DeviceTerm>) {
-        let _ = island;
-    }
-
-    /// The island that what is filled stays within.
-    fn confinement(&self) -> Option<DeviceTerm> {
-        None
-    }
-
-    /// The only candidate of a group that is not confined.
-    fn unconfined(&mut self) -> Arc<[Candidate]> {
-        Arc::from([Candidate::whole()])
-    }
-
-    /// An empty list to put members in.
-    fn spare(&mut self) -> Vec<Member> {
-        Vec::new()
-    }
-
-    /// The parts that a label's values make of `rows`, in order of value.
-    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]>;
-}
-
-/// What is proposed for one domain: pods with their rows, or how many there are of a shape.
+/// A proposal for one domain: pods with their rows, or how many there are of a shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Proposal<'a> {
     pub(crate) rows: &'a [Row],
@@ -142,133 +48,87 @@ pub(crate) struct Proposal<'a> {
     pub(crate) counted: &'a [(&'a PodShape, usize)],
 }
 
-/// The strategy at work.
-pub(crate) struct Sequential<'a, G> {
+/// The sequential strategy over an engine.
+pub(crate) struct Sequential<'a, E> {
+    /// The cluster as it was when the request came.
+    pub(crate) cluster: &'a Cluster,
     pub(crate) framework: &'a Framework,
-    pub(crate) ground: G,
-    /// Whether to pass over domains that cannot do, without trying them.
+    pub(crate) engine: E,
+    /// Whether domains that cannot hold the group are passed over without a trial.
     pub(crate) prune: bool,
+    /// The number of threads that trials may use; one without the feature `parallel`.
+    #[cfg_attr(not(feature = "parallel"), allow(dead_code))]
+    pub(crate) threads: usize,
 }
 
-/// What one candidate domain came to, for those who compare with other schedulers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DomainTrial {
-    /// The label value or the name of the island; empty where the group is not confined.
-    pub name: String,
-    /// The members placed, by index, with the names of their nodes.
-    pub placed: Vec<(usize, String)>,
-    /// Whether enough members were placed.
-    pub feasible: bool,
-    /// Domain-level scores, normalised and weighted, in the order of the framework; empty if the
-    /// domain is not feasible.
-    pub scores: Vec<i64>,
-}
-
-/// Tries a group in every candidate domain of its first tier, each on the cluster as it is, and
-/// tells what came of each. Under the sequential strategy, with the plain loop.
-///
-/// # Errors
-/// As [`place_gang`](super::place_gang).
-pub fn trials<'a>(
-    cluster: &Cluster,
-    framework: &Framework,
-    request: impl Into<Request<'a>>,
-) -> Result<Vec<DomainTrial>, PlaceError> {
-    let request = request.into();
-    let gang = request.gang()?;
-    let group = gang.group();
-    let rows = request.rows(cluster);
-    let ground = ReferenceEngine::new(cluster, framework, &gang, &request);
-    let mut strategy = Sequential { framework, ground, prune: false };
-    let Some(tier) = tiers(cluster, group).into_iter().next() else { return Ok(Vec::new()) };
-    let candidates = strategy.candidates(group, rows.as_deref(), &tier)?;
-    let mut trials = Vec::new();
-    let mut feasible = Vec::new();
-    for candidate in candidates.iter() {
-        let mut layout = Layout::default();
-        let fits =
-            strategy.try_candidate(&gang, group, 0, (candidate, rows.as_deref()), &mut layout)?;
-        strategy.ground.rollback(0)?;
-        let name_of = |row| cluster.view(row).map_or("", |node| node.name()).to_string();
-        trials.push(DomainTrial {
-            name: match (candidate.value, candidate.island) {
-                (Some(value), _) => cluster.label_text(value).to_string(),
-                (None, Some(island)) => cluster.device_text(island).to_string(),
-                (None, None) => String::new(),
-            },
-            placed: layout.members.iter().map(|m| (m.number as usize, name_of(m.row))).collect(),
-            feasible: fits,
-            scores: Vec::new(),
-        });
-        if fits {
-            feasible.push((trials.len() - 1, candidate, layout));
-        }
+impl<'a, E: Engine> Sequential<'a, E> {
+    /// The strategy on one thread, with a trial of every candidate domain.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        framework: &'a Framework,
+        engine: E,
+    ) -> Sequential<'a, E> {
+        Sequential { cluster, framework, engine, prune: false, threads: 1 }
     }
-    let whole = all_rows(cluster);
-    let contexts: Vec<_> = feasible
-        .iter()
-        .map(|(_, candidate, layout)| (candidate.rows(rows.as_deref()).unwrap_or(&whole), layout))
-        .collect();
-    let scores = strategy.domain_scores(&gang, group, &contexts);
-    for ((trial, _, _), scores) in feasible.iter().zip(scores) {
-        trials[*trial].scores = scores;
-    }
-    Ok(trials)
-}
 
-impl<G: Engine> Sequential<'_, G> {
-    /// Places a group in the best of its domains within `rows`, or leaves the ground as it was.
-    /// Returns whether the group counts. `first` is the place of its first member.
+    /// Places a group in the best of its domains within a confinement, or leaves the engine as it
+    /// was. Returns whether the group counts. `first` is the number of its first member.
     pub(crate) fn place(
         &mut self,
         gang: &Gang,
         group: &PodGroup,
         first: usize,
-        rows: Option<&[Row]>,
+        within: Confinement<'_>,
         layout: &mut Layout,
     ) -> Result<bool, PlaceError> {
         refuse_unsupported(group)?;
-        for tier in tiers(self.ground.cluster(), group) {
-            let candidates = self.candidates(group, rows, &tier)?;
-            let mut found: Vec<(&Candidate, Layout)> = Vec::new();
+        for tier in tiers(self.cluster, group) {
+            let parts;
+            let candidates: &[Candidate] = if tier == Tier::Whole {
+                &WHOLE
+            } else {
+                parts = self.candidates(group, within, &tier)?;
+                &parts
+            };
             if let Some((candidate, trial)) =
-                self.place_counted(gang, group, first, rows, &candidates)?
+                self.place_counted(gang, group, first, within, candidates)?
             {
                 self.adopt(group, &tier, candidate, trial, layout);
                 return Ok(true);
             }
-            let mark = self.ground.mark();
+            let mark = self.engine.mark();
             let first_is_best = self.framework.domain_scores().is_empty();
-            let mut trials = if first_is_best {
-                None
-            } else {
-                self.ground.trials((group, first), (&candidates, rows), self.prune).transpose()?
-            };
-            if let Some(trials) = &mut trials {
-                let trials = candidates.iter().zip(trials.drain(..));
+            let mut found: Vec<(&Candidate, Layout)> = Vec::new();
+            let trials = self.try_side_by_side(gang, (group, first), within, candidates)?;
+            let one_by_one = if trials.is_some() { &[] } else { candidates };
+            if let Some(trials) = trials {
+                let trials = candidates.iter().zip(trials);
                 found.extend(trials.filter_map(|(candidate, trial)| Some((candidate, trial?))));
             }
-            for candidate in candidates.iter().filter(|_| trials.is_none()) {
-                let within = candidate.rows(rows);
-                if self.prune && self.is_hopeless(group, first, within) {
+            for candidate in one_by_one {
+                let inside = within.candidate(candidate);
+                if self.prune && self.is_hopeless(group, first, inside.rows) {
                     continue;
                 }
-                let mut trial = Layout { members: self.ground.spare(), domains: Vec::new() };
-                let fits = self.try_candidate(gang, group, first, (candidate, rows), &mut trial)?;
+                // An empty list of members is used again, for its capacity.
+                let mut trial = Layout::default();
+                if layout.members.is_empty() {
+                    core::mem::swap(&mut trial.members, &mut layout.members);
+                }
+                let fits = self.fill_group(gang, group, first, inside, &mut trial)?;
                 if fits && (candidates.len() == 1 || first_is_best) {
                     // Nothing to compare with: what was placed stays.
                     self.adopt(group, &tier, candidate, trial, layout);
                     return Ok(true);
                 }
-                self.ground.rollback(mark)?;
+                self.engine.rollback(mark)?;
                 if fits {
                     found.push((candidate, trial));
                 }
             }
             let contexts: Vec<_> = found
                 .iter()
-                .map(|(candidate, trial)| (candidate.rows(rows).unwrap_or(&[]), trial))
+                .map(|(candidate, trial)| (candidate.rows(within.rows).unwrap_or(&[]), trial))
                 .collect();
             let totals: Vec<i64> = if found.len() > 1 {
                 let scores = self.domain_scores(gang, group, &contexts);
@@ -281,7 +141,7 @@ impl<G: Engine> Sequential<'_, G> {
             let Some(best) = best else { continue };
             let (candidate, trial) = found.swap_remove(best);
             for member in &trial.members {
-                self.ground.take(member)?;
+                self.engine.take(member)?;
             }
             self.adopt(group, &tier, candidate, trial, layout);
             return Ok(true);
@@ -289,21 +149,16 @@ impl<G: Engine> Sequential<'_, G> {
         Ok(false)
     }
 
-    /// Places members or subgroups within a candidate, whatever is possible, and returns whether
-    /// the group counts.
-    pub(crate) fn try_candidate(
+    /// The trials of all candidates on several threads: there are none without the feature.
+    #[cfg(not(feature = "parallel"))]
+    fn try_side_by_side(
         &mut self,
-        gang: &Gang,
-        group: &PodGroup,
-        first: usize,
-        (candidate, rows): (&Candidate, Option<&[Row]>),
-        layout: &mut Layout,
-    ) -> Result<bool, PlaceError> {
-        let outer = self.ground.confinement();
-        self.ground.confine(candidate.island.or(outer));
-        let fits = self.fill_group(gang, group, first, candidate.rows(rows), layout);
-        self.ground.confine(outer);
-        fits
+        _: &Gang,
+        _: (&PodGroup, usize),
+        _: Confinement<'_>,
+        _: &[Candidate],
+    ) -> Result<Option<Vec<Option<Layout>>>, PlaceError> {
+        Ok(None)
     }
 
     fn adopt(
@@ -316,7 +171,7 @@ impl<G: Engine> Sequential<'_, G> {
     ) {
         let first = layout.members.len();
         let end = first + trial.members.len();
-        let cluster = self.ground.cluster();
+        let cluster = self.cluster;
         if let (Tier::Label(key), Some(value)) = (tier, candidate.value) {
             let (key, value) = (key.clone(), cluster.label_text(value).to_string());
             let group = group.full_name();
@@ -343,85 +198,89 @@ impl<G: Engine> Sequential<'_, G> {
     fn candidates(
         &mut self,
         group: &PodGroup,
-        rows: Option<&[Row]>,
+        within: Confinement<'_>,
         tier: &Tier,
     ) -> Result<Arc<[Candidate]>, PlaceError> {
         let key = match tier {
-            Tier::Whole => return Ok(self.ground.unconfined()),
-            // Within an island, an island is no further confinement.
-            Tier::Island if self.ground.confinement().is_some() => {
-                return Ok(Arc::from([Candidate::whole()]));
-            }
-            Tier::Island => {
-                return match self.ground.islands(group, rows, self.prune) {
-                    Err(PlaceError::Scattered { .. })
-                        if group.topology.island != IslandRule::Required =>
-                    {
-                        Ok(Arc::from([]))
-                    }
-                    islands => islands,
-                };
-            }
+            Tier::Whole => return Ok(Arc::from([Candidate::whole()])),
+            Tier::Island => return self.islands(group, within),
             Tier::Label(key) => key,
         };
-        let Some(id) = self.ground.cluster().label_key(key) else { return Ok(Arc::from([])) };
+        let Some(id) = self.cluster.label_key(key) else { return Ok(Arc::from([])) };
         // Members that run already decide where the others go. If they are in several domains,
         // there is none that could be preferred.
-        let home = match home(self.ground.cluster(), group, key) {
+        let home = match home(self.cluster, group, key) {
             Err(_) if group.topology.require.as_deref() != Some(key) => return Ok(Arc::from([])),
             home => home?,
         };
-        let parts = self.ground.partition(rows, id);
+        let parts = self.engine.partition(within.rows, id);
         Ok(match home {
             None => parts,
             Some(home) => parts.iter().filter(|part| part.value == Some(home)).cloned().collect(),
         })
     }
 
-    /// Places members or subgroups in order within `rows`, whatever is possible, and returns
+    /// The islands that a group may be confined to.
+    fn islands(
+        &self,
+        group: &PodGroup,
+        within: Confinement<'_>,
+    ) -> Result<Arc<[Candidate]>, PlaceError> {
+        // Within an island, an island is no further confinement.
+        if within.island.is_some() {
+            return Ok(Arc::from([Candidate::whole()]));
+        }
+        let (cluster, _) = self.engine.state();
+        let whole = if within.rows.is_none() { all_rows(cluster) } else { Vec::new() };
+        match islands(cluster, group, within.rows.unwrap_or(&whole), self.prune) {
+            Err(PlaceError::Scattered { .. }) if group.topology.island != IslandRule::Required => {
+                Ok(Arc::from([]))
+            }
+            islands => Ok(islands?.into()),
+        }
+    }
+
+    /// Places members or subgroups in order within a confinement, whatever is possible, and returns
     /// whether the group counts.
     fn fill_group(
         &mut self,
         gang: &Gang,
         group: &PodGroup,
         first: usize,
-        rows: Option<&[Row]>,
+        within: Confinement<'_>,
         layout: &mut Layout,
     ) -> Result<bool, PlaceError> {
         let minimum = group.policy.minimum() as usize;
         if group.groups.is_empty() {
             let before = layout.members.len();
-            self.ground.fill(group, first, rows, &mut layout.members)?;
+            self.engine.fill(group, first, within, &mut layout.members)?;
             let placed = layout.members.len() - before;
-            return Ok(
-                placed >= minimum || placed + running(self.ground.cluster(), group) >= minimum
-            );
+            return Ok(placed >= minimum || placed + running(self.cluster, group) >= minimum);
         }
         let mut count = 0;
         let mut member = first;
         let before = layout.members.len();
         for subgroup in &group.groups {
-            if self.place(gang, subgroup, member, rows, layout)?
-                || runs(self.ground.cluster(), subgroup)
-            {
+            if self.place(gang, subgroup, member, within, layout)? || runs(self.cluster, subgroup) {
                 count += 1;
             }
             member += subgroup.pod_count();
         }
         let enough_pods = group.min_pods.is_none_or(|least| {
             let placed = layout.members.len() - before;
-            placed + running(self.ground.cluster(), group) >= least as usize
+            placed + running(self.cluster, group) >= least as usize
         });
         Ok(count >= minimum && enough_pods)
     }
 
-    pub(crate) fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
+    /// Whether it is clear, without placing, that too few members of a leaf fit some rows.
+    fn is_hopeless(&self, group: &PodGroup, first: usize, rows: Option<&[Row]>) -> bool {
         if !group.groups.is_empty() {
             return false;
         }
         let wanted = group.policy.minimum() as usize;
-        let wanted = wanted.saturating_sub(running(self.ground.cluster(), group));
-        self.ground.is_hopeless(first, group.pods.len(), wanted, rows)
+        let wanted = wanted.saturating_sub(running(self.cluster, group));
+        self.engine.is_hopeless(first, group.pods.len(), wanted, rows)
     }
 
     /// Normalised, weighted scores of domains: one list a domain, one score a plugin.
@@ -450,16 +309,16 @@ impl<G: Engine> Sequential<'_, G> {
         scores
     }
 
-    /// Tells each normalised, weighted score of domains whose pods need not be placed yet, plugin
-    /// by plugin, with the place of its domain.
+    /// Calls `tell` with each normalised, weighted score of domains whose pods need not be placed
+    /// yet, plugin by plugin, and with the index of its domain.
     pub(crate) fn score_proposals(
         &self,
         group: &PodGroup,
         proposals: &[Proposal<'_>],
         mut tell: impl FnMut(usize, i64),
     ) {
-        let (cluster, overlay) = (self.ground.state(), self.ground.overlay());
-        let running = running(self.ground.cluster(), group);
+        let (cluster, overlay) = self.engine.state();
+        let running = running(self.cluster, group);
         let domains = proposals.iter().map(|proposal| proposal.rows).collect();
         let totals = Totals::new(cluster, overlay, domains);
         let mut raws = Vec::with_capacity(proposals.len());
@@ -507,8 +366,7 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
     have >= group.policy.minimum() as usize
 }
 
-/// What there is to be said against a leaf where it is known, without trying, that it does not fit:
-/// the same as if it had been tried.
+/// The error that a trial of a leaf would meet, for a leaf that is known not to fit without a trial.
 pub(crate) fn refuse_unsound(cluster: &Cluster, leaf: &PodGroup) -> Result<(), PlaceError> {
     refuse_unsupported(leaf)?;
     match &leaf.topology.require {

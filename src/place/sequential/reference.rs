@@ -1,11 +1,11 @@
-//! The ground of the reference: a transaction, and the plain loop for every member.
+//! The reference engine: a transaction, and the plain loop for every member.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::Engine;
+use super::engine::{Confinement, Engine};
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
@@ -13,28 +13,26 @@ use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Member;
 use crate::place::request::{Request, tie};
-use crate::place::topology::candidates::{Candidate, all_rows, confined, islands, partition};
-use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row, Txn};
+use crate::place::topology::candidates::{Candidate, all_rows, confined, partition};
+use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
 
+/// The executable definition of what the sequential strategy places.
 pub(crate) struct ReferenceEngine<'a> {
-    cluster: &'a Cluster,
     txn: Txn,
     framework: &'a Framework,
     request: &'a Request<'a>,
     pods: Vec<&'a Pod>,
-    /// The island that devices are chosen from.
-    island: Option<DeviceTerm>,
 }
 
 impl<'a> ReferenceEngine<'a> {
     pub(crate) fn new(
-        cluster: &'a Cluster,
+        cluster: &Cluster,
         framework: &'a Framework,
         gang: &'a Gang,
         request: &'a Request<'a>,
     ) -> ReferenceEngine<'a> {
         let pods = gang.group().all_pods();
-        ReferenceEngine { cluster, txn: cluster.txn(), framework, request, pods, island: None }
+        ReferenceEngine { txn: cluster.txn(), framework, request, pods }
     }
 
     /// The best of the feasible rows for a pod.
@@ -53,16 +51,14 @@ impl<'a> ReferenceEngine<'a> {
 }
 
 impl Engine for ReferenceEngine<'_> {
-    fn cluster(&self) -> &Cluster {
-        self.cluster
-    }
+    #[cfg(feature = "parallel")]
+    type Fork<'f>
+        = ReferenceEngine<'f>
+    where
+        Self: 'f;
 
-    fn state(&self) -> &Cluster {
-        &self.txn
-    }
-
-    fn overlay(&self) -> Option<&Overlay> {
-        None
+    fn state(&self) -> (&Cluster, Option<&Overlay>) {
+        (&self.txn, None)
     }
 
     fn mark(&self) -> usize {
@@ -83,7 +79,7 @@ impl Engine for ReferenceEngine<'_> {
         &mut self,
         leaf: &PodGroup,
         first: usize,
-        rows: Option<&[Row]>,
+        Confinement { rows, island }: Confinement<'_>,
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError> {
         let whole = if rows.is_none() { all_rows(&self.txn) } else { Vec::new() };
@@ -92,8 +88,8 @@ impl Engine for ReferenceEngine<'_> {
             if !pod.scheduling_gates.is_empty() {
                 continue;
             }
-            // Within an island, a pod is judged as if it named the island itself.
-            let shape = match self.island {
+            // Within an island, a pod is placed as if it named the island itself.
+            let shape = match island {
                 None => Some(Cow::Borrowed(&**pod.shape())),
                 Some(island) => confined(&self.txn, pod.shape(), island),
             };
@@ -114,25 +110,8 @@ impl Engine for ReferenceEngine<'_> {
         false
     }
 
-    fn islands(
-        &mut self,
-        group: &PodGroup,
-        rows: Option<&[Row]>,
-        prune: bool,
-    ) -> Result<Arc<[Candidate]>, PlaceError> {
-        let found = match rows {
-            Some(rows) => islands(&self.txn, group, rows, prune),
-            None => islands(&self.txn, group, &all_rows(&self.txn), prune),
-        };
-        Ok(found?.into())
-    }
-
-    fn confine(&mut self, island: Option<DeviceTerm>) {
-        self.island = island;
-    }
-
-    fn confinement(&self) -> Option<DeviceTerm> {
-        self.island
+    fn counts(&mut self, _: &PodGroup, _: usize, _: &[Candidate]) -> Option<Vec<usize>> {
+        None
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
@@ -140,5 +119,15 @@ impl Engine for ReferenceEngine<'_> {
             Some(rows) => partition(&self.txn, rows, key).into(),
             None => partition(&self.txn, &all_rows(&self.txn), key).into(),
         }
+    }
+
+    #[cfg(feature = "parallel")]
+    fn fork(&self) -> Option<ReferenceEngine<'_>> {
+        None
+    }
+
+    #[cfg(feature = "parallel")]
+    fn count_calls(&mut self, _: u64) -> u64 {
+        0
     }
 }

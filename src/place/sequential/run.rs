@@ -1,4 +1,4 @@
-//! Runs of identical pods: the best rows for all of them at once.
+//! Runs of identical pods: the best rows for all of them at once, by a merge of keys.
 //!
 //! Placed one after another, each pod takes the row with the best key, and the row has another key
 //! then. That is a merge: each row has a sequence of keys, one for every pod more on it, of which
@@ -6,19 +6,18 @@
 //! those before it and itself. In order of worth, all rows together, the keys are the run.
 //!
 //! So it is enough to know the keys that are worth most, as many as there are pods, and to sort
-//! them. The rows with the best keys are found first; then they are all judged with one pod more,
-//! side by side, then those of them that are still among the best, until no row is left to ask.
+//! them. The rows with the best keys are found first; then they are all evaluated with one pod more,
+//! side by side, then those of them that are still among the best, until no such row is left.
 
 use alloc::vec::Vec;
 
 use crate::base::chunks::CHUNK;
 use crate::framework::{Framework, Gathered};
-use crate::place::cache::tables::PlannerCache;
 use crate::place::scoring::table::{FEW, ScoreTable};
 use crate::place::scoring::top_k::{Slot, TopK};
 use crate::state::{Cluster, Row, Takes};
 
-/// Keys of rows judged at once, for the buffers' sake.
+/// Keys of rows evaluated at once, for the buffers' sake.
 const AT_ONCE: usize = CHUNK;
 /// Pods more on a row that are looked ahead to at once, where rows are few and pods many.
 const STEPS: usize = 16;
@@ -36,6 +35,15 @@ pub(crate) struct Run {
     spare: Vec<u64>,
 }
 
+/// The pods of a run, on a cluster with nothing placed beside it.
+#[derive(Clone, Copy)]
+pub(crate) struct Takers<'a> {
+    pub(crate) framework: &'a Framework,
+    pub(crate) cluster: &'a Cluster,
+    /// The resources that each pod takes.
+    pub(crate) takes: &'a Takes,
+}
+
 /// Keys that rows have with more pods on them.
 #[derive(Debug, Default)]
 struct Ahead {
@@ -48,7 +56,7 @@ impl Ahead {
     fn look(
         &mut self,
         table: &mut ScoreTable,
-        (framework, cluster, takes): (&Framework, &Cluster, &Takes),
+        Takers { framework, cluster, takes }: Takers<'_>,
         rows: &[Slot],
         (pods, steps): (usize, usize),
     ) {
@@ -57,34 +65,39 @@ impl Ahead {
         if rows.len() * steps <= FEW {
             for offer in rows {
                 for pods in counts.clone() {
-                    let (row, more) = (offer.row as Row, (takes, pods));
-                    self.keys.push(table.key_ahead(framework, cluster, row, more));
+                    let row = offer.row as Row;
+                    self.keys.push(table.key_ahead(framework, cluster, row, takes, pods));
                 }
             }
             return;
         }
         if steps == 1 && self.rows.are(rows.iter().map(|offer| offer.row)) {
             self.rows.advance(pods as u32);
-            table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
+            table.add_keys(framework, cluster, &self.rows, None, &mut self.keys);
             return;
         }
         for rows in rows.chunks(AT_ONCE / steps) {
             let rows = rows.iter().map(|offer| offer.row);
             self.rows.ahead(cluster, takes, rows, counts.clone());
-            table.add_keys(framework, cluster, (&self.rows, None), &mut self.keys);
+            table.add_keys(framework, cluster, &self.rows, None, &mut self.keys);
         }
     }
 }
 
 impl Run {
-    /// Works out so many offers, best first.
-    fn take(
+    /// The rows of so many pods, placed one after another, each on the best of `rows` (`None`: of
+    /// all). Fewer if no row is left that takes one. The table is up to date.
+    ///
+    /// O(pods · log pods) and, for every pod, one row evaluated or two; where rows become no worse
+    /// with more pods, one more for each doubling of the pods that go to one row. Beside that
+    /// O(pods · log n) for the best of all rows, or O(rows).
+    pub(crate) fn rows(
         &mut self,
         table: &mut ScoreTable,
-        site: (&Framework, &Cluster, &Takes),
+        takers: Takers<'_>,
         rows: Option<&[Row]>,
         pods: usize,
-    ) {
+    ) -> impl Iterator<Item = Row> + '_ {
         self.offers.clear();
         // There are mostly fewer than twice as many.
         self.offers.reserve(2 * pods.min(table.ranking.feasible()));
@@ -107,11 +120,11 @@ impl Run {
         while taken < pods && !self.open.is_empty() {
             let few = AT_ONCE / 4 / self.open.len();
             let now = steps.min(few).clamp(1, pods - taken);
-            self.ahead.look(table, site, &self.open, (taken, now));
+            self.ahead.look(table, takers, &self.open, (taken, now));
             self.keep_open(floor, now);
             core::mem::swap(&mut self.open, &mut self.still_open);
             (taken, steps) = (taken + now, STEPS.min(2 * steps));
-            // Finding a higher floor costs less than to judge rows that are below it.
+            // Finding a higher floor costs less than to evaluate rows that are below it.
             let worth_it = 8 * self.open.len() > self.offers.len();
             if self.offers.len() >= 2 * pods || worth_it {
                 floor = self.cut(pods);
@@ -119,6 +132,7 @@ impl Run {
             }
         }
         self.ranks.sort(&mut self.offers, pods);
+        self.offers.iter().map(|offer| offer.row as Row)
     }
 
     /// Takes the offers of open rows that are worth more than the floor, of `steps` looked ahead to;
@@ -128,7 +142,7 @@ impl Run {
         self.still_open.resize(rows, Slot::default());
         let mut kept = 0;
         if steps == 1 {
-            // Nobody can foresee which they are, so there is no branch.
+            // Which they are cannot be foreseen, so there is no branch.
             for (offer, &key) in self.open.iter().zip(&self.ahead.keys) {
                 let worth = offer.worth.min(key);
                 self.still_open[kept] = Slot { worth, row: offer.row };
@@ -167,52 +181,5 @@ impl Run {
         let floor = self.ranks.least_of(&self.offers, pods);
         self.offers.retain(|offer| offer.worth >= floor);
         floor
-    }
-}
-
-impl PlannerCache {
-    /// Whether pods of the only shape can be placed by [`PlannerCache::run`].
-    pub(crate) fn can_run(&self, cluster: &Cluster, table: usize, pods: usize) -> bool {
-        let table = &self.tables[table];
-        let [takes] = &self.scratch.takes[..] else { return false };
-        self.scratch.overlay.mark() == 0
-            && !self.far
-            && table.prepared.is_plain()
-            && !table.prepared.reads_pods
-            && takes.needs.is_empty()
-            && self.scratch.cannot_overflow(cluster, pods)
-    }
-
-    /// Places pods of the only shape one after another, each on the best of `rows` (`None`: of
-    /// all), and tells of each row. Nothing must have been placed before, and nothing is placed
-    /// after: the overlay does not learn of it.
-    ///
-    /// O(pods · log pods) and, for every pod, one row judged or two; where rows become no worse with
-    /// more pods, one more for each doubling of the pods that go to one row. Beside that
-    /// O(pods · log n) for the best of all rows, or O(rows).
-    pub(crate) fn run(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        table: usize,
-        rows: Option<&[Row]>,
-        pods: usize,
-        mut tell: impl FnMut(usize, Row),
-    ) {
-        if pods == 0 {
-            return;
-        }
-        self.flush(cluster, framework, table);
-        let table = &mut self.tables[table];
-        if let (1, None) = (pods, rows) {
-            if let Some(row) = table.ranking.best() {
-                tell(0, row);
-            }
-            return;
-        }
-        self.run.take(table, (framework, cluster, &self.scratch.takes[0]), rows, pods);
-        for (pod, offer) in self.run.offers.iter().enumerate() {
-            tell(pod, offer.row as Row);
-        }
     }
 }

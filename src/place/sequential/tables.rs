@@ -1,192 +1,431 @@
-//! The ground of the fast way: tables of all nodes by shape, an overlay of what was placed.
+//! The fast engine of the sequential strategy: one score table per pod shape, and an overlay of what
+//! was placed.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::Engine;
-#[cfg(feature = "parallel")]
-use super::Layout;
+use super::engine::{Confinement, Engine};
+use super::run::{Run, Takers};
 use crate::framework::Framework;
-use crate::model::PodGroup;
+use crate::model::{PodGroup, PodShape};
 use crate::place::cache::tables::{PlannerCache, TooFew};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Member;
 use crate::place::request::Request;
 use crate::place::scoring::prepared::is_too_large;
-use crate::place::scoring::scratch::is_hopeless;
+use crate::place::scoring::scratch::{Overflow, Scratch, is_hopeless};
+use crate::place::scoring::table::ScoreTable;
+#[cfg(feature = "parallel")]
+use crate::place::topology::candidates::all_rows;
 use crate::place::topology::candidates::{Candidate, partition, running};
 use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
 
+/// The tables of a request's shapes, with the scratch state of its placement.
 pub(crate) struct TableEngine<'a> {
-    pub(crate) memory: &'a mut PlannerCache,
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) framework: &'a Framework,
-    pub(crate) gang: &'a Gang,
-    /// The table of each shape.
-    pub(crate) tables: SmallVec<[usize; 4]>,
+    cluster: &'a Cluster,
+    framework: &'a Framework,
+    gang: &'a Gang,
+    tables: Tables<'a>,
 }
 
-/// Whether a request can go the fast way.
+enum Tables<'a> {
+    /// The planner's own, which follow what is placed.
+    Kept {
+        cache: &'a mut PlannerCache,
+        run: &'a mut Run,
+        /// The index of the table of each shape.
+        indices: SmallVec<[usize; 4]>,
+    },
+    /// Read by several threads at once, each with a scratch of its own: pods are placed within
+    /// domains only.
+    #[cfg(feature = "parallel")]
+    Shared { tables: Vec<&'a ScoreTable>, scratch: alloc::boxed::Box<Scratch> },
+}
+
+/// Whether the table engine can serve a request.
 pub(crate) enum Opened<'a> {
     /// It can.
     Fast(TableEngine<'a>),
-    /// It is clear from counts that the group does not fit.
+    /// Counts show that the group does not fit.
     TooFew,
-    /// A plugin has to be asked about every node again and again, or a group is confined to an
-    /// island.
+    /// The request needs the reference engine: a plugin's answers cannot be kept, a salt changes
+    /// the order of ties, a group is confined to an island, or a sum could overflow.
     Unsupported,
 }
 
+/// The only shape of a group without subgroups, and how many of its pods must be placed.
+struct Uniform<'a> {
+    shape: &'a Arc<PodShape>,
+    wanted: usize,
+}
+
+impl<'a> Uniform<'a> {
+    fn of(cluster: &Cluster, gang: &'a Gang) -> Option<Uniform<'a>> {
+        let group = gang.group();
+        let ([shape], true) = (gang.all_shapes(), group.groups.is_empty()) else { return None };
+        let minimum = group.policy.minimum() as usize;
+        Some(Uniform { shape, wanted: minimum.saturating_sub(running(cluster, group)) })
+    }
+
+    /// Whether too few pods fit by what is known without a table.
+    fn is_refused(
+        &self,
+        cache: &mut PlannerCache,
+        cluster: &Cluster,
+        framework: &Framework,
+    ) -> bool {
+        let Uniform { shape, wanted } = *self;
+        if cache.refusals.refuses(cluster, framework, shape, wanted) {
+            return true;
+        }
+        let too_large = wanted > cluster.rows() && is_too_large(framework, cluster, shape, wanted);
+        if too_large {
+            cache.refusals.note(cluster, framework, shape, wanted);
+        }
+        too_large
+    }
+}
+
 impl<'a> TableEngine<'a> {
+    /// Opens the tables of a request's shapes, brought up to date with the cluster.
     pub(crate) fn open(
-        memory: &'a mut PlannerCache,
+        cache: &'a mut PlannerCache,
+        run: &'a mut Run,
         cluster: &'a Cluster,
         framework: &'a Framework,
         gang: &'a Gang,
         request: &Request<'_>,
     ) -> Opened<'a> {
-        let group = gang.group();
-        if request.salt != 0 || group.any(&PodGroup::wants_island) {
+        if request.salt != 0 || gang.group().any(&PodGroup::wants_island) {
             return Opened::Unsupported;
         }
-        let only = match gang.all_shapes() {
-            [shape] if group.groups.is_empty() => Some(shape),
-            _ => None,
-        };
-        let minimum = group.policy.minimum() as usize;
-        let wanted = only.map_or(0, |_| minimum.saturating_sub(running(cluster, group)));
-        if let Some(shape) = only {
-            if memory.refusals.refuses(cluster, framework, shape, wanted) {
-                return Opened::TooFew;
-            }
-            if wanted > cluster.rows() && is_too_large(framework, cluster, shape, wanted) {
-                memory.refusals.note(cluster, framework, shape, wanted);
-                return Opened::TooFew;
-            }
+        let uniform = Uniform::of(cluster, gang);
+        if uniform.as_ref().is_some_and(|uniform| uniform.is_refused(cache, cluster, framework)) {
+            return Opened::TooFew;
         }
-        memory.sync(cluster, framework);
-        memory.affinity = gang.all_shapes().iter().any(|shape| shape.has_pod_affinity());
-        #[cfg(feature = "parallel")]
-        memory.prebuild(cluster, framework, gang.all_shapes());
-        let mut tables = SmallVec::<[usize; 4]>::with_capacity(gang.shapes());
-        for shape in gang.all_shapes() {
-            match memory.table(cluster, framework, shape, wanted) {
-                Some(Ok(table)) => tables.push(table),
-                Some(Err(TooFew)) => {
-                    memory.refusals.note(cluster, framework, shape, wanted);
-                    return Opened::TooFew;
-                }
-                None => return Opened::Unsupported,
+        cache.sync(cluster, framework);
+        let wanted = uniform.map_or(0, |uniform| uniform.wanted);
+        match open_tables(cache, cluster, framework, gang, wanted) {
+            Some(Ok(indices)) => {
+                let tables = Tables::Kept { cache, run, indices };
+                Opened::Fast(TableEngine { cluster, framework, gang, tables })
             }
+            Some(Err(TooFew)) => Opened::TooFew,
+            None => Opened::Unsupported,
         }
-        // Tables know sums; plugins that look at the pods of a node want to see the real thing.
-        let deep = tables.iter().any(|&table| memory.reads_pods(table));
-        if deep && gang.members() > 1 {
-            return Opened::Unsupported;
-        }
-        memory.far = tables.iter().any(|&table| memory.tables[table].is_far());
-        memory.scratch.shapes.clear();
-        memory.scratch.shapes.extend_from_slice(gang.all_shapes());
-        for &table in &tables {
-            if !memory.tables[table].resolve(cluster, gang.members()) {
-                return Opened::Unsupported;
-            }
-        }
-        memory.scratch.takes.clear();
-        memory
-            .scratch
-            .takes
-            .extend(tables.iter().map(|&table| Arc::clone(&memory.tables[table].takes)));
-        Opened::Fast(TableEngine { memory, cluster, framework, gang, tables })
     }
 }
 
+/// The indices of the tables of a gang's shapes, with the scratch ready for them. `None` if they
+/// cannot answer for the gang; `Err` if fewer than `wanted` pods fit.
+fn open_tables(
+    cache: &mut PlannerCache,
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    wanted: usize,
+) -> Option<Result<SmallVec<[usize; 4]>, TooFew>> {
+    let shapes = gang.all_shapes();
+    cache.affinity = shapes.iter().any(|shape| shape.has_pod_affinity());
+    #[cfg(feature = "parallel")]
+    cache.prebuild(cluster, framework, shapes);
+    let mut indices = SmallVec::<[usize; 4]>::with_capacity(shapes.len());
+    for shape in shapes {
+        match cache.table(cluster, framework, shape, wanted)? {
+            Ok(index) => indices.push(index),
+            Err(TooFew) => {
+                cache.refusals.note(cluster, framework, shape, wanted);
+                return Some(Err(TooFew));
+            }
+        }
+    }
+    // Tables show plugins the sums of what was placed, not the pods themselves.
+    if gang.members() > 1 && indices.iter().any(|&index| cache.reads_pods(index)) {
+        return None;
+    }
+    cache.has_non_local = indices.iter().any(|&index| cache.tables[index].has_non_local());
+    if !indices.iter().all(|&index| cache.tables[index].resolve(cluster, gang.members())) {
+        return None;
+    }
+    let PlannerCache { scratch, tables, .. } = cache;
+    scratch.shapes.clear();
+    scratch.shapes.extend_from_slice(shapes);
+    scratch.takes.clear();
+    scratch.takes.extend(indices.iter().map(|&index| Arc::clone(&tables[index].takes)));
+    Some(Ok(indices))
+}
+
 impl TableEngine<'_> {
+    #[inline]
+    fn scratch(&self) -> &Scratch {
+        match &self.tables {
+            Tables::Kept { cache, .. } => &cache.scratch,
+            #[cfg(feature = "parallel")]
+            Tables::Shared { scratch, .. } => scratch,
+        }
+    }
+
+    #[inline]
+    fn scratch_mut(&mut self) -> &mut Scratch {
+        match &mut self.tables {
+            Tables::Kept { cache, .. } => &mut cache.scratch,
+            #[cfg(feature = "parallel")]
+            Tables::Shared { scratch, .. } => scratch,
+        }
+    }
+
+    /// The table of a shape.
+    #[inline]
+    fn table(&self, shape: u32) -> &ScoreTable {
+        match &self.tables {
+            Tables::Kept { cache, indices, .. } => &cache.tables[indices[shape as usize]],
+            #[cfg(feature = "parallel")]
+            Tables::Shared { tables, .. } => tables[shape as usize],
+        }
+    }
+
+    /// The best of all rows for a shape.
+    #[inline]
+    fn best(&mut self, shape: u32) -> Option<Row> {
+        match &mut self.tables {
+            Tables::Kept { cache, indices, .. } => {
+                let index = indices[shape as usize];
+                cache.flush(self.cluster, self.framework, index);
+                let PlannerCache { tables, scratch, classes, .. } = &mut **cache;
+                let view = scratch.view(self.framework, self.cluster);
+                tables[index].best_of_all(classes, view, scratch.log())
+            }
+            #[cfg(feature = "parallel")]
+            Tables::Shared { .. } => None,
+        }
+    }
+
+    /// The best of the rows of a domain for a shape. `cursor` is `None` at the shape's first member.
+    fn best_within(&mut self, rows: &[Row], shape: u32, cursor: &mut Option<u64>) -> Option<Row> {
+        let (cluster, framework) = (self.cluster, self.framework);
+        let (table, scratch) = match &mut self.tables {
+            Tables::Kept { cache, indices, .. } => {
+                let PlannerCache { tables, scratch, classes, .. } = &mut **cache;
+                let table = &mut tables[indices[shape as usize]];
+                if table.has_non_local() {
+                    let within = scratch.within(rows, shape, cursor);
+                    let view = scratch.view(framework, cluster);
+                    let best = table.best_within(classes, view, scratch.log(), within);
+                    scratch.mark_read();
+                    return best;
+                }
+                (&*table, scratch)
+            }
+            #[cfg(feature = "parallel")]
+            Tables::Shared { tables, scratch } => (tables[shape as usize], &mut **scratch),
+        };
+        let best = scratch.best_within(framework, cluster, table, rows, shape, cursor);
+        scratch.mark_read();
+        best
+    }
+
+    /// Places one pod of a shape on the row found best; see [`Scratch::settle`].
+    #[inline]
+    fn settle(&mut self, row: Row, shape: u32) -> Option<Result<Option<Devices>, Overflow>> {
+        let (cluster, framework) = (self.cluster, self.framework);
+        match &mut self.tables {
+            Tables::Kept { cache, indices, .. } => {
+                let PlannerCache { tables, scratch, .. } = &mut **cache;
+                let table = &tables[indices[shape as usize]];
+                let settled = scratch.settle(cluster, framework, table, row, shape)?;
+                if settled.is_ok() {
+                    record_placed(cache, row, shape);
+                }
+                Some(settled)
+            }
+            #[cfg(feature = "parallel")]
+            Tables::Shared { tables, scratch } => {
+                scratch.settle(cluster, framework, tables[shape as usize], row, shape)
+            }
+        }
+    }
+
+    /// Places members one after another, each on the best of `rows` (`None`: of all), and skips
+    /// those that fit nowhere. Members come with their shapes; gated ones with none.
+    fn fill_members(
+        &mut self,
+        members: impl Iterator<Item = (u32, Option<u32>)>,
+        rows: Option<&[Row]>,
+        placed: &mut Vec<Member>,
+    ) -> Result<(), PlaceError> {
+        let cluster = self.cluster;
+        #[cfg(feature = "parallel")]
+        let all;
+        #[cfg(feature = "parallel")]
+        let rows = match (&self.tables, rows) {
+            (Tables::Shared { .. }, None) => {
+                all = all_rows(cluster);
+                Some(&all[..])
+            }
+            _ => rows,
+        };
+        // The end of the log that the ranking of each shape accounts for; `None` before its first
+        // member.
+        let mut cursors = SmallVec::<[Option<u64>; 4]>::new();
+        if let Some(rows) = rows {
+            self.scratch_mut().note_positions(cluster, rows);
+            cursors.resize(self.gang.shapes(), None);
+        }
+        let mut filled = Ok(());
+        for (number, shape) in members {
+            let Some(shape) = shape else { continue };
+            let best = match rows {
+                None => self.best(shape),
+                Some(rows) => self.best_within(rows, shape, &mut cursors[shape as usize]),
+            };
+            let Some(row) = best else { continue };
+            match self.settle(row, shape) {
+                Some(Ok(devices)) => placed.push(Member { number, row, devices }),
+                Some(Err(overflow)) => {
+                    filled = Err(self.scratch().overflow(cluster, overflow, self.gang));
+                    break;
+                }
+                None => {}
+            }
+        }
+        if let Some(rows) = rows {
+            self.scratch_mut().forget_positions(rows);
+        }
+        filled
+    }
+
     /// Places members given by number, in order, each on the best row of `rows`; those that fit
-    /// nowhere are left out.
+    /// nowhere are skipped.
     pub(crate) fn fill_numbers(
         &mut self,
         numbers: &[u32],
         rows: Option<&[Row]>,
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError> {
-        let shapes = numbers.iter().map(|&number| Some(self.gang.shape_of()[number as usize]));
-        let tell = |index: usize, row: Row, devices: Option<Devices>| {
-            placed.push(Member { number: numbers[index], row, devices });
+        let gang = self.gang;
+        let shape = |&number: &u32| (number, Some(gang.shape_of()[number as usize]));
+        self.fill_members(numbers.iter().map(shape), rows, placed)
+    }
+
+    /// Places the members of a gang of one shape that is a single leaf, as a run. Returns false,
+    /// with nothing placed, if that is not possible. The overlay does not have what is placed.
+    fn fill_run(
+        &mut self,
+        leaf: &PodGroup,
+        rows: Option<&[Row]>,
+        placed: &mut Vec<Member>,
+    ) -> bool {
+        let (cluster, framework) = (self.cluster, self.framework);
+        let pods = leaf.pods.len();
+        if self.gang.members() != pods || self.gang.shapes() != 1 || !is_ungated(leaf) {
+            return false;
+        }
+        // A fork, too, could place a run; but it has no buffers for it.
+        #[cfg_attr(not(feature = "parallel"), allow(irrefutable_let_patterns))]
+        let Tables::Kept { cache, run, indices } = &mut self.tables else {
+            return false;
         };
-        let filled =
-            self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|overflow| self.memory.scratch.overflow(self.cluster, overflow, self.gang))
+        let ([index], [takes]) = (&indices[..], &cache.scratch.takes[..]) else { return false };
+        let (index, takes, table) = (*index, Arc::clone(takes), &cache.tables[*index]);
+        if cache.scratch.overlay.mark() > 0
+            || cache.has_non_local
+            || !table.prepared.is_plain()
+            || table.prepared.reads_pods
+            || !takes.needs.is_empty()
+            || !cache.scratch.cannot_overflow(cluster, pods)
+        {
+            return false;
+        }
+        cache.flush(cluster, framework, index);
+        let table = &mut cache.tables[index];
+        let mut place = |number: usize, row: Row| {
+            placed.push(Member { number: number as u32, row, devices: None });
+        };
+        match (pods, rows) {
+            (0, _) => {}
+            (1, None) => {
+                if let Some(row) = table.ranking.best() {
+                    place(0, row);
+                }
+            }
+            _ => {
+                let takers = Takers { framework, cluster, takes: &takes };
+                let rows = run.rows(table, takers, rows, pods);
+                rows.enumerate().for_each(|(number, row)| place(number, row));
+            }
+        }
+        true
     }
 }
 
+/// Records a pod that was placed for plugins that read beyond the node, if there are any.
+#[inline]
+fn record_placed(cache: &mut PlannerCache, row: Row, shape: u32) {
+    if cache.has_non_local {
+        cache.classes.events.placed(row as u32, &cache.scratch.shapes[shape as usize]);
+    }
+}
+
+fn is_ungated(leaf: &PodGroup) -> bool {
+    leaf.pods.iter().all(|pod| pod.scheduling_gates.is_empty())
+}
+
 impl Engine for TableEngine<'_> {
-    fn cluster(&self) -> &Cluster {
-        self.cluster
-    }
+    #[cfg(feature = "parallel")]
+    type Fork<'f>
+        = TableEngine<'f>
+    where
+        Self: 'f;
 
-    fn state(&self) -> &Cluster {
-        self.cluster
-    }
-
-    fn overlay(&self) -> Option<&Overlay> {
-        Some(&self.memory.scratch.overlay)
+    fn state(&self) -> (&Cluster, Option<&Overlay>) {
+        (self.cluster, Some(&self.scratch().overlay))
     }
 
     fn mark(&self) -> usize {
-        self.memory.scratch.overlay.mark()
-    }
-
-    fn unconfined(&mut self) -> Arc<[Candidate]> {
-        let whole = &mut self.memory.whole;
-        Arc::clone(whole.get_or_insert_with(|| Arc::from([Candidate::whole()])))
-    }
-
-    fn spare(&mut self) -> Vec<Member> {
-        core::mem::take(&mut self.memory.spare)
+        self.scratch().overlay.mark()
     }
 
     fn rollback(&mut self, mark: usize) -> Result<(), PlaceError> {
-        self.memory.rollback(self.cluster, mark);
+        let cluster = self.cluster;
+        self.scratch_mut().rollback(cluster, mark);
+        match &mut self.tables {
+            Tables::Kept { cache, .. } => cache.classes.events.rollback(mark),
+            #[cfg(feature = "parallel")]
+            Tables::Shared { .. } => {}
+        }
         Ok(())
     }
 
     fn take(&mut self, member: &Member) -> Result<(), PlaceError> {
-        self.memory.take(self.cluster, self.gang, member)
+        let (cluster, gang) = (self.cluster, self.gang);
+        self.scratch_mut().take_member(cluster, gang, member)?;
+        match &mut self.tables {
+            Tables::Kept { cache, .. } => {
+                record_placed(cache, member.row, gang.shape_of()[member.number as usize]);
+            }
+            #[cfg(feature = "parallel")]
+            Tables::Shared { .. } => {}
+        }
+        Ok(())
     }
 
     fn fill(
         &mut self,
         leaf: &PodGroup,
         first: usize,
-        rows: Option<&[Row]>,
+        within: Confinement<'_>,
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError> {
-        let shapes = self.gang.shapes_of(leaf, first);
         placed.reserve(leaf.pods.len());
-        let pods = leaf.pods.len();
-        let alone = self.gang.members() == pods;
-        let ungated = || leaf.pods.iter().all(|pod| pod.scheduling_gates.is_empty());
-        if alone
-            && self.gang.shapes() == 1
-            && self.memory.can_run(self.cluster, self.tables[0], pods)
-            && ungated()
-        {
-            let (cluster, framework) = (self.cluster, self.framework);
-            self.memory.run(cluster, framework, self.tables[0], rows, pods, |member, row| {
-                placed.push(Member { number: member as u32, row, devices: None });
-            });
+        if self.fill_run(leaf, within.rows, placed) {
             return Ok(());
         }
-        let tell = |index: usize, row: Row, devices: Option<Devices>| {
-            placed.push(Member { number: (first + index) as u32, row, devices });
-        };
-        let filled =
-            self.memory.fill((self.cluster, self.framework), &self.tables, rows, shapes, tell);
-        filled.map_err(|overflow| self.memory.scratch.overflow(self.cluster, overflow, self.gang))
+        let shapes = self.gang.shapes_of(leaf, first);
+        let members = shapes.enumerate().map(|(at, shape)| ((first + at) as u32, shape));
+        self.fill_members(members, within.rows, placed)
     }
 
     fn is_hopeless(
@@ -198,19 +437,8 @@ impl Engine for TableEngine<'_> {
     ) -> bool {
         let shapes = &self.gang.shape_of()[first..first + members];
         is_hopeless(shapes, wanted, rows, |shape, rows| {
-            let table = &self.memory.tables[self.tables[shape as usize]];
-            table.is_closed(rows, &self.memory.scratch.overlay)
+            self.table(shape).is_closed(rows, &self.scratch().overlay)
         })
-    }
-
-    #[cfg(feature = "parallel")]
-    fn trials(
-        &mut self,
-        leaf: (&PodGroup, usize),
-        candidates: (&[Candidate], Option<&[Row]>),
-        prune: bool,
-    ) -> Option<Result<Vec<Option<Layout>>, PlaceError>> {
-        self.side_by_side(leaf, candidates, prune)
     }
 
     fn counts(
@@ -219,22 +447,78 @@ impl Engine for TableEngine<'_> {
         first: usize,
         candidates: &[Candidate],
     ) -> Option<Vec<usize>> {
+        let (cluster, framework) = (self.cluster, self.framework);
         let pods = leaf.pods.len();
         let shapes = &self.gang.shape_of()[first..first + pods];
         let shape = *shapes.first()?;
-        let ungated = leaf.pods.iter().all(|pod| pod.scheduling_gates.is_empty());
-        if !ungated || shapes.iter().any(|other| *other != shape) {
+        if !is_ungated(leaf) || shapes.iter().any(|other| *other != shape) {
             return None;
         }
-        let table = self.tables[shape as usize];
-        let pods = (pods, self.gang.members());
-        self.memory.counts(self.cluster, self.framework, (table, shape), pods, candidates)
+        #[cfg_attr(not(feature = "parallel"), allow(irrefutable_let_patterns))]
+        let Tables::Kept { cache, indices, .. } = &mut self.tables else {
+            return None;
+        };
+        let index = indices[shape as usize];
+        if cache.has_non_local
+            || !cache.tables[index].prepared.counts
+            || !cache.scratch.takes[shape as usize].needs.is_empty()
+            || !cache.scratch.cannot_overflow(cluster, self.gang.members())
+        {
+            return None;
+        }
+        cache.flush(cluster, framework, index);
+        let view = cache.scratch.view(framework, cluster);
+        let table = &cache.tables[index];
+        let mut rooms = Vec::new();
+        let count = |candidate: &Candidate| {
+            let rows = candidate.rows(None).unwrap_or(&[]);
+            let feasible = || rows.iter().filter(|row| table.ranking.is_feasible(**row));
+            if rows.len() >= pods && feasible().take(pods).count() == pods {
+                return pods;
+            }
+            let mut room = 0;
+            for &row in feasible() {
+                if rooms.is_empty() {
+                    table.prepared.rooms(view, &mut rooms);
+                }
+                room += rooms[row].clamp(1, pods as i64) as usize;
+                if room >= pods {
+                    return pods;
+                }
+            }
+            room
+        };
+        Some(candidates.iter().map(count).collect())
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
-        match rows {
-            None => self.memory.partition(self.cluster, key),
-            Some(rows) => partition(self.cluster, rows, key).into(),
+        let cluster = self.cluster;
+        match (rows, &mut self.tables) {
+            (Some(rows), _) => partition(cluster, rows, key).into(),
+            (None, Tables::Kept { cache, .. }) => cache.partition(cluster, key),
+            #[cfg(feature = "parallel")]
+            (None, Tables::Shared { .. }) => partition(cluster, &all_rows(cluster), key).into(),
         }
+    }
+
+    #[cfg(feature = "parallel")]
+    fn fork(&self) -> Option<TableEngine<'_>> {
+        let Tables::Kept { cache, indices, .. } = &self.tables else { return None };
+        let tables: Vec<&ScoreTable> = indices.iter().map(|&index| &cache.tables[index]).collect();
+        let end = cache.scratch.log_end();
+        if cache.has_non_local || self.mark() > 0 || tables.iter().any(|table| table.cursor != end)
+        {
+            return None;
+        }
+        let tables = Tables::Shared { tables, scratch: cache.scratch.fork().into() };
+        let TableEngine { cluster, framework, gang, .. } = *self;
+        Some(TableEngine { cluster, framework, gang, tables })
+    }
+
+    #[cfg(feature = "parallel")]
+    fn count_calls(&mut self, more: u64) -> u64 {
+        let scratch = self.scratch_mut();
+        scratch.calls += more;
+        scratch.calls
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// Everything there is.
-    pub(crate) fn whole() -> Candidate {
+    pub(crate) const fn whole() -> Candidate {
         Candidate { value: None, island: None, rows: None }
     }
 

@@ -5,49 +5,51 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::partition::Partitions;
-use super::plugin::{ClassedPlugin, PASS, Plugin, View};
+use super::plugin::{ClassedPlugin, PASS};
 use super::plugins::ClassedPlugins;
 use super::ranking::ClassRanking;
+use crate::framework::prepared::Plugin;
 use crate::framework::{MAX_SCORE, Normalization};
 use crate::place::scoring::ranking::{Normalized, RawScores};
+use crate::place::scoring::view::View;
 use crate::state::Row;
 
 /// No place, no unit.
 const NONE: u32 = u32::MAX;
-/// The near total of a row that near filters reject.
+/// The local total of a row that node-local filters reject.
 const OUT: i64 = i64::MIN;
 
 /// Some rows, in units of those that the coarse stages do not tell apart.
 ///
-/// A row's total is that of its leaf (what near plugins and fine stages say) and that of its unit
-/// (what coarse stages say). So the best row of a unit is its best leaf, and a placement costs a
+/// A row's total is that of its leaf (from node-local plugins and fine stages) and that of its unit
+/// (from coarse stages). So the best row of a unit is its best leaf, and a placement costs a
 /// few leaves and a pass over the units.
 #[derive(Debug, Default)]
 pub(crate) struct ClassIndex {
-    /// Which field of its company it is; 0 if it is not made.
+    /// The number of the index among those of its plugins; 0 if it is not made.
     stamp: u64,
     layout: u64,
-    /// Up to where of the planner's log of rows it is.
+    /// The end of the planner's log that it accounts for.
     pub(crate) cursor: u64,
     /// By position, the row's number as the caller has it.
     places: Vec<u32>,
     /// By place.
     rows: Vec<u32>,
     unit_of: Vec<u32>,
-    near: Vec<i64>,
-    near_raws: Vec<Vec<i64>>,
+    local: Vec<i64>,
+    local_raws: Vec<Vec<i64>>,
     alive: Vec<bool>,
     leaves: ClassRanking,
     /// The first place of each unit, and the end.
     starts: Vec<u32>,
-    /// By unit: how many rows are alive, and whether coarse filters let them in.
+    /// By unit: how many rows are alive, and whether coarse filters admit them.
     counts: Vec<u32>,
     passes: Vec<bool>,
     /// By stage, then by unit: the class of a coarse stage.
     classes: Vec<Vec<u32>>,
-    /// By stage: what was seen of a fine stage's answers.
+    /// By stage: the version and the stale classes of a fine stage that are accounted for.
     seen: Vec<(u64, usize)>,
-    /// Places to look at again.
+    /// Places to evaluate again.
     dirty: Vec<u32>,
     all_dirty: bool,
     /// Grows when other rows are feasible.
@@ -57,28 +59,28 @@ pub(crate) struct ClassIndex {
 }
 
 impl ClassIndex {
-    /// Whether it is made for the company as it is.
-    pub(crate) fn is_made(&self, company: &ClassedPlugins) -> bool {
-        self.stamp != 0 && self.layout == company.layout
+    /// Whether it is made for the plugins as they are.
+    pub(crate) fn is_made(&self, plugins: &ClassedPlugins) -> bool {
+        self.stamp != 0 && self.layout == plugins.layout
     }
 
     /// Starts over with rows by position.
     pub(crate) fn make(
         &mut self,
-        company: &mut ClassedPlugins,
-        sight: View<'_>,
-        columns: &mut Partitions,
+        plugins: &mut ClassedPlugins,
+        view: View<'_>,
+        partitions: &mut Partitions,
         positions: impl Iterator<Item = Row> + Clone,
-        near_raws: usize,
+        local_raws: usize,
     ) {
-        company.fields += 1;
-        self.stamp = company.fields;
-        self.layout = company.layout;
-        let column = columns.of_grain(sight.cluster, &company.grain());
+        plugins.indices += 1;
+        self.stamp = plugins.indices;
+        self.layout = plugins.layout;
+        let column = partitions.of_grain(view.cluster, &plugins.grain());
         let mut units = alloc::vec![NONE; column.classes()];
         self.starts.clear();
         self.starts.push(0);
-        let used = |row: &Row| sight.cluster.view(*row).is_some();
+        let used = |row: &Row| view.cluster.view(*row).is_some();
         for row in positions.clone().filter(used) {
             let unit = &mut units[column.class(row)];
             if *unit == NONE {
@@ -107,9 +109,9 @@ impl ClassIndex {
             self.unit_of[place] = unit as u32;
             self.places.push(place as u32);
         }
-        reset(&mut self.near, count, OUT);
-        self.near_raws.resize(near_raws, Vec::new());
-        for column in &mut self.near_raws {
+        reset(&mut self.local, count, OUT);
+        self.local_raws.resize(local_raws, Vec::new());
+        for column in &mut self.local_raws {
             reset(column, count, 0);
         }
         reset(&mut self.alive, count, false);
@@ -117,28 +119,28 @@ impl ClassIndex {
         reset(&mut self.counts, units, 0);
         reset(&mut self.passes, units, false);
         self.classes.clear();
-        for stage in &company.stages {
+        for stage in &plugins.stages {
             let first = |&start: &u32| stage.column.class(self.rows[start as usize] as Row) as u32;
             let coarse = !stage.is_fine();
             let classes = self.starts[..units].iter().filter(|_| coarse).map(first);
             self.classes.push(classes.collect());
         }
         self.seen.clear();
-        self.seen.resize(company.stages.len(), (0, 0));
+        self.seen.resize(plugins.stages.len(), (0, 0));
         self.dirty.clear();
         self.all_dirty = true;
     }
 
-    /// Gives the row of a position another judgement by near plugins; `None` if they reject it.
+    /// Sets the raw scores of the row at a position by node-local plugins; `None` if they reject it.
     pub(crate) fn judge(&mut self, position: usize, judgement: Option<&RawScores>) {
         let place = self.places[position];
         if place == NONE {
             return;
         }
         let at = place as usize;
-        self.near[at] = judgement.map_or(OUT, |judgement| judgement.plain);
+        self.local[at] = judgement.map_or(OUT, |judgement| judgement.plain);
         if let Some(judgement) = judgement {
-            for (column, raw) in self.near_raws.iter_mut().zip(&judgement.raws) {
+            for (column, raw) in self.local_raws.iter_mut().zip(&judgement.raws) {
                 column[at] = *raw;
             }
         }
@@ -147,31 +149,31 @@ impl ClassIndex {
         }
     }
 
-    /// The row of the best total, first in the order of ties, with everything taken in that the
-    /// company has. `seat_of` tells the position of a row.
+    /// The row of the best total, first in the order of ties, by the plugins' latest answers.
+    /// `position_of` gives the position of a row.
     pub(crate) fn best(
         &mut self,
-        company: &mut ClassedPlugins,
-        sight: View<'_>,
-        near: &[Normalized<'_>],
-        seat_of: impl Fn(Row) -> Option<usize>,
+        plugins: &mut ClassedPlugins,
+        view: View<'_>,
+        local: &[Normalized<'_>],
+        position_of: impl Fn(Row) -> Option<usize>,
     ) -> Option<Row> {
-        if company.refused {
+        if plugins.rows.rejected().is_some() {
             return None;
         }
-        self.see_fine(company, &seat_of);
-        self.find_alive(company, sight);
-        self.find_passing(company, sight);
-        self.consider(company, sight);
-        self.see_fine(company, &seat_of);
-        self.compose(company, sight, near);
-        let unit = self.best_unit(company, sight)?;
+        self.see_fine(plugins, &position_of);
+        self.find_alive(plugins, view);
+        self.find_passing(plugins, view);
+        self.consider(plugins, view);
+        self.see_fine(plugins, &position_of);
+        self.compose(plugins, view, local);
+        let unit = self.best_unit(plugins, view)?;
         self.leaves.forest.best(unit).map(|place| self.rows[place] as Row)
     }
 
     /// Marks the leaves that fine stages have changed.
-    fn see_fine(&mut self, company: &ClassedPlugins, seat_of: &impl Fn(Row) -> Option<usize>) {
-        for (stage, seen) in company.stages.iter().zip(&mut self.seen) {
+    fn see_fine(&mut self, plugins: &ClassedPlugins, position_of: &impl Fn(Row) -> Option<usize>) {
+        for (stage, seen) in plugins.stages.iter().zip(&mut self.seen) {
             if !stage.is_fine() {
                 continue;
             }
@@ -180,7 +182,7 @@ impl ClassIndex {
             } else if !self.all_dirty {
                 let classes = stage.stale[seen.1..].iter();
                 let rows = classes.flat_map(|&class| stage.column.rows(class as usize));
-                let places = rows.filter_map(|&row| Some(self.places[seat_of(row as Row)?]));
+                let places = rows.filter_map(|&row| Some(self.places[position_of(row as Row)?]));
                 self.dirty.extend(places);
             }
             *seen = (stage.version, stage.stale.len());
@@ -191,16 +193,16 @@ impl ClassIndex {
         }
     }
 
-    /// Which of the marked leaves near plugins and fine filters let in.
-    fn find_alive(&mut self, company: &mut ClassedPlugins, sight: View<'_>) {
-        let ClassedPlugins { stages, only, .. } = company;
+    /// Which of the marked leaves node-local plugins and fine filters admit.
+    fn find_alive(&mut self, plugins: &mut ClassedPlugins, view: View<'_>) {
+        let ClassedPlugins { stages, rows, .. } = plugins;
         for &place in &self.dirty {
             let place = place as usize;
             let row = self.rows[place] as Row;
             let passes =
-                |stage: &mut ClassedPlugin| stage.answer(sight, stage.column.class(row)) == PASS;
-            let alive = self.near[place] != OUT
-                && only.as_ref().is_none_or(|only| only.contains(row))
+                |stage: &mut ClassedPlugin| stage.answer(view, stage.column.class(row)) == PASS;
+            let alive = self.local[place] != OUT
+                && rows.includes(row)
                 && stages.iter_mut().filter(|stage| is_fine_filter(stage)).all(passes);
             if alive != self.alive[place] {
                 self.alive[place] = alive;
@@ -211,24 +213,24 @@ impl ClassIndex {
         }
     }
 
-    /// Which units coarse filters let in.
-    fn find_passing(&mut self, company: &mut ClassedPlugins, sight: View<'_>) {
+    /// Which units coarse filters admit.
+    fn find_passing(&mut self, plugins: &mut ClassedPlugins, view: View<'_>) {
         for unit in 0..self.counts.len() {
-            let mut stages = company.stages.iter_mut().zip(&self.classes);
+            let mut stages = plugins.stages.iter_mut().zip(&self.classes);
             let passes = self.counts[unit] > 0
                 && stages.all(|(stage, classes)| {
                     let fine = classes.is_empty();
                     let score = matches!(stage.plugin, Plugin::Score(_));
-                    fine || score || stage.answer(sight, classes[unit] as usize) == PASS
+                    fine || score || stage.answer(view, classes[unit] as usize) == PASS
                 });
             self.feasible += u64::from(passes != self.passes[unit]);
             self.passes[unit] = passes;
         }
     }
 
-    /// Tells scores that read them which rows are feasible, if those have changed.
-    fn consider(&self, company: &mut ClassedPlugins, sight: View<'_>) {
-        for (at, stage) in company.stages.iter_mut().enumerate() {
+    /// Shows scores that read them which rows are feasible, if those have changed.
+    fn consider(&self, plugins: &mut ClassedPlugins, view: View<'_>) {
+        for (at, stage) in plugins.stages.iter_mut().enumerate() {
             if !stage.reads_feasible || stage.considered == (self.stamp, self.feasible) {
                 continue;
             }
@@ -238,22 +240,22 @@ impl ClassIndex {
                 let places = units.flat_map(|unit| self.starts[unit]..self.starts[unit + 1]);
                 let alive = places.filter(|&place| self.alive[place as usize]);
                 let rows = alive.map(|place| self.rows[place as usize] as Row);
-                stage.consider(sight, &rows.collect::<Vec<Row>>(), &[]);
+                stage.consider(view, &rows.collect::<Vec<Row>>(), &[]);
             } else {
                 let first = |unit: usize| self.rows[self.starts[unit] as usize] as Row;
                 debug_assert!(!self.classes[at].is_empty() || self.counts.is_empty());
                 let rows: SmallVec<[Row; 16]> = units.clone().map(first).collect();
                 let counts: SmallVec<[u32; 16]> = units.map(|unit| self.counts[unit]).collect();
-                stage.consider(sight, &rows, &counts);
+                stage.consider(view, &rows, &counts);
             }
         }
     }
 
     /// Makes the keys of marked leaves.
-    fn compose(&mut self, company: &mut ClassedPlugins, sight: View<'_>, near: &[Normalized<'_>]) {
-        let mut parts: SmallVec<[Normalized<'_>; 4]> = SmallVec::from_slice(near);
-        for stage in company.stages.iter().filter(|stage| stage.is_fine()) {
-            if let Some((weight, score)) = ClassedPlugin::score(sight.framework, stage.plugin)
+    fn compose(&mut self, plugins: &mut ClassedPlugins, view: View<'_>, local: &[Normalized<'_>]) {
+        let mut parts: SmallVec<[Normalized<'_>; 4]> = SmallVec::from_slice(local);
+        for stage in plugins.stages.iter().filter(|stage| stage.is_fine()) {
+            if let Some((weight, score)) = stage.plugin.score(view.framework)
                 && score.normalization() != Normalization::None
             {
                 parts.push(Normalized { weight, score });
@@ -270,14 +272,13 @@ impl ClassIndex {
                 continue;
             }
             let row = self.rows[place] as Row;
-            let raws = self.near_raws.iter().map(|column| column[place]).collect();
-            let mut leaf = RawScores { plain: self.near[place], raws };
-            for stage in company.stages.iter_mut().filter(|stage| stage.is_fine()) {
-                let Some((weight, score)) = ClassedPlugin::score(sight.framework, stage.plugin)
-                else {
+            let raws = self.local_raws.iter().map(|column| column[place]).collect();
+            let mut leaf = RawScores { plain: self.local[place], raws };
+            for stage in plugins.stages.iter_mut().filter(|stage| stage.is_fine()) {
+                let Some((weight, score)) = stage.plugin.score(view.framework) else {
                     continue;
                 };
-                let raw = stage.answer(sight, stage.column.class(row));
+                let raw = stage.answer(view, stage.column.class(row));
                 if score.normalization() == Normalization::None {
                     leaf.plain += weight * raw.clamp(0, MAX_SCORE);
                 } else {
@@ -286,7 +287,7 @@ impl ClassIndex {
             }
             self.leaves.set(unit, place, Some(leaf), &parts);
         }
-        let columns = &sight.cluster.columns;
+        let columns = &view.cluster.columns;
         let rank = |place: usize| columns.rank[self.rows[place] as Row];
         self.leaves.settle(&parts, &self.passes, &self.unit_of, &self.dirty, self.all_dirty, rank);
         self.dirty.clear();
@@ -294,11 +295,11 @@ impl ClassIndex {
     }
 
     /// The unit with the best row.
-    fn best_unit(&mut self, company: &mut ClassedPlugins, sight: View<'_>) -> Option<usize> {
+    fn best_unit(&mut self, plugins: &mut ClassedPlugins, view: View<'_>) -> Option<usize> {
         let units = self.counts.len();
         reset(&mut self.totals, units, 0);
-        for (stage, classes) in company.stages.iter_mut().zip(&self.classes) {
-            let Some((weight, score)) = ClassedPlugin::score(sight.framework, stage.plugin) else {
+        for (stage, classes) in plugins.stages.iter_mut().zip(&self.classes) {
+            let Some((weight, score)) = stage.plugin.score(view.framework) else {
                 continue;
             };
             if classes.is_empty() {
@@ -309,7 +310,7 @@ impl ClassIndex {
             let (mut low, mut high) = (i64::MAX, i64::MIN);
             for (unit, &class) in classes.iter().enumerate() {
                 if self.passes[unit] {
-                    let raw = stage.answer(sight, class as usize);
+                    let raw = stage.answer(view, class as usize);
                     self.raws[unit] = raw;
                     if part.counts(raw) {
                         (low, high) = (low.min(raw), high.max(raw));

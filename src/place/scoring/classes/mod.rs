@@ -1,9 +1,9 @@
-//! Plugins that read beyond the node, in time per class of nodes.
+//! Plugins with domain reach, evaluated once per class of nodes they cannot tell apart.
 //!
-//! A shape's [`ScoreTable`] knows what its near plugins say of each row. Its [`ClassedPlugins`] holds the far
-//! ones, each asked once a class of rows ([`Grain`](crate::framework::Grain)) and kept up to date
-//! by the pods that come and go ([`PodEvents`]). A [`ClassIndex`] puts both together for all rows, or for
-//! those of a domain.
+//! The ranking of a shape's [`ScoreTable`](super::table::ScoreTable) holds what node-local plugins
+//! say of each row. [`Classed`] holds the other plugins of the shape, each evaluated once a class of
+//! rows ([`Grain`](crate::framework::Grain)) and kept up to date by the pods that come and go
+//! ([`PodEvents`]). A [`ClassIndex`] combines both for all rows, or for those of a domain.
 
 mod index;
 mod max_trees;
@@ -14,27 +14,44 @@ mod pod_census;
 mod pod_events;
 mod ranking;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use self::index::ClassIndex;
-pub(crate) use self::partition::Partitions;
-pub(crate) use self::plugin::{Plugin, View};
-pub(crate) use self::plugins::ClassedPlugins;
-pub(crate) use self::pod_events::PodEvents;
-use super::table::ScoreTable;
-use crate::framework::Framework;
+use self::partition::Partitions;
+use self::plugins::ClassedPlugins;
+use self::pod_events::PodEvents;
+use super::prepared::PreparedPlugins;
+use super::ranking::Ranking;
+use super::view::View;
+use crate::framework::prepared::Plugin;
 use crate::model::PodShape;
-use crate::state::{Cluster, Overlay, Row};
+use crate::state::Row;
 
-/// What all companies of a planner share.
+/// What the non-local plugins of all shapes share.
 #[derive(Debug, Default)]
 pub(crate) struct NodeClasses {
-    columns: Partitions,
+    partitions: Partitions,
     pub(crate) events: PodEvents,
-    /// Fields of the domain being filled, by shape of the gang.
-    fields: Vec<ClassIndex>,
+    /// Indices over the domain being filled, by shape of the gang.
+    domains: Vec<ClassIndex>,
+}
+
+/// The non-local plugins of one shape, and the index of all rows by their classes.
+#[derive(Debug)]
+pub(crate) struct Classed {
+    pub(crate) plugins: ClassedPlugins,
+    whole: ClassIndex,
+}
+
+/// What node-local plugins say of the rows, for one shape.
+pub(crate) struct Local<'a> {
+    pub(crate) prepared: &'a PreparedPlugins,
+    pub(crate) ranking: &'a Ranking,
+    /// The end of the log that the ranking accounts for.
+    pub(crate) cursor: u64,
+    /// Evaluations of a node by a plugin.
+    pub(crate) calls: &'a mut u64,
 }
 
 /// The planner's log of rows that changed, oldest first.
@@ -45,20 +62,16 @@ pub(crate) struct Log<'a> {
     pub(crate) start: u64,
 }
 
-/// What a decision stands on.
-#[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
-    pub(crate) framework: &'a Framework,
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) overlay: &'a Overlay,
-    pub(crate) log: Log<'a>,
-}
-
-impl<'a> Site<'a> {
-    fn sight(self, shape: &'a PodShape) -> View<'a> {
-        let Site { framework, cluster, overlay, .. } = self;
-        View { framework, cluster, overlay, shape }
-    }
+/// A domain being filled, for one shape of a gang.
+pub(crate) struct Within<'a> {
+    pub(crate) rows: &'a [Row],
+    /// By row: one more than its position among `rows`; 0 for others.
+    pub(crate) positions: &'a [u32],
+    /// The number of the shape in its gang.
+    pub(crate) shape: usize,
+    /// The end of the log that the shape's ranking of the domain accounts for; `None` before the
+    /// shape's first member.
+    pub(crate) cursor: &'a mut Option<u64>,
 }
 
 impl<'a> Log<'a> {
@@ -72,112 +85,97 @@ impl<'a> Log<'a> {
     }
 }
 
+impl Within<'_> {
+    #[inline]
+    fn position(&self, row: Row) -> Option<usize> {
+        (self.positions[row] as usize).checked_sub(1)
+    }
+}
+
 impl NodeClasses {
-    /// Nodes have changed, or nothing is known of what has.
+    /// Forgets everything: nodes have changed, or the changes are not known.
     pub(crate) fn forget(&mut self) {
-        self.columns.clear();
+        self.partitions.clear();
         self.events.forget();
     }
 
-    /// Prepares the far plugins of a table, if it has any and they are not prepared; false if one
-    /// of them has to be asked about every node.
-    ///
-    /// Nothing may be placed in the overlay.
-    pub(crate) fn ready(
-        &mut self,
-        table: &mut ScoreTable,
-        framework: &Framework,
-        cluster: &Cluster,
-        overlay: &Overlay,
-    ) -> bool {
-        if !table.is_far() {
-            return true;
-        }
-        let known = |company: &ClassedPlugins| {
-            company.is_known(&self.events) && company.covers(table.concerned)
-        };
-        if table.company.as_deref().is_some_and(known) {
-            return true;
-        }
-        self.events.listen(cluster);
-        let sight = View { framework, cluster, overlay, shape: &table.prepared.shape };
-        let (columns, events) = (&mut self.columns, &self.events);
-        let fresh =
-            ClassedPlugins::prepare(table.far_plugins(), table.concerned, sight, columns, events);
-        let old = table.company.take();
-        table.calls += old.map_or(0, |old| old.calls());
-        table.company = fresh.map(Box::new);
-        table.company.is_some()
+    /// Whether prepared plugins can be brought up to date; `all`: and are complete with those that
+    /// skip the shape while no pod has affinity terms.
+    pub(crate) fn follows(&self, known: &Classed, all: bool) -> bool {
+        known.plugins.is_known(&self.events) && known.plugins.covers(all)
     }
 
-    /// The best of all rows under the plugins of a table, near and far. The table's ranking is up to
-    /// date.
-    pub(crate) fn best_of_all(&mut self, table: &mut ScoreTable, site: Site<'_>) -> Option<Row> {
-        let mut company = table.company.take()?;
-        let mut whole = core::mem::take(&mut company.whole);
-        let Site { framework, cluster, log, .. } = site;
-        let sight = site.sight(&table.prepared.shape);
-        company.follow(sight, &mut self.columns, &self.events);
-        let parts = table.prepared.parts(framework);
-        if whole.is_made(&company) && whole.cursor >= log.start {
-            for row in log.between(whole.cursor, table.cursor) {
-                whole.judge(row, table.ranking.judgement(row).as_ref());
+    /// Prepares the non-local plugins of a shape; `None` if one of them has to be evaluated for
+    /// every node. Nothing may be placed in the overlay.
+    pub(crate) fn prepare(
+        &mut self,
+        plugins: impl Iterator<Item = Plugin>,
+        shape: &Arc<PodShape>,
+        complete: bool,
+        view: View<'_>,
+    ) -> Option<Classed> {
+        self.events.listen(view.cluster);
+        let (partitions, events) = (&mut self.partitions, &self.events);
+        let plugins = ClassedPlugins::prepare(plugins, shape, complete, view, partitions, events)?;
+        Some(Classed { plugins, whole: ClassIndex::default() })
+    }
+
+    /// The best of all rows. The ranking of the shape is up to date.
+    pub(crate) fn best_of_all(
+        &mut self,
+        Classed { plugins, whole }: &mut Classed,
+        local: Local<'_>,
+        view: View<'_>,
+        log: Log<'_>,
+    ) -> Option<Row> {
+        plugins.follow(view, &mut self.partitions, &self.events);
+        let parts = local.prepared.parts(view.framework);
+        if whole.is_made(plugins) && whole.cursor >= log.start {
+            for row in log.between(whole.cursor, local.cursor) {
+                whole.judge(row, local.ranking.judgement(row).as_ref());
             }
         } else {
-            let rows = 0..cluster.rows();
-            whole.make(&mut company, sight, &mut self.columns, rows.clone(), parts.len());
-            rows.for_each(|row| whole.judge(row, table.ranking.judgement(row).as_ref()));
+            let rows = 0..view.cluster.rows();
+            whole.make(plugins, view, &mut self.partitions, rows.clone(), parts.len());
+            rows.for_each(|row| whole.judge(row, local.ranking.judgement(row).as_ref()));
         }
-        whole.cursor = table.cursor;
-        let best = whole.best(&mut company, sight, &parts, Some);
-        company.whole = whole;
-        table.company = Some(company);
-        best
+        whole.cursor = local.cursor;
+        whole.best(plugins, view, &parts, Some)
     }
 
-    /// The same of some rows. `positions` has one more than a row's place among them, 0 for all
-    /// others. `number` is that of the shape in its gang; `cursor` is `None` at its first member
-    /// in these rows, and for this function to keep.
+    /// The best of the rows of a domain.
     pub(crate) fn best_within(
         &mut self,
-        table: &mut ScoreTable,
-        site: Site<'_>,
-        rows: &[Row],
-        positions: &[u32],
-        number: usize,
-        cursor: &mut Option<u64>,
+        Classed { plugins, .. }: &mut Classed,
+        local: Local<'_>,
+        view: View<'_>,
+        log: Log<'_>,
+        within: Within<'_>,
     ) -> Option<Row> {
-        if self.fields.len() <= number {
-            self.fields.resize_with(number + 1, ClassIndex::default);
+        if self.domains.len() <= within.shape {
+            self.domains.resize_with(within.shape + 1, ClassIndex::default);
         }
-        let mut company = table.company.take()?;
-        let field = &mut self.fields[number];
-        let Site { framework, cluster, overlay, log } = site;
-        let parts = table.prepared.parts(framework);
-        let shape = Arc::clone(&table.prepared.shape);
-        let sight = site.sight(&shape);
-        company.follow(sight, &mut self.columns, &self.events);
-        let made = field.is_made(&company);
-        let from = cursor.filter(|_| made).unwrap_or_else(|| {
-            field.make(&mut company, sight, &mut self.columns, rows.iter().copied(), parts.len());
-            for (position, &row) in rows.iter().enumerate() {
-                field.judge(position, table.ranking.judgement(row).as_ref());
+        let index = &mut self.domains[within.shape];
+        let parts = local.prepared.parts(view.framework);
+        plugins.follow(view, &mut self.partitions, &self.events);
+        let made = index.is_made(plugins);
+        let from = within.cursor.filter(|_| made).unwrap_or_else(|| {
+            let rows = within.rows.iter().copied();
+            index.make(plugins, view, &mut self.partitions, rows, parts.len());
+            for (position, &row) in within.rows.iter().enumerate() {
+                index.judge(position, local.ranking.judgement(row).as_ref());
             }
-            table.cursor
+            local.cursor
         });
-        let seat_of = |row: Row| (positions[row] as usize).checked_sub(1);
         for row in log.between(from, log.end()) {
-            if let Some(position) = seat_of(row) {
-                let node = overlay.view(cluster, row);
-                let judgement = node.and_then(|node| {
-                    table.prepared.judge(framework, cluster, node, &mut table.calls)
+            if let Some(position) = within.position(row) {
+                let judgement = view.node(row).and_then(|node| {
+                    local.prepared.judge(view.framework, view.cluster, node, local.calls)
                 });
-                field.judge(position, judgement.as_ref());
+                index.judge(position, judgement.as_ref());
             }
         }
-        *cursor = Some(log.end());
-        let best = field.best(&mut company, sight, &parts, seat_of);
-        table.company = Some(company);
-        best
+        *within.cursor = Some(log.end());
+        index.best(plugins, view, &parts, |row| within.position(row))
     }
 }

@@ -1,4 +1,4 @@
-//! One plugin that reads beyond the node, asked once a class of rows.
+//! One plugin with domain reach, evaluated once per class of rows that it cannot tell apart.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,50 +8,28 @@ use smallvec::SmallVec;
 use super::partition::{Partition, Partitions};
 use super::pod_events::PodEvent;
 use crate::framework::counters::Counter;
-use crate::framework::{Context, Declaration, Feasible, Framework, Grain, Prepared, Score};
+use crate::framework::prepared::{Plugin, PreparedPlugin};
+use crate::framework::{Context, Declaration, Feasible, Grain, Prepared};
 use crate::model::PodShape;
-use crate::state::{Cluster, NodeView, Overlay, Row};
+use crate::place::scoring::view::View;
+use crate::state::{Cluster, NodeView, Row};
 
-/// A filter or a score, by its place in the framework.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plugin {
-    Filter(usize),
-    Score(usize),
-}
-
-/// What there is to look at.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) framework: &'a Framework,
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) overlay: &'a Overlay,
-    pub(crate) shape: &'a PodShape,
-}
-
-impl<'a> View<'a> {
-    pub(crate) fn context<'b>(self, prepared: &'b Prepared, counters: &'b [Counter]) -> Context<'b>
-    where
-        'a: 'b,
-    {
-        Context { prepared, counters, kept: true, ..Context::new(self.cluster, self.shape) }
-    }
-}
-
-/// A plugin at work for one shape, with its answers by class.
+/// A plugin prepared for one shape, with its answers by class.
 #[derive(Debug)]
 pub(crate) struct ClassedPlugin {
     pub(crate) plugin: Plugin,
+    shape: Arc<PodShape>,
     prepared: Prepared,
     counters: Vec<Counter>,
     pub(crate) reads_feasible: bool,
     ignores_deleting: bool,
-    /// Of which field, and as of which state of it, the feasible rows were told.
+    /// The index, and the state of it, whose feasible rows the plugin has observed.
     pub(crate) considered: (u64, u64),
     grain: Grain,
     /// One a key of the grain.
     keys: SmallVec<[Arc<Partition>; 2]>,
     pub(crate) column: Arc<Partition>,
-    /// By class: as of which version it was given, and the answer.
+    /// By class: the version at which it was evaluated, and the answer.
     answers: Vec<(u64, i64)>,
     /// Grows when all answers become stale.
     pub(crate) version: u64,
@@ -64,17 +42,18 @@ pub(crate) struct ClassedPlugin {
 pub(crate) const PASS: i64 = 1;
 
 impl ClassedPlugin {
-    /// `None` if the plugin promises nothing.
+    /// `None` if the plugin promises no classes.
     pub(crate) fn new(
         plugin: Plugin,
+        shape: &Arc<PodShape>,
         declaration: &Declaration,
-        prepared: Prepared,
-        counters: Vec<Counter>,
-        sight: View<'_>,
-        columns: &mut Partitions,
+        PreparedPlugin { prepared, counters, .. }: PreparedPlugin,
+        view: View<'_>,
+        partitions: &mut Partitions,
     ) -> Option<ClassedPlugin> {
         let mut stage = ClassedPlugin {
             plugin,
+            shape: Arc::clone(shape),
             prepared,
             counters,
             reads_feasible: declaration.reads_feasible,
@@ -88,29 +67,34 @@ impl ClassedPlugin {
             stale: Vec::new(),
             calls: 0,
         };
-        let grain = stage.ask_grain(sight)?;
-        stage.lay_out(grain, sight.cluster, columns);
+        let grain = stage.ask_grain(view)?;
+        stage.lay_out(grain, view.cluster, partitions);
         Some(stage)
     }
 
-    fn ask_grain(&self, sight: View<'_>) -> Option<Grain> {
-        let cx = sight.context(&self.prepared, &self.counters);
+    fn context<'b>(&'b self, view: View<'b>) -> Context<'b> {
+        let (prepared, counters) = (&self.prepared, &self.counters);
+        Context { prepared, counters, kept: true, ..Context::new(view.cluster, &self.shape) }
+    }
+
+    fn ask_grain(&self, view: View<'_>) -> Option<Grain> {
+        let cx = self.context(view);
         match self.plugin {
-            Plugin::Filter(plugin) => sight.framework.filters()[plugin].grain(&cx),
-            Plugin::Score(plugin) => sight.framework.scores()[plugin].1.grain(&cx),
+            Plugin::Filter(plugin) => view.framework.filters()[plugin].grain(&cx),
+            Plugin::Score(plugin) => view.framework.scores()[plugin].1.grain(&cx),
         }
     }
 
-    fn lay_out(&mut self, grain: Grain, cluster: &Cluster, columns: &mut Partitions) {
-        self.keys = grain.keys.iter().map(|key| columns.of_labels(cluster, &[*key])).collect();
-        self.column = columns.of_grain(cluster, &grain);
+    fn lay_out(&mut self, grain: Grain, cluster: &Cluster, partitions: &mut Partitions) {
+        self.keys = grain.keys.iter().map(|key| partitions.of_labels(cluster, &[*key])).collect();
+        self.column = partitions.of_grain(cluster, &grain);
         self.grain = grain;
         self.answers.clear();
         self.answers.resize(self.column.classes(), (0, 0));
         self.forget_all();
     }
 
-    /// Makes all answers stale.
+    /// Marks all answers stale.
     fn forget_all(&mut self) {
         self.version += 1;
         self.stale.clear();
@@ -134,52 +118,50 @@ impl ClassedPlugin {
         self.column.is_fine()
     }
 
-    /// Takes in that a pod came to a row, or left it. Returns whether rows are told apart by other
+    /// Follows a pod that came to a row, or left it. Returns whether rows are told apart by other
     /// labels now.
     pub(crate) fn change(
         &mut self,
-        sight: View<'_>,
-        columns: &mut Partitions,
+        view: View<'_>,
+        partitions: &mut Partitions,
         event: &PodEvent,
     ) -> bool {
-        let PodEvent { row, ref shape, deleting, came } = *event;
-        let (row, placed) = (row as Row, &**shape);
-        let Some(node) = sight.overlay.view(sight.cluster, row) else { return false };
+        let PodEvent { row, shape: ref placed, deleting, came } = *event;
+        let Some(node) = view.node(row as Row) else { return false };
+        let ClassedPlugin { plugin, shape, prepared, counters, ignores_deleting, .. } = self;
         let sign = if came { 1 } else { -1 };
-        for counter in &mut self.counters {
-            counter.change(placed, node, sight.shape, sign);
+        for counter in counters.iter_mut() {
+            counter.change(placed, node, shape, sign);
         }
-        let mut prepared = core::mem::take(&mut self.prepared);
-        let cx = sight.context(&Prepared::NONE, &self.counters);
-        let framework = sight.framework;
-        match (self.plugin, came) {
-            _ if deleting && self.ignores_deleting => {}
+        let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };
+        let framework = view.framework;
+        match (*plugin, came) {
+            _ if deleting && *ignores_deleting => {}
             (Plugin::Filter(plugin), true) => {
-                framework.filters()[plugin].take(&mut prepared, &cx, placed, node);
+                framework.filters()[plugin].take(prepared, &cx, placed, node);
             }
             (Plugin::Filter(plugin), false) => {
-                framework.filters()[plugin].undo(&mut prepared, &cx, placed, node);
+                framework.filters()[plugin].undo(prepared, &cx, placed, node);
             }
             (Plugin::Score(plugin), true) => {
-                framework.scores()[plugin].1.take(&mut prepared, &cx, placed, node);
+                framework.scores()[plugin].1.take(prepared, &cx, placed, node);
             }
             (Plugin::Score(plugin), false) => {
-                framework.scores()[plugin].1.undo(&mut prepared, &cx, placed, node);
+                framework.scores()[plugin].1.undo(prepared, &cx, placed, node);
             }
         }
-        self.prepared = prepared;
-        let moved = self.regrain(sight, columns);
+        let moved = self.regrain(view, partitions);
         if !moved {
-            self.forget_sharers(row);
+            self.forget_sharers(row as Row);
         }
         moved
     }
 
-    /// Asks how finely nodes are told apart now. Returns whether by other labels.
-    fn regrain(&mut self, sight: View<'_>, columns: &mut Partitions) -> bool {
-        // Who promised before and does not now is asked again about every node.
+    /// Evaluates again how finely nodes are told apart. Returns whether by other labels.
+    fn regrain(&mut self, view: View<'_>, partitions: &mut Partitions) -> bool {
+        // A plugin that has promised classes and does not any more is evaluated for every node.
         let grain = self
-            .ask_grain(sight)
+            .ask_grain(view)
             .unwrap_or_else(|| Grain::default().each().epoch(self.grain.epoch.wrapping_add(1)));
         if grain == self.grain {
             return false;
@@ -189,7 +171,7 @@ impl ClassedPlugin {
             self.forget_all();
             return false;
         }
-        self.lay_out(grain, sight.cluster, columns);
+        self.lay_out(grain, view.cluster, partitions);
         true
     }
 
@@ -219,15 +201,13 @@ impl ClassedPlugin {
         }
     }
 
-    /// Tells the plugin which nodes are feasible, each row for as many as `counts` says.
-    pub(crate) fn consider(&mut self, sight: View<'_>, rows: &[Row], counts: &[u32]) {
-        let Plugin::Score(plugin) = self.plugin else { return };
-        let mut prepared = core::mem::take(&mut self.prepared);
-        let cx = sight.context(&Prepared::NONE, &self.counters);
-        let feasible = Feasible::classes(sight.cluster, rows, counts);
-        sight.framework.scores()[plugin].1.consider(&mut prepared, &cx, &feasible);
-        self.prepared = prepared;
-        if let Some(grain) = self.ask_grain(sight)
+    /// Shows a score which nodes are feasible, each row for as many as `counts` says.
+    pub(crate) fn consider(&mut self, view: View<'_>, rows: &[Row], counts: &[u32]) {
+        let Some((_, score)) = self.plugin.score(view.framework) else { return };
+        let ClassedPlugin { shape, prepared, counters, .. } = self;
+        let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };
+        score.consider(prepared, &cx, &Feasible::classes(view.cluster, rows, counts));
+        if let Some(grain) = self.ask_grain(view)
             && grain.epoch != self.grain.epoch
         {
             self.grain.epoch = grain.epoch;
@@ -235,40 +215,28 @@ impl ClassedPlugin {
         }
     }
 
-    /// What the plugin says of the nodes of a class.
+    /// The answer for the nodes of a class.
     #[inline]
-    pub(crate) fn answer(&mut self, sight: View<'_>, class: usize) -> i64 {
+    pub(crate) fn answer(&mut self, view: View<'_>, class: usize) -> i64 {
         let (version, answer) = self.answers[class];
-        if version == self.version { answer } else { self.ask(sight, class) }
+        if version == self.version { answer } else { self.ask(view, class) }
     }
 
-    fn ask(&mut self, sight: View<'_>, class: usize) -> i64 {
-        let node = self.column.first(class).and_then(|row| sight.overlay.view(sight.cluster, row));
-        let answer = node.map_or(0, |node| self.call(sight, node));
+    fn ask(&mut self, view: View<'_>, class: usize) -> i64 {
+        let node = self.column.first(class).and_then(|row| view.node(row));
+        let answer = node.map_or(0, |node| self.call(view, node));
         self.calls += 1;
         self.answers[class] = (self.version, answer);
         answer
     }
 
-    fn call(&self, sight: View<'_>, node: NodeView<'_>) -> i64 {
-        let cx = sight.context(&self.prepared, &self.counters);
+    fn call(&self, view: View<'_>, node: NodeView<'_>) -> i64 {
+        let cx = self.context(view);
         match self.plugin {
             Plugin::Filter(plugin) => {
-                i64::from(sight.framework.filters()[plugin].filter(&cx, node).passes())
+                i64::from(view.framework.filters()[plugin].filter(&cx, node).passes())
             }
-            Plugin::Score(plugin) => sight.framework.scores()[plugin].1.score(&cx, node),
-        }
-    }
-
-    /// The weight and the plugin; `None` for a filter.
-    #[inline]
-    pub(crate) fn score(framework: &Framework, plugin: Plugin) -> Option<(i64, &dyn Score)> {
-        match plugin {
-            Plugin::Filter(_) => None,
-            Plugin::Score(plugin) => {
-                let (weight, score) = &framework.scores()[plugin];
-                Some((*weight, &**score))
-            }
+            Plugin::Score(plugin) => view.framework.scores()[plugin].1.score(&cx, node),
         }
     }
 }

@@ -1,102 +1,89 @@
-//! All plugins of a framework that read beyond the node, made ready for one shape.
+//! All plugins of a framework with domain reach, prepared for one pod shape.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::index::ClassIndex;
 use super::partition::Partitions;
-use super::plugin::{ClassedPlugin, Plugin, View};
+use super::plugin::ClassedPlugin;
 use super::pod_events::PodEvents;
-use crate::base::RowSet;
 use crate::framework::counters::Counter;
-use crate::framework::{Context, Grain, Normalization, Preparation, Prepared};
+use crate::framework::prepared::{AdmittedRows, Plugin, PreparedPlugin, Resolved};
+use crate::framework::{Context, Grain, Normalization};
+use crate::model::PodShape;
+use crate::place::scoring::view::View;
 
-/// What the far plugins say of all nodes for one shape, kept up to date as pods come and go.
+/// The non-local plugins of one shape, kept up to date as pods come and go.
 #[derive(Debug)]
 pub(crate) struct ClassedPlugins {
     pub(crate) stages: Vec<ClassedPlugin>,
-    /// Whether the plugins are among them that had nothing to say.
+    /// Whether the plugins are among them that skip the shape while no pod has affinity terms.
     complete: bool,
-    pub(crate) only: Option<RowSet>,
-    pub(crate) refused: bool,
-    /// How many events are taken in.
+    pub(crate) rows: AdmittedRows,
+    /// How many events are accounted for.
     cursor: u64,
-    /// Which history the events are of.
+    /// The history that the events are of.
     history: u64,
     /// Grows when rows are told apart by other labels.
     pub(crate) layout: u64,
-    /// All rows.
-    pub(crate) whole: ClassIndex,
-    /// Fields made so far.
-    pub(crate) fields: u64,
+    /// Indices made so far.
+    pub(crate) indices: u64,
 }
 
 impl ClassedPlugins {
-    /// Prepares plugins for the shape; `None` if one of them promises nothing.
+    /// Prepares plugins for the shape; `None` if one of them promises no classes.
     ///
     /// Nothing may be placed in the overlay.
     pub(crate) fn prepare(
         plugins: impl Iterator<Item = Plugin>,
+        shape: &Arc<PodShape>,
         complete: bool,
-        sight: View<'_>,
-        columns: &mut Partitions,
+        view: View<'_>,
+        partitions: &mut Partitions,
         events: &PodEvents,
     ) -> Option<ClassedPlugins> {
-        let mut company = ClassedPlugins {
+        let mut all = ClassedPlugins {
             stages: Vec::new(),
             complete,
-            only: None,
-            refused: false,
+            rows: AdmittedRows::default(),
             cursor: events.end(),
             history: events.history(),
             layout: 0,
-            whole: ClassIndex::default(),
-            fields: 0,
+            indices: 0,
         };
         for plugin in plugins {
-            company.add(plugin, sight, columns)?;
+            all.add(plugin, shape, view, partitions)?;
         }
-        Some(company)
+        Some(all)
     }
 
-    fn add(&mut self, plugin: Plugin, sight: View<'_>, columns: &mut Partitions) -> Option<()> {
-        let View { framework, cluster, shape, .. } = sight;
-        let declaration = match plugin {
-            Plugin::Filter(plugin) => framework.filters()[plugin].declare(shape),
-            Plugin::Score(plugin) => framework.scores()[plugin].1.declare(shape),
-        };
-        if declaration.reads_group || declaration.reads_time || !declaration.grained {
+    fn add(
+        &mut self,
+        plugin: Plugin,
+        shape: &Arc<PodShape>,
+        view: View<'_>,
+        partitions: &mut Partitions,
+    ) -> Option<()> {
+        let View { framework, cluster, .. } = view;
+        let declaration = plugin.declare(framework, shape);
+        if !declaration.is_cacheable() || !declaration.grained {
             return None;
         }
         let counters = Counter::of_declaration(&declaration, cluster, shape);
-        let cx: Context<'_> = sight.context(&Prepared::NONE, &counters);
-        let preparation = match plugin {
-            Plugin::Filter(plugin) => framework.filters()[plugin].prepare(&cx),
-            Plugin::Score(plugin) => framework.scores()[plugin].1.prepare(&cx),
-        };
-        let score = ClassedPlugin::score(framework, plugin);
-        let prepared = match (preparation, score) {
-            (Preparation::Ready(prepared), _) | (Preparation::Narrow(prepared, _), Some(_)) => {
-                prepared
-            }
-            (Preparation::Narrow(prepared, rows), None) => {
-                match &mut self.only {
-                    Some(only) => only.intersect(&rows),
-                    only => *only = Some(rows),
-                }
-                prepared
-            }
-            (Preparation::Reject(_), None) => {
-                self.refused = true;
-                return Some(());
-            }
+        let cx = Context { counters: &counters, kept: true, ..Context::new(cluster, shape) };
+        let resolved = plugin.prepare(framework, &cx);
+        let (index, prepared) = match (plugin, resolved) {
+            (Plugin::Filter(index), resolved) => (index, self.rows.add(index, resolved)),
+            (Plugin::Score(index), Resolved::Prepared(prepared, _)) => (index, Some(prepared)),
             // A score that is the same for every node decides nothing.
-            _ => return Some(()),
+            (Plugin::Score(index), _) => (index, None),
         };
+        let Some(prepared) = prepared else { return Some(()) };
+        let score = plugin.score(framework);
         if score.is_some_and(|(_, score)| score.normalization() == Normalization::Own) {
             return None;
         }
-        let stage = ClassedPlugin::new(plugin, &declaration, prepared, counters, sight, columns)?;
-        self.stages.push(stage);
+        let ready = PreparedPlugin { index, prepared, counters };
+        self.stages.push(ClassedPlugin::new(plugin, shape, &declaration, ready, view, partitions)?);
         Some(())
     }
 
@@ -105,25 +92,31 @@ impl ClassedPlugins {
         self.history == events.history() && self.cursor >= events.start()
     }
 
-    /// Takes in what has happened.
-    pub(crate) fn follow(&mut self, sight: View<'_>, columns: &mut Partitions, events: &PodEvents) {
+    /// Follows the pods that came and went.
+    pub(crate) fn follow(
+        &mut self,
+        view: View<'_>,
+        partitions: &mut Partitions,
+        events: &PodEvents,
+    ) {
         for event in events.since(self.cursor) {
             for stage in &mut self.stages {
-                let moved = stage.change(sight, columns, event);
+                let moved = stage.change(view, partitions, event);
                 self.layout += u64::from(moved);
             }
         }
         self.cursor = events.end();
     }
 
-    /// What coarse stages together tell rows apart by.
+    /// The labels by which coarse plugins together tell rows apart.
     pub(crate) fn grain(&self) -> Grain {
         let coarse = || self.stages.iter().filter(|stage| !stage.is_fine());
         let grain = Grain::new(coarse().flat_map(|stage| stage.grain().keys.iter().copied()));
         if coarse().any(|stage| stage.grain().each) { grain.each() } else { grain }
     }
 
-    /// Whether it has the plugins it is asked for; `all`: also those that had nothing to say.
+    /// Whether the plugins are complete; `all`: also those that skip the shape while no pod has
+    /// affinity terms.
     pub(crate) fn covers(&self, all: bool) -> bool {
         self.complete || !all
     }

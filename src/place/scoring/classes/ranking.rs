@@ -9,12 +9,8 @@ use crate::place::scoring::ranking::{Extremes, Normalized, RawScores, key};
 #[derive(Debug, Default)]
 pub(crate) struct ClassRanking {
     pub(crate) forest: MaxTrees,
+    leaves: Leaves,
     starts: Vec<u32>,
-    /// By place; only the first is used where there are no normalised scores.
-    plain: Vec<i64>,
-    alive: Vec<bool>,
-    /// By normalised score, then by place.
-    raws: Vec<Vec<i64>>,
     /// By normalised score, then by unit.
     extremes: Vec<Vec<Extremes>>,
     /// Units whose extremes must be looked for, by normalised score.
@@ -28,18 +24,27 @@ pub(crate) struct ClassRanking {
     made: Vec<u64>,
 }
 
+/// What is known of each row, by place.
+#[derive(Debug, Default)]
+struct Leaves {
+    plain: Vec<i64>,
+    alive: Vec<bool>,
+    /// By normalised score, then by place; empty without normalised scores.
+    raws: Vec<Vec<i64>>,
+}
+
 impl ClassRanking {
     /// Starts over with leaves of which none is alive.
     pub(crate) fn reset(&mut self, starts: &[u32], normalized: usize) {
         let places = starts.last().map_or(0, |&end| end as usize);
         self.starts.clear();
         self.starts.extend_from_slice(starts);
-        self.plain.clear();
-        self.plain.resize(places, 0);
-        self.alive.clear();
-        self.alive.resize(places, false);
-        self.raws.clear();
-        self.raws.resize(normalized, alloc::vec![0; places]);
+        self.leaves.plain.clear();
+        self.leaves.plain.resize(places, 0);
+        self.leaves.alive.clear();
+        self.leaves.alive.resize(places, false);
+        self.leaves.raws.clear();
+        self.leaves.raws.resize(normalized, alloc::vec![0; places]);
         self.extremes.clear();
         self.extremes.resize(normalized, alloc::vec![Extremes::NONE; starts.len() - 1]);
         self.lost.clear();
@@ -48,7 +53,7 @@ impl ClassRanking {
         self.made.resize(starts.len() - 1, 0);
     }
 
-    /// Gives a leaf another judgement; the key is made by [`ClassRanking::settle`].
+    /// Sets the raw scores of a leaf; its key is made by [`ClassRanking::settle`].
     pub(crate) fn set(
         &mut self,
         unit: usize,
@@ -57,22 +62,22 @@ impl ClassRanking {
         parts: &[Normalized<'_>],
     ) {
         for (index, part) in parts.iter().enumerate() {
-            let old = self.raws[index][place];
+            let old = self.leaves.raws[index][place];
             let extremes = &mut self.extremes[index][unit];
-            if self.alive[place] && part.counts(old) && !extremes.remove(old) {
+            if self.leaves.alive[place] && part.counts(old) && !extremes.remove(old) {
                 self.lost.push((index, unit));
             }
             if let Some(judgement) = &judgement {
                 let new = judgement.raws[index];
-                self.raws[index][place] = new;
+                self.leaves.raws[index][place] = new;
                 if part.counts(new) {
                     extremes.add(new);
                 }
             }
         }
-        self.alive[place] = judgement.is_some();
+        self.leaves.alive[place] = judgement.is_some();
         if let Some(judgement) = judgement {
-            self.plain[place] = judgement.plain;
+            self.leaves.plain[place] = judgement.plain;
         }
     }
 
@@ -87,11 +92,11 @@ impl ClassRanking {
         all: bool,
         rank: impl Fn(usize) -> u32,
     ) {
-        for (index, unit) in core::mem::take(&mut self.lost) {
+        for (index, unit) in self.lost.drain(..) {
             let mut extremes = Extremes::NONE;
             for place in self.starts[unit] as usize..self.starts[unit + 1] as usize {
-                let raw = self.raws[index][place];
-                if self.alive[place] && parts[index].counts(raw) {
+                let raw = self.leaves.raws[index][place];
+                if self.leaves.alive[place] && parts[index].counts(raw) {
                     extremes.add(raw);
                 }
             }
@@ -114,31 +119,33 @@ impl ClassRanking {
             self.scale = self.extremes.iter().map(combined).collect();
             self.version += 1;
         }
-        let mut forest = core::mem::take(&mut self.forest);
+        let ClassRanking { forest, leaves, starts, made, scale, version, .. } = self;
         if all {
-            forest.rebuild(&self.starts, |keys| keys.resize(self.alive.len(), 0));
+            forest.rebuild(starts, |keys| keys.resize(leaves.alive.len(), 0));
         }
         for &place in if all { &[] } else { changed } {
             let (place, unit) = (place as usize, unit_of[place as usize] as usize);
-            let safe = passes[unit] || !self.alive[place] || self.is_within(place, parts);
-            if self.made[unit] == self.version && safe {
-                forest.set(unit, place, self.key_of(place, parts, &rank));
+            let safe =
+                passes[unit] || !leaves.alive[place] || leaves.is_within(place, parts, scale);
+            if made[unit] == *version && safe {
+                forest.set(unit, place, leaves.key_of(place, parts, scale, &rank));
             } else {
-                self.made[unit] = 0;
+                made[unit] = 0;
             }
         }
         for unit in (0..passes.len()).filter(|&unit| passes[unit] || parts.is_empty()) {
-            if self.made[unit] != self.version {
-                self.made[unit] = self.version;
-                forest.refill(unit, |place| self.key_of(place, parts, &rank));
+            if made[unit] != *version {
+                made[unit] = *version;
+                forest.refill(unit, |place| leaves.key_of(place, parts, scale, &rank));
             }
         }
-        self.forest = forest;
     }
+}
 
+impl Leaves {
     /// Whether the raw scores of a leaf are within the scale.
-    fn is_within(&self, place: usize, parts: &[Normalized<'_>]) -> bool {
-        let mut columns = parts.iter().zip(&self.raws).zip(&self.scale);
+    fn is_within(&self, place: usize, parts: &[Normalized<'_>], scale: &[(i64, i64)]) -> bool {
+        let mut columns = parts.iter().zip(&self.raws).zip(scale);
         columns.all(|((part, column), (low, high))| {
             let raw = column[place];
             !part.counts(raw) || (*low..=*high).contains(&raw)
@@ -146,12 +153,18 @@ impl ClassRanking {
     }
 
     #[inline]
-    fn key_of(&self, place: usize, parts: &[Normalized<'_>], rank: &impl Fn(usize) -> u32) -> u64 {
+    fn key_of(
+        &self,
+        place: usize,
+        parts: &[Normalized<'_>],
+        scale: &[(i64, i64)],
+        rank: &impl Fn(usize) -> u32,
+    ) -> u64 {
         if !self.alive[place] {
             return 0;
         }
         let mut total = self.plain[place];
-        for ((part, column), (low, high)) in parts.iter().zip(&self.raws).zip(&self.scale) {
+        for ((part, column), (low, high)) in parts.iter().zip(&self.raws).zip(scale) {
             let normalization = part.score.normalization();
             total += part.weight * normalization.apply(part.score, column[place], *low, *high);
         }
