@@ -7,9 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::observe::{GroupChange, Lacks, ReservationEnd};
+use super::queued_group::{Phase, Place, Tally, Ticket, UnitId, full_name};
 use super::scheduler::{BoundPod, Decision, Flight, QueueError, Scheduler, Timer};
 use super::settings::OnBindFailure;
-use super::unit::{Phase, Place, Tally, Ticket, UnitId, full_name};
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::state::Plan;

@@ -4,12 +4,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::lack::{lack, loosely};
-use super::loose::Watched;
 use super::observe::{Gate, GroupChange, Lacks, ReservationEnd};
+use super::queued_group::{Key, Phase, UnitId, full_name};
 use super::scheduler::{Decision, Scheduler, Timer};
 use super::settings::HeadOfLine;
-use super::unit::{Key, Phase, UnitId, full_name};
+use super::shortage::{lack, loosely};
+use super::wake::hints::Watched;
 use crate::base::Time;
 use crate::model::{GroupPolicy, PodGroup};
 use crate::place::{Outcome, PlaceError, UnplacedKind};
@@ -225,7 +225,7 @@ impl Scheduler {
         let plan = unit.nominated.as_ref()?;
         let waits = |name: &String| {
             let member = self.pods.get(name).and_then(|(_, seq)| unit.members.get(seq));
-            member.is_some_and(|member| member.place == super::unit::Place::Pending)
+            member.is_some_and(|member| member.place == super::queued_group::Place::Pending)
         };
         if !plan.assignments().all(|assignment| waits(&full_name(assignment.pod()))) {
             unit.nominated = None;

@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in};
 use super::scheduler::{QueueError, Scheduler, Timer};
-use super::unit::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in};
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};

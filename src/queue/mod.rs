@@ -5,27 +5,26 @@
 //! no thread and no I/O.
 
 mod binding;
-mod claim;
-mod class;
-mod cohort;
+mod capacity;
 mod decide;
+mod gang_group;
 mod inputs;
-mod lack;
-mod loose;
-mod losses;
+mod lost_members;
 pub mod observe;
 mod phases;
-mod room;
+mod queued_group;
+mod reservation;
 mod scheduler;
 pub mod settings;
+mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
-mod unit;
-mod watch;
+mod wake;
 
 pub use observe::{
     Counters, Gate, GroupChange, GroupEvent, Histogram, Lacks, ReservationEnd, Waits,
 };
+pub use queued_group::Ticket;
 pub use scheduler::{
     BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler,
     Work,
@@ -36,4 +35,3 @@ pub use settings::{
 };
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
-pub use unit::Ticket;

@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::loose::Watched;
 use super::observe::Waits;
+use super::queued_group::{Key, Phase, UnitId};
 use super::scheduler::{Lane, Scheduler, Timer};
 use super::settings::Waiting;
-use super::unit::{Key, Phase, UnitId};
+use super::wake::hints::Watched;
 
 impl Scheduler {
     /// Moves a unit to another phase, and keeps queues, timers and waiting times in step.

@@ -7,11 +7,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::loose::Moved;
 use super::observe::{Counters, EventLog, Gate, GroupChange, GroupEvent, Lacks, Waits};
+use super::queued_group::{Key, Phase, Place, Ticket, Unit, UnitId};
 use super::settings::{PriorityThenTime, QueueOrder, Settings};
-use super::unit::{Key, Phase, Place, Ticket, Unit, UnitId};
-use super::watch::Watches;
+use super::wake::hints::Moved;
+use super::wake::index::Watches;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
 use crate::model::ModelError;

@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::loose::Moved;
 use super::observe::{Counters, EventLog};
+use super::queued_group::{Ticket, Unit, UnitId, full_name};
 use super::scheduler::{Decision, Flight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
-use super::unit::{Ticket, Unit, UnitId, full_name};
+use super::wake::hints::Moved;
 use crate::base::Time;
 use crate::framework::Framework;
 use crate::model::Pod;
@@ -113,7 +113,7 @@ impl Scheduler {
             if let Some(key) = &unit.key {
                 let lane = scheduler.lanes.entry(unit.root.queue.clone()).or_default();
                 lane.waiting.insert(key.clone());
-                if unit.phase == super::unit::Phase::Queued {
+                if unit.phase == super::queued_group::Phase::Queued {
                     lane.ready.insert(key.clone());
                 }
             }

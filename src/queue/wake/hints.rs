@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::unit::UnitId;
 use crate::model::PodShape;
+use crate::queue::queued_group::UnitId;
 use crate::state::{Cluster, Row};
 
 /// What a sleeping group waits for.

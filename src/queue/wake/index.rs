@@ -20,13 +20,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::class::{Class, Measure, Sums};
-use super::loose::{Loose, Moved, Watched};
-use super::room::{Bound, is_capped};
-use super::unit::{Key, UnitId};
+use super::bucket::{Class, Measure, Sums};
+use super::hints::{Loose, Moved, Watched};
 use crate::base::RowSet;
 use crate::framework::Framework;
 use crate::model::PodShape;
+use crate::queue::capacity::{Bound, is_capped};
+use crate::queue::queued_group::{Key, UnitId};
 use crate::state::{Cluster, Row};
 
 /// Room for pods of one shape, domain by domain, and who sleeps on it.

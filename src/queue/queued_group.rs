@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::loose::Watched;
 use super::observe::{Gate, Lacks, Waits};
+use super::wake::hints::Watched;
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};

@@ -13,11 +13,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::decide::Found;
-use super::loose::Watched;
 use super::observe::{GroupChange, Lacks, ReservationEnd};
+use super::queued_group::{Key, Phase, Reserved, Unit, UnitId, shapes};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::ReservationPolicy;
-use super::unit::{Key, Phase, Reserved, Unit, UnitId, shapes};
+use super::wake::hints::Watched;
 use crate::base::Time;
 use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};

@@ -4,11 +4,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::loose::Watched;
+use super::capacity::{is_capped, is_far, scarcest};
 use super::observe::Lacks;
-use super::room::{is_capped, is_far, scarcest};
-use super::unit::shapes;
-use super::watch::Watches;
+use super::queued_group::shapes;
+use super::wake::hints::Watched;
+use super::wake::index::Watches;
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};
 use crate::place::topology::candidates::running;

@@ -12,10 +12,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::room::{Bound, rarity};
-use super::unit::Key;
 use crate::base::RowSet;
 use crate::model::PodShape;
+use crate::queue::capacity::{Bound, rarity};
+use crate::queue::queued_group::Key;
 use crate::state::{Cluster, LabelKey, NodeView, Row};
 
 /// What a class counts.

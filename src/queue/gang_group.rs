@@ -6,10 +6,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::loose::Watched;
 use super::observe::{Gate, GroupChange, ReservationEnd};
+use super::queued_group::{Phase, Place, UnitId};
 use super::scheduler::Scheduler;
-use super::unit::{Phase, Place, UnitId};
+use super::wake::hints::Watched;
 use crate::state::NodeView;
 
 impl Scheduler {

@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::observe::GroupChange;
+use super::queued_group::{Phase, Place, Ticket, UnitId, full_name};
 use super::scheduler::{BoundPod, Decision, Scheduler, Timer};
-use super::unit::{Phase, Place, Ticket, UnitId, full_name};
 
 impl Scheduler {
     /// A member is gone from the cluster.
