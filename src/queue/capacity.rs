@@ -11,11 +11,11 @@ use crate::model::resources::{CPU, MEMORY};
 use crate::state::{Cluster, Row};
 
 /// An upper bound on how many pods of a shape each node can take, whatever else is placed.
-pub(crate) struct Bound<'a> {
-    pub(crate) cluster: &'a Cluster,
+pub(super) struct CapacityBound<'a> {
+    pub(super) cluster: &'a Cluster,
     framework: &'a Framework,
     shape: &'a PodShape,
-    filters: Vec<Stage>,
+    filters: Vec<BoundingFilter>,
     only: Option<RowSet>,
     /// As `only`, by filters whose answer changes with the node itself alone.
     fixed: Option<RowSet>,
@@ -24,14 +24,14 @@ pub(crate) struct Bound<'a> {
 }
 
 /// A filter made ready.
-struct Stage {
+struct BoundingFilter {
     filter: usize,
     prepared: Prepared,
     is_fixed: bool,
 }
 
 /// Whether "no" of a filter stays "no" until the node itself changes for the better.
-fn is_steady(declaration: &Declaration) -> bool {
+fn is_node_local(declaration: &Declaration) -> bool {
     matches!(declaration.reach, Reach::Static | Reach::Node)
         && declaration.monotone
         && !declaration.reads_group
@@ -41,15 +41,15 @@ fn is_steady(declaration: &Declaration) -> bool {
 }
 
 /// Whether some filter sees to it that what a pod of this shape requests must be left.
-pub(crate) fn is_capped(framework: &Framework, shape: &PodShape) -> bool {
+pub(super) fn has_capacity_bound(framework: &Framework, shape: &PodShape) -> bool {
     framework.filters().iter().any(|filter| {
         let declaration = filter.declare(shape);
-        declaration.room && is_steady(&declaration)
+        declaration.room && is_node_local(&declaration)
     })
 }
 
 /// Whether any plugin reads beyond the node for a shape.
-pub(crate) fn is_far(framework: &Framework, shape: &PodShape) -> bool {
+pub(super) fn reads_beyond_node(framework: &Framework, shape: &PodShape) -> bool {
     let far = |declaration: Declaration| {
         !matches!(declaration.reach, Reach::Static | Reach::Node) || declaration.reads_nodes
     };
@@ -58,13 +58,13 @@ pub(crate) fn is_far(framework: &Framework, shape: &PodShape) -> bool {
         || framework.scores().iter().any(|(_, score)| far(score.declare(shape)))
 }
 
-impl<'a> Bound<'a> {
-    pub(crate) fn new(
+impl<'a> CapacityBound<'a> {
+    pub(super) fn new(
         cluster: &'a Cluster,
         framework: &'a Framework,
         shape: &'a PodShape,
-    ) -> Bound<'a> {
-        let mut bound = Bound {
+    ) -> CapacityBound<'a> {
+        let mut bound = CapacityBound {
             cluster,
             framework,
             shape,
@@ -77,21 +77,21 @@ impl<'a> Bound<'a> {
         let cx = Context { now: Time::ZERO, ..Context::new(cluster, shape) };
         for (index, filter) in framework.filters().iter().enumerate() {
             let declaration = filter.declare(shape);
-            if !is_steady(&declaration) {
+            if !is_node_local(&declaration) {
                 continue;
             }
             let is_fixed = declaration.reach == Reach::Static;
             match filter.prepare(&cx) {
                 Preparation::Skip | Preparation::Constant(_) => {}
                 Preparation::Ready(prepared) => {
-                    bound.filters.push(Stage { filter: index, prepared, is_fixed });
+                    bound.filters.push(BoundingFilter { filter: index, prepared, is_fixed });
                 }
                 Preparation::Narrow(prepared, rows) => {
                     if is_fixed {
                         narrow(&mut bound.fixed, &rows);
                     }
                     narrow(&mut bound.only, &rows);
-                    bound.filters.push(Stage { filter: index, prepared, is_fixed });
+                    bound.filters.push(BoundingFilter { filter: index, prepared, is_fixed });
                 }
                 Preparation::Reject(_) => {
                     bound.refused = true;
@@ -103,7 +103,7 @@ impl<'a> Bound<'a> {
     }
 
     /// Whether a row may ever have room as its node is: labels, taints, names.
-    pub(crate) fn may_ever(&self, row: Row) -> bool {
+    pub(super) fn may_ever(&self, row: Row) -> bool {
         let Some(node) = self.cluster.view(row) else { return false };
         if self.refused_for_good || self.fixed.as_ref().is_some_and(|only| !only.contains(row)) {
             return false;
@@ -117,7 +117,7 @@ impl<'a> Bound<'a> {
     }
 
     /// For how many pods a row has room, at the most.
-    pub(crate) fn of(&self, row: Row) -> u64 {
+    pub(super) fn of(&self, row: Row) -> u64 {
         let Some(node) = self.cluster.view(row) else { return 0 };
         if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(row)) {
             return 0;
@@ -145,7 +145,7 @@ fn narrow(set: &mut Option<RowSet>, rows: &RowSet) {
 }
 
 /// How likely a resource is to be scarce; the scarcest first.
-pub(crate) fn rarity(name: &str) -> u8 {
+pub(super) fn rarity(name: &str) -> u8 {
     match name {
         CPU => 1,
         MEMORY => 2,
@@ -154,7 +154,7 @@ pub(crate) fn rarity(name: &str) -> u8 {
 }
 
 /// The request under which a shape is looked for: of the resource likely to be scarcest.
-pub(crate) fn scarcest(shape: &PodShape) -> Option<(Box<str>, i64)> {
+pub(super) fn scarcest_request(shape: &PodShape) -> Option<(Box<str>, i64)> {
     let requested = shape.requests.iter().filter(|(_, amount)| *amount > 0);
     requested.min_by_key(|(name, _)| rarity(name)).map(|(name, amount)| (Box::from(name), amount))
 }

@@ -6,29 +6,30 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::ids::GroupId;
 use super::observe::{Gate, GroupChange, ReservationEnd};
-use super::queued_group::{Phase, Place, UnitId};
+use super::queued_group::{MemberState, Phase};
 use super::scheduler::Scheduler;
-use super::wake::hints::Watched;
+use super::wake::hints::WakeCondition;
 use crate::state::NodeView;
 
 impl Scheduler {
-    pub(crate) fn node_of(&self, namespace: &str, name: &str) -> Option<String> {
+    pub(super) fn node_of(&self, namespace: &str, name: &str) -> Option<String> {
         let pod = self.cluster.pod(namespace, name)?;
         Some(pod.node()?.name().to_owned())
     }
 
     /// Takes a pod out of the cluster, if it is there.
-    pub(crate) fn take_off(&mut self, namespace: &str, name: &str) {
+    pub(super) fn remove_pod(&mut self, namespace: &str, name: &str) {
         let node = self.node_of(namespace, name);
         if self.cluster.remove_pod(namespace, name).is_ok()
             && let Some(node) = node
         {
-            self.note(&node);
+            self.pods_changed(&node);
         }
     }
 
-    pub(super) fn members_on(&self, node: &str) -> Vec<(UnitId, u64)> {
+    pub(super) fn members_on(&self, node: &str) -> Vec<(GroupId, u64)> {
         let pods = self.cluster.node(node).into_iter().flat_map(NodeView::pods);
         let mut members: Vec<_> = pods
             .filter_map(|pod| self.pods.get(&format!("{}/{}", pod.namespace(), pod.name())))
@@ -38,18 +39,18 @@ impl Scheduler {
         members
     }
 
-    pub(super) fn units_on(&self, node: &str) -> BTreeSet<UnitId> {
+    pub(super) fn groups_on(&self, node: &str) -> BTreeSet<GroupId> {
         self.members_on(node).into_iter().map(|(id, _)| id).collect()
     }
 
     /// The unit and all that start together with it, whatever their state.
-    pub(crate) fn linked(&self, id: UnitId) -> BTreeSet<UnitId> {
+    pub(super) fn linked(&self, id: GroupId) -> BTreeSet<GroupId> {
         let mut found = BTreeSet::from([id]);
         let mut open = alloc::vec![id];
-        while let Some(unit) = open.pop().and_then(|id| self.units.get(&id)) {
-            let named = unit.root.gang_group.iter();
+        while let Some(queued) = open.pop().and_then(|id| self.groups.get(&id)) {
+            let named = queued.root.gang_group.iter();
             let named = named.filter_map(|name| self.names.get(name)).map(|(id, _)| *id);
-            let naming = self.links.get(&unit.name).into_iter().flatten().copied();
+            let naming = self.links.get(&queued.name).into_iter().flatten().copied();
             for other in named.chain(naming) {
                 if found.insert(other) {
                     open.push(other);
@@ -61,36 +62,36 @@ impl Scheduler {
 
     /// The units to place together with one that is to start, itself among them; or what they
     /// wait for. Units that have started are no partners any more.
-    pub(crate) fn cohort(&self, id: UnitId) -> Result<Vec<UnitId>, Gate> {
-        let Some(own) = self.units.get(&id) else { return Ok(Vec::new()) };
+    pub(super) fn gang_group(&self, id: GroupId) -> Result<Vec<GroupId>, Gate> {
+        let Some(own) = self.groups.get(&id) else { return Ok(Vec::new()) };
         if own.started || own.root.gang_group.is_empty() && !self.links.contains_key(&own.name) {
             return Ok(alloc::vec![id]);
         }
-        let mut cohort = Vec::new();
+        let mut gang = Vec::new();
         for other in self.linked(id) {
-            let Some(unit) = self.units.get(&other) else { continue };
-            if unit.started && !unit.evicting {
+            let Some(queued) = self.groups.get(&other) else { continue };
+            if queued.started && !queued.evicting {
                 continue;
             }
-            for name in &unit.root.gang_group {
+            for name in &queued.root.gang_group {
                 if !self.names.contains_key(name) {
                     return Err(Gate::Partner { group: name.clone() });
                 }
             }
-            let ready = !unit.paused
-                && !unit.evicting
-                && !unit.phase.busy()
-                && !matches!(unit.phase, Phase::Failed(_))
-                && unit.short(&unit.tallies(&self.cluster)).is_none();
+            let ready = !queued.paused
+                && !queued.evicting
+                && !queued.phase.busy()
+                && !matches!(queued.phase, Phase::Failed(_))
+                && queued.gate(&queued.counts(&self.cluster)).is_none();
             if !ready && other != id {
-                return Err(Gate::Partner { group: unit.name.clone() });
+                return Err(Gate::Partner { group: queued.name.clone() });
             }
-            cohort.push(other);
+            gang.push(other);
         }
-        Ok(cohort)
+        Ok(gang)
     }
 
-    pub(crate) fn settle_linked(&mut self, id: UnitId) {
+    pub(super) fn settle_linked(&mut self, id: GroupId) {
         for other in self.linked(id) {
             self.settle(other, true);
         }
@@ -98,49 +99,49 @@ impl Scheduler {
 
     /// Puts a unit where it belongs, unless it is on its way. `changed` says that it must be tried
     /// anew if it waits.
-    pub(crate) fn settle(&mut self, id: UnitId, changed: bool) {
-        self.check_health(id);
-        let Some(unit) = self.units.get(&id) else { return };
-        if unit.phase.busy() {
+    pub(super) fn settle(&mut self, id: GroupId, changed: bool) {
+        self.update_health(id);
+        let Some(queued) = self.groups.get(&id) else { return };
+        if queued.phase.busy() {
             return;
         }
-        let tallies = unit.tallies(&self.cluster);
-        let pending = tallies.iter().any(|tally| tally.pending > 0);
-        let finished = !unit.members.is_empty()
-            && unit.members.values().all(|member| member.place == Place::Done);
-        let phase = if unit.evicting {
+        let counts = queued.counts(&self.cluster);
+        let pending = counts.iter().any(|count| count.pending > 0);
+        let finished = !queued.members.is_empty()
+            && queued.members.values().all(|member| member.state == MemberState::Done);
+        let phase = if queued.evicting {
             Phase::Gated(Gate::Evicting)
-        } else if unit.paused {
+        } else if queued.paused {
             Phase::Paused
-        } else if !pending && (unit.started || finished) {
+        } else if !pending && (queued.started || finished) {
             Phase::Idle
-        } else if let Some(gate) = unit.short(&tallies) {
+        } else if let Some(gate) = queued.gate(&counts) {
             Phase::Gated(gate)
         } else if !pending {
             // Enough exist, and some of them are still to be taken off.
             Phase::Idle
-        } else if let Err(gate) = self.cohort(id) {
+        } else if let Err(gate) = self.gang_group(id) {
             Phase::Gated(gate)
-        } else if !changed && (unit.phase.waits() || matches!(unit.phase, Phase::Failed(_))) {
+        } else if !changed && (queued.phase.waits() || matches!(queued.phase, Phase::Failed(_))) {
             return;
-        } else if unit.not_before > self.now {
-            Phase::BackingOff(unit.not_before)
+        } else if queued.not_before > self.now {
+            Phase::BackingOff(queued.not_before)
         } else {
             Phase::Queued
         };
         if changed {
             // What is put aside for members that are gone is given back at once.
-            self.stirred |= unit.reservation.is_some();
-            self.sleep_on(id, Watched::Nothing);
+            self.reservations_due |= queued.reservation.is_some();
+            self.wait_for(id, WakeCondition::Never);
         }
-        let Some(unit) = self.units.get(&id) else { return };
-        if unit.phase == phase {
+        let Some(queued) = self.groups.get(&id) else { return };
+        if queued.phase == phase {
             return;
         }
-        if !unit.phase.waits() && phase.waits() && unit.ready_since.is_none() {
+        if !queued.phase.waits() && phase.waits() && queued.ready_since.is_none() {
             let now = self.now;
-            if let Some(unit) = self.units.get_mut(&id) {
-                unit.since = now;
+            if let Some(queued) = self.groups.get_mut(&id) {
+                queued.since = now;
             }
         }
         let change = match &phase {

@@ -5,9 +5,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::error::QueueError;
+use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
-use super::queued_group::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in};
-use super::scheduler::{QueueError, Scheduler, Timer};
+use super::queued_group::{Member, MemberState, Phase, QueuedGroup, full_name, placeholder, split};
+use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
@@ -53,17 +55,17 @@ impl Scheduler {
             }
         }
         for pod in &adopted {
-            self.note(pod.node.as_deref().unwrap_or(""));
+            self.pods_changed(pod.node.as_deref().unwrap_or(""));
         }
         let known = self.names.get(&root).map(|(id, _)| *id);
         let id = if let Some(id) = known { id } else { self.take_number() };
-        let old_leaves = match self.units.get_mut(&id) {
+        let old_leaves = match self.groups.get_mut(&id) {
             Some(_) => {
-                self.leave(id);
+                self.leave_queue(id);
                 self.forget_names(id);
-                self.units
+                self.groups
                     .get_mut(&id)
-                    .map_or_else(Vec::new, |unit| core::mem::take(&mut unit.leaves))
+                    .map_or_else(Vec::new, |queued| core::mem::take(&mut queued.leaves))
             }
             None => Vec::new(),
         };
@@ -81,13 +83,13 @@ impl Scheduler {
         for partner in &tree.gang_group {
             self.links.entry(partner.clone()).or_default().insert(id);
         }
-        if let Some(unit) = self.units.get_mut(&id) {
-            unit.root = tree;
-            unit.leaves = leaves;
-            unit.hopeless_at = None;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.root = tree;
+            queued.leaves = leaves;
+            queued.infeasible_at = None;
             self.move_members(id, &old_leaves);
         } else {
-            self.units.insert(id, Unit::new(tree, leaves, self.now));
+            self.groups.insert(id, QueuedGroup::new(tree, leaves, self.now));
             self.emit(id, GroupChange::Added);
         }
         for (index, (leaf, pods)) in parts.into_iter().enumerate() {
@@ -108,25 +110,25 @@ impl Scheduler {
     pub fn handle_group_removed(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        if let Some(unit) = self.units.get_mut(&id) {
+        if let Some(queued) = self.groups.get_mut(&id) {
             // What runs is nobody's business any more.
-            unit.started = false;
+            queued.started = false;
         }
         if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) =
-            self.units.get(&id).map(|unit| unit.phase.clone())
+            self.groups.get(&id).map(|queued| queued.phase.clone())
         {
             self.abandon(ticket, "the group was removed");
         }
         self.end_reservation(id, ReservationEnd::Outranked);
-        self.leave(id);
+        self.leave_queue(id);
         self.emit(id, GroupChange::Removed);
         let partners = self.linked(id);
         self.forget_names(id);
-        if let Some(unit) = self.units.remove(&id) {
-            for member in unit.members.values() {
+        if let Some(queued) = self.groups.remove(&id) {
+            for member in queued.members.values() {
                 self.pods.remove(&full_name(&member.pod));
             }
-            if let Some(since) = unit.below_since {
+            if let Some(since) = queued.below_since {
                 self.timers.remove(&(since.after(self.settings.stale_after), Timer::Below(id)));
             }
         }
@@ -155,7 +157,7 @@ impl Scheduler {
                 self.check_member(&name, id, index)?;
                 self.put_member(id, index, pod);
                 self.settle_linked(id);
-                self.ask_again(id);
+                self.recheck_permits(id);
             }
             Some((_, None)) => return Err(QueueError::PodTaken { pod: name, group: leaf }),
             None => self.put_orphan(leaf, pod),
@@ -192,8 +194,8 @@ impl Scheduler {
         self.expire(now, false);
         let full = format!("{namespace}/{name}");
         let &(id, seq) = self.pods.get(&full).ok_or(QueueError::UnknownPod(full))?;
-        self.take_off(namespace, name);
-        self.vanish(id, seq, true);
+        self.remove_pod(namespace, name);
+        self.remove_member(id, seq, true);
         Ok(())
     }
 
@@ -217,29 +219,29 @@ impl Scheduler {
                 let name = node.name.clone();
                 let applied = self.cluster.apply(Event::NodeChanged { node, version })?;
                 if applied == Applied::Changed {
-                    self.note_node(&name, None);
-                    for id in self.units_on(&name) {
+                    self.node_changed(&name, None);
+                    for id in self.groups_on(&name) {
                         self.settle_linked(id);
                     }
                 }
                 Ok(applied)
             }
             Event::NodeRemoved { name, version } => {
-                let units = self.units_on(&name);
+                let groups = self.groups_on(&name);
                 let members = self.members_on(&name);
                 let row = self.cluster.node(&name).map(NodeView::row);
                 let event = Event::NodeRemoved { name: name.clone(), version };
                 let applied = self.cluster.apply(event)?;
                 if applied == Applied::Changed {
-                    self.note_node(&name, row);
-                    self.node_lost(&units, &members);
+                    self.node_changed(&name, row);
+                    self.node_lost(&groups, &members);
                 }
                 Ok(applied)
             }
             event => {
                 let applied = self.cluster.apply(event)?;
                 if applied == Applied::Changed {
-                    self.note_all();
+                    self.cluster_changed();
                 }
                 Ok(applied)
             }
@@ -254,11 +256,11 @@ impl Scheduler {
     pub fn handle_pause(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        let Some(unit) = self.units.get_mut(&id) else { return Ok(()) };
-        if core::mem::replace(&mut unit.paused, true) {
+        let Some(queued) = self.groups.get_mut(&id) else { return Ok(()) };
+        if core::mem::replace(&mut queued.paused, true) {
             return Ok(());
         }
-        let held = match unit.phase {
+        let held = match queued.phase {
             Phase::Held(ticket) => Some(ticket),
             _ => None,
         };
@@ -277,8 +279,8 @@ impl Scheduler {
     pub fn handle_resume(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        let Some(unit) = self.units.get_mut(&id) else { return Ok(()) };
-        if core::mem::replace(&mut unit.paused, false) {
+        let Some(queued) = self.groups.get_mut(&id) else { return Ok(()) };
+        if core::mem::replace(&mut queued.paused, false) {
             self.emit(id, GroupChange::Resumed);
         }
         self.settle_linked(id);
@@ -297,8 +299,8 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        if let Some(unit) = self.units.get_mut(&id) {
-            unit.strategy = strategy;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.strategy = strategy;
         }
         self.settle_linked(id);
         Ok(())
@@ -316,7 +318,7 @@ impl Scheduler {
         let id = self.root(&plan.group())?;
         for assignment in plan.assignments() {
             let name = full_name(assignment.pod());
-            if self.pods.get(&name).is_none_or(|(unit, _)| *unit != id) {
+            if self.pods.get(&name).is_none_or(|(queued, _)| *queued != id) {
                 return Err(QueueError::UnknownPod(name));
             }
         }
@@ -329,11 +331,11 @@ impl Scheduler {
     pub fn handle_reorder(&mut self, now: Time) {
         self.expire(now, false);
         self.rekey_all();
-        self.stirred = true;
+        self.reservations_due = true;
     }
 
     /// Lets happen what is due before a time, or by it.
-    pub(crate) fn expire(&mut self, now: Time, inclusive: bool) {
+    pub(super) fn expire(&mut self, now: Time, inclusive: bool) {
         while let Some(&(time, timer)) = self.timers.first() {
             if time > now || time == now && !inclusive {
                 break;
@@ -348,33 +350,36 @@ impl Scheduler {
     pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Phase(id) => {
-                if matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Sleeping(_))) {
-                    self.counters.floor_retries += 1;
+                if matches!(
+                    self.groups.get(&id).map(|queued| &queued.phase),
+                    Some(Phase::Unschedulable(_))
+                ) {
+                    self.metrics.periodic_retries += 1;
                 }
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
             }
-            Timer::Flight(ticket) => self.flight_expired(ticket),
+            Timer::Plan(ticket) => self.plan_expired(ticket),
             Timer::Below(id) => self.evict(id),
             Timer::Reservation(id) => {
-                let over = self.units.get(&id).and_then(|unit| unit.reservation.as_ref());
+                let over = self.groups.get(&id).and_then(|queued| queued.reservation.as_ref());
                 if over.is_some_and(|reserved| reserved.until <= self.now) {
-                    self.counters.reservation_timeouts += 1;
+                    self.metrics.reservation_timeouts += 1;
                     self.end_reservation(id, ReservationEnd::Timeout);
                 }
-                self.stirred = true;
+                self.reservations_due = true;
             }
         }
     }
 
-    pub(crate) fn root(&self, group: &str) -> Result<UnitId, QueueError> {
+    pub(super) fn root(&self, group: &str) -> Result<GroupId, QueueError> {
         let found = self.names.get(group).map(|(id, _)| *id);
         found
-            .filter(|id| self.units.get(id).is_some_and(|unit| unit.name == group))
+            .filter(|id| self.groups.get(id).is_some_and(|queued| queued.name == group))
             .ok_or_else(|| QueueError::UnknownGroup(group.to_owned()))
     }
 
-    pub(crate) fn take_number(&mut self) -> u64 {
+    pub(super) fn take_number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
         number
@@ -390,9 +395,11 @@ impl Scheduler {
         group.visit(&mut |part| {
             let name = part.full_name();
             if let Some((id, _)) = self.names.get(&name)
-                && (Some(*id) != own || self.units.get(id).is_some_and(|unit| unit.name != root))
+                && (Some(*id) != own
+                    || self.groups.get(id).is_some_and(|queued| queued.name != root))
             {
-                let root = self.units.get(id).map_or_else(String::new, |unit| unit.name.clone());
+                let root =
+                    self.groups.get(id).map_or_else(String::new, |queued| queued.name.clone());
                 taken = taken.take().or(Some(QueueError::GroupTaken { group: name, root }));
             }
             for pod in &part.pods {
@@ -410,17 +417,17 @@ impl Scheduler {
     pub(super) fn check_member(
         &self,
         name: &str,
-        id: UnitId,
+        id: GroupId,
         leaf: usize,
     ) -> Result<(), QueueError> {
         let Some(&(other, seq)) = self.pods.get(name) else { return Ok(()) };
-        let unit = self.units.get(&other);
-        let member = unit.and_then(|unit| unit.members.get(&seq));
+        let queued = self.groups.get(&other);
+        let member = queued.and_then(|queued| queued.members.get(&seq));
         if other == id && member.is_none_or(|member| member.leaf == leaf) {
             return Ok(());
         }
-        let group = unit
-            .and_then(|unit| unit.leaves.get(member?.leaf))
+        let group = queued
+            .and_then(|queued| queued.leaves.get(member?.leaf))
             .map_or_else(String::new, String::clone);
         Err(QueueError::PodTaken { pod: name.to_owned(), group })
     }
@@ -434,26 +441,26 @@ impl Scheduler {
     }
 
     /// Adds a member, or takes in what changed of it while it waits.
-    pub(super) fn put_member(&mut self, id: UnitId, leaf: usize, pod: Pod) {
+    pub(super) fn put_member(&mut self, id: GroupId, leaf: usize, pod: Pod) {
         let name = full_name(&pod);
         let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
             // It may have been known without its group.
-            self.note(&node);
+            self.pods_changed(&node);
             let pod = pod.clone().on(node);
             let _ = self.cluster.apply(Event::PodChanged { pod, version: 0 });
         }
         let known = self.pods.get(&name).map(|(_, seq)| *seq);
         let next = if known.is_none() { self.take_number() } else { 0 };
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        match known.and_then(|seq| unit.members.get_mut(&seq)) {
-            Some(member) if member.place == Place::Pending => {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        match known.and_then(|seq| queued.members.get_mut(&seq)) {
+            Some(member) if member.state == MemberState::Pending => {
                 member.leaf = leaf;
                 member.pod = pod;
             }
             Some(_) => return,
             None => {
-                unit.members.insert(next, Member { leaf, pod, place: Place::Pending });
+                queued.members.insert(next, Member { leaf, pod, state: MemberState::Pending });
                 self.pods.insert(name, (id, next));
             }
         }
@@ -463,30 +470,30 @@ impl Scheduler {
     }
 
     /// After the tree has changed: members find their leaf again, or go.
-    pub(super) fn move_members(&mut self, id: UnitId, old: &[String]) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
+    pub(super) fn move_members(&mut self, id: GroupId, old: &[String]) {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
         let mut homeless = Vec::new();
-        for (seq, member) in &mut unit.members {
+        for (seq, member) in &mut queued.members {
             let leaf = old.get(member.leaf);
-            match leaf.and_then(|leaf| unit.leaves.iter().position(|other| other == leaf)) {
+            match leaf.and_then(|leaf| queued.leaves.iter().position(|other| other == leaf)) {
                 Some(leaf) => member.leaf = leaf,
                 None => homeless.push(*seq),
             }
         }
         for seq in homeless {
-            self.vanish(id, seq, false);
+            self.remove_member(id, seq, false);
         }
     }
 
-    pub(super) fn forget_names(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get(&id) else { return };
-        unit.root.visit(&mut |group| {
+    pub(super) fn forget_names(&mut self, id: GroupId) {
+        let Some(queued) = self.groups.get(&id) else { return };
+        queued.root.visit(&mut |group| {
             self.names.remove(&group.full_name());
         });
-        for partner in &unit.root.gang_group {
-            if let Some(units) = self.links.get_mut(partner) {
-                units.remove(&id);
-                if units.is_empty() {
+        for partner in &queued.root.gang_group {
+            if let Some(groups) = self.links.get_mut(partner) {
+                groups.remove(&id);
+                if groups.is_empty() {
                     self.links.remove(partner);
                 }
             }
@@ -494,8 +501,8 @@ impl Scheduler {
     }
 
     /// Takes a unit out of its queue, unless it is on its way.
-    pub(super) fn leave(&mut self, id: UnitId) {
-        if self.units.get(&id).is_some_and(|unit| !unit.phase.busy()) {
+    pub(super) fn leave_queue(&mut self, id: GroupId) {
+        if self.groups.get(&id).is_some_and(|queued| !queued.phase.busy()) {
             self.set_phase(id, Phase::Idle);
         }
     }
@@ -508,8 +515,8 @@ impl Scheduler {
         let name = full_name(&pod);
         if pod.group.is_none()
             && let Some((id, seq)) = self.pods.get(&name)
-            && let Some(unit) = self.units.get(id)
-            && let Some(member) = unit.members.get(seq)
+            && let Some(queued) = self.groups.get(id)
+            && let Some(member) = queued.members.get(seq)
         {
             pod.group.clone_from(&member.pod.group);
         }
@@ -525,9 +532,9 @@ impl Scheduler {
         if applied == Applied::Stale {
             return Ok(applied);
         }
-        self.note(&node);
+        self.pods_changed(&node);
         if let Some(old) = old.filter(|old| *old != node) {
-            self.note(&old);
+            self.pods_changed(&old);
         }
         match (self.pods.get(&name).copied(), place, leaf) {
             (Some((id, seq)), ..) => self.seen_bound(id, seq, &name),
@@ -555,10 +562,10 @@ impl Scheduler {
             return Ok(applied);
         }
         if let Some(node) = node {
-            self.note(&node);
+            self.pods_changed(&node);
         }
         if let Some(&(id, seq)) = self.pods.get(&full) {
-            self.vanish(id, seq, false);
+            self.remove_member(id, seq, false);
             return Ok(Applied::Changed);
         }
         self.orphans.retain(|_, pods| {
@@ -576,7 +583,7 @@ fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
 
 fn fill_empty(group: &mut PodGroup) {
     if group.groups.is_empty() && group.pods.is_empty() {
-        group.pods.push(stand_in(group));
+        group.pods.push(placeholder(group));
     }
     for inner in &mut group.groups {
         fill_empty(inner);

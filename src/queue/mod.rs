@@ -7,31 +7,34 @@
 mod binding;
 mod capacity;
 mod decide;
+mod decision;
+mod error;
 mod gang_group;
+mod ids;
 mod inputs;
 mod lost_members;
-pub mod observe;
+mod observe;
 mod phases;
 mod queued_group;
 mod reservation;
 mod scheduler;
-pub mod settings;
+mod settings;
 mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod status;
 mod wake;
 
-pub use observe::{
-    Counters, Gate, GroupChange, GroupEvent, Histogram, Lacks, ReservationEnd, Waits,
-};
-pub use queued_group::Ticket;
-pub use scheduler::{
-    BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler,
-    Work,
-};
+pub use decision::{BoundPod, Decision};
+pub use error::QueueError;
+pub use ids::Ticket;
+pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
+pub use scheduler::Scheduler;
 pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
     Waiting,
 };
+pub use shortage::Shortage;
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
+pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};

@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::shortage::Shortage;
 use crate::base::Time;
-use crate::model::Amounts;
 
 /// What happened to a group, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum GroupChange {
         until: Time,
     },
     /// It was tried in vain, and waits for something to change.
-    Slept(Lacks),
+    Unschedulable(Shortage),
     /// It went behind its equals after failing again and again.
     Demoted {
         /// Failures in a row.
@@ -155,45 +155,6 @@ pub enum Gate {
     Evicting,
 }
 
-/// What a group that was tried in vain lacks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-#[non_exhaustive]
-pub enum Lacks {
-    /// Room: even if nothing else were placed, there is not enough for pods it cannot do without.
-    /// No strategy can place it until there is.
-    Room {
-        /// The group of the tree that lacks it.
-        group: String,
-        /// What each of the pods asks for.
-        requests: Amounts,
-        /// For how many pods it needs room, at the least.
-        needed: u64,
-        /// For how many there is room, at the most, in the best domain.
-        found: u64,
-        /// The level, if all must be in one domain.
-        level: Option<String>,
-    },
-    /// An arrangement: counting does not exclude that it fits, but its strategy found no place.
-    Arrangement {
-        /// What was claimed: `infeasible`, `exhausted`, `greedy`, or the trouble with it.
-        claim: String,
-    },
-    /// Consent: a permit denied it.
-    Consent {
-        /// The permit.
-        by: String,
-        /// Why.
-        reason: String,
-    },
-    /// A binding that holds.
-    Binding {
-        /// Why the last one did not.
-        reason: String,
-    },
-}
-
 /// Why a reservation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -206,7 +167,7 @@ pub enum ReservationEnd {
     /// The group is no longer among the first, or no longer waits.
     Outranked,
     /// The group would not fit an empty cluster.
-    Hopeless,
+    Infeasible,
 }
 
 /// Totals since the beginning, for an embedder's metrics.
@@ -214,7 +175,7 @@ pub enum ReservationEnd {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
-pub struct Counters {
+pub struct Metrics {
     /// Groups tried.
     pub attempts: u64,
     /// Tries that found a plan.
@@ -222,15 +183,15 @@ pub struct Counters {
     /// Tries that ended on a permit's denial.
     pub denied: u64,
     /// Tries in vain that a count explains.
-    pub short_of_room: u64,
+    pub short_of_capacity: u64,
     /// Tries in vain that no count explains.
-    pub no_arrangement: u64,
+    pub no_placement: u64,
     /// Groups woken because what they lacked is there.
     pub woken: u64,
     /// Groups woken because something changed that they may have read.
-    pub woken_loosely: u64,
+    pub woken_by_hint: u64,
     /// Groups tried again because of the periodic floor.
-    pub floor_retries: u64,
+    pub periodic_retries: u64,
     /// Groups started.
     pub started: u64,
     /// Pods bound.
@@ -305,8 +266,8 @@ impl Histogram {
 /// Events not yet polled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct EventLog {
-    pub(crate) events: VecDeque<GroupEvent>,
+pub(super) struct EventLog {
+    pub(super) events: VecDeque<GroupEvent>,
 }
 
 /// How long a group spent in each state on its way, all told.
@@ -321,7 +282,7 @@ pub struct Waits {
     /// Backing off.
     pub backing_off: Duration,
     /// Lacking something.
-    pub sleeping: Duration,
+    pub unschedulable: Duration,
     /// Held by a permit.
     pub permitting: Duration,
     /// Being bound, or taken back.

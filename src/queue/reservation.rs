@@ -12,12 +12,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::decide::Found;
-use super::observe::{GroupChange, Lacks, ReservationEnd};
-use super::queued_group::{Key, Phase, Reserved, Unit, UnitId, shapes};
+use super::decide::AttemptResult;
+use super::ids::{GroupId, QueueKey};
+use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{Phase, QueuedGroup, Reservation};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::ReservationPolicy;
-use super::wake::hints::Watched;
+use super::shortage::{Shortage, shapes};
+use super::wake::hints::WakeCondition;
 use crate::base::Time;
 use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
@@ -29,12 +31,12 @@ const CANDIDATES: usize = 64;
 
 impl Scheduler {
     /// Brings reservations up to date, and places who can be.
-    pub(crate) fn claim(&mut self) {
+    pub(super) fn update_reservations(&mut self) {
         let is_nominated =
-            |id: &UnitId| self.units.get(id).is_some_and(|unit| unit.nominated.is_some());
-        let nominated: Vec<UnitId> = self.reserving.iter().copied().filter(is_nominated).collect();
+            |id: &GroupId| self.groups.get(id).is_some_and(|queued| queued.nominated.is_some());
+        let nominated: Vec<GroupId> = self.reserving.iter().copied().filter(is_nominated).collect();
         let Some(policy) = self.settings.reservation else {
-            self.refresh_all(&nominated);
+            self.refresh_reservations(&nominated);
             return;
         };
         let mut chosen = Vec::new();
@@ -42,23 +44,24 @@ impl Scheduler {
             if chosen.len() >= policy.at_most {
                 break;
             }
-            let Some(unit) = self.units.get(&key.unit) else { continue };
-            if unit.reservation.is_some() {
-                if unit.nominated.is_none() {
-                    chosen.push(key.unit);
+            let Some(queued) = self.groups.get(&key.group) else { continue };
+            if queued.reservation.is_some() {
+                if queued.nominated.is_none() {
+                    chosen.push(key.group);
                 }
-            } else if unit.hopeless_at == Some(self.epoch) || self.now < unit.no_reservation_before
+            } else if queued.infeasible_at == Some(self.epoch)
+                || self.now < queued.no_reservation_before
             {
                 // It lets others go first.
-            } else if unit.attempts == 0
-                || unit.ready_since.is_none_or(|ready| ready.after(policy.after) > self.now)
+            } else if queued.attempts == 0
+                || queued.ready_since.is_none_or(|ready| ready.after(policy.after) > self.now)
             {
                 break;
-            } else if self.begin(key.unit, policy) {
-                chosen.push(key.unit);
+            } else if self.begin_reservation(key.group, policy) {
+                chosen.push(key.group);
             }
         }
-        let outranked: Vec<UnitId> = self
+        let outranked: Vec<GroupId> = self
             .reserving
             .iter()
             .copied()
@@ -68,31 +71,36 @@ impl Scheduler {
             self.end_reservation(id, ReservationEnd::Outranked);
         }
         chosen.extend(nominated);
-        self.refresh_all(&chosen);
+        self.refresh_reservations(&chosen);
     }
 
-    fn first_in_line(&self) -> BTreeSet<Key> {
-        self.lanes.values().flat_map(|lane| lane.waiting.iter().take(CANDIDATES)).cloned().collect()
+    fn first_in_line(&self) -> BTreeSet<QueueKey> {
+        self.queues
+            .values()
+            .flat_map(|queue| queue.waiting.iter().take(CANDIDATES))
+            .cloned()
+            .collect()
     }
 
     /// Begins a reservation, unless the group would not fit an empty cluster.
-    fn begin(&mut self, id: UnitId, policy: ReservationPolicy) -> bool {
-        let Ok(cohort) = self.cohort(id) else { return false };
-        let alone = cohort.len() == 1;
-        let tree = if alone { self.joint_tree(&cohort) } else { None };
-        let domain = tree.and_then(|tree| self.domain_for(id, &tree));
+    fn begin_reservation(&mut self, id: GroupId, policy: ReservationPolicy) -> bool {
+        let Ok(gang) = self.gang_group(id) else { return false };
+        let alone = gang.len() == 1;
+        let tree = if alone { self.joint_tree(&gang) } else { None };
+        let domain = tree.and_then(|tree| self.reservation_domain(id, &tree));
         let until = self.now.after(policy.timeout);
         let (now, epoch) = (self.now, self.epoch);
-        let Some(unit) = self.units.get_mut(&id) else { return false };
+        let Some(queued) = self.groups.get_mut(&id) else { return false };
         let Some(domain) = domain else {
-            unit.hopeless_at = Some(epoch);
-            self.emit(id, GroupChange::ReservationEnded { reason: ReservationEnd::Hopeless });
+            queued.infeasible_at = Some(epoch);
+            self.emit(id, GroupChange::ReservationEnded { reason: ReservationEnd::Infeasible });
             return false;
         };
-        unit.reservation = Some(Reserved { since: now, until, domain, claims: Vec::new() });
+        queued.reservation =
+            Some(Reservation { since: now, until, domain, placeholders: Vec::new() });
         self.reserving.insert(id);
         self.timers.insert((until, Timer::Reservation(id)));
-        self.counters.reservations += 1;
+        self.metrics.reservations += 1;
         self.emit(id, GroupChange::Reserving { until });
         true
     }
@@ -100,8 +108,12 @@ impl Scheduler {
     /// Where to reserve: `Some(None)` if the group may go anywhere. Of several domains in which it
     /// would fit if they were empty, the one with most room now.
     #[allow(clippy::option_option)]
-    fn domain_for(&mut self, id: UnitId, tree: &PodGroup) -> Option<Option<(String, String)>> {
-        let strategy = self.units.get(&id)?.strategy;
+    fn reservation_domain(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+    ) -> Option<Option<(String, String)>> {
+        let strategy = self.groups.get(&id)?.strategy;
         let mut empty = self.cluster.txn();
         let pods: Vec<_> = self.cluster.pods().map(PodView::id).collect();
         // Members of its own that run stay where they are.
@@ -136,35 +148,37 @@ impl Scheduler {
             .collect();
         for value in names {
             let domain = (key.clone(), value);
-            let now = self.most(id, tree, Some(&domain)).map_or(0, |plan| plan.len());
+            let now =
+                self.largest_partial_plan(id, tree, Some(&domain)).map_or(0, |plan| plan.len());
             values.push((Reverse(now), domain.1));
         }
         values.sort_unstable();
         // Where a reservation was in vain, something may run for ever: other domains come first.
-        let given_up = self.units.get(&id).map(|unit| unit.given_up.clone()).unwrap_or_default();
-        values.sort_by_key(|(_, value)| given_up.contains(value));
+        let tried_domains =
+            self.groups.get(&id).map(|queued| queued.tried_domains.clone()).unwrap_or_default();
+        values.sort_by_key(|(_, value)| tried_domains.contains(value));
         let domains = values.into_iter().map(|(_, value)| (key.clone(), value));
         let found = domains.into_iter().find(|domain| fits(self, Some(domain)));
         if let Some((_, value)) = &found
-            && given_up.contains(value)
-            && let Some(unit) = self.units.get_mut(&id)
+            && tried_domains.contains(value)
+            && let Some(queued) = self.groups.get_mut(&id)
         {
-            unit.given_up.clear();
+            queued.tried_domains.clear();
         }
         found.map(Some)
     }
 
     /// As many members as can be placed now, whatever the minimum.
-    fn most(
+    fn largest_partial_plan(
         &mut self,
-        id: UnitId,
+        id: GroupId,
         tree: &PodGroup,
         within: Option<&(String, String)>,
     ) -> Option<Plan> {
-        let mut loose = tree.clone();
-        loosen(&mut loose);
-        let strategy = self.units.get(&id)?.strategy;
-        let mut request = self.request(&loose, strategy, self.now);
+        let mut relaxed = tree.clone();
+        drop_minimums(&mut relaxed);
+        let strategy = self.groups.get(&id)?.strategy;
+        let mut request = self.request(&relaxed, strategy, self.now);
         if let Some((key, value)) = within {
             request = request.within(key, value);
         }
@@ -177,15 +191,15 @@ impl Scheduler {
     /// Units that reserve are tried in order, until none of them changes what it puts aside.
     /// What is put aside moves only if it grows, or if what it rested on is gone, so it moves no
     /// more often than there are members; filters that are not monotone are held to that, too.
-    fn refresh_all(&mut self, units: &[UnitId]) {
-        let mut due: BTreeSet<UnitId> = units.iter().copied().collect();
-        let members = units.iter().filter_map(|id| self.units.get(id)).map(Unit::pending);
-        let mut left = members.sum::<usize>() + 2 * units.len();
-        while let Some(&id) = units.iter().find(|id| due.contains(*id) && left > 0) {
+    fn refresh_reservations(&mut self, groups: &[GroupId]) {
+        let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
+        let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
+        let mut left = members.sum::<usize>() + 2 * groups.len();
+        while let Some(&id) = groups.iter().find(|id| due.contains(*id) && left > 0) {
             due.remove(&id);
             left -= 1;
-            if self.refresh(id) {
-                due.extend(units.iter().filter(|other| **other != id));
+            if self.refresh_reservation(id) {
+                due.extend(groups.iter().filter(|other| **other != id));
             }
             if !self.outbox.is_empty() {
                 // The rest has its turn afterwards: a plan has changed something.
@@ -196,102 +210,105 @@ impl Scheduler {
 
     /// Tries a unit that reserves without its stand-ins, unless it backs off. If that is in vain,
     /// they stay as they are, unless more members can be stood in for elsewhere. Returns whether anything changed.
-    pub(crate) fn refresh(&mut self, id: UnitId) -> bool {
-        let Some(unit) = self.units.get(&id) else { return false };
-        if !unit.phase.waits() || unit.reservation.is_none() {
+    pub(super) fn refresh_reservation(&mut self, id: GroupId) -> bool {
+        let Some(queued) = self.groups.get(&id) else { return false };
+        if !queued.phase.waits() || queued.reservation.is_none() {
             return false;
         }
-        if !self.cohort(id).is_ok_and(|cohort| cohort.len() == 1) {
+        if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) {
             // Whoever starts together with others does not start alone where it has room.
             self.end_reservation(id, ReservationEnd::Outranked);
             return true;
         }
-        let Some(reserved) = self.units.get_mut(&id).and_then(|unit| unit.reservation.as_mut())
+        let Some(reserved) =
+            self.groups.get_mut(&id).and_then(|queued| queued.reservation.as_mut())
         else {
             return false;
         };
-        let old = core::mem::take(&mut reserved.claims);
+        let old = core::mem::take(&mut reserved.placeholders);
         let domain = reserved.domain.clone();
         for (pod, _) in &old {
             let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
         }
         let Some(tree) = self.joint_tree(&[id]) else {
-            self.note_each(&old);
+            self.placeholders_changed(&old);
             return !old.is_empty();
         };
         let backs_off =
-            self.units.get(&id).is_some_and(|unit| matches!(unit.phase, Phase::BackingOff(_)));
+            self.groups.get(&id).is_some_and(|queued| matches!(queued.phase, Phase::BackingOff(_)));
         if !backs_off {
-            match self.find(id, &[id], &tree, false) {
-                Found::Nothing(lacks, _) => self.keep_asleep(id, &lacks),
-                Found::Plan(plan, held) => {
-                    self.note_each(&old);
-                    self.launch(alloc::vec![id], plan, held);
+            match self.find_plan(id, &[id], &tree, false) {
+                AttemptResult::Unschedulable(shortage, _) => self.stay_unschedulable(id, &shortage),
+                AttemptResult::Plan(plan, held) => {
+                    self.placeholders_changed(&old);
+                    self.start_plan(alloc::vec![id], plan, held);
                     return true;
                 }
-                Found::Trouble(error) => {
-                    self.note_each(&old);
+                AttemptResult::Error(error) => {
+                    self.placeholders_changed(&old);
                     self.fail(&[id], &error);
                     return true;
                 }
             }
         }
-        let nominated = self.units.get(&id).and_then(|unit| unit.nominated.clone());
-        let claims = if let Some(plan) = nominated {
-            self.stand_ins(id, &plan)
+        let nominated = self.groups.get(&id).and_then(|queued| queued.nominated.clone());
+        let placeholders = if let Some(plan) = nominated {
+            self.add_placeholders(id, &plan)
         } else {
-            let plan = self.most(id, &tree, domain.as_ref());
-            let kept = self.stand_again(&old, &tree);
+            let plan = self.largest_partial_plan(id, &tree, domain.as_ref());
+            let kept = self.keep_placeholders(&old, &tree);
             match plan.filter(|plan| plan.len() > kept.len()) {
                 Some(plan) => {
                     for (pod, _) in &kept {
                         let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
                     }
-                    self.stand_ins(id, &plan)
+                    self.add_placeholders(id, &plan)
                 }
                 None => kept,
             }
         };
-        let (before, after) = (by_place(&old), by_place(&claims));
+        let (before, after) = (by_node_and_shape(&old), by_node_and_shape(&placeholders));
         let changed = before != after;
         if changed {
             let differs = |place: &&(&str, &PodShape)| before.get(*place) != after.get(*place);
             let nodes = before.keys().chain(after.keys()).filter(differs);
-            self.moved.nodes.extend(nodes.map(|(node, _)| (*node).to_owned()));
-            self.emit(id, GroupChange::Reserved { pods: claims.len() });
+            self.changes.pods.extend(nodes.map(|(node, _)| (*node).to_owned()));
+            self.emit(id, GroupChange::Reserved { pods: placeholders.len() });
         }
-        if let Some(reserved) = self.units.get_mut(&id).and_then(|unit| unit.reservation.as_mut()) {
-            reserved.claims = claims;
+        if let Some(reserved) =
+            self.groups.get_mut(&id).and_then(|queued| queued.reservation.as_mut())
+        {
+            reserved.placeholders = placeholders;
         }
         changed
     }
 
     /// Who reserves sleeps on nothing: it is tried whenever something changes.
-    fn keep_asleep(&mut self, id: UnitId, lacks: &Lacks) {
-        let Some(unit) = self.units.get(&id) else { return };
-        if unit.phase == Phase::Queued {
-            self.sleep(&[id], lacks, &Watched::Nothing);
-        } else if unit.watched != Watched::Nothing {
-            self.sleep_on(id, Watched::Nothing);
+    fn stay_unschedulable(&mut self, id: GroupId, shortage: &Shortage) {
+        let Some(queued) = self.groups.get(&id) else { return };
+        if queued.phase == Phase::Queued {
+            self.mark_unschedulable(&[id], shortage, &WakeCondition::Never);
+        } else if queued.wake_on != WakeCondition::Never {
+            self.wait_for(id, WakeCondition::Never);
         }
     }
 
-    fn note_each(&mut self, claims: &[(Pod, String)]) {
-        for (_, node) in claims {
-            self.note(node);
+    fn placeholders_changed(&mut self, placeholders: &[(Pod, String)]) {
+        for (_, node) in placeholders {
+            self.pods_changed(node);
         }
     }
 
     /// Puts stand-ins for a plan into the cluster.
-    fn stand_ins(&mut self, id: UnitId, plan: &Plan) -> Vec<(Pod, String)> {
-        let mut claims = Vec::with_capacity(plan.len());
+    fn add_placeholders(&mut self, id: GroupId, plan: &Plan) -> Vec<(Pod, String)> {
+        let mut placeholders = Vec::with_capacity(plan.len());
         for (index, assignment) in plan.assignments().enumerate() {
             let node = assignment.node();
             if self.cluster.node(node).is_none() {
                 continue;
             }
             let mut pod = Pod::new()
-                .in_namespace(Scheduler::RESERVED)
+                .in_namespace(Scheduler::RESERVED_NAMESPACE)
                 .name(format!("{id}-{index}"))
                 .priority(assignment.pod().priority)
                 .on(node);
@@ -303,14 +320,14 @@ impl Scheduler {
             shape.devices.clone_from(&asked.devices);
             pod.device_indexes = assignment.devices().to_vec();
             if self.cluster.add_pod(pod.clone()).is_ok() {
-                claims.push((pod, node.to_owned()));
+                placeholders.push((pod, node.to_owned()));
             }
         }
-        claims
+        placeholders
     }
 
     /// Puts those stand-ins back whose place still suits a member that waits.
-    fn stand_again(&mut self, old: &[(Pod, String)], tree: &PodGroup) -> Vec<(Pod, String)> {
+    fn keep_placeholders(&mut self, old: &[(Pod, String)], tree: &PodGroup) -> Vec<(Pod, String)> {
         let mut waiting = shapes(tree.all_pods().into_iter());
         let mut kept = Vec::with_capacity(old.len());
         for (pod, node) in old {
@@ -333,65 +350,67 @@ impl Scheduler {
     }
 
     /// Ends a reservation, if there is one.
-    pub(crate) fn end_reservation(&mut self, id: UnitId, reason: ReservationEnd) {
+    pub(super) fn end_reservation(&mut self, id: GroupId, reason: ReservationEnd) {
         let now = self.now;
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let Some(reserved) = unit.reservation.take() else { return };
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let Some(reserved) = queued.reservation.take() else { return };
         self.reserving.remove(&id);
         self.timers.remove(&(reserved.until, Timer::Reservation(id)));
         if reason == ReservationEnd::Timeout {
             let after =
                 self.settings.reservation.map_or(Time::MAX, |policy| now.after(policy.after));
-            unit.no_reservation_before = after;
-            unit.given_up.extend(reserved.domain.as_ref().map(|(_, value)| value.clone()));
-            unit.nominated = None;
+            queued.no_reservation_before = after;
+            queued.tried_domains.extend(reserved.domain.as_ref().map(|(_, value)| value.clone()));
+            queued.nominated = None;
             if after < Time::MAX {
                 self.timers.insert((after, Timer::Reservation(id)));
             }
         }
-        for (pod, node) in &reserved.claims {
+        for (pod, node) in &reserved.placeholders {
             if self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok() {
-                self.note(node);
+                self.pods_changed(node);
             }
         }
         self.emit(id, GroupChange::ReservationEnded { reason });
         // It slept on nothing, for it was tried whenever anything changed.
-        let asleep =
-            self.units.get(&id).is_some_and(|unit| matches!(unit.phase, Phase::Sleeping(_)));
+        let asleep = self
+            .groups
+            .get(&id)
+            .is_some_and(|queued| matches!(queued.phase, Phase::Unschedulable(_)));
         if asleep {
             self.set_phase(id, Phase::Queued);
         }
     }
 
     /// Takes a nomination in.
-    pub(crate) fn nominate(&mut self, id: UnitId, plan: Plan) {
+    pub(super) fn nominate(&mut self, id: GroupId, plan: Plan) {
         self.end_reservation(id, ReservationEnd::Outranked);
         let until = self.now.after(self.settings.permit_timeout);
         let since = self.now;
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        unit.nominated = Some(plan);
-        if unit.phase.waits() {
-            let claims = Vec::new();
-            unit.reservation = Some(Reserved { since, until, domain: None, claims });
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        queued.nominated = Some(plan);
+        if queued.phase.waits() {
+            let placeholders = Vec::new();
+            queued.reservation = Some(Reservation { since, until, domain: None, placeholders });
             self.reserving.insert(id);
             self.timers.insert((until, Timer::Reservation(id)));
         }
-        self.stirred = true;
+        self.reservations_due = true;
     }
 }
 
 /// How many stand-ins of which shape are where.
-fn by_place(claims: &[(Pod, String)]) -> BTreeMap<(&str, &PodShape), i64> {
+fn by_node_and_shape(placeholders: &[(Pod, String)]) -> BTreeMap<(&str, &PodShape), i64> {
     let mut places = BTreeMap::new();
-    for (pod, node) in claims {
+    for (pod, node) in placeholders {
         *places.entry((node.as_str(), &**pod.shape())).or_default() += 1;
     }
     places
 }
 
 /// Lets a tree count with any one member.
-fn loosen(group: &mut PodGroup) {
+fn drop_minimums(group: &mut PodGroup) {
     group.policy = GroupPolicy::Basic {};
     group.min_pods = None;
-    group.groups.iter_mut().for_each(loosen);
+    group.groups.iter_mut().for_each(drop_minimums);
 }

@@ -31,7 +31,7 @@ pub struct Settings {
     /// How often a group is tried again although nothing is known to have happened that could
     /// help it. Only groups whose failure no count explains are retried so: plugins of reach
     /// `Cluster` or that read the time may change their mind unseen. Default 5 minutes.
-    pub floor: Duration,
+    pub max_in_unschedulable: Duration,
     /// How long a plan is held for a permit, unless the group says otherwise. Default 5 minutes.
     pub permit_timeout: Duration,
     /// How long binding may take before it counts as failed. Default 10 minutes.
@@ -65,7 +65,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             backoff: Backoff::default(),
-            floor: Duration::from_secs(300),
+            max_in_unschedulable: Duration::from_secs(300),
             permit_timeout: Duration::from_secs(300),
             bind_timeout: Duration::from_secs(600),
             stale_after: Duration::from_secs(60),

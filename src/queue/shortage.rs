@@ -4,65 +4,106 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::capacity::{is_capped, is_far, scarcest};
-use super::observe::Lacks;
-use super::queued_group::shapes;
-use super::wake::hints::Watched;
-use super::wake::index::Watches;
+use super::capacity::{has_capacity_bound, reads_beyond_node, scarcest_request};
+use super::wake::hints::WakeCondition;
+use super::wake::index::WaitIndex;
 use crate::framework::Framework;
-use crate::model::{PodGroup, PodShape};
+use crate::model::{Amounts, Pod, PodGroup, PodShape};
 use crate::place::topology::candidates::running;
 use crate::state::Cluster;
+
+/// What a group that was tried in vain lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum Shortage {
+    /// Room: even if nothing else were placed, there is not enough for pods it cannot do without.
+    /// No strategy can place it until there is.
+    Capacity {
+        /// The group of the tree that lacks it.
+        group: String,
+        /// What each of the pods asks for.
+        requests: Amounts,
+        /// For how many pods it needs room, at the least.
+        needed: u64,
+        /// For how many there is room, at the most, in the best domain.
+        available: u64,
+        /// The level, if all must be in one domain.
+        level: Option<String>,
+    },
+    /// An arrangement: counting does not exclude that it fits, but its strategy found no place.
+    Placement {
+        /// What was claimed: `infeasible`, `exhausted`, `greedy`, or the trouble with it.
+        claim: String,
+    },
+    /// Consent: a permit denied it.
+    Permit {
+        /// The permit.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// A binding that holds.
+    Binding {
+        /// Why the last one did not.
+        reason: String,
+    },
+}
 
 /// What a tree of waiting members lacks, and what to sleep on until that may have changed.
 ///
 /// Looks for the largest lack: a group that must be placed, a shape of which it cannot do without
 /// so many pods, and in no domain room for as many. If there is none, the failure is a matter of
 /// arrangement.
-pub(crate) fn lack(
+pub(super) fn find_shortage(
     cluster: &Cluster,
     framework: &Framework,
-    watches: &mut Watches,
+    wait_index: &mut WaitIndex,
     tree: &PodGroup,
     in_step: bool,
-) -> Option<(Lacks, Watched)> {
+) -> Option<(Shortage, WakeCondition)> {
     let mut wants = Vec::new();
     collect(cluster, tree, true, &mut wants);
-    let mut worst: Option<(u64, Lacks, Watched)> = None;
+    let mut worst: Option<(u64, Shortage, WakeCondition)> = None;
     for want in wants {
-        let found = watches.room(cluster, framework, &want.shape, want.level.as_deref(), in_step);
+        let found =
+            wait_index.room(cluster, framework, &want.shape, want.level.as_deref(), in_step);
         let short = want.needed.saturating_sub(found);
         if short > worst.as_ref().map_or(0, |(worst, _, _)| *worst) {
-            let lacks = Lacks::Room {
+            let shortage = Shortage::Capacity {
                 group: want.group,
                 requests: want.shape.requests.clone(),
                 needed: want.needed,
-                found,
+                available: found,
                 level: want.level.clone(),
             };
-            let watched =
-                Watched::Room { shape: want.shape, level: want.level, needed: want.needed };
-            worst = Some((short, lacks, watched));
+            let wake_on = WakeCondition::Capacity {
+                shape: want.shape,
+                level: want.level,
+                needed: want.needed,
+            };
+            worst = Some((short, shortage, wake_on));
         }
     }
-    worst.map(|(_, lacks, watched)| (lacks, watched))
+    worst.map(|(_, shortage, wake_on)| (shortage, wake_on))
 }
 
 /// What to sleep on if no count explains the failure.
-pub(crate) fn loosely(framework: &Framework, tree: &PodGroup) -> Watched {
+pub(super) fn wake_hint(framework: &Framework, tree: &PodGroup) -> WakeCondition {
     let mut requests = Vec::new();
     for (shape, _) in shapes(tree.all_pods().into_iter()) {
-        if is_far(framework, &shape) || !is_capped(framework, &shape) {
-            return Watched::Anything;
+        if reads_beyond_node(framework, &shape) || !has_capacity_bound(framework, &shape) {
+            return WakeCondition::AnyChange;
         }
-        match scarcest(&shape) {
+        match scarcest_request(&shape) {
             Some(request) => requests.push(request),
-            None => return Watched::Anything,
+            None => return WakeCondition::AnyChange,
         }
     }
     requests.sort_unstable();
     requests.dedup();
-    Watched::Nodes(requests)
+    WakeCondition::Nodes(requests)
 }
 
 struct Want {
@@ -136,6 +177,23 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
     }
 }
 
+/// The distinct shapes of the pods that may be placed, in order of first sight, each with the
+/// number of pods that have it.
+pub(super) fn shapes<'a>(pods: impl Iterator<Item = &'a Pod>) -> Vec<(Arc<PodShape>, u64)> {
+    let mut shapes: Vec<(Arc<PodShape>, u64)> = Vec::new();
+    for pod in pods.filter(|pod| pod.scheduling_gates.is_empty()) {
+        // Equal shapes are mostly neighbours, and mostly shared.
+        let same = |(shape, _): &&mut (Arc<PodShape>, u64)| {
+            Arc::ptr_eq(shape, pod.shape()) || shape == pod.shape()
+        };
+        match shapes.iter_mut().rev().find(same) {
+            Some((_, count)) => *count += 1,
+            None => shapes.push((Arc::clone(pod.shape()), 1)),
+        }
+    }
+    shapes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,8 +214,8 @@ mod tests {
 
     fn room(cluster: &Cluster, tree: &PodGroup) -> Option<(u64, u64)> {
         let framework = Framework::default();
-        match lack(cluster, &framework, &mut Watches::default(), tree, true) {
-            Some((Lacks::Room { needed, found, .. }, _)) => Some((needed, found)),
+        match find_shortage(cluster, &framework, &mut WaitIndex::default(), tree, true) {
+            Some((Shortage::Capacity { needed, available, .. }, _)) => Some((needed, available)),
             _ => None,
         }
     }

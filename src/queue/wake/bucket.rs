@@ -14,24 +14,24 @@ use alloc::vec::Vec;
 
 use crate::base::RowSet;
 use crate::model::PodShape;
-use crate::queue::capacity::{Bound, rarity};
-use crate::queue::queued_group::Key;
+use crate::queue::capacity::{CapacityBound, rarity};
+use crate::queue::ids::QueueKey;
 use crate::state::{Cluster, LabelKey, NodeView, Row};
 
 /// What a class counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Measure {
+pub(crate) struct BucketKey {
     /// The resource, and how much of it; `None` counts pods.
     pub(crate) request: Option<(Box<str>, i64)>,
     /// The label key whose values are the domains.
     pub(crate) level: Option<String>,
     /// The only rows that count; `None` means all.
-    pub(crate) pool: Option<Arc<RowSet>>,
+    pub(crate) candidates: Option<Arc<RowSet>>,
 }
 
 /// Room by domain, with the most known at once.
 #[derive(Debug, Default)]
-pub(crate) struct Sums {
+pub(crate) struct CapacityByDomain {
     rows: BTreeMap<Row, (u32, u64)>,
     domains: BTreeMap<u32, u64>,
     order: BTreeSet<(u64, u32)>,
@@ -39,30 +39,30 @@ pub(crate) struct Sums {
 
 /// The sleepers that a measure keeps asleep, and those it does not explain.
 #[derive(Debug, Default)]
-pub(crate) struct Class {
-    pub(crate) sums: Sums,
+pub(crate) struct Bucket {
+    pub(crate) capacity: CapacityByDomain,
     /// Of each watch, and each number of pods that sleepers of it need, who is first in line.
-    posted: BTreeMap<u64, BTreeSet<(Key, u64)>>,
+    heads: BTreeMap<u64, BTreeSet<(QueueKey, u64)>>,
     /// How many watches are posted or aside.
     pub(crate) members: usize,
 }
 
-impl Sums {
+impl CapacityByDomain {
     /// The room for a shape on some rows.
     pub(crate) fn of(
-        bound: &Bound<'_>,
+        bound: &CapacityBound<'_>,
         level: Option<&str>,
         rows: impl Iterator<Item = Row>,
-    ) -> Sums {
-        let mut sums = Sums::default();
+    ) -> CapacityByDomain {
+        let mut capacity = CapacityByDomain::default();
         for row in rows {
-            sums.count(bound, level, row);
+            capacity.count(bound, level, row);
         }
-        sums
+        capacity
     }
 
     /// Counts the room for a shape on a row.
-    pub(crate) fn count(&mut self, bound: &Bound<'_>, level: Option<&str>, row: Row) {
+    pub(crate) fn count(&mut self, bound: &CapacityBound<'_>, level: Option<&str>, row: Row) {
         let key = level.and_then(|level| bound.cluster.label_key(level));
         let domain = bound.cluster.view(row).and_then(|node| domain(node, level, key));
         self.set(row, domain, bound.of(row));
@@ -118,22 +118,24 @@ fn domain(node: NodeView<'_>, level: Option<&str>, key: Option<LabelKey>) -> Opt
     }
 }
 
-impl Measure {
+impl BucketKey {
     /// The measures that bound the room of a shape whose requests must be left, the one likely to
     /// be shortest first.
-    pub(crate) fn of(shape: &PodShape, level: Option<&str>) -> Vec<Measure> {
+    pub(crate) fn of(shape: &PodShape, level: Option<&str>) -> Vec<BucketKey> {
         let requested = shape.requests.iter().filter(|(_, amount)| *amount > 0);
         let mut requests: Vec<(Box<str>, i64)> =
             requested.map(|(name, amount)| (Box::from(name), rounded(amount))).collect();
         requests.sort_by_key(|(name, _)| rarity(name));
         let requests = requests.into_iter().map(Some).chain([None]);
         let level = level.map(String::from);
-        requests.map(|request| Measure { request, level: level.clone(), pool: None }).collect()
+        requests
+            .map(|request| BucketKey { request, level: level.clone(), candidates: None })
+            .collect()
     }
 
     /// The same on these rows alone.
-    pub(crate) fn within(self, pool: &Arc<RowSet>) -> Measure {
-        Measure { pool: Some(Arc::clone(pool)), ..self }
+    pub(crate) fn within(self, candidates: &Arc<RowSet>) -> BucketKey {
+        BucketKey { candidates: Some(Arc::clone(candidates)), ..self }
     }
 
     fn room(&self, cluster: &Cluster, node: NodeView<'_>) -> u64 {
@@ -153,52 +155,56 @@ fn rounded(amount: i64) -> i64 {
     (amount >> low) << low
 }
 
-impl Class {
-    pub(crate) fn new(cluster: &Cluster, measure: &Measure) -> Class {
-        let mut class = Class::default();
-        let key = measure.level.as_deref().and_then(|level| cluster.label_key(level));
-        match &measure.pool {
-            Some(pool) => pool.iter().for_each(|row| class.update(cluster, measure, key, row)),
-            None => (0..cluster.rows()).for_each(|row| class.update(cluster, measure, key, row)),
+impl Bucket {
+    pub(crate) fn new(cluster: &Cluster, bucket_key: &BucketKey) -> Bucket {
+        let mut bucket = Bucket::default();
+        let key = bucket_key.level.as_deref().and_then(|level| cluster.label_key(level));
+        match &bucket_key.candidates {
+            Some(candidates) => {
+                candidates.iter().for_each(|row| bucket.update(cluster, bucket_key, key, row))
+            }
+            None => {
+                (0..cluster.rows()).for_each(|row| bucket.update(cluster, bucket_key, key, row))
+            }
         }
-        class
+        bucket
     }
 
     /// Looks at a row again.
     pub(crate) fn update(
         &mut self,
         cluster: &Cluster,
-        measure: &Measure,
+        bucket_key: &BucketKey,
         key: Option<LabelKey>,
         row: Row,
     ) {
-        if measure.pool.as_ref().is_some_and(|pool| !pool.contains(row)) {
+        if bucket_key.candidates.as_ref().is_some_and(|candidates| !candidates.contains(row)) {
             return;
         }
         match cluster.view(row) {
             Some(node) => {
-                let domain = domain(node, measure.level.as_deref(), key);
-                self.sums.set(row, domain, measure.room(cluster, node));
+                let domain = domain(node, bucket_key.level.as_deref(), key);
+                self.capacity.set(row, domain, bucket_key.room(cluster, node));
             }
-            None => self.sums.set(row, None, 0),
+            None => self.capacity.set(row, None, 0),
         }
     }
 
     /// The first in line whom the measure does not keep asleep, and the watch.
-    pub(crate) fn first(&self) -> Option<&(Key, u64)> {
-        let reached = self.posted.range(..=self.sums.most());
+    pub(crate) fn first(&self) -> Option<&(QueueKey, u64)> {
+        let reached = self.heads.range(..=self.capacity.most());
         reached.filter_map(|(_, heads)| heads.first()).min()
     }
 
-    pub(crate) fn post(&mut self, needed: u64, key: Key, watch: u64) {
-        self.posted.entry(needed).or_default().insert((key, watch));
+    pub(crate) fn add_head(&mut self, needed: u64, key: QueueKey, entry: u64) {
+        self.heads.entry(needed).or_default().insert((key, entry));
     }
 
-    pub(crate) fn take_down(&mut self, needed: u64, key: &Key, watch: u64) {
-        if let Some(heads) = self.posted.get_mut(&needed) {
-            heads.remove(&(key.clone(), watch));
+    pub(crate) fn remove_head(&mut self, needed: u64, key: &QueueKey, entry: u64) {
+        if let Some(heads) = self.heads.get_mut(&needed) {
+            heads.remove(&(key.clone(), entry));
             if heads.is_empty() {
-                self.posted.remove(&needed);
+                self.heads.remove(&needed);
             }
         }
     }
@@ -227,16 +233,16 @@ mod tests {
             cluster.add_node(node.label("rack", rack)).unwrap();
         }
         let shape = Pod::new().request("gpu", 2);
-        let measures = Measure::of(shape.shape(), Some("rack"));
-        assert_eq!(measures.len(), 2);
-        let mut class = Class::new(&cluster, &measures[0]);
-        assert_eq!((class.sums.most(), class.sums.len()), (2, 3));
+        let bucket_keys = BucketKey::of(shape.shape(), Some("rack"));
+        assert_eq!(bucket_keys.len(), 2);
+        let mut bucket = Bucket::new(&cluster, &bucket_keys[0]);
+        assert_eq!((bucket.capacity.most(), bucket.capacity.len()), (2, 3));
         cluster.add_pod(Pod::new().name("p").request("gpu", 3).on("n2")).unwrap();
         let row = cluster.node("n2").unwrap().row();
-        class.update(&cluster, &measures[0], cluster.label_key("rack"), row);
-        assert_eq!((class.sums.most(), class.sums.len()), (2, 2));
+        bucket.update(&cluster, &bucket_keys[0], cluster.label_key("rack"), row);
+        assert_eq!((bucket.capacity.most(), bucket.capacity.len()), (2, 2));
         cluster.remove_pod("default", "p").unwrap();
-        class.update(&cluster, &measures[0], cluster.label_key("rack"), row);
-        assert_eq!((class.sums.most(), class.sums.len()), (2, 3));
+        bucket.update(&cluster, &bucket_keys[0], cluster.label_key("rack"), row);
+        assert_eq!((bucket.capacity.most(), bucket.capacity.len()), (2, 3));
     }
 }

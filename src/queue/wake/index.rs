@@ -20,71 +20,71 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::bucket::{Class, Measure, Sums};
-use super::hints::{Loose, Moved, Watched};
+use super::bucket::{Bucket, BucketKey, CapacityByDomain};
+use super::hints::{Changes, WakeCondition, WakeHints};
 use crate::base::RowSet;
 use crate::framework::Framework;
 use crate::model::PodShape;
-use crate::queue::capacity::{Bound, is_capped};
-use crate::queue::queued_group::{Key, UnitId};
+use crate::queue::capacity::{CapacityBound, has_capacity_bound};
+use crate::queue::ids::{GroupId, QueueKey};
 use crate::state::{Cluster, Row};
 
 /// Room for pods of one shape, domain by domain, and who sleeps on it.
 #[derive(Debug)]
-struct Watch {
+struct WaitEntry {
     shape: Arc<PodShape>,
     level: Option<String>,
     /// In the order of the queue.
-    sleepers: BTreeMap<u64, BTreeSet<Key>>,
+    waiters: BTreeMap<u64, BTreeSet<QueueKey>>,
     /// The class that it is posted with, or that it stands aside in.
-    class: Option<u64>,
-    aside: Option<Aside>,
+    bucket: Option<u64>,
+    tracked: Option<Tracked>,
     /// The only rows that can ever suit it, as their nodes are; once that had to be found out.
-    pool: Option<Arc<RowSet>>,
+    candidates: Option<Arc<RowSet>>,
 }
 
 /// What is followed of a watch that stands aside. It may be too much, never too little.
 #[derive(Debug)]
-struct Aside {
-    sums: Sums,
+struct Tracked {
+    capacity: CapacityByDomain,
     /// Under which it is listed as ripe.
-    ripe: Option<Key>,
+    reached: Option<QueueKey>,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
-    list: BTreeMap<u64, Watch>,
+pub(crate) struct WaitIndex {
+    list: BTreeMap<u64, WaitEntry>,
     numbers: BTreeMap<(Option<String>, Arc<PodShape>), u64>,
-    classes: BTreeMap<u64, (Measure, Class)>,
-    measures: BTreeMap<Measure, u64>,
+    buckets: BTreeMap<u64, (BucketKey, Bucket)>,
+    bucket_ids: BTreeMap<BucketKey, u64>,
     /// Classes that may not keep all of their sleepers asleep any more.
-    hot: BTreeSet<u64>,
+    reached_buckets: BTreeSet<u64>,
     /// Watches aside that may not, with the first in line.
-    ripe: BTreeSet<(Key, u64)>,
+    reached_entries: BTreeSet<(QueueKey, u64)>,
     /// Watches aside, by their pools.
-    pools: BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
-    loose: Loose,
+    by_candidates: BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
+    hints: WakeHints,
     next: u64,
     /// How many counts were looked at.
-    pub(crate) visited: u64,
+    pub(crate) capacity_checks: u64,
     /// How often sleepers whose turn had come were left asleep.
-    pub(crate) spared: u64,
+    pub(crate) still_short: u64,
 }
 
-impl Watch {
+impl WaitEntry {
     /// The least that anybody needs.
     fn least(&self) -> u64 {
-        self.sleepers.first_key_value().map_or(u64::MAX, |(needed, _)| *needed)
+        self.waiters.first_key_value().map_or(u64::MAX, |(needed, _)| *needed)
     }
 
     /// The first in line who needs no more than there is.
-    fn first(&self, most: u64) -> Option<&Key> {
-        self.sleepers.range(..=most).filter_map(|(_, keys)| keys.first()).min()
+    fn first(&self, most: u64) -> Option<&QueueKey> {
+        self.waiters.range(..=most).filter_map(|(_, keys)| keys.first()).min()
     }
 }
 
-impl Watches {
+impl WaitIndex {
     /// For how many pods of a shape there is room in the best domain, at the most. `in_step` says
     /// that [`Watches::wake`] was told of everything that moved.
     pub(crate) fn room(
@@ -95,22 +95,22 @@ impl Watches {
         level: Option<&str>,
         in_step: bool,
     ) -> u64 {
-        let class = if in_step && is_capped(framework, shape) {
+        let bucket = if in_step && has_capacity_bound(framework, shape) {
             let name = (level.map(String::from), Arc::clone(shape));
-            let watch = self.numbers.get(&name).and_then(|id| self.list.get(id));
-            let own = watch.and_then(|watch| watch.class);
+            let entry = self.numbers.get(&name).and_then(|id| self.list.get(id));
+            let own = entry.and_then(|entry| entry.bucket);
             let any = || {
-                let measures = Measure::of(shape, level);
-                measures.iter().find_map(|measure| self.measures.get(measure)).copied()
+                let bucket_keys = BucketKey::of(shape, level);
+                bucket_keys.iter().find_map(|bucket_key| self.bucket_ids.get(bucket_key)).copied()
             };
-            own.or_else(any).and_then(|id| self.classes.get(&id))
+            own.or_else(any).and_then(|id| self.buckets.get(&id))
         } else {
             None
         };
-        let bound = Bound::new(cluster, framework, shape);
-        match class {
-            Some((_, class)) => Sums::of(&bound, level, class.sums.rows()).most(),
-            None => Sums::of(&bound, level, 0..cluster.rows()).most(),
+        let bound = CapacityBound::new(cluster, framework, shape);
+        match bucket {
+            Some((_, bucket)) => CapacityByDomain::of(&bound, level, bucket.capacity.rows()).most(),
+            None => CapacityByDomain::of(&bound, level, 0..cluster.rows()).most(),
         }
     }
 
@@ -119,79 +119,84 @@ impl Watches {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        key: &Key,
-        watched: &Watched,
+        key: &QueueKey,
+        wake_on: &WakeCondition,
     ) {
-        let Watched::Room { shape, level, needed } = watched else {
-            return self.loose.subscribe(key.unit, watched);
+        let WakeCondition::Capacity { shape, level, needed } = wake_on else {
+            return self.hints.subscribe(key.group, wake_on);
         };
         let name = (level.clone(), Arc::clone(shape));
         let id = match self.numbers.get(&name) {
             Some(id) => *id,
             None => self.new_watch(cluster, framework, level.clone(), Arc::clone(shape)),
         };
-        self.put_sleeper(id, *needed, key.clone());
+        self.put_waiter(id, *needed, key.clone());
     }
 
     /// Forgets a sleeper.
-    pub(crate) fn unsubscribe(&mut self, key: &Key, watched: &Watched) {
-        let Watched::Room { shape, level, needed } = watched else {
-            return self.loose.unsubscribe(key.unit, watched);
+    pub(crate) fn unsubscribe(&mut self, key: &QueueKey, wake_on: &WakeCondition) {
+        let WakeCondition::Capacity { shape, level, needed } = wake_on else {
+            return self.hints.unsubscribe(key.group, wake_on);
         };
         let name = (level.clone(), Arc::clone(shape));
         let Some(&id) = self.numbers.get(&name) else { return };
-        self.drop_sleeper(id, *needed, key);
-        if self.list.get(&id).is_some_and(|watch| watch.sleepers.is_empty()) {
-            self.leave_class(id);
+        self.drop_waiter(id, *needed, key);
+        if self.list.get(&id).is_some_and(|entry| entry.waiters.is_empty()) {
+            self.leave_bucket(id);
             self.list.remove(&id);
             self.numbers.remove(&name);
         }
     }
 
     /// A sleeper has another place in the queue.
-    pub(crate) fn rekey(&mut self, old: &Key, new: &Key, watched: &Watched) {
-        if let Watched::Room { shape, level, needed } = watched
+    pub(crate) fn rekey(&mut self, old: &QueueKey, new: &QueueKey, wake_on: &WakeCondition) {
+        if let WakeCondition::Capacity { shape, level, needed } = wake_on
             && let Some(&id) = self.numbers.get(&(level.clone(), Arc::clone(shape)))
         {
-            self.drop_sleeper(id, *needed, old);
-            self.put_sleeper(id, *needed, new.clone());
+            self.drop_waiter(id, *needed, old);
+            self.put_waiter(id, *needed, new.clone());
         }
     }
 
-    fn put_sleeper(&mut self, id: u64, needed: u64, key: Key) {
-        self.change_sleepers(id, needed, |keys| {
+    fn put_waiter(&mut self, id: u64, needed: u64, key: QueueKey) {
+        self.change_waiter(id, needed, |keys| {
             keys.insert(key);
         });
     }
 
-    fn drop_sleeper(&mut self, id: u64, needed: u64, key: &Key) {
-        self.change_sleepers(id, needed, |keys| {
+    fn drop_waiter(&mut self, id: u64, needed: u64, key: &QueueKey) {
+        self.change_waiter(id, needed, |keys| {
             keys.remove(key);
         });
     }
 
-    fn change_sleepers(&mut self, id: u64, needed: u64, change: impl FnOnce(&mut BTreeSet<Key>)) {
-        let Some(watch) = self.list.get_mut(&id) else { return };
-        let keys = watch.sleepers.entry(needed).or_default();
+    fn change_waiter(
+        &mut self,
+        id: u64,
+        needed: u64,
+        change: impl FnOnce(&mut BTreeSet<QueueKey>),
+    ) {
+        let Some(entry) = self.list.get_mut(&id) else { return };
+        let keys = entry.waiters.entry(needed).or_default();
         let before = keys.first().cloned();
         change(keys);
         let after = keys.first().cloned();
         if keys.is_empty() {
-            watch.sleepers.remove(&needed);
+            entry.waiters.remove(&needed);
         }
-        if watch.aside.is_some() {
-            self.ripen(id);
+        if entry.tracked.is_some() {
+            self.update_reached(id);
         } else if before != after
-            && let Some(number) = watch.class
-            && let Some((_, class)) = self.classes.get_mut(&number)
+            && let Some(number) = entry.bucket
+            && let Some((_, bucket)) = self.buckets.get_mut(&number)
         {
             if let Some(key) = before {
-                class.take_down(needed, &key, id);
+                bucket.remove_head(needed, &key, id);
             }
             if let Some(key) = after {
-                class.post(needed, key, id);
-                if needed <= class.sums.most() {
-                    self.hot.insert(number);
+                bucket.add_head(needed, key, id);
+                if needed <= bucket.capacity.most() {
+                    self.reached_buckets.insert(number);
                 }
             }
         }
@@ -206,22 +211,23 @@ impl Watches {
     ) -> u64 {
         let name = (level.clone(), Arc::clone(&shape));
         let id = self.take_number();
-        let sleepers = BTreeMap::new();
-        let mut watch = Watch { shape, level, sleepers, class: None, aside: None, pool: None };
-        if is_capped(framework, &watch.shape) {
-            let measure = Measure::of(&watch.shape, watch.level.as_deref()).into_iter().next();
-            watch.class = measure.map(|measure| self.class(cluster, measure));
+        let waiters = BTreeMap::new();
+        let mut entry =
+            WaitEntry { shape, level, waiters, bucket: None, tracked: None, candidates: None };
+        if has_capacity_bound(framework, &entry.shape) {
+            let bucket_key = BucketKey::of(&entry.shape, entry.level.as_deref()).into_iter().next();
+            entry.bucket = bucket_key.map(|bucket_key| self.bucket(cluster, bucket_key));
         }
         self.numbers.insert(name, id);
-        if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
-            class.members += 1;
-            self.list.insert(id, watch);
+        if let Some((_, bucket)) = entry.bucket.and_then(|number| self.buckets.get_mut(&number)) {
+            bucket.members += 1;
+            self.list.insert(id, entry);
             return id;
         }
-        let bound = Bound::new(cluster, framework, &watch.shape);
-        let sums = Sums::of(&bound, watch.level.as_deref(), 0..cluster.rows());
-        self.list.insert(id, watch);
-        self.stand_aside(cluster, framework, id, sums);
+        let bound = CapacityBound::new(cluster, framework, &entry.shape);
+        let capacity = CapacityByDomain::of(&bound, entry.level.as_deref(), 0..cluster.rows());
+        self.list.insert(id, entry);
+        self.track(cluster, framework, id, capacity);
         id
     }
 
@@ -231,62 +237,62 @@ impl Watches {
     }
 
     /// The class of a measure.
-    fn class(&mut self, cluster: &Cluster, measure: Measure) -> u64 {
-        if let Some(id) = self.measures.get(&measure) {
+    fn bucket(&mut self, cluster: &Cluster, bucket_key: BucketKey) -> u64 {
+        if let Some(id) = self.bucket_ids.get(&bucket_key) {
             return *id;
         }
         let id = self.take_number();
-        let class = Class::new(cluster, &measure);
-        self.measures.insert(measure.clone(), id);
-        self.classes.insert(id, (measure, class));
+        let bucket = Bucket::new(cluster, &bucket_key);
+        self.bucket_ids.insert(bucket_key.clone(), id);
+        self.buckets.insert(id, (bucket_key, bucket));
         id
     }
 
     /// Takes a watch out of its class, and from aside.
-    fn leave_class(&mut self, id: u64) {
-        let Some(watch) = self.list.get_mut(&id) else { return };
-        if let Some(aside) = watch.aside.take() {
-            if let Some(key) = aside.ripe {
-                self.ripe.remove(&(key, id));
+    fn leave_bucket(&mut self, id: u64) {
+        let Some(entry) = self.list.get_mut(&id) else { return };
+        if let Some(tracked) = entry.tracked.take() {
+            if let Some(key) = tracked.reached {
+                self.reached_entries.remove(&(key, id));
             }
-            leave_pool(&mut self.pools, watch.pool.as_ref(), id);
+            remove_candidates(&mut self.by_candidates, entry.candidates.as_ref(), id);
         }
-        let Some(number) = watch.class.take() else { return };
-        let Some((_, class)) = self.classes.get_mut(&number) else { return };
-        for (needed, keys) in &watch.sleepers {
+        let Some(number) = entry.bucket.take() else { return };
+        let Some((_, bucket)) = self.buckets.get_mut(&number) else { return };
+        for (needed, keys) in &entry.waiters {
             if let Some(key) = keys.first() {
-                class.take_down(*needed, key, id);
+                bucket.remove_head(*needed, key, id);
             }
         }
-        class.members -= 1;
+        bucket.members -= 1;
     }
 
     /// Forgets classes without members. They are kept until something moves, since who looks for
     /// another class may look at the same ones.
     fn sweep(&mut self) {
-        let Watches { classes, measures, hot, .. } = self;
-        classes.retain(|number, (measure, class)| {
-            if class.members == 0 {
-                measures.remove(measure);
-                hot.remove(number);
+        let WaitIndex { buckets, bucket_ids, reached_buckets, .. } = self;
+        buckets.retain(|number, (bucket_key, bucket)| {
+            if bucket.members == 0 {
+                bucket_ids.remove(bucket_key);
+                reached_buckets.remove(number);
             }
-            class.members > 0
+            bucket.members > 0
         });
     }
 
     /// Posts a watch with a class.
-    fn enter_class(&mut self, id: u64, number: u64) {
-        let Some(watch) = self.list.get_mut(&id) else { return };
-        let Some((_, class)) = self.classes.get_mut(&number) else { return };
-        watch.class = Some(number);
-        class.members += 1;
-        for (needed, keys) in &watch.sleepers {
+    fn enter_bucket(&mut self, id: u64, number: u64) {
+        let Some(entry) = self.list.get_mut(&id) else { return };
+        let Some((_, bucket)) = self.buckets.get_mut(&number) else { return };
+        entry.bucket = Some(number);
+        bucket.members += 1;
+        for (needed, keys) in &entry.waiters {
             if let Some(key) = keys.first() {
-                class.post(*needed, key.clone(), id);
+                bucket.add_head(*needed, key.clone(), id);
             }
         }
-        if class.first().is_some() {
-            self.hot.insert(number);
+        if bucket.first().is_some() {
+            self.reached_buckets.insert(number);
         }
     }
 
@@ -295,53 +301,54 @@ impl Watches {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        moved: &Moved,
-    ) -> BTreeSet<UnitId> {
+        changes: &Changes,
+    ) -> BTreeSet<GroupId> {
         self.sweep();
-        for &row in &moved.gone {
-            self.follow(cluster, row);
+        for &row in &changes.removed {
+            self.update_buckets(cluster, row);
         }
-        for name in moved.nodes.union(&moved.changed) {
+        for name in changes.pods.union(&changes.nodes) {
             let Some(node) = cluster.node(name) else { continue };
             let row = node.row();
-            if moved.changed.contains(name) {
-                self.repool(cluster, framework, row);
+            if changes.nodes.contains(name) {
+                self.update_candidates(cluster, framework, row);
             }
-            self.follow(cluster, row);
-            let aside = self.pools.iter().filter(|(pool, _)| pool.contains(row));
-            for id in aside.flat_map(|(_, ids)| ids).copied().collect::<Vec<_>>() {
-                self.visit(cluster, framework, id, row);
+            self.update_buckets(cluster, row);
+            let tracked =
+                self.by_candidates.iter().filter(|(candidates, _)| candidates.contains(row));
+            for id in tracked.flat_map(|(_, ids)| ids).copied().collect::<Vec<_>>() {
+                self.recount(cluster, framework, id, row);
             }
         }
-        self.loose.wake(cluster, moved)
+        self.hints.wake(cluster, changes)
     }
 
     /// The only rows that can ever suit a watch. Found out once, and kept up to date.
-    fn pool(&mut self, cluster: &Cluster, framework: &Framework, id: u64) -> Arc<RowSet> {
-        let Some(watch) = self.list.get_mut(&id) else { return Arc::default() };
-        let pool = watch.pool.get_or_insert_with(|| {
-            let bound = Bound::new(cluster, framework, &watch.shape);
+    fn candidates(&mut self, cluster: &Cluster, framework: &Framework, id: u64) -> Arc<RowSet> {
+        let Some(entry) = self.list.get_mut(&id) else { return Arc::default() };
+        let candidates = entry.candidates.get_or_insert_with(|| {
+            let bound = CapacityBound::new(cluster, framework, &entry.shape);
             Arc::new((0..cluster.rows()).filter(|row| bound.may_ever(*row)).collect())
         });
-        Arc::clone(pool)
+        Arc::clone(candidates)
     }
 
     /// A node itself has changed: it may suit other watches now.
-    fn repool(&mut self, cluster: &Cluster, framework: &Framework, row: Row) {
+    fn update_candidates(&mut self, cluster: &Cluster, framework: &Framework, row: Row) {
         let mut others = Vec::new();
-        for (id, watch) in &self.list {
-            let Some(pool) = &watch.pool else { continue };
-            self.visited += 1;
-            let suits = Bound::new(cluster, framework, &watch.shape).may_ever(row);
-            if suits != pool.contains(row) {
+        for (id, entry) in &self.list {
+            let Some(candidates) = &entry.candidates else { continue };
+            self.capacity_checks += 1;
+            let suits = CapacityBound::new(cluster, framework, &entry.shape).may_ever(row);
+            if suits != candidates.contains(row) {
                 others.push((*id, suits));
             }
         }
         // Mostly whole pools change alike.
         let mut known: BTreeMap<(Arc<RowSet>, bool), Arc<RowSet>> = BTreeMap::new();
         for (id, suits) in others {
-            let Some(watch) = self.list.get_mut(&id) else { continue };
-            let Some(old) = watch.pool.clone() else { continue };
+            let Some(entry) = self.list.get_mut(&id) else { continue };
+            let Some(old) = entry.candidates.clone() else { continue };
             let changed = known.entry((Arc::clone(&old), suits)).or_insert_with(|| {
                 let mut rows = RowSet::clone(&old);
                 if suits {
@@ -352,57 +359,59 @@ impl Watches {
                 Arc::new(rows)
             });
             let new = Arc::clone(changed);
-            watch.pool = Some(Arc::clone(&new));
-            if watch.aside.is_some() {
-                leave_pool(&mut self.pools, Some(&old), id);
-                self.pools.entry(new).or_default().insert(id);
+            entry.candidates = Some(Arc::clone(&new));
+            if entry.tracked.is_some() {
+                remove_candidates(&mut self.by_candidates, Some(&old), id);
+                self.by_candidates.entry(new).or_default().insert(id);
                 continue;
             }
-            let class = watch.class.and_then(|number| self.classes.get(&number));
-            if let Some((measure, _)) = class.filter(|(measure, _)| measure.pool.is_some()) {
-                let other = self.class(cluster, measure.clone().within(&new));
-                self.leave_class(id);
-                self.enter_class(id, other);
+            let bucket = entry.bucket.and_then(|number| self.buckets.get(&number));
+            if let Some((bucket_key, _)) =
+                bucket.filter(|(bucket_key, _)| bucket_key.candidates.is_some())
+            {
+                let other = self.bucket(cluster, bucket_key.clone().within(&new));
+                self.leave_bucket(id);
+                self.enter_bucket(id, other);
             }
         }
     }
 
     /// Brings all classes up to date with a row.
-    fn follow(&mut self, cluster: &Cluster, row: Row) {
-        for (number, (measure, class)) in &mut self.classes {
-            let key = measure.level.as_deref().and_then(|level| cluster.label_key(level));
-            class.update(cluster, measure, key, row);
-            self.visited += 1;
-            if class.first().is_some() {
-                self.hot.insert(*number);
+    fn update_buckets(&mut self, cluster: &Cluster, row: Row) {
+        for (number, (bucket_key, bucket)) in &mut self.buckets {
+            let key = bucket_key.level.as_deref().and_then(|level| cluster.label_key(level));
+            bucket.update(cluster, bucket_key, key, row);
+            self.capacity_checks += 1;
+            if bucket.first().is_some() {
+                self.reached_buckets.insert(*number);
             }
         }
     }
 
     /// Brings a watch aside up to date with a row.
-    fn visit(&mut self, cluster: &Cluster, framework: &Framework, id: u64, row: Row) {
-        self.visited += 1;
-        let Some(watch) = self.list.get_mut(&id) else { return };
-        let Some(aside) = &mut watch.aside else { return };
-        let bound = Bound::new(cluster, framework, &watch.shape);
-        aside.sums.count(&bound, watch.level.as_deref(), row);
-        self.ripen(id);
+    fn recount(&mut self, cluster: &Cluster, framework: &Framework, id: u64, row: Row) {
+        self.capacity_checks += 1;
+        let Some(entry) = self.list.get_mut(&id) else { return };
+        let Some(tracked) = &mut entry.tracked else { return };
+        let bound = CapacityBound::new(cluster, framework, &entry.shape);
+        tracked.capacity.count(&bound, entry.level.as_deref(), row);
+        self.update_reached(id);
     }
 
     /// Lists a watch aside under its first sleeper whom its count does not keep asleep.
-    fn ripen(&mut self, id: u64) {
-        let Some(watch) = self.list.get_mut(&id) else { return };
-        let Some(aside) = &watch.aside else { return };
-        let first = watch.first(aside.sums.most()).cloned();
-        let Some(aside) = &mut watch.aside else { return };
-        if aside.ripe == first {
+    fn update_reached(&mut self, id: u64) {
+        let Some(entry) = self.list.get_mut(&id) else { return };
+        let Some(tracked) = &entry.tracked else { return };
+        let first = entry.first(tracked.capacity.most()).cloned();
+        let Some(tracked) = &mut entry.tracked else { return };
+        if tracked.reached == first {
             return;
         }
-        if let Some(key) = core::mem::replace(&mut aside.ripe, first.clone()) {
-            self.ripe.remove(&(key, id));
+        if let Some(key) = core::mem::replace(&mut tracked.reached, first.clone()) {
+            self.reached_entries.remove(&(key, id));
         }
         if let Some(key) = first {
-            self.ripe.insert((key, id));
+            self.reached_entries.insert((key, id));
         }
     }
 
@@ -412,27 +421,27 @@ impl Watches {
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        ready: Option<&Key>,
-    ) -> Option<UnitId> {
+        ready: Option<&QueueKey>,
+    ) -> Option<GroupId> {
         loop {
             let (key, id) = self.first()?;
             if ready.is_some_and(|ready| *ready < key) {
                 return None;
             }
-            self.visited += 1;
-            if self.examine(cluster, framework, id, &key) {
-                return Some(key.unit);
+            self.capacity_checks += 1;
+            if self.check_head(cluster, framework, id, &key) {
+                return Some(key.group);
             }
-            self.spared += 1;
+            self.still_short += 1;
         }
     }
 
     /// The first in line of those who may have to be woken.
-    fn first(&mut self) -> Option<(Key, u64)> {
-        let Watches { hot, classes, ripe, .. } = self;
-        let mut first = ripe.first().cloned();
-        hot.retain(|number| {
-            let head = classes.get(number).and_then(|(_, class)| class.first());
+    fn first(&mut self) -> Option<(QueueKey, u64)> {
+        let WaitIndex { reached_buckets, buckets, reached_entries, .. } = self;
+        let mut first = reached_entries.first().cloned();
+        reached_buckets.retain(|number| {
+            let head = buckets.get(number).and_then(|(_, bucket)| bucket.first());
             let Some(head) = head else { return false };
             if first.as_ref().is_none_or(|first| head < first) {
                 first = Some(head.clone());
@@ -444,82 +453,101 @@ impl Watches {
 
     /// Counts for a watch by all filters. If its first sleeper lacks room still, the watch goes
     /// where it costs nothing, or stands aside.
-    fn examine(&mut self, cluster: &Cluster, framework: &Framework, id: u64, key: &Key) -> bool {
-        let Some(watch) = self.list.get_mut(&id) else { return false };
-        let (shape, level) = (Arc::clone(&watch.shape), watch.level.clone());
-        if let Some(aside) = &mut watch.aside {
-            let bound = Bound::new(cluster, framework, &shape);
-            for row in aside.sums.rows().collect::<Vec<_>>() {
-                aside.sums.count(&bound, level.as_deref(), row);
+    fn check_head(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        id: u64,
+        key: &QueueKey,
+    ) -> bool {
+        let Some(entry) = self.list.get_mut(&id) else { return false };
+        let (shape, level) = (Arc::clone(&entry.shape), entry.level.clone());
+        if let Some(tracked) = &mut entry.tracked {
+            let bound = CapacityBound::new(cluster, framework, &shape);
+            for row in tracked.capacity.rows().collect::<Vec<_>>() {
+                tracked.capacity.count(&bound, level.as_deref(), row);
             }
-            let reached = watch.first(watch.aside.as_ref().map_or(0, |aside| aside.sums.most()));
+            let reached =
+                entry.first(entry.tracked.as_ref().map_or(0, |tracked| tracked.capacity.most()));
             let reached = reached == Some(key);
-            self.ripen(id);
+            self.update_reached(id);
             return reached;
         }
-        let least = watch.least();
-        let Some(number) = watch.class else { return false };
-        let Some((posted_by, class)) = self.classes.get(&number) else { return false };
-        let bound = Bound::new(cluster, framework, &shape);
-        let sums = Sums::of(&bound, level.as_deref(), class.sums.rows());
-        if watch.first(sums.most()) == Some(key) {
+        let least = entry.least();
+        let Some(number) = entry.bucket else { return false };
+        let Some((current, bucket)) = self.buckets.get(&number) else { return false };
+        let bound = CapacityBound::new(cluster, framework, &shape);
+        let capacity = CapacityByDomain::of(&bound, level.as_deref(), bucket.capacity.rows());
+        if entry.first(capacity.most()) == Some(key) {
             return true;
         }
-        let posted_by = posted_by.clone();
-        if sums.most() < least {
-            let pool = self.pool(cluster, framework, id);
-            let everywhere = Measure::of(&shape, level.as_deref());
-            let within = everywhere.clone().into_iter().map(|measure| measure.within(&pool));
-            for measure in everywhere.into_iter().chain(within) {
-                if measure == posted_by {
+        let current = current.clone();
+        if capacity.most() < least {
+            let candidates = self.candidates(cluster, framework, id);
+            let everywhere = BucketKey::of(&shape, level.as_deref());
+            let within =
+                everywhere.clone().into_iter().map(|bucket_key| bucket_key.within(&candidates));
+            for bucket_key in everywhere.into_iter().chain(within) {
+                if bucket_key == current {
                     continue;
                 }
-                let other = self.class(cluster, measure);
-                if self.classes.get(&other).is_some_and(|(_, class)| class.sums.most() < least) {
-                    self.leave_class(id);
-                    self.enter_class(id, other);
+                let other = self.bucket(cluster, bucket_key);
+                if self
+                    .buckets
+                    .get(&other)
+                    .is_some_and(|(_, bucket)| bucket.capacity.most() < least)
+                {
+                    self.leave_bucket(id);
+                    self.enter_bucket(id, other);
                     return false;
                 }
             }
         }
-        self.stand_aside(cluster, framework, id, sums);
+        self.track(cluster, framework, id, capacity);
         false
     }
 
-    fn stand_aside(&mut self, cluster: &Cluster, framework: &Framework, id: u64, sums: Sums) {
-        let pool = self.pool(cluster, framework, id);
-        let Some(watch) = self.list.get_mut(&id) else { return };
-        if let Some((_, class)) = watch.class.and_then(|number| self.classes.get_mut(&number)) {
-            for (needed, keys) in &watch.sleepers {
+    fn track(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        id: u64,
+        capacity: CapacityByDomain,
+    ) {
+        let candidates = self.candidates(cluster, framework, id);
+        let Some(entry) = self.list.get_mut(&id) else { return };
+        if let Some((_, bucket)) = entry.bucket.and_then(|number| self.buckets.get_mut(&number)) {
+            for (needed, keys) in &entry.waiters {
                 if let Some(key) = keys.first() {
-                    class.take_down(*needed, key, id);
+                    bucket.remove_head(*needed, key, id);
                 }
             }
         }
-        self.pools.entry(pool).or_default().insert(id);
-        watch.aside = Some(Aside { sums, ripe: None });
-        self.ripen(id);
+        self.by_candidates.entry(candidates).or_default().insert(id);
+        entry.tracked = Some(Tracked { capacity: capacity, reached: None });
+        self.update_reached(id);
     }
 
     /// How many counts are kept, and how many nodes they remember in all.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let asides = self.list.values().filter_map(|watch| watch.aside.as_ref());
-        let classes = self.classes.values().map(|(_, class)| class.sums.len());
-        let rows = asides.map(|aside| aside.sums.len()).sum::<usize>() + classes.sum::<usize>();
-        (self.list.len() + self.classes.len(), rows)
+        let tracked = self.list.values().filter_map(|entry| entry.tracked.as_ref());
+        let buckets = self.buckets.values().map(|(_, bucket)| bucket.capacity.len());
+        let rows =
+            tracked.map(|tracked| tracked.capacity.len()).sum::<usize>() + buckets.sum::<usize>();
+        (self.list.len() + self.buckets.len(), rows)
     }
 }
 
-fn leave_pool(
-    pools: &mut BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
-    pool: Option<&Arc<RowSet>>,
+fn remove_candidates(
+    by_candidates: &mut BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
+    candidates: Option<&Arc<RowSet>>,
     id: u64,
 ) {
-    let Some(pool) = pool else { return };
-    if let Some(ids) = pools.get_mut(pool) {
+    let Some(candidates) = candidates else { return };
+    if let Some(ids) = by_candidates.get_mut(candidates) {
         ids.remove(&id);
         if ids.is_empty() {
-            pools.remove(pool);
+            by_candidates.remove(candidates);
         }
     }
 }
