@@ -6,8 +6,8 @@ use phalanx::framework::{Framework, PermitVerdict, permit_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::Fit;
 use phalanx::queue::{
-    Decision, Gate, GroupChange, GroupState, HeadOfLine, Lacks, OnBindFailure, ReservationPolicy,
-    Scheduler, Settings, Waiting,
+    Decision, Gate, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy,
+    Scheduler, Settings, Shortage, Waiting,
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Plan, Time};
@@ -91,15 +91,17 @@ fn two_gangs_of_5_that_each_hold_3_of_8_gpus() {
     // One runs whole; the other holds nothing, and knows what it lacks.
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
     assert_eq!(scheduler.cluster().pod_count(), 5);
-    let Some(GroupState::Sleeping { lacks: Some(lacks), .. }) = scheduler.state("default/b") else {
+    let Some(GroupState::Unschedulable { shortage: Some(shortage), .. }) =
+        scheduler.state("default/b")
+    else {
         panic!("b waits")
     };
-    assert!(matches!(lacks, Lacks::Room { needed: 5, found: 3, .. }));
+    assert!(matches!(shortage, Shortage::Capacity { needed: 5, available: 3, .. }));
     // One GPU more is not enough to try it again; two are.
-    let attempts = scheduler.counters().attempts;
+    let attempts = scheduler.metrics().attempts;
     scheduler.handle_pod_finished("default", "a-0", at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None);
-    assert_eq!(scheduler.counters().attempts, attempts);
+    assert_eq!(scheduler.metrics().attempts, attempts);
     scheduler.handle_pod_finished("default", "a-1", at(2)).unwrap();
     assert!(bind_all(&mut scheduler, at(2)).is_empty());
     assert_eq!(scheduler.state("default/b"), Some(GroupState::Running));
@@ -153,7 +155,7 @@ fn a_permit_timeout_racing_the_last_member() {
         if !member_first {
             scheduler.handle_time(at(30));
             assert_eq!(scheduler.cluster().pod_count(), 0);
-            assert_eq!(scheduler.counters().holds_expired, 1);
+            assert_eq!(scheduler.metrics().holds_expired, 1);
         }
         scheduler.handle_pod(last, at(30)).unwrap();
         if member_first {
@@ -161,7 +163,7 @@ fn a_permit_timeout_racing_the_last_member() {
                 panic!("it came in time")
             };
             assert_eq!(plan.len(), 4);
-            assert_eq!(scheduler.counters().holds_expired, 0);
+            assert_eq!(scheduler.metrics().holds_expired, 0);
             bind(&mut scheduler, &plan, at(30));
         }
         // Either way it runs whole in the end, all five.
@@ -269,7 +271,7 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
                 running.sort_by_key(|(end, _)| *end);
             }
             let reserved = scheduler.reservations();
-            assert!(reserved.iter().all(|r| r.group == "default/large" && r.of == 24));
+            assert!(reserved.iter().all(|r| r.group == "default/large" && r.wanted == 24));
         }
         None
     };
@@ -299,11 +301,11 @@ fn a_reservation_is_given_up_at_its_timeout() {
     assert_eq!(reservations[0].pods.values().sum::<usize>(), 7);
     scheduler.handle_group(gang("small", 1), at(12)).unwrap();
     bind_all(&mut scheduler, at(12));
-    assert!(matches!(scheduler.state("default/small"), Some(GroupState::Sleeping { .. })));
+    assert!(matches!(scheduler.state("default/small"), Some(GroupState::Unschedulable { .. })));
     bind_all(&mut scheduler, at(61));
     assert!(scheduler.reservations().is_empty());
     assert_eq!(scheduler.state("default/small"), Some(GroupState::Running));
-    assert_eq!(scheduler.counters().reservation_timeouts, 1);
+    assert_eq!(scheduler.metrics().reservation_timeouts, 1);
 }
 
 #[test]
@@ -397,7 +399,7 @@ fn an_order_of_the_embedders_own_comes_before_priority() {
     }
     assert_eq!(scheduler.queue("").collect::<Vec<_>>(), ["default/c", "default/b", "default/a"]);
     bind_all(&mut scheduler, at(0));
-    assert!(matches!(scheduler.state("default/a"), Some(GroupState::Sleeping { .. })));
+    assert!(matches!(scheduler.state("default/a"), Some(GroupState::Unschedulable { .. })));
 }
 
 #[test]
@@ -413,7 +415,7 @@ fn strict_fifo_waits_for_the_head_and_pausing_it_lets_others_by() {
     assert_eq!(scheduler.state("default/small"), Some(GroupState::Running));
     scheduler.handle_resume("default/large", at(3)).unwrap();
     assert_eq!(scheduler.poll_decision(at(3)), None);
-    assert!(matches!(scheduler.state("default/large"), Some(GroupState::Sleeping { .. })));
+    assert!(matches!(scheduler.state("default/large"), Some(GroupState::Unschedulable { .. })));
 }
 
 #[test]
@@ -440,7 +442,7 @@ fn a_nomination_keeps_its_room_until_victims_are_gone() {
         bind_all(&mut scheduler, at(4));
     }
     assert_eq!(scheduler.state("default/urgent"), Some(GroupState::Running));
-    assert!(matches!(scheduler.state("default/thief"), Some(GroupState::Sleeping { .. })));
+    assert!(matches!(scheduler.state("default/thief"), Some(GroupState::Unschedulable { .. })));
 }
 
 #[test]
@@ -472,8 +474,8 @@ fn events_tell_the_whole_story() {
     let mut story = Vec::new();
     while let Some(event) = scheduler.poll_event() {
         story.push(match event.change {
-            GroupChange::Slept(Lacks::Room { needed, found, .. }) => {
-                format!("lacks {needed}/{found}")
+            GroupChange::Unschedulable(Shortage::Capacity { needed, available, .. }) => {
+                format!("lacks {needed}/{available}")
             }
             GroupChange::Binding { pods } => format!("binds {pods}"),
             GroupChange::Started { waited } => format!("started after {waited:?}"),
@@ -481,5 +483,5 @@ fn events_tell_the_whole_story() {
         });
     }
     assert_eq!(story, ["Added", "Queued", "lacks 3/2", "Queued", "binds 3", "started after 5s"]);
-    assert_eq!(scheduler.counters().waiting.count(), 1);
+    assert_eq!(scheduler.metrics().waiting.count(), 1);
 }

@@ -406,7 +406,9 @@ impl World {
             let state = scheduler.state(root).unwrap();
             let waits = matches!(
                 state,
-                GroupState::Queued | GroupState::BackingOff { .. } | GroupState::Sleeping { .. }
+                GroupState::Queued
+                    | GroupState::BackingOff { .. }
+                    | GroupState::Unschedulable { .. }
             );
             assert_eq!(waits, queued.contains(root.as_str()), "{root}: {state:?}");
             match &state {
@@ -419,7 +421,7 @@ impl World {
                 GroupState::BackingOff { until } => {
                     assert!(*until > self.now && until.since(self.now) <= Duration::from_secs(10));
                 }
-                GroupState::Sleeping { retry, .. } => {
+                GroupState::Unschedulable { retry, .. } => {
                     assert!(retry.is_none_or(|retry| retry > self.now));
                     // What was seen to fit nowhere fits nowhere while nothing has changed.
                     let looked = (cluster.generation(), group.all_pods().len());
@@ -477,7 +479,7 @@ impl World {
         assert!(reservations.len() <= at_most);
         for reservation in &reservations {
             assert!(reservation.until > self.now && queued.contains(reservation.group.as_str()));
-            assert!(reservation.pods.values().sum::<usize>() <= reservation.of);
+            assert!(reservation.pods.values().sum::<usize>() <= reservation.wanted);
         }
     }
 

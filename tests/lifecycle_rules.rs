@@ -6,8 +6,8 @@ use phalanx::framework::{Framework, PermitVerdict, Reach, filter_fn, permit_fn};
 use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
 use phalanx::plugins::{DeviceFit, Fit};
 use phalanx::queue::{
-    Decision, Gate, GroupChange, GroupState, Lacks, OnBindFailure, ReservationPolicy, Scheduler,
-    Settings, Ticket,
+    Decision, Gate, GroupChange, GroupState, OnBindFailure, ReservationPolicy, Scheduler, Settings,
+    Shortage, Ticket,
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Plan, Time};
@@ -74,7 +74,7 @@ fn changes(scheduler: &mut Scheduler) -> Vec<GroupChange> {
 }
 
 fn is_asleep(scheduler: &Scheduler, group: &str) -> bool {
-    matches!(scheduler.state(group), Some(GroupState::Sleeping { .. }))
+    matches!(scheduler.state(group), Some(GroupState::Unschedulable { .. }))
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_runs_is_kept_when_a_permit_times_out_only_if_the_gang_says_so() {
         let held = GroupState::Permitting { by: "only-whole".into(), until: at(30) };
         assert_eq!(scheduler.state("default/a"), Some(held));
         scheduler.handle_time(at(30));
-        assert_eq!(scheduler.counters().holds_expired, 1);
+        assert_eq!(scheduler.metrics().holds_expired, 1);
         let status = scheduler.status("default/a").unwrap();
         assert_eq!((status.bound, status.planned), (3, 0));
         if keep {
@@ -239,7 +239,7 @@ fn back_off_doubles_up_to_its_bound_and_ends_with_a_success() {
         now = until;
     }
     assert_eq!(bind_all(&mut scheduler, now), ["default/a"]);
-    let counters = scheduler.counters();
+    let counters = scheduler.metrics();
     assert_eq!((counters.bind_failures, counters.started, counters.attempts), (6, 1, 7));
     assert_eq!((counters.tries.count(), counters.tries.sum()), (1, 7));
     assert_eq!((counters.waiting.count(), counters.waiting.sum()), (1, 35_000));
@@ -312,7 +312,7 @@ fn who_fails_by_what_only_a_plugin_knows_is_retried_by_the_floor() {
         assert_eq!(scheduler.poll_decision(at(wake)), None);
     }
     assert_eq!(bind_all(&mut scheduler, at(900)), ["default/a"]);
-    assert_eq!(scheduler.counters().floor_retries, 3);
+    assert_eq!(scheduler.metrics().periodic_retries, 3);
 }
 
 #[test]
@@ -323,19 +323,19 @@ fn an_event_wakes_only_as_many_as_it_has_room_for() {
         scheduler.handle_group(gang(&format!("g{index:03}"), 4).priority(priority), at(0)).unwrap();
     }
     assert_eq!(scheduler.poll_decision(at(0)), None);
-    let (attempts, woken) = (scheduler.counters().attempts, scheduler.counters().woken);
+    let (attempts, woken) = (scheduler.metrics().attempts, scheduler.metrics().woken);
     let node = Node::new("big").capacity(GPU, 16);
     scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(1)).unwrap();
     let placed = bind_all(&mut scheduler, at(1));
     assert_eq!(placed, ["default/g000", "default/g100", "default/g200", "default/g001"]);
-    assert_eq!(scheduler.counters().woken - woken, 4);
-    assert_eq!(scheduler.counters().attempts - attempts, 4);
+    assert_eq!(scheduler.metrics().woken - woken, 4);
+    assert_eq!(scheduler.metrics().attempts - attempts, 4);
     // One GPU more makes five, which is room for another; three more were not.
     for (second, placed) in [(2, 0), (3, 0), (4, 1)] {
         delete(&mut scheduler, &format!("g000-{}", second - 2), at(second));
         assert_eq!(bind_all(&mut scheduler, at(second)).len(), placed);
     }
-    assert_eq!(scheduler.counters().woken - woken, 5);
+    assert_eq!(scheduler.metrics().woken - woken, 5);
 }
 
 #[test]
@@ -352,13 +352,13 @@ fn those_who_cannot_use_the_room_let_the_next_have_it() {
     scheduler.handle_group(with("heavy", gpu().request("cpu", 1)).priority(8), at(1)).unwrap();
     scheduler.handle_group(with("light", gpu()), at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
-    let attempts = scheduler.counters().attempts;
+    let attempts = scheduler.metrics().attempts;
     delete(&mut scheduler, "all-0", at(2));
     assert_eq!(scheduler.poll_decision(at(2)), None);
-    assert_eq!(scheduler.counters().attempts, attempts, "nobody is tried for one GPU");
+    assert_eq!(scheduler.metrics().attempts, attempts, "nobody is tried for one GPU");
     delete(&mut scheduler, "all-1", at(2));
     assert_eq!(bind_all(&mut scheduler, at(2)), ["default/light"]);
-    assert_eq!(scheduler.counters().attempts, attempts + 1);
+    assert_eq!(scheduler.metrics().attempts, attempts + 1);
     // Each is woken by what it lacks, not by more of the rest.
     let node = Node::new("odd").capacity(GPU, 2).label("zone", "z");
     scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(3)).unwrap();
@@ -390,7 +390,7 @@ fn reservations_are_bounded_visible_and_outranked() {
     };
     assert_eq!(names(&scheduler), ["default/a", "default/b"]);
     let reserved = &scheduler.reservations()[0];
-    assert_eq!((reserved.pods.values().sum::<usize>(), reserved.of), (2, 12));
+    assert_eq!((reserved.pods.values().sum::<usize>(), reserved.wanted), (2, 12));
     assert_eq!(scheduler.cluster().pod_count(), 16, "others see what is put aside");
     // Who is more important and has waited as long takes the place of the last.
     scheduler.handle_group(gang("urgent", 12).priority(5), at(21)).unwrap();
@@ -479,11 +479,12 @@ fn a_paused_group_lets_go_of_what_is_held_and_reserved() {
     assert!(scheduler.reservations().is_empty());
     scheduler.handle_resume("default/large", at(23)).unwrap();
     bind_all(&mut scheduler, at(23));
-    let Some(GroupState::Sleeping { lacks: Some(lacks), .. }) = scheduler.state("default/large")
+    let Some(GroupState::Unschedulable { shortage: Some(shortage), .. }) =
+        scheduler.state("default/large")
     else {
         panic!("it waits again")
     };
-    assert!(matches!(lacks, Lacks::Room { needed: 8, found: 0, .. }));
+    assert!(matches!(shortage, Shortage::Capacity { needed: 8, available: 0, .. }));
 }
 
 #[test]

@@ -463,7 +463,7 @@ impl World {
                         let bound = counts(group, &|pod| self.store.runs(pod));
                         assert!(bound, "{name} runs below its minimum");
                     }
-                    GroupState::Sleeping { .. } => {
+                    GroupState::Unschedulable { .. } => {
                         let trial = scheduler.trial(name, self.now);
                         assert!(
                             !placeable(&trial),
