@@ -1,4 +1,4 @@
-//! Plans on their way: held by a permit, being bound, taken back.
+//! Plans in flight: held by a permit, being bound, taken back.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -19,13 +19,14 @@ use crate::framework::{PermitContext, PermitVerdict};
 use crate::state::Plan;
 
 impl Scheduler {
-    /// What came of binding a pod.
+    /// The result of binding one pod.
     ///
-    /// A pod that could not be bound waits again. What that means for the rest of its gang is
-    /// [`Settings::on_bind_failure`](super::Settings::on_bind_failure).
+    /// A pod whose binding failed is pending again.
+    /// [`Settings::on_bind_failure`](super::Settings::on_bind_failure) decides what happens to the
+    /// rest of its gang.
     ///
     /// # Errors
-    /// The pod is no member of a known group. A result that nobody waits for is ignored.
+    /// The pod is not a member of a known group. A result that is no longer expected is ignored.
     pub fn handle_binding(
         &mut self,
         namespace: &str,
@@ -45,10 +46,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A pod that was to be taken off its node is off, and may be placed anew.
+    /// The end of unbinding a pod: the pod has left its node and is pending again.
     ///
     /// # Errors
-    /// The pod is no member of a known group.
+    /// The pod is not a member of a known group.
     pub fn handle_unbound(
         &mut self,
         namespace: &str,
@@ -76,11 +77,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Another scheduler's commit came first: nothing of the plan was bound. Its gang is tried
-    /// again whole, at once after a first conflict, after a back-off if they go on.
+    /// A lost race: another scheduler's commit came first, and no pod of the plan was bound. The
+    /// whole gang is tried again, at once after the first conflict, after a back-off if conflicts
+    /// repeat.
     ///
     /// # Errors
-    /// The plan is not on its way.
+    /// The plan is no longer in flight.
     pub fn handle_conflict(
         &mut self,
         ticket: Ticket,
@@ -88,12 +90,12 @@ impl Scheduler {
         now: Time,
     ) -> Result<(), QueueError> {
         self.expire(now, false);
-        let Some(flight) = self.in_flight.remove(&ticket) else {
+        let Some(in_flight) = self.in_flight.remove(&ticket) else {
             return Err(QueueError::StaleTicket);
         };
-        self.timers.remove(&(flight.until, Timer::Plan(ticket)));
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
         self.metrics.conflicts += 1;
-        for &id in &flight.groups {
+        for &id in &in_flight.groups {
             self.emit(id, GroupChange::Conflict { reason: reason.to_owned() });
             if let Some(queued) = self.groups.get_mut(&id) {
                 queued.conflicts = queued.conflicts.saturating_add(1);
@@ -103,12 +105,12 @@ impl Scheduler {
                 }
             }
         }
-        self.take_back(&flight);
-        self.plan_ended(&flight.groups);
+        self.take_back(&in_flight);
+        self.plan_ended(&in_flight.groups);
         Ok(())
     }
 
-    /// A permit's verdict on a plan that is held, come later.
+    /// A later verdict of the permit that holds a plan.
     ///
     /// # Errors
     /// No plan of the group is held.
@@ -124,13 +126,13 @@ impl Scheduler {
         else {
             return Err(QueueError::NotHeld(group.to_owned()));
         };
-        let by = self.in_flight.get(&ticket).and_then(|flight| flight.held_by.clone());
+        let by = self.in_flight.get(&ticket).and_then(|in_flight| in_flight.held_by.clone());
         self.apply_verdict(ticket, verdict, by.unwrap_or_default());
         Ok(())
     }
 
-    /// Asks the framework's permits about a held plan again: something they rest on has changed.
-    /// This happens by itself when members of the group come.
+    /// A repeated evaluation of the framework's permits for a held plan, after something they read
+    /// has changed. When members of the group arrive it runs without this call.
     ///
     /// # Errors
     /// No plan of the group is held.
@@ -144,7 +146,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Sends a plan that is in the cluster on its way.
+    /// Start of a committed plan: holds it for a permit or sends it out to be bound.
     pub(super) fn start_plan(
         &mut self,
         groups: Vec<GroupId>,
@@ -192,46 +194,50 @@ impl Scheduler {
         self.timers.insert((until, Timer::Plan(ticket)));
         let is_held = held_by.is_some();
         let since = self.now;
-        let flight = PlanInFlight { groups, plan, since, until, held_by, outstanding, failures: 0 };
+        let in_flight =
+            PlanInFlight { groups, plan, since, until, held_by, outstanding, failures: 0 };
         if !is_held {
-            self.send(ticket, &flight);
+            self.send(ticket, &in_flight);
         }
-        self.in_flight.insert(ticket, flight);
+        self.in_flight.insert(ticket, in_flight);
     }
 
-    pub(super) fn send(&mut self, ticket: Ticket, flight: &PlanInFlight) {
-        let groups = self.group_names(&flight.groups);
-        self.outbox.push_back(Decision::Bind { ticket, groups, plan: flight.plan.clone() });
+    pub(super) fn send(&mut self, ticket: Ticket, in_flight: &PlanInFlight) {
+        let groups = self.group_names(&in_flight.groups);
+        self.outbox.push_back(Decision::Bind { ticket, groups, plan: in_flight.plan.clone() });
     }
 
     pub(super) fn group_names(&self, groups: &[GroupId]) -> Vec<String> {
         groups.iter().filter_map(|id| Some(self.groups.get(id)?.name.clone())).collect()
     }
 
-    /// The permits are asked about a held plan of a unit again.
+    /// Repeated evaluation of the permits for the held plan of a group.
     pub(super) fn recheck_permits(&mut self, id: GroupId) {
         let Some(Phase::Held(ticket)) = self.groups.get(&id).map(|queued| queued.phase.clone())
         else {
             return;
         };
-        let Some(flight) = self.in_flight.get(&ticket) else { return };
-        // As the plan's members were when it was made, and whoever has come since.
-        let mut trees = flight.groups.iter().filter_map(|id| self.groups.get(id)).map(|queued| {
-            let mut queued = queued.clone();
-            for member in queued.members.values_mut() {
-                if member.state == MemberState::Planned {
-                    member.state = MemberState::Pending;
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return };
+        // The planned members count as pending, as they did when the plan was made, beside those
+        // that arrived since.
+        let mut trees =
+            in_flight.groups.iter().filter_map(|id| self.groups.get(id)).map(|queued| {
+                let mut queued = queued.clone();
+                for member in queued.members.values_mut() {
+                    if member.state == MemberState::Planned {
+                        member.state = MemberState::Pending;
+                    }
                 }
-            }
-            let counts = queued.counts(&self.cluster);
-            queued.pending_tree(&counts)
-        });
+                let counts = queued.counts(&self.cluster);
+                queued.pending_tree(&counts)
+            });
         let Some(group) = trees.next() else { return };
         let mut txn = self.cluster.txn();
-        for assignment in flight.plan.assignments() {
+        for assignment in in_flight.plan.assignments() {
             let _ = txn.evict(assignment.pod().namespace(), &assignment.pod().name);
         }
-        let cx = PermitContext { cluster: &txn, group: &group, plan: &flight.plan, now: self.now };
+        let cx =
+            PermitContext { cluster: &txn, group: &group, plan: &in_flight.plan, now: self.now };
         let mut verdict = (PermitVerdict::Admit, String::new());
         for permit in self.framework.permits() {
             match (permit.permit(&cx), &verdict.0) {
@@ -251,28 +257,28 @@ impl Scheduler {
     pub(super) fn apply_verdict(&mut self, ticket: Ticket, verdict: PermitVerdict, by: String) {
         match verdict {
             PermitVerdict::Admit => {
-                let Some(mut flight) = self.in_flight.remove(&ticket) else { return };
-                self.timers.remove(&(flight.until, Timer::Plan(ticket)));
-                flight.held_by = None;
-                flight.since = self.now;
-                flight.until = self.now.after(self.settings.bind_timeout);
-                self.timers.insert((flight.until, Timer::Plan(ticket)));
-                for &id in &flight.groups {
+                let Some(mut in_flight) = self.in_flight.remove(&ticket) else { return };
+                self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+                in_flight.held_by = None;
+                in_flight.since = self.now;
+                in_flight.until = self.now.after(self.settings.bind_timeout);
+                self.timers.insert((in_flight.until, Timer::Plan(ticket)));
+                for &id in &in_flight.groups {
                     self.set_phase(id, Phase::Binding(ticket));
-                    self.emit(id, GroupChange::Binding { pods: flight.outstanding.len() });
+                    self.emit(id, GroupChange::Binding { pods: in_flight.outstanding.len() });
                 }
-                self.send(ticket, &flight);
-                self.in_flight.insert(ticket, flight);
+                self.send(ticket, &in_flight);
+                self.in_flight.insert(ticket, in_flight);
             }
             PermitVerdict::Hold { until } => {
-                let Some(flight) = self.in_flight.get_mut(&ticket) else { return };
-                // A permit may shorten the wait, never draw it out.
-                if until < flight.until {
-                    self.timers.remove(&(flight.until, Timer::Plan(ticket)));
-                    flight.until = until;
+                let Some(in_flight) = self.in_flight.get_mut(&ticket) else { return };
+                // A permit may shorten the hold, never extend it.
+                if until < in_flight.until {
+                    self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+                    in_flight.until = until;
                     self.timers.insert((until, Timer::Plan(ticket)));
                 }
-                flight.held_by = Some(by);
+                in_flight.held_by = Some(by);
             }
             PermitVerdict::Deny { reason } => {
                 self.metrics.denied += 1;
@@ -283,10 +289,10 @@ impl Scheduler {
         }
     }
 
-    /// Counts a failure against all units of a plan.
+    /// Counts a failure against all groups of a plan.
     pub(super) fn record_failure(&mut self, ticket: Ticket, shortage: &Shortage) {
         let groups =
-            self.in_flight.get(&ticket).map_or_else(Vec::new, |flight| flight.groups.clone());
+            self.in_flight.get(&ticket).map_or_else(Vec::new, |in_flight| in_flight.groups.clone());
         for id in groups {
             self.count_failure(id);
             if let Some(queued) = self.groups.get_mut(&id) {
@@ -295,20 +301,20 @@ impl Scheduler {
         }
     }
 
-    /// Gives up what a permit holds. Nothing was bound.
+    /// Release of a held plan. No pod of it is bound.
     pub(super) fn release(&mut self, ticket: Ticket, reason: &str) {
-        let Some(flight) = self.in_flight.remove(&ticket) else { return };
-        self.timers.remove(&(flight.until, Timer::Plan(ticket)));
-        for &id in &flight.groups {
+        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+        for &id in &in_flight.groups {
             self.emit(id, GroupChange::HoldReleased { reason: reason.to_owned() });
         }
-        self.take_back(&flight);
-        self.plan_ended(&flight.groups);
+        self.take_back(&in_flight);
+        self.plan_ended(&in_flight.groups);
     }
 
-    /// Takes a plan's pods out of the cluster; none of them is bound.
-    pub(super) fn take_back(&mut self, flight: &PlanInFlight) {
-        for assignment in flight.plan.assignments() {
+    /// Removes the pods of a plan from the cluster; none of them is bound.
+    pub(super) fn take_back(&mut self, in_flight: &PlanInFlight) {
+        for assignment in in_flight.plan.assignments() {
             let pod = assignment.pod();
             if let Some((id, seq)) = self.pods.get(&full_name(pod)).copied()
                 && let Some(queued) = self.groups.get_mut(&id)
@@ -321,8 +327,8 @@ impl Scheduler {
         }
     }
 
-    /// Units whose plan is no more find their place. Strictly, what runs of a gang that did not
-    /// get back to its minimum goes too.
+    /// New phases of the groups whose plan has ended. Unless `keep_running` is set, a started gang
+    /// that is still below its minimum is evicted.
     pub(super) fn plan_ended(&mut self, groups: &[GroupId]) {
         for &id in groups {
             self.set_phase(id, Phase::Idle);
@@ -339,14 +345,14 @@ impl Scheduler {
     }
 
     pub(super) fn plan_expired(&mut self, ticket: Ticket) {
-        let Some(flight) = self.in_flight.get(&ticket) else { return };
-        if flight.held_by.is_none() {
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return };
+        if in_flight.held_by.is_none() {
             self.undo(ticket, "binding took too long");
             return;
         }
         self.metrics.holds_expired += 1;
-        let by = flight.held_by.clone().unwrap_or_default();
-        for id in flight.groups.clone() {
+        let by = in_flight.held_by.clone().unwrap_or_default();
+        for id in in_flight.groups.clone() {
             self.emit(id, GroupChange::HoldExpired);
         }
         let reason = "the permit took too long";
@@ -354,7 +360,7 @@ impl Scheduler {
         self.release(ticket, reason);
     }
 
-    /// Takes in a result for a pod whose group is gone.
+    /// Result for a pod whose group has been removed.
     pub(super) fn unknown_pod_result(
         &mut self,
         namespace: &str,
@@ -373,7 +379,7 @@ impl Scheduler {
     pub(super) fn bound(&mut self, id: GroupId, seq: u64, name: &str) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(member) = queued.members.get_mut(&seq) else { return };
-        // Of what is taken back anyway, the last word is whether it is off.
+        // A member that is being unbound stays so until its unbinding is reported.
         if let (Phase::Binding(ticket), MemberState::Planned) = (&queued.phase, member.state) {
             let ticket = *ticket;
             member.state = MemberState::Bound;
@@ -383,7 +389,7 @@ impl Scheduler {
         }
     }
 
-    /// A member was seen bound in the cluster.
+    /// Observation of a member as bound in the cluster.
     pub(super) fn seen_bound(&mut self, id: GroupId, seq: u64, name: &str) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let phase = queued.phase.clone();
@@ -391,12 +397,13 @@ impl Scheduler {
         match (phase, member.state) {
             (Phase::Binding(_), MemberState::Planned) => self.bound(id, seq, name),
             (Phase::Held(ticket), MemberState::Planned) => {
-                // Somebody else has bound it. The rest is held no longer on its behalf.
+                // The pod was bound from outside, so the plan no longer describes the gang: release
+                // the rest.
                 member.state = MemberState::Bound;
-                if let Some(flight) = self.in_flight.get_mut(&ticket) {
-                    flight.outstanding.remove(name);
+                if let Some(in_flight) = self.in_flight.get_mut(&ticket) {
+                    in_flight.outstanding.remove(name);
                 }
-                self.release(ticket, "a member was bound by somebody else");
+                self.release(ticket, "a member was bound from outside");
             }
             (_, MemberState::Pending) => {
                 self.found_bound(id, seq);
@@ -407,8 +414,8 @@ impl Scheduler {
         }
     }
 
-    /// A member that waited is bound, by somebody else or by what came too late. If its gang is
-    /// being evicted, it has to go, too.
+    /// A pending member found bound, from outside or by a late result. If its gang is being
+    /// evicted, the pod is unbound as well.
     pub(super) fn found_bound(&mut self, id: GroupId, seq: u64) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(member) = queued.members.get_mut(&seq) else { return };
@@ -442,9 +449,9 @@ impl Scheduler {
             (Phase::Binding(ticket), MemberState::Planned) => {
                 let why = format!("pod {name}: {reason}");
                 let mut first = false;
-                if let Some(flight) = self.in_flight.get_mut(&ticket) {
-                    first = flight.failures == 0;
-                    flight.failures = flight.failures.saturating_add(1);
+                if let Some(in_flight) = self.in_flight.get_mut(&ticket) {
+                    first = in_flight.failures == 0;
+                    in_flight.failures = in_flight.failures.saturating_add(1);
                 }
                 if first {
                     self.record_failure(ticket, &Shortage::Binding { reason: why.clone() });
@@ -452,8 +459,8 @@ impl Scheduler {
                 if self.may_keep(ticket) {
                     self.result_in(ticket, &name);
                 } else {
-                    if let Some(flight) = self.in_flight.get_mut(&ticket) {
-                        flight.outstanding.remove(&name);
+                    if let Some(in_flight) = self.in_flight.get_mut(&ticket) {
+                        in_flight.outstanding.remove(&name);
                     }
                     self.undo(ticket, &why);
                 }
@@ -462,19 +469,19 @@ impl Scheduler {
         }
     }
 
-    /// Whether policy and minimum let a plan go on without the pods it has lost.
+    /// Whether policy and minimum allow a plan to continue without the pods it has lost.
     pub(super) fn may_keep(&self, ticket: Ticket) -> bool {
-        let Some(flight) = self.in_flight.get(&ticket) else { return false };
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return false };
         let keeps = |id: &GroupId| {
             let Some(queued) = self.groups.get(id) else { return false };
             let policy = queued.root.keep_running
                 || self.settings.on_bind_failure == OnBindFailure::KeepMinimum;
             policy && self.keeps_minimum(*id)
         };
-        flight.groups.iter().all(keeps)
+        in_flight.groups.iter().all(keeps)
     }
 
-    /// Whether a unit has its minimum with what is planned.
+    /// Whether the members that run or are planned satisfy the minimum of a group.
     pub(super) fn keeps_minimum(&self, id: GroupId) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         let mut counts: Vec<MemberCounts> = queued.counts(&self.cluster);
@@ -485,35 +492,35 @@ impl Scheduler {
     }
 
     pub(super) fn result_in(&mut self, ticket: Ticket, name: &str) {
-        let Some(flight) = self.in_flight.get_mut(&ticket) else { return };
-        flight.outstanding.remove(name);
-        if !flight.outstanding.is_empty() {
+        let Some(in_flight) = self.in_flight.get_mut(&ticket) else { return };
+        in_flight.outstanding.remove(name);
+        if !in_flight.outstanding.is_empty() {
             return;
         }
-        let Some(flight) = self.in_flight.remove(&ticket) else { return };
-        self.timers.remove(&(flight.until, Timer::Plan(ticket)));
-        self.metrics.binding.add_duration(self.now.since(flight.since));
-        for &id in &flight.groups {
+        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+        self.metrics.binding.add_duration(self.now.since(in_flight.since));
+        for &id in &in_flight.groups {
             let Some(queued) = self.groups.get_mut(&id) else { continue };
             queued.conflicts = 0;
             if !queued.started {
                 self.metrics.tries.add(u64::from(queued.attempts) + 1);
             }
-            if flight.failures == 0 {
+            if in_flight.failures == 0 {
                 queued.attempts = 0;
                 queued.not_before = Time::ZERO;
                 queued.shortage = None;
             }
             queued.nominated = None;
             let was_started = queued.started;
-            let pods = flight.plan.len().saturating_sub(flight.failures as usize);
+            let pods = in_flight.plan.len().saturating_sub(in_flight.failures as usize);
             self.set_phase(id, Phase::Idle);
             self.update_health(id);
             if was_started && pods > 0 {
                 self.emit(id, GroupChange::Joined { pods });
             }
         }
-        for &id in &flight.groups {
+        for &id in &in_flight.groups {
             self.settle_linked(id);
         }
     }

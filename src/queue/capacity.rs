@@ -1,5 +1,4 @@
-//! An upper bound on the room for pods of one shape, node by node, by the filters that can be
-//! counted on.
+//! Upper bounds on how many pods of one shape each node can take, from node-local filters.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,27 +9,28 @@ use crate::model::PodShape;
 use crate::model::resources::{CPU, MEMORY};
 use crate::state::{Cluster, Row};
 
-/// An upper bound on how many pods of a shape each node can take, whatever else is placed.
+/// Upper bound on the number of pods of a shape that each node can take, whatever else is placed.
 pub(super) struct CapacityBound<'a> {
     pub(super) cluster: &'a Cluster,
     framework: &'a Framework,
     shape: &'a PodShape,
     filters: Vec<BoundingFilter>,
     only: Option<RowSet>,
-    /// As `only`, by filters whose answer changes with the node itself alone.
+    /// As `only`, from filters that read static properties of the node alone.
     fixed: Option<RowSet>,
     refused: bool,
     refused_for_good: bool,
 }
 
-/// A filter made ready.
+/// A prepared filter that bounds capacity.
 struct BoundingFilter {
     filter: usize,
     prepared: Prepared,
     is_fixed: bool,
 }
 
-/// Whether "no" of a filter stays "no" until the node itself changes for the better.
+/// Whether a rejection by the filter holds until the node itself changes: node-local, monotone,
+/// independent of group, time, other nodes and counters.
 fn is_node_local(declaration: &Declaration) -> bool {
     matches!(declaration.reach, Reach::Static | Reach::Node)
         && declaration.monotone
@@ -40,7 +40,7 @@ fn is_node_local(declaration: &Declaration) -> bool {
         && declaration.counters.is_empty()
 }
 
-/// Whether some filter sees to it that what a pod of this shape requests must be left.
+/// Whether some node-local filter bounds capacity by what a pod of this shape requests.
 pub(super) fn has_capacity_bound(framework: &Framework, shape: &PodShape) -> bool {
     framework.filters().iter().any(|filter| {
         let declaration = filter.declare(shape);
@@ -102,7 +102,7 @@ impl<'a> CapacityBound<'a> {
         bound
     }
 
-    /// Whether a row may ever have room as its node is: labels, taints, names.
+    /// Whether the static properties of a node (labels, taints, name) admit the shape.
     pub(super) fn may_ever(&self, row: Row) -> bool {
         let Some(node) = self.cluster.view(row) else { return false };
         if self.refused_for_good || self.fixed.as_ref().is_some_and(|only| !only.contains(row)) {
@@ -116,27 +116,27 @@ impl<'a> CapacityBound<'a> {
         })
     }
 
-    /// For how many pods a row has room, at the most.
+    /// Upper bound on the number of pods that fit on a row.
     pub(super) fn of(&self, row: Row) -> u64 {
         let Some(node) = self.cluster.view(row) else { return 0 };
         if self.refused || self.only.as_ref().is_some_and(|only| !only.contains(row)) {
             return 0;
         }
         let base = Context::new(self.cluster, self.shape);
-        let mut room = i64::from(u32::MAX);
+        let mut most = i64::from(u32::MAX);
         for stage in &self.filters {
             let cx = Context { prepared: &stage.prepared, ..base };
             let Some(filter) = self.framework.filters().get(stage.filter) else { continue };
             if !filter.filter(&cx, node).passes() {
                 return 0;
             }
-            room = room.min(filter.room(&cx, node));
+            most = most.min(filter.room(&cx, node));
         }
-        u64::try_from(room).unwrap_or(0)
+        u64::try_from(most).unwrap_or(0)
     }
 }
 
-/// Leaves of a set what is in another, too.
+/// Intersects a set of rows, where `None` means all, with another.
 fn narrow(set: &mut Option<RowSet>, rows: &RowSet) {
     match set {
         Some(set) => set.intersect(rows),
@@ -144,7 +144,7 @@ fn narrow(set: &mut Option<RowSet>, rows: &RowSet) {
     }
 }
 
-/// How likely a resource is to be scarce; the scarcest first.
+/// Scarcity rank of a resource; the scarcest has the lowest rank.
 pub(super) fn rarity(name: &str) -> u8 {
     match name {
         CPU => 1,
@@ -153,7 +153,7 @@ pub(super) fn rarity(name: &str) -> u8 {
     }
 }
 
-/// The request under which a shape is looked for: of the resource likely to be scarcest.
+/// The request of a shape for its scarcest resource, under which the wait index lists it.
 pub(super) fn scarcest_request(shape: &PodShape) -> Option<(Box<str>, i64)> {
     let requested = shape.requests.iter().filter(|(_, amount)| *amount > 0);
     requested.min_by_key(|(name, _)| rarity(name)).map(|(name, amount)| (Box::from(name), amount))

@@ -1,4 +1,4 @@
-//! Who is tried next, and what comes of it.
+//! Decisions: the choice of the next group, and the attempt to place it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::decision::Decision;
 use super::ids::{GroupId, QueueKey};
-use super::observe::{Gate, GroupChange, ReservationEnd};
-use super::queued_group::{Phase, full_name};
+use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{MemberState, Phase, full_name};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::shortage::Shortage;
@@ -18,7 +18,7 @@ use crate::model::{GroupPolicy, PodGroup};
 use crate::place::{Outcome, PlaceError, UnplacedKind};
 use crate::state::Plan;
 
-/// What came of trying.
+/// Result of an attempt to place a group.
 pub(super) enum AttemptResult {
     Plan(Plan, Option<(Time, String)>),
     Unschedulable(Shortage, WakeCondition),
@@ -26,20 +26,20 @@ pub(super) enum AttemptResult {
 }
 
 impl Scheduler {
-    /// What is to be done next; `None` if nothing is until something happens or
-    /// [`Scheduler::next_wake`] has come.
+    /// The next decision; `None` if there is nothing to do until the next input or
+    /// [`Scheduler::next_wake`].
     ///
-    /// Groups are tried in the order of the queue, one after the other, until one is placed. Each
-    /// costs one request of the planner, unless counting alone shows that it cannot be placed.
+    /// Groups are tried in queue order until one is placed. Each attempt costs one request to the
+    /// planner, unless counting capacity alone shows that the group cannot be placed.
     pub fn poll_decision(&mut self, now: Time) -> Option<Decision> {
         self.expire(now, true);
         loop {
             if let Some(mut decision) = self.outbox.pop_front() {
                 if let Decision::Bind { ticket, plan, .. } = &mut decision
-                    && let Some(flight) = self.in_flight.get(ticket)
+                    && let Some(in_flight) = self.in_flight.get(ticket)
                 {
-                    // Members may have gone since it was decided.
-                    plan.clone_from(&flight.plan);
+                    // Members may have been deleted since the decision was queued.
+                    plan.clone_from(&in_flight.plan);
                 }
                 return Some(decision);
             }
@@ -50,7 +50,7 @@ impl Scheduler {
             }
             let ready = self.next_ready();
             if let Some(id) = self.wait_index.next(&self.cluster, &self.framework, ready.as_ref()) {
-                // What it lacked is there: no reason to back off.
+                // The missing capacity is there, so the back-off does not apply.
                 self.metrics.woken += 1;
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
@@ -60,8 +60,9 @@ impl Scheduler {
         }
     }
 
-    /// Takes in what has changed, and wakes whoever cannot tell whether it helps. Who lacks room
-    /// is woken when it is its turn, so that no more are woken than there is room for.
+    /// Applies the recorded changes to the wait index and wakes the groups that wait for a hint.
+    /// Groups that wait for capacity are woken one at a time in queue order, so that no more are
+    /// woken than the capacity can serve.
     fn apply_changes(&mut self) {
         if self.changes.is_empty() {
             return;
@@ -84,7 +85,7 @@ impl Scheduler {
         }
     }
 
-    /// The first group that may be tried.
+    /// The first group, over all queues, that may be tried.
     fn next_ready(&self) -> Option<QueueKey> {
         let heads = self.queues.iter().filter_map(|(name, queue)| -> Option<&QueueKey> {
             let first = queue.ready.first()?;
@@ -96,10 +97,10 @@ impl Scheduler {
         heads.min().cloned()
     }
 
-    /// Tries a unit, and those that start together with it.
+    /// Attempt to place a group, with its gang group.
     fn attempt(&mut self, id: GroupId) {
         if self.reserving.contains(&id) {
-            // Others that reserve may make use of what changed.
+            // Other reservations may use what this attempt changed.
             self.reservations_due |= self.refresh_reservation(id);
             return;
         }
@@ -118,13 +119,13 @@ impl Scheduler {
         match self.find_plan(id, &gang, &tree, true) {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
-                self.mark_unschedulable(&gang, &shortage, &wake_on)
+                self.mark_unschedulable(&gang, &shortage, &wake_on);
             }
             AttemptResult::Error(error) => self.fail(&gang, &error),
         }
     }
 
-    /// Units cannot be asked for as they are.
+    /// Fails groups whose request the planner refuses.
     pub(super) fn fail(&mut self, groups: &[GroupId], error: &PlaceError) {
         let reason = error.to_string();
         for &id in groups {
@@ -134,7 +135,7 @@ impl Scheduler {
         }
     }
 
-    /// The members that wait, of one or several units, as one tree; `None` if there are none.
+    /// The pending members of one or several groups as one tree; `None` if there are none.
     pub(super) fn joint_tree(&self, groups: &[GroupId]) -> Option<PodGroup> {
         let mut trees: Vec<PodGroup> = groups
             .iter()
@@ -154,8 +155,8 @@ impl Scheduler {
         Some(joint)
     }
 
-    /// Looks for a plan, and puts it into the cluster if there is one. `in_step` says that nothing
-    /// has moved since [`Scheduler::wake`].
+    /// Plan for a tree, committed to the cluster if there is one. `in_step` says that the wait
+    /// index has seen every change ([`Scheduler::apply_changes`] ran last).
     pub(super) fn find_plan(
         &mut self,
         id: GroupId,
@@ -180,7 +181,7 @@ impl Scheduler {
             Ok(outcome) => outcome,
             Err(error @ PlaceError::Scattered { .. }) => {
                 self.metrics.no_placement += 1;
-                let shortage = Shortage::Placement { claim: error.to_string() };
+                let shortage = Shortage::Placement { outcome: error.to_string() };
                 return AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange);
             }
             Err(error) => return AttemptResult::Error(error),
@@ -197,19 +198,20 @@ impl Scheduler {
             }
             Outcome::Unplaced(unplaced) => {
                 self.metrics.no_placement += 1;
-                let claim = match unplaced.kind {
+                let outcome = match unplaced.kind {
                     UnplacedKind::Exhausted => "exhausted",
                     UnplacedKind::Greedy => "greedy",
                     _ => "infeasible",
                 };
-                let shortage = Shortage::Placement { claim: String::from(claim) };
+                let shortage = Shortage::Placement { outcome: String::from(outcome) };
                 return AttemptResult::Unschedulable(shortage, wake_hint(&self.framework, tree));
             }
         };
         if plan.is_empty() {
-            // Its minimum runs, and nobody who waits can join.
+            // The minimum already runs, and no pending member can join.
             self.metrics.no_placement += 1;
-            let shortage = Shortage::Placement { claim: String::from("nobody can join") };
+            let shortage =
+                Shortage::Placement { outcome: String::from("no pending member can join") };
             return AttemptResult::Unschedulable(shortage, wake_hint(&self.framework, tree));
         }
         match self.cluster.commit(&self.framework, &plan) {
@@ -218,13 +220,13 @@ impl Scheduler {
                 AttemptResult::Plan(plan, held)
             }
             Err(error) => {
-                let shortage = Shortage::Placement { claim: error.to_string() };
+                let shortage = Shortage::Placement { outcome: error.to_string() };
                 AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange)
             }
         }
     }
 
-    /// The nominated plan of a unit, taken up, if it holds now.
+    /// The nominated plan of a group, committed, if it holds now.
     fn nominated(&mut self, id: GroupId, gang: &[GroupId]) -> Option<Plan> {
         if gang.len() != 1 {
             return None;
@@ -233,7 +235,7 @@ impl Scheduler {
         let plan = queued.nominated.as_ref()?;
         let waits = |name: &String| {
             let member = self.pods.get(name).and_then(|(_, seq)| queued.members.get(seq));
-            member.is_some_and(|member| member.state == super::queued_group::MemberState::Pending)
+            member.is_some_and(|member| member.state == MemberState::Pending)
         };
         if !plan.assignments().all(|assignment| waits(&full_name(assignment.pod()))) {
             queued.nominated = None;
@@ -244,7 +246,7 @@ impl Scheduler {
         Some(plan)
     }
 
-    /// Units were tried in vain.
+    /// Groups for which no placement was found: records the shortage and the wake condition.
     pub(super) fn mark_unschedulable(
         &mut self,
         groups: &[GroupId],
@@ -265,7 +267,7 @@ impl Scheduler {
         }
     }
 
-    /// Sees to it that a unit that may reserve later is looked at then.
+    /// Schedules the time at which a group becomes eligible for a reservation.
     fn consider_reservation(&mut self, id: GroupId) {
         let Some(policy) = self.settings.reservation else { return };
         let Some(queued) = self.groups.get(&id) else { return };
@@ -278,16 +280,6 @@ impl Scheduler {
         } else if queued.infeasible_at != Some(self.epoch) && self.reserving.len() < policy.at_most
         {
             self.reservations_due = true;
-        }
-    }
-}
-
-impl Gate {
-    /// The group that is short, or the partner waited for.
-    pub fn group(&self) -> Option<&str> {
-        match self {
-            Gate::Members { group, .. } | Gate::Partner { group } => Some(group),
-            Gate::Evicting => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Decisions of a scheduler: what the embedder has to do.
+//! Decisions of a scheduler, for the embedder to carry out.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,42 +7,46 @@ use super::ids::Ticket;
 use crate::base::Time;
 use crate::state::Plan;
 
-/// What is to be done.
+/// An instruction to the embedder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 #[must_use]
 pub enum Decision {
-    /// Bind these pods, and report each by [`Scheduler::handle_binding`]. They take room from now
+    /// Bind these pods and report each by
+    /// [`Scheduler::handle_binding`](super::Scheduler::handle_binding). They use capacity from now
     /// on.
     Bind {
-        /// What to call the plan by.
+        /// Identifies the plan in later reports.
         ticket: Ticket,
-        /// The root groups that start with it, or join.
+        /// Full names of the root groups that start with the plan, or gain members by it.
         groups: Vec<String>,
-        /// Where each pod goes.
+        /// The pods and their nodes.
         plan: Plan,
     },
-    /// Take these pods off again: stop bindings under way and delete or reset what was bound.
-    /// Report each by [`Scheduler::handle_unbound`] if it exists still and may be placed anew, or
-    /// by [`Scheduler::handle_pod_deleted`]. They take room until then.
+    /// Unbind these pods: stop bindings under way, and delete or reset pods already bound. Report
+    /// each by [`Scheduler::handle_unbound`](super::Scheduler::handle_unbound) if the pod still
+    /// exists and may be placed again, else by
+    /// [`Scheduler::handle_pod_deleted`](super::Scheduler::handle_pod_deleted). They use capacity
+    /// until then.
     Unbind {
-        /// The root groups.
+        /// Full names of the root groups.
         groups: Vec<String>,
-        /// The pods.
+        /// The pods to unbind.
         pods: Vec<BoundPod>,
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
-    /// Evict the whole gang: it was below its minimum for too long. Report each pod by
-    /// [`Scheduler::handle_pod_deleted`].
+    /// Evict the whole gang: it was below its minimum for longer than
+    /// [`Settings::stale_after`](super::Settings::stale_after). Report each pod by
+    /// [`Scheduler::handle_pod_deleted`](super::Scheduler::handle_pod_deleted).
     Evict {
-        /// The root group.
+        /// Full name of the root group.
         group: String,
-        /// The pods that still run, or are on a node that is gone.
+        /// The pods that still run, or whose node was removed.
         pods: Vec<BoundPod>,
-        /// Since when it is below its minimum.
+        /// The time at which the gang fell below its minimum.
         since: Time,
     },
 }
@@ -51,10 +55,10 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BoundPod {
-    /// The pod's namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// The pod's name.
+    /// Name of the pod.
     pub name: String,
-    /// The node; empty if that is gone.
+    /// Name of the node; empty if the node was removed.
     pub node: String,
 }

@@ -6,48 +6,48 @@ use crate::model::ModelError;
 use crate::place::PlaceError;
 use crate::state::StateError;
 
-/// What a scheduler refuses. Its state is as it was.
+/// Errors of scheduler inputs. All leave the state unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// A group or pod is unsound.
+    /// An invalid group or pod.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The cluster refuses something.
+    /// An update that the cluster refuses.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A trial makes no sense.
+    /// A trial that the planner refuses.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// There is no group of that name.
+    /// An unknown group.
     #[error("group {0}: is not known")]
     UnknownGroup(String),
     /// A group of the tree belongs to another tree.
     #[error("group {group}: belongs to {root}")]
     GroupTaken {
-        /// The group.
+        /// Full name of the group.
         group: String,
-        /// The root it belongs to.
+        /// Full name of the root it belongs to.
         root: String,
     },
-    /// There is no member of that name.
+    /// A pod that is not a member of a known group.
     #[error("pod {0}: is no member of a known group")]
     UnknownPod(String),
     /// A pod belongs to another group, or to a group of another namespace.
     #[error("pod {pod}: belongs to {group}")]
     PodTaken {
-        /// The pod.
+        /// Full name of the pod.
         pod: String,
-        /// The group.
+        /// Full name of the group.
         group: String,
     },
-    /// A pod that is to be a member names no group.
+    /// A pod without a group, where a member is expected.
     #[error("pod {0}: names no group")]
     NoGroup(String),
-    /// The plan is no longer on its way, or was never.
+    /// A ticket of a plan that is not in flight, or not any more.
     #[error("the ticket is not valid, or not any more")]
     StaleTicket,
-    /// The group's plan is not held by a permit.
+    /// No permit holds a plan of the group.
     #[error("group {0}: is not held")]
     NotHeld(String),
 }

@@ -1,4 +1,4 @@
-//! Which groups start together, and where a group stands once something about it has changed.
+//! Gang groups (root groups that start together), and the phase of a group after a change.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -19,7 +19,7 @@ impl Scheduler {
         Some(pod.node()?.name().to_owned())
     }
 
-    /// Takes a pod out of the cluster, if it is there.
+    /// Removes a pod from the cluster, if present.
     pub(super) fn remove_pod(&mut self, namespace: &str, name: &str) {
         let node = self.node_of(namespace, name);
         if self.cluster.remove_pod(namespace, name).is_ok()
@@ -43,7 +43,7 @@ impl Scheduler {
         self.members_on(node).into_iter().map(|(id, _)| id).collect()
     }
 
-    /// The unit and all that start together with it, whatever their state.
+    /// The group and all groups linked to it by `gang_group`, whatever their state.
     pub(super) fn linked(&self, id: GroupId) -> BTreeSet<GroupId> {
         let mut found = BTreeSet::from([id]);
         let mut open = alloc::vec![id];
@@ -60,8 +60,8 @@ impl Scheduler {
         found
     }
 
-    /// The units to place together with one that is to start, itself among them; or what they
-    /// wait for. Units that have started are no partners any more.
+    /// The groups to place together with `id`, itself included; or the gate that keeps them from
+    /// being tried. Groups that have started are no longer partners.
     pub(super) fn gang_group(&self, id: GroupId) -> Result<Vec<GroupId>, Gate> {
         let Some(own) = self.groups.get(&id) else { return Ok(Vec::new()) };
         if own.started || own.root.gang_group.is_empty() && !self.links.contains_key(&own.name) {
@@ -97,8 +97,8 @@ impl Scheduler {
         }
     }
 
-    /// Puts a unit where it belongs, unless it is on its way. `changed` says that it must be tried
-    /// anew if it waits.
+    /// Recomputes the phase of a group that has no plan in flight. `changed` says that a waiting
+    /// group must be tried again.
     pub(super) fn settle(&mut self, id: GroupId, changed: bool) {
         self.update_health(id);
         let Some(queued) = self.groups.get(&id) else { return };
@@ -118,7 +118,7 @@ impl Scheduler {
         } else if let Some(gate) = queued.gate(&counts) {
             Phase::Gated(gate)
         } else if !pending {
-            // Enough exist, and some of them are still to be taken off.
+            // Enough members exist, but some of them are still being unbound.
             Phase::Idle
         } else if let Err(gate) = self.gang_group(id) {
             Phase::Gated(gate)
@@ -130,7 +130,7 @@ impl Scheduler {
             Phase::Queued
         };
         if changed {
-            // What is put aside for members that are gone is given back at once.
+            // Placeholders of deleted members are given back at once.
             self.reservations_due |= queued.reservation.is_some();
             self.wait_for(id, WakeCondition::Never);
         }

@@ -1,19 +1,20 @@
-//! Identifiers of queued groups and of plans in flight, and the position of a group in its queue.
+//! Identifiers of queued groups and plans in flight, and the sort key of a queue.
 
 use core::cmp::Reverse;
 
 use crate::base::Time;
 
-/// The number of a root group, given in order of arrival.
+/// Number of a root group, in order of arrival.
 pub(super) type GroupId = u64;
 
-/// A plan that is on its way: what a decision to bind carries, and its results refer to.
+/// Identifier of a plan in flight: [`Decision::Bind`](super::Decision::Bind) carries it, and
+/// [`Scheduler::handle_conflict`](super::Scheduler::handle_conflict) refers to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Ticket(pub(super) u64);
 
-/// The place of a group in the queue.
+/// Sort key of a waiting group in its queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct QueueKey {

@@ -1,4 +1,4 @@
-//! What goes in: groups, members, events of the cluster, the time.
+//! Inputs of the scheduler: groups, members, cluster events, time.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use super::error::QueueError;
 use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
-use super::queued_group::{Member, MemberState, Phase, QueuedGroup, full_name, placeholder, split};
+use super::queued_group::{
+    Member, MemberState, Phase, QueuedGroup, empty_leaf_pod, full_name, split,
+};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
 use crate::framework::Strategy;
@@ -16,20 +18,20 @@ use crate::model::{Pod, PodGroup};
 use crate::state::{Applied, Event, NodeView, Plan, StateError};
 
 impl Scheduler {
-    /// Takes the time in: everything due by then happens.
+    /// An advance of time: every timer due by `now` fires.
     pub fn handle_time(&mut self, now: Time) {
         self.expire(now, true);
     }
 
-    /// A root group appeared or changed, with its whole tree.
+    /// A root group that appeared or changed, with its whole tree.
     ///
-    /// A leaf may be empty, and members may come one by one by [`Scheduler::handle_pod`]. Pods
-    /// that the tree lists are added, or take the place of what was known of them while they
-    /// wait; pods that it does not list stay. A pod that names a node is bound already.
+    /// A leaf may be empty; members may follow one by one through [`Scheduler::handle_pod`]. Pods
+    /// listed in the tree are added, or replace the known pod while it is pending; members that it
+    /// does not list stay. A pod that names a node is already bound.
     ///
     /// # Errors
-    /// The tree is unsound, a group or pod of it belongs to another tree, or the cluster cannot
-    /// take a bound pod.
+    /// The tree is invalid, a group or pod of it belongs to another tree, or the cluster refuses a
+    /// bound pod.
     pub fn handle_group(&mut self, group: PodGroup, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let root = group.full_name();
@@ -102,8 +104,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A root group is gone. Members that wait are forgotten, plans on their way are taken back;
-    /// pods that run stay in the cluster until they are deleted.
+    /// The removal of a root group. Pending members are dropped and plans in flight are taken back;
+    /// running pods stay in the cluster until they are deleted.
     ///
     /// # Errors
     /// There is no root group of that name.
@@ -111,7 +113,7 @@ impl Scheduler {
         self.expire(now, false);
         let id = self.root(group)?;
         if let Some(queued) = self.groups.get_mut(&id) {
-            // What runs is nobody's business any more.
+            // Pods that keep running no longer count as members.
             queued.started = false;
         }
         if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) =
@@ -138,11 +140,11 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A member that waits appeared or changed. It names its group; a pod whose group is not known
-    /// yet is kept aside until it is.
+    /// A pending member that appeared or changed. The pod names its group; it is kept as an orphan
+    /// until that group is known.
     ///
     /// # Errors
-    /// The pod is unsound, names no group, or belongs to another one.
+    /// The pod is invalid, names no group, or belongs to another one.
     pub fn handle_pod(&mut self, pod: Pod, now: Time) -> Result<(), QueueError> {
         if pod.node.is_some() {
             return self.handle_event(Event::PodChanged { pod, version: 0 }, now).map(|_| ());
@@ -165,7 +167,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A pod is gone, whether it waited or ran.
+    /// The deletion of a pod, pending or running.
     ///
     /// # Errors
     /// None at present; unknown pods are ignored.
@@ -180,11 +182,11 @@ impl Scheduler {
         self.handle_event(event, now).map(|_| ())
     }
 
-    /// A member has finished its work: its room is free, and it counts towards the minimum for
-    /// ever.
+    /// A member that has finished: its capacity is free, and it counts towards the minimum for
+    /// good.
     ///
     /// # Errors
-    /// There is no such member.
+    /// The pod is not a member of a known group.
     pub fn handle_pod_finished(
         &mut self,
         namespace: &str,
@@ -199,9 +201,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Something happened to the cluster; see [`Event`]. Pods that are members are recognised by
-    /// name, and by the group they name: one bound elsewhere is bound, one deleted has vanished,
-    /// one without a node waits ([`Scheduler::handle_pod`]).
+    /// A change of the cluster; see [`Event`]. Members are recognised by name and by the group they
+    /// name: a pod bound from outside counts as bound, a deleted pod leaves its group, a pod
+    /// without a node is pending ([`Scheduler::handle_pod`]).
     ///
     /// # Errors
     /// As [`Cluster::apply`](crate::Cluster::apply) and [`Scheduler::handle_pod`].
@@ -248,8 +250,7 @@ impl Scheduler {
         }
     }
 
-    /// Keeps a group out of the queue. A plan that is held is released; one that is being bound
-    /// goes on.
+    /// A pause: the group leaves its queue. A held plan is released; a plan being bound continues.
     ///
     /// # Errors
     /// There is no root group of that name.
@@ -272,7 +273,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Lets a paused group into the queue again, and tries a failed one again.
+    /// The end of a pause: the group may enter its queue again. A failed group is tried again.
     ///
     /// # Errors
     /// There is no root group of that name.
@@ -287,7 +288,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Sets the strategy of a group; `None` is the scheduler's own.
+    /// A strategy for one group; `None` selects the scheduler's own.
     ///
     /// # Errors
     /// There is no root group of that name.
@@ -306,13 +307,13 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Says where a group is to go if that is possible: room that preemption makes. Room for the
-    /// plan is put aside, even beyond what nodes have yet, until the group is placed or
-    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) is over. The nomination
+    /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
+    /// reserved, even beyond what nodes have free now, until the group is placed or
+    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) has passed. The nomination
     /// itself outlasts failed bindings, holds and conflicts, until the group starts.
     ///
     /// # Errors
-    /// There is no root group of the plan's name, or a pod of the plan is none of its members.
+    /// There is no root group of the plan's name, or a pod of the plan is not one of its members.
     pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(&plan.group())?;
@@ -326,15 +327,15 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What the embedder's own order rests on has changed: asks it for all ranks again.
-    /// O(waiting groups).
+    /// A change of what the embedder's [`QueueOrder`](super::QueueOrder) reads: all ranks are
+    /// computed again. O(waiting groups).
     pub fn handle_reorder(&mut self, now: Time) {
         self.expire(now, false);
         self.rekey_all();
         self.reservations_due = true;
     }
 
-    /// Lets happen what is due before a time, or by it.
+    /// Fires the timers due before `now`, or by `now` if `inclusive`.
     pub(super) fn expire(&mut self, now: Time, inclusive: bool) {
         while let Some(&(time, timer)) = self.timers.first() {
             if time > now || time == now && !inclusive {
@@ -440,12 +441,12 @@ impl Scheduler {
         }
     }
 
-    /// Adds a member, or takes in what changed of it while it waits.
+    /// Adds a member, or updates it while it is pending.
     pub(super) fn put_member(&mut self, id: GroupId, leaf: usize, pod: Pod) {
         let name = full_name(&pod);
         let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
-            // It may have been known without its group.
+            // The pod may have been in the cluster without its group.
             self.pods_changed(&node);
             let pod = pod.clone().on(node);
             let _ = self.cluster.apply(Event::PodChanged { pod, version: 0 });
@@ -469,7 +470,7 @@ impl Scheduler {
         }
     }
 
-    /// After the tree has changed: members find their leaf again, or go.
+    /// Reassigns members to leaves after a change of the tree; members without a leaf are removed.
     pub(super) fn move_members(&mut self, id: GroupId, old: &[String]) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let mut homeless = Vec::new();
@@ -500,7 +501,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a unit out of its queue, unless it is on its way.
+    /// Takes a group out of its queue, unless it has a plan in flight.
     pub(super) fn leave_queue(&mut self, id: GroupId) {
         if self.groups.get(&id).is_some_and(|queued| !queued.phase.busy()) {
             self.set_phase(id, Phase::Idle);
@@ -583,7 +584,7 @@ fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
 
 fn fill_empty(group: &mut PodGroup) {
     if group.groups.is_empty() && group.pods.is_empty() {
-        group.pods.push(placeholder(group));
+        group.pods.push(empty_leaf_pod(group));
     }
     for inner in &mut group.groups {
         fill_empty(inner);

@@ -1,4 +1,4 @@
-//! Members that are lost on the way or while they run, and what becomes of the rest.
+//! Lost members, while being bound or running, and the consequences for their gang.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::queued_group::{MemberState, Phase, full_name};
 use super::scheduler::{Scheduler, Timer};
 
 impl Scheduler {
-    /// A member is gone from the cluster.
+    /// Removal of a member, or its end if `finished`.
     pub(super) fn remove_member(&mut self, id: GroupId, seq: u64, finished: bool) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(member) = queued.members.get_mut(&seq) else { return };
@@ -33,15 +33,15 @@ impl Scheduler {
         self.settle_linked(id);
     }
 
-    /// A planned member is gone before it was bound.
+    /// Loss of a planned member before it was bound.
     pub(super) fn planned_member_lost(&mut self, id: GroupId, name: &str) {
         let phase = self.groups.get(&id).map(|queued| queued.phase.clone());
         let Some(Phase::Held(ticket) | Phase::Binding(ticket)) = phase else { return };
-        let Some(flight) = self.in_flight.get_mut(&ticket) else { return };
-        let held = flight.held_by.is_some();
-        flight.outstanding.remove(name);
-        flight.plan.retain(|pod| full_name(pod) != name);
-        let empty = flight.outstanding.is_empty();
+        let Some(in_flight) = self.in_flight.get_mut(&ticket) else { return };
+        let held = in_flight.held_by.is_some();
+        in_flight.outstanding.remove(name);
+        in_flight.plan.retain(|pod| full_name(pod) != name);
+        let empty = in_flight.outstanding.is_empty();
         let reason = format!("pod {name} is gone");
         if held && (empty || !self.keeps_minimum(id)) {
             self.release(ticket, &reason);
@@ -52,7 +52,7 @@ impl Scheduler {
         }
     }
 
-    /// Members were on a node that is gone.
+    /// Loss of the members on a removed node.
     pub(super) fn node_lost(&mut self, groups: &BTreeSet<GroupId>, members: &[(GroupId, u64)]) {
         for &(id, seq) in members {
             let Some(queued) = self.groups.get(&id) else { continue };
@@ -75,7 +75,7 @@ impl Scheduler {
         }
     }
 
-    /// A unit that is on its way may have lost the members that ran already.
+    /// Loss of running members of a group that has a plan in flight.
     pub(super) fn running_member_lost(&mut self, id: GroupId) {
         let phase = self.groups.get(&id).map(|queued| queued.phase.clone());
         match phase {
@@ -89,17 +89,17 @@ impl Scheduler {
         }
     }
 
-    /// Takes a plan back while it is being bound.
+    /// Undo of a plan that is being bound.
     pub(super) fn undo(&mut self, ticket: Ticket, reason: &str) {
-        let Some(flight) = self.in_flight.remove(&ticket) else { return };
-        self.timers.remove(&(flight.until, Timer::Plan(ticket)));
+        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
         self.metrics.undone += 1;
         let mut pods = Vec::new();
-        for assignment in flight.plan.assignments() {
+        for assignment in in_flight.plan.assignments() {
             let name = full_name(assignment.pod());
             if let Some((id, seq)) = self.pods.get(&name).copied()
                 && let Some(queued) = self.groups.get_mut(&id)
-                && flight.groups.contains(&id)
+                && in_flight.groups.contains(&id)
                 && let Some(member) = queued.members.get_mut(&seq)
                 && matches!(member.state, MemberState::Planned | MemberState::Bound)
             {
@@ -110,32 +110,33 @@ impl Scheduler {
                 pods.push(BoundPod { namespace, name: pod, node });
             }
         }
-        for &id in &flight.groups {
-            if flight.failures == 0 {
+        for &id in &in_flight.groups {
+            if in_flight.failures == 0 {
                 self.count_failure(id);
             }
             self.set_phase(id, Phase::Undoing);
             self.emit(id, GroupChange::Undone { reason: reason.to_owned() });
         }
         if !pods.is_empty() {
-            let groups = self.group_names(&flight.groups);
+            let groups = self.group_names(&in_flight.groups);
             self.outbox.push_back(Decision::Unbind { groups, pods, reason: reason.to_owned() });
         }
-        for &id in &flight.groups {
+        for &id in &in_flight.groups {
             self.undoing_ended(id);
         }
     }
 
-    /// A group goes for good: its plan is taken back, and pods of it that may be bound are named.
+    /// End of a plan whose group is removed or evicted: a held plan is released, one being bound is
+    /// undone.
     pub(super) fn abandon(&mut self, ticket: Ticket, reason: &str) {
         match self.in_flight.get(&ticket) {
-            Some(flight) if flight.held_by.is_some() => self.release(ticket, reason),
+            Some(in_flight) if in_flight.held_by.is_some() => self.release(ticket, reason),
             Some(_) => self.undo(ticket, reason),
             None => {}
         }
     }
 
-    /// If nothing of a unit is to be taken off any more, it goes on.
+    /// End of unbinding: a group without members to unbind continues.
     pub(super) fn undoing_ended(&mut self, id: GroupId) {
         let Some(queued) = self.groups.get(&id) else { return };
         let busy = queued.members.values().any(|member| member.state == MemberState::Unbinding);
@@ -144,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// Counts a failure: back-off grows, and the group may go behind its equals.
+    /// Counts a failure: the back-off grows, and the group may be demoted.
     pub(super) fn count_failure(&mut self, id: GroupId) {
         let now = self.now;
         let Some(queued) = self.groups.get_mut(&id) else { return };
@@ -161,7 +162,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a unit has started, and has its minimum still.
+    /// Updates whether a group has started and whether it is below its minimum.
     pub(super) fn update_health(&mut self, id: GroupId) {
         let now = self.now;
         let Some(queued) = self.groups.get(&id) else { return };
@@ -179,7 +180,7 @@ impl Scheduler {
             (queued.below_since, queued.ready_since.map(|time| now.since(time)));
         let (mut started, mut recovered, mut fell) = (false, false, false);
         if queued.started && (gone || queued.evicting && evicted) {
-            // It is as if it had never run.
+            // The group starts from the beginning.
             queued.started = false;
             queued.evicting = false;
             queued.below_since = None;
@@ -212,7 +213,7 @@ impl Scheduler {
         }
     }
 
-    /// Reports a gang that is below its minimum for eviction.
+    /// Eviction of a gang below its minimum, as a decision for the embedder.
     pub(super) fn evict(&mut self, id: GroupId) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(since) = queued.below_since else { return };

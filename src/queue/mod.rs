@@ -1,8 +1,8 @@
-//! The life of groups: waiting, deciding, permitting, binding, retrying.
+//! The scheduler: a queue of pending groups, with permits, binding, reservations and retries.
 //!
-//! [`Scheduler`] is a pure state machine. Events and the time go in by `handle_*`; decisions,
-//! events and the next wake-up come out by `poll_*` and [`Scheduler::next_wake`]. It has no clock,
-//! no thread and no I/O.
+//! [`Scheduler`] is a pure state machine. `handle_*` methods take events and their times;
+//! [`Scheduler::poll_decision`] and [`Scheduler::poll_event`] return decisions and events, and
+//! [`Scheduler::next_wake`] the time of the next timer. It has no clock, no thread and no I/O.
 
 mod binding;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Moving groups from one phase to another, and keeping queues, timers and sleepers in step.
+//! Phase changes of groups; queues, timers and the wait index follow.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use super::settings::Waiting;
 use super::wake::hints::WakeCondition;
 
 impl Scheduler {
-    /// Moves a unit to another phase, and keeps queues, timers and waiting times in step.
+    /// A change of phase; queues, timers and waiting times follow.
     pub(super) fn set_phase(&mut self, id: GroupId, phase: Phase) {
         let now = self.now;
         let Some(queued) = self.groups.get_mut(&id) else { return };
@@ -84,7 +84,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts a waiting unit in its place anew.
+    /// Sorts a waiting group into its queue again.
     pub(super) fn rekey(&mut self, id: GroupId) {
         let Some(old) = self.groups.get(&id).and_then(|queued| queued.key.clone()) else { return };
         self.drop_key(id);

@@ -1,4 +1,4 @@
-//! One root group and its members.
+//! A root group in the scheduler, with its members and phase.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -16,16 +16,16 @@ use crate::framework::Strategy;
 use crate::model::{GroupPolicy, Pod, PodGroup};
 use crate::state::{Cluster, Plan};
 
-/// A root group, its members, and where it stands.
+/// A root group, its members, and its phase.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct QueuedGroup {
     /// The tree, without pods.
     pub(super) root: PodGroup,
     pub(super) name: String,
-    /// Leaves in the order of the tree.
+    /// Full names of the leaves, in tree order.
     pub(super) leaves: Vec<String>,
-    /// By number of arrival, which is the order in which they are tried.
+    /// By number of arrival, the order in which they are tried.
     pub(super) members: BTreeMap<u64, Member>,
     pub(super) phase: Phase,
     pub(super) phase_since: Time,
@@ -34,15 +34,15 @@ pub(super) struct QueuedGroup {
     pub(super) evicting: bool,
     pub(super) started: bool,
     pub(super) below_since: Option<Time>,
-    /// When it was ready to be tried first, since it ran last.
+    /// Time at which the group was first ready to be tried since it last ran.
     pub(super) ready_since: Option<Time>,
-    /// Where it stands in the queue, while it waits.
+    /// Sort key in its queue, while the group waits.
     pub(super) key: Option<QueueKey>,
-    /// When it joined the queue, or was demoted last.
+    /// Time at which the group joined the queue, or was last demoted.
     pub(super) since: Time,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub(super) attempts: u32,
-    /// Conflicts in a row.
+    /// Consecutive conflicts.
     pub(super) conflicts: u32,
     pub(super) not_before: Time,
     pub(super) strategy: Option<Strategy>,
@@ -50,11 +50,11 @@ pub(super) struct QueuedGroup {
     pub(super) shortage: Option<Shortage>,
     pub(super) nominated: Option<Plan>,
     pub(super) reservation: Option<Reservation>,
-    /// A reservation was given up; none before this time.
+    /// Earliest time of the next reservation, after one that timed out.
     pub(super) no_reservation_before: Time,
-    /// Domains in which a reservation was given up, until none is left.
+    /// Domains in which a reservation timed out, until every domain has.
     pub(super) tried_domains: BTreeSet<String>,
-    /// It was found not to fit an empty cluster of this epoch.
+    /// Epoch of the nodes for which an empty cluster was found too small.
     pub(super) infeasible_at: Option<u64>,
 }
 
@@ -62,29 +62,29 @@ pub(super) struct QueuedGroup {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Member {
-    /// Its place among the leaves.
+    /// Index of its leaf.
     pub(super) leaf: usize,
     pub(super) pod: Pod,
     pub(super) state: MemberState,
 }
 
-/// Where a member is.
+/// State of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum MemberState {
-    /// Nowhere.
+    /// Waits for a placement; not in the cluster.
     Pending,
     /// Planned; in the cluster.
     Planned,
     /// Bound; in the cluster.
     Bound,
-    /// To be taken off its node; in the cluster until that is done.
+    /// Being unbound; in the cluster until that is reported.
     Unbinding,
     /// Finished.
     Done,
 }
 
-/// What the members of a group wait for.
+/// Phase of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Phase {
@@ -92,7 +92,7 @@ pub(super) enum Phase {
     Gated(Gate),
     Queued,
     BackingOff(Time),
-    /// With the time of the next try whatever happens, if there is one.
+    /// With the time of the next periodic attempt, if there is one.
     Unschedulable(Option<Time>),
     Held(Ticket),
     Binding(Ticket),
@@ -111,24 +111,24 @@ impl Phase {
     }
 }
 
-/// Capacity put aside for a group.
+/// Capacity reserved for a group.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Reservation {
     pub(super) since: Time,
     pub(super) until: Time,
-    /// The domain all of it is in, once chosen: label key and value.
+    /// The chosen domain, as label key and value; `None` if the group may go anywhere.
     pub(super) domain: Option<(String, String)>,
-    /// Stand-ins and their nodes.
+    /// Placeholder pods and their nodes.
     pub(super) placeholders: Vec<(Pod, String)>,
 }
 
-/// The full name of a pod.
+/// Full name of a pod.
 pub(super) fn full_name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace(), pod.name)
 }
 
-/// Takes the pods out of a tree, leaf by leaf.
+/// Moves the pods out of a tree, leaf by leaf.
 pub(super) fn split(group: &mut PodGroup, leaves: &mut Vec<(String, Vec<Pod>)>) {
     if group.groups.is_empty() {
         leaves.push((group.full_name(), core::mem::take(&mut group.pods)));
@@ -138,22 +138,21 @@ pub(super) fn split(group: &mut PodGroup, leaves: &mut Vec<(String, Vec<Pod>)>) 
     }
 }
 
-/// A pod that stands in an empty leaf, so that the leaf is a leaf. It is gated, hence never
-/// placed.
-pub(super) fn placeholder(leaf: &PodGroup) -> Pod {
+/// A gated pod that keeps an empty leaf a leaf. It is never placed.
+pub(super) fn empty_leaf_pod(leaf: &PodGroup) -> Pod {
     let mut pod = Pod::new().in_namespace(&*leaf.namespace).name(format!("{}//none", leaf.name));
-    pod.scheduling_gates.push("phalanx/stand-in".to_owned());
+    pod.scheduling_gates.push("phalanx/empty-leaf".to_owned());
     pod
 }
 
-/// How many members a leaf has, by kind.
+/// Number of members of a leaf, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct MemberCounts {
-    /// Exist and may be placed, or are placed.
+    /// Pending without gates, planned, or running.
     pub(super) existing: u64,
-    /// On a node that exists.
+    /// Bound to a node that exists.
     pub(super) running: u64,
-    /// Wait for a place, and may be placed.
+    /// Pending without gates.
     pub(super) pending: u64,
     pub(super) done: u64,
 }
@@ -189,7 +188,7 @@ impl QueuedGroup {
         }
     }
 
-    /// Members by kind, leaf by leaf.
+    /// Member counts, leaf by leaf.
     pub(super) fn counts(&self, cluster: &Cluster) -> Vec<MemberCounts> {
         let mut counts = alloc::vec![MemberCounts::default(); self.leaves.len()];
         for member in self.members.values() {
@@ -214,21 +213,21 @@ impl QueuedGroup {
         counts
     }
 
-    /// The first group of the tree that has too few members to count, if that keeps the tree from
-    /// counting.
+    /// The gate of a tree: its first group with too few members, if that keeps the root below its
+    /// minimum.
     pub(super) fn gate(&self, counts: &[MemberCounts]) -> Option<Gate> {
-        let count = |count: &MemberCounts| count.existing + count.done;
-        deficit(&self.root, &mut counts.iter(), &count).0
+        let existing = |leaf: &MemberCounts| leaf.existing + leaf.done;
+        deficit(&self.root, &mut counts.iter(), &existing).0
     }
 
-    /// Whether enough members run, or have finished.
+    /// Whether enough members run or have finished.
     pub(super) fn has_minimum(&self, counts: &[MemberCounts]) -> bool {
-        let count = |count: &MemberCounts| count.running + count.done;
-        deficit(&self.root, &mut counts.iter(), &count).0.is_none()
+        let running = |leaf: &MemberCounts| leaf.running + leaf.done;
+        deficit(&self.root, &mut counts.iter(), &running).0.is_none()
     }
 
-    /// The tree of the members that wait. Members that run are counted by the planner; those that
-    /// have finished are taken off the minimum.
+    /// The tree of the pending members. The planner counts running members itself; finished ones
+    /// are subtracted from the minimum.
     pub(super) fn pending_tree(&self, counts: &[MemberCounts]) -> PodGroup {
         let mut pods: Vec<Vec<Pod>> = alloc::vec![Vec::new(); self.leaves.len()];
         for member in self.members.values() {
@@ -253,7 +252,7 @@ impl QueuedGroup {
     }
 }
 
-/// Adds to the time spent in a phase.
+/// Adds the time spent in a phase to the waiting times.
 pub(super) fn add_wait(waits: &mut Waits, phase: &Phase, elapsed: Duration) {
     let wait = match phase {
         Phase::Gated(_) | Phase::Paused => &mut waits.gated,
@@ -267,7 +266,7 @@ pub(super) fn add_wait(waits: &mut Waits, phase: &Phase, elapsed: Duration) {
     *wait = wait.saturating_add(elapsed);
 }
 
-/// What keeps a tree from counting, given what counts in each leaf; and how many pods do in all.
+/// The gate of a tree, given what counts in each leaf; and the number of pods that count.
 fn deficit<'a>(
     group: &PodGroup,
     counts: &mut impl Iterator<Item = &'a MemberCounts>,
@@ -288,7 +287,7 @@ fn deficit<'a>(
     }
     let least = group.min_pods.map_or(0, u64::from);
     let gate = if have < need {
-        // Groups that have not come at all are the tree's own lack.
+        // Child groups that are missing altogether are the tree's own shortage.
         let enough_groups = group.groups.len() as u64 >= need;
         Some(first.filter(|_| enough_groups).unwrap_or_else(|| short(have, need)))
     } else {
@@ -306,14 +305,14 @@ fn build<'a>(
         let Some((count, pods)) = leaves.next() else { return built };
         built.pods = pods;
         if built.pods.is_empty() {
-            built.pods.push(placeholder(&built));
+            built.pods.push(empty_leaf_pod(&built));
         }
         lower(&mut built.policy, count.done);
         return built;
     }
     let (mut over, mut finished) = (0, 0);
     for inner in &group.groups {
-        // A group all of whose members have finished stands in no domain; it is only counted.
+        // A child group whose members have all finished needs no domain; only its count matters.
         let mut counts = Vec::new();
         let mut held = Vec::new();
         for _ in 0..leaf_count(inner) {

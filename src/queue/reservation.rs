@@ -1,9 +1,9 @@
-//! Reservations: capacity put aside for the first in line as it frees.
+//! Reservations: capacity set aside for the first groups in line as it frees.
 //!
-//! What is put aside is held by stand-ins: pods of a namespace of their own that request what the
-//! members would, so that every filter that looks at room sees them, and none that looks at labels
-//! does. Whenever something changes, the group is tried without its stand-ins; if that is in vain,
-//! as many members as fit are placed, and stood in for.
+//! Reserved capacity is held by placeholder pods: pods in a namespace of their own that request
+//! what the members would, so that filters on capacity see them and filters on labels do not. After
+//! every change the group is tried without its placeholders; if no placement is found, placeholders
+//! are placed for as many members as fit.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -26,11 +26,11 @@ use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
 use crate::state::{Plan, PodView};
 
-/// How many of each queue are looked at for those that may reserve.
+/// Number of waiting groups of each queue that are considered for a reservation.
 const CANDIDATES: usize = 64;
 
 impl Scheduler {
-    /// Brings reservations up to date, and places who can be.
+    /// Updates all reservations, and places the groups that fit.
     pub(super) fn update_reservations(&mut self) {
         let is_nominated =
             |id: &GroupId| self.groups.get(id).is_some_and(|queued| queued.nominated.is_some());
@@ -52,7 +52,7 @@ impl Scheduler {
             } else if queued.infeasible_at == Some(self.epoch)
                 || self.now < queued.no_reservation_before
             {
-                // It lets others go first.
+                // The group stays behind, and the next in line may reserve.
             } else if queued.attempts == 0
                 || queued.ready_since.is_none_or(|ready| ready.after(policy.after) > self.now)
             {
@@ -82,7 +82,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// Begins a reservation, unless the group would not fit an empty cluster.
+    /// Start of a reservation, unless the group would not fit an empty cluster.
     fn begin_reservation(&mut self, id: GroupId, policy: ReservationPolicy) -> bool {
         let Ok(gang) = self.gang_group(id) else { return false };
         let alone = gang.len() == 1;
@@ -105,8 +105,8 @@ impl Scheduler {
         true
     }
 
-    /// Where to reserve: `Some(None)` if the group may go anywhere. Of several domains in which it
-    /// would fit if they were empty, the one with most room now.
+    /// The domain to reserve in; `Some(None)` if the group may go anywhere. Among the domains that
+    /// would fit the group if empty, the one with most capacity now.
     #[allow(clippy::option_option)]
     fn reservation_domain(
         &mut self,
@@ -116,7 +116,7 @@ impl Scheduler {
         let strategy = self.groups.get(&id)?.strategy;
         let mut empty = self.cluster.txn();
         let pods: Vec<_> = self.cluster.pods().map(PodView::id).collect();
-        // Members of its own that run stay where they are.
+        // Running members of the group keep their places.
         let own: BTreeSet<_> = {
             let mut own = BTreeSet::new();
             tree.visit(&mut |group| {
@@ -125,7 +125,7 @@ impl Scheduler {
             own
         };
         for pod in pods.into_iter().filter(|pod| !own.contains(pod)) {
-            // Pods whose node is gone are on no node.
+            // Pods whose node was removed use no capacity.
             let _ = empty.evict_pod(pod);
         }
         let fits = |scheduler: &mut Scheduler, within: Option<&(String, String)>| {
@@ -153,7 +153,8 @@ impl Scheduler {
             values.push((Reverse(now), domain.1));
         }
         values.sort_unstable();
-        // Where a reservation was in vain, something may run for ever: other domains come first.
+        // Domains in which a reservation timed out may hold pods that never end: try the others
+        // first.
         let tried_domains =
             self.groups.get(&id).map(|queued| queued.tried_domains.clone()).unwrap_or_default();
         values.sort_by_key(|(_, value)| tried_domains.contains(value));
@@ -168,7 +169,7 @@ impl Scheduler {
         found.map(Some)
     }
 
-    /// As many members as can be placed now, whatever the minimum.
+    /// Plan for as many members as can be placed now, whatever the minimum.
     fn largest_partial_plan(
         &mut self,
         id: GroupId,
@@ -188,9 +189,9 @@ impl Scheduler {
         }
     }
 
-    /// Units that reserve are tried in order, until none of them changes what it puts aside.
-    /// What is put aside moves only if it grows, or if what it rested on is gone, so it moves no
-    /// more often than there are members; filters that are not monotone are held to that, too.
+    /// Refreshes reservations in order until none changes. Placeholders move only if their number
+    /// grows or their place has become unsuitable, so they move no more often than there are
+    /// members; filters that are not monotone are held to the same limit.
     fn refresh_reservations(&mut self, groups: &[GroupId]) {
         let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
         let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
@@ -202,21 +203,22 @@ impl Scheduler {
                 due.extend(groups.iter().filter(|other| **other != id));
             }
             if !self.outbox.is_empty() {
-                // The rest has its turn afterwards: a plan has changed something.
+                // The rest is refreshed after the decision, which has changed the cluster.
                 return;
             }
         }
     }
 
-    /// Tries a unit that reserves without its stand-ins, unless it backs off. If that is in vain,
-    /// they stay as they are, unless more members can be stood in for elsewhere. Returns whether anything changed.
+    /// An attempt without the placeholders of the group, unless it backs off. If no placement is
+    /// found, placeholders stay where they are, unless more of them fit elsewhere. Returns whether
+    /// anything changed.
     pub(super) fn refresh_reservation(&mut self, id: GroupId) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         if !queued.phase.waits() || queued.reservation.is_none() {
             return false;
         }
         if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) {
-            // Whoever starts together with others does not start alone where it has room.
+            // A group with partners cannot start alone on its reserved capacity.
             self.end_reservation(id, ReservationEnd::Outranked);
             return true;
         }
@@ -283,7 +285,7 @@ impl Scheduler {
         changed
     }
 
-    /// Who reserves sleeps on nothing: it is tried whenever something changes.
+    /// A group with a reservation has no wake condition: it is tried after every change.
     fn stay_unschedulable(&mut self, id: GroupId, shortage: &Shortage) {
         let Some(queued) = self.groups.get(&id) else { return };
         if queued.phase == Phase::Queued {
@@ -299,7 +301,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts stand-ins for a plan into the cluster.
+    /// Adds placeholders for a plan to the cluster.
     fn add_placeholders(&mut self, id: GroupId, plan: &Plan) -> Vec<(Pod, String)> {
         let mut placeholders = Vec::with_capacity(plan.len());
         for (index, assignment) in plan.assignments().enumerate() {
@@ -326,7 +328,7 @@ impl Scheduler {
         placeholders
     }
 
-    /// Puts those stand-ins back whose place still suits a member that waits.
+    /// Adds those placeholders again whose node still suits a pending member.
     fn keep_placeholders(&mut self, old: &[(Pod, String)], tree: &PodGroup) -> Vec<(Pod, String)> {
         let mut waiting = shapes(tree.all_pods().into_iter());
         let mut kept = Vec::with_capacity(old.len());
@@ -349,7 +351,7 @@ impl Scheduler {
         kept
     }
 
-    /// Ends a reservation, if there is one.
+    /// End of a reservation, if there is one.
     pub(super) fn end_reservation(&mut self, id: GroupId, reason: ReservationEnd) {
         let now = self.now;
         let Some(queued) = self.groups.get_mut(&id) else { return };
@@ -372,7 +374,7 @@ impl Scheduler {
             }
         }
         self.emit(id, GroupChange::ReservationEnded { reason });
-        // It slept on nothing, for it was tried whenever anything changed.
+        // The group had no wake condition, since it was tried after every change.
         let asleep = self
             .groups
             .get(&id)
@@ -382,7 +384,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a nomination in.
+    /// Start of a nomination, and of its reservation if the group waits.
     pub(super) fn nominate(&mut self, id: GroupId, plan: Plan) {
         self.end_reservation(id, ReservationEnd::Outranked);
         let until = self.now.after(self.settings.permit_timeout);
@@ -399,7 +401,7 @@ impl Scheduler {
     }
 }
 
-/// How many stand-ins of which shape are where.
+/// Number of placeholders by node and shape.
 fn by_node_and_shape(placeholders: &[(Pod, String)]) -> BTreeMap<(&str, &PodShape), i64> {
     let mut places = BTreeMap::new();
     for (pod, node) in placeholders {
@@ -408,7 +410,7 @@ fn by_node_and_shape(placeholders: &[(Pod, String)]) -> BTreeMap<(&str, &PodShap
     places
 }
 
-/// Lets a tree count with any one member.
+/// Lowers all minimums of a tree, so that any one member is enough.
 fn drop_minimums(group: &mut PodGroup) {
     group.policy = GroupPolicy::Basic {};
     group.min_pods = None;

@@ -1,4 +1,8 @@
-//! The scheduler: what it holds, and what can be read of it.
+//! The scheduler: its state, and what can be read of it.
+//!
+//! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
+//! `binding`, `gang_group`, `lost_members`, `reservation` and `snapshot` each hold one `impl` block
+//! of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,17 +27,17 @@ use crate::state::{Cluster, Plan, Row};
 
 /// A scheduler as a pure state machine.
 ///
-/// It owns the cluster: feed it all events of nodes and pods. Methods are of four kinds:
-/// - `handle_*` take something in that happened, at a time;
-/// - [`poll_decision`](Scheduler::poll_decision) and [`poll_event`](Scheduler::poll_event) give
-///   out what follows, as data;
-/// - [`next_wake`](Scheduler::next_wake) says when time alone makes something happen;
-/// - everything else reads.
+/// It owns the cluster: pass it every event of nodes and pods. Methods are of four kinds:
+/// - `handle_*` take an input and its time;
+/// - [`poll_decision`](Scheduler::poll_decision) and [`poll_event`](Scheduler::poll_event) return
+///   what follows, as data;
+/// - [`next_wake`](Scheduler::next_wake) returns the time of the next timer;
+/// - all others read.
 ///
 /// After any `handle_*`, poll decisions until there are none. Time must not run backwards; a time
 /// before the latest counts as the latest.
 ///
-/// Of timers and inputs at the same instant, the input comes first: what arrives exactly at a
+/// Between timers and inputs of the same instant, the input comes first: what arrives exactly at a
 /// deadline is in time, unless [`Scheduler::handle_time`] or [`Scheduler::poll_decision`] was
 /// called for that instant before.
 ///
@@ -52,7 +56,7 @@ use crate::state::{Cluster, Plan, Row};
 ///     panic!("there is room for it")
 /// };
 /// for assignment in plan.assignments() {
-///     // Bind it, then say what came of it.
+/// Bind the pod, then report the result.
 ///     scheduler.handle_binding("default", &assignment.pod().name, Ok(()), Time::from_secs(2))?;
 /// }
 /// assert_eq!(scheduler.state("default/trainer"), Some(GroupState::Running));
@@ -67,24 +71,24 @@ pub struct Scheduler {
     pub(super) settings: Settings,
     pub(super) now: Time,
     pub(super) groups: BTreeMap<GroupId, QueuedGroup>,
-    /// Groups of all trees: the unit, and the place among its leaves.
+    /// Groups of all trees by full name: the root, and the index of the leaf.
     pub(super) names: BTreeMap<String, (GroupId, Option<usize>)>,
     /// Members by full name.
     pub(super) pods: BTreeMap<String, (GroupId, u64)>,
     /// Pods whose group is not known yet, by its full name.
     pub(super) orphans: BTreeMap<String, Vec<crate::model::Pod>>,
-    /// Units that name a group as their partner.
+    /// Groups that name a partner, by the partner's full name.
     pub(super) links: BTreeMap<String, BTreeSet<GroupId>>,
     pub(super) in_flight: BTreeMap<Ticket, PlanInFlight>,
     pub(super) queues: BTreeMap<String, WaitingQueue>,
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) wait_index: WaitIndex,
-    /// Units with a reservation.
+    /// Groups with a reservation.
     pub(super) reserving: BTreeSet<GroupId>,
     pub(super) changes: Changes,
-    /// Something happened that reservations may make use of.
+    /// Whether something changed that reservations may use.
     pub(super) reservations_due: bool,
-    /// Grows whenever nodes change.
+    /// Number of node changes.
     pub(super) epoch: u64,
     pub(super) outbox: VecDeque<Decision>,
     pub(super) log: EventLog,
@@ -100,29 +104,29 @@ pub(super) struct PlanInFlight {
     pub(super) plan: Plan,
     pub(super) since: Time,
     pub(super) until: Time,
-    /// The permit that holds it; `None` once it is being bound.
+    /// The permit that holds the plan; `None` while it is being bound.
     pub(super) held_by: Option<String>,
     /// Pods whose result is not known.
     pub(super) outstanding: BTreeSet<String>,
     pub(super) failures: u32,
 }
 
-/// The groups of one queue that wait.
+/// The waiting groups of one queue.
 #[derive(Debug, Default)]
 pub(super) struct WaitingQueue {
     pub(super) waiting: BTreeSet<QueueKey>,
     pub(super) ready: BTreeSet<QueueKey>,
 }
 
-/// What is due at a time.
+/// The timer of a group or plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Timer {
-    /// A back-off or a floor.
+    /// End of a back-off, or the next periodic attempt.
     Phase(GroupId),
     Plan(Ticket),
     Below(GroupId),
-    /// A reservation may begin, or ends.
+    /// Start or end of a reservation.
     Reservation(GroupId),
 }
 
@@ -138,11 +142,11 @@ impl fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    /// The namespace of stand-ins for reserved capacity.
+    /// Namespace of the placeholder pods that hold reserved capacity.
     pub const RESERVED_NAMESPACE: &'static str = "phalanx-reserved";
 
-    /// A scheduler over a cluster. What runs in it already is known by name only; tell the groups
-    /// it belongs to, and members are recognised.
+    /// A scheduler over a cluster. Pods that already run are known by name only; they become
+    /// members once [`Scheduler::handle_group`] adds their group.
     pub fn new(cluster: Cluster, framework: Framework, settings: Settings) -> Scheduler {
         Scheduler {
             cluster,
@@ -171,7 +175,7 @@ impl Scheduler {
         }
     }
 
-    /// Uses an order of the embedder's own. Groups that wait already are put in order anew.
+    /// Sets the embedder's own queue order. Waiting groups are sorted again.
     #[must_use]
     pub fn with_order(mut self, order: impl QueueOrder + 'static) -> Scheduler {
         self.order = Arc::new(order);
@@ -179,7 +183,7 @@ impl Scheduler {
         self
     }
 
-    /// The cluster, with everything held or being bound, and with reservations.
+    /// The cluster, including planned pods and the placeholders of reservations.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -194,12 +198,12 @@ impl Scheduler {
         &self.settings
     }
 
-    /// Totals since the beginning.
+    /// Totals since the scheduler was created.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The latest time heard of.
+    /// The latest time passed in.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -209,13 +213,13 @@ impl Scheduler {
         self.log.events.pop_front()
     }
 
-    /// When time alone makes something happen: call [`Scheduler::poll_decision`] then, or at any
-    /// input before. `None` if time changes nothing.
+    /// Time of the next timer: call [`Scheduler::poll_decision`] then, or at any input before.
+    /// `None` if there is no timer.
     pub fn next_wake(&self) -> Option<Time> {
         self.timers.first().map(|(time, _)| *time)
     }
 
-    /// Root groups, in the order of their names.
+    /// Full names of the root groups, sorted.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         let roots = self.names.iter().filter(|(name, (queued, _))| {
             self.groups.get(queued).is_some_and(|queued| queued.name == **name)
@@ -223,7 +227,7 @@ impl Scheduler {
         roots.map(|(name, _)| name.as_str())
     }
 
-    /// Groups that wait in a queue, first to last: in the queue, backing off or sleeping.
+    /// Waiting groups of a queue, in queue order: queued, backing off or unschedulable.
     pub fn queue(&self, queue: &str) -> impl Iterator<Item = &str> {
         let queue = self.queues.get(queue);
         queue
@@ -233,12 +237,12 @@ impl Scheduler {
             .map(|queued| queued.name.as_str())
     }
 
-    /// Where a group stands, by the full name of any group of its tree; `None` if it is not known.
+    /// The state of a group, by the full name of any group of its tree; `None` if unknown.
     pub fn state(&self, group: &str) -> Option<GroupState> {
         self.group(group).map(|queued| self.state_of(queued))
     }
 
-    /// Everything there is to read of a group. O(members).
+    /// The full status of a group; `None` if unknown. O(members).
     pub fn status(&self, group: &str) -> Option<GroupStatus> {
         let queued = self.group(group)?;
         let count = |place| queued.members.values().filter(|member| member.state == place).count();
@@ -258,7 +262,7 @@ impl Scheduler {
         })
     }
 
-    /// Reservations, in the order in which their groups came.
+    /// Reservations, in the order in which their groups arrived.
     pub fn reservations(&self) -> Vec<ReservationView> {
         let reserving = self.reserving.iter().filter_map(|id| self.groups.get(id));
         let reserving = reserving.filter_map(|queued| Some((queued, queued.reservation.as_ref()?)));
@@ -280,11 +284,11 @@ impl Scheduler {
             .collect()
     }
 
-    /// What would come of trying a group now, alone, with what is reserved for it. Nothing
-    /// changes. `None` if none of its members waits.
+    /// The outcome of trying a group now, alone, with the capacity reserved for it. The state does
+    /// not change. `None` if no member is pending.
     ///
     /// # Errors
-    /// There is no such group, or it cannot be asked for.
+    /// The group is unknown, or the planner refuses the request.
     pub fn trial(&self, group: &str, now: Time) -> Result<Option<Outcome>, QueueError> {
         let unknown = || QueueError::UnknownGroup(group.to_owned());
         let (id, _) = self.names.get(group).ok_or_else(unknown)?;
@@ -304,7 +308,7 @@ impl Scheduler {
         Ok(Some(Planner::new().place(&cluster, &self.framework, request)?))
     }
 
-    /// How much is kept.
+    /// Sizes of the scheduler's state.
     pub fn memory_stats(&self) -> MemoryStats {
         let (capacity_counts, counted_nodes) = self.wait_index.size();
         MemoryStats {
@@ -316,7 +320,7 @@ impl Scheduler {
         }
     }
 
-    /// How much was looked at to find out whom events help.
+    /// Work of the wait index since the scheduler was created or restored.
     pub fn wake_stats(&self) -> WakeStats {
         WakeStats {
             capacity_checks: self.wait_index.capacity_checks,
@@ -352,14 +356,17 @@ impl Scheduler {
                 GroupState::Unschedulable { shortage: queued.shortage.clone(), retry: *retry }
             }
             Phase::Held(ticket) => {
-                let flight = self.in_flight.get(ticket);
+                let in_flight = self.in_flight.get(ticket);
                 GroupState::Permitting {
-                    by: flight.and_then(|flight| flight.held_by.clone()).unwrap_or_default(),
-                    until: flight.map_or(Time::ZERO, |flight| flight.until),
+                    by: in_flight
+                        .and_then(|in_flight| in_flight.held_by.clone())
+                        .unwrap_or_default(),
+                    until: in_flight.map_or(Time::ZERO, |in_flight| in_flight.until),
                 }
             }
             Phase::Binding(ticket) => {
-                let since = self.in_flight.get(ticket).map_or(Time::ZERO, |flight| flight.since);
+                let since =
+                    self.in_flight.get(ticket).map_or(Time::ZERO, |in_flight| in_flight.since);
                 GroupState::Binding { since }
             }
             Phase::Undoing => GroupState::Undoing,
@@ -385,7 +392,7 @@ impl Scheduler {
         }
     }
 
-    /// Records that a node, or what is on it, has changed.
+    /// Records a change of the pods on a node.
     pub(super) fn pods_changed(&mut self, node: &str) {
         if !self.changes.pods.contains(node) {
             self.changes.pods.insert(node.to_owned());
@@ -393,7 +400,7 @@ impl Scheduler {
         self.reservations_due = true;
     }
 
-    /// Records that a node itself has changed, or is gone.
+    /// Records a change of a node itself, or its removal from a row.
     pub(super) fn node_changed(&mut self, name: &str, gone: Option<Row>) {
         match gone {
             Some(row) => self.changes.removed.insert(row),

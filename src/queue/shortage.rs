@@ -1,4 +1,4 @@
-//! Why a group failed, by counting: the pods it cannot do without, against the room there is.
+//! Shortages: why no placement was found, and how capacity is counted to tell.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,50 +12,49 @@ use crate::model::{Amounts, Pod, PodGroup, PodShape};
 use crate::place::topology::candidates::running;
 use crate::state::Cluster;
 
-/// What a group that was tried in vain lacks.
+/// The reason why an attempt to place a group failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub enum Shortage {
-    /// Room: even if nothing else were placed, there is not enough for pods it cannot do without.
-    /// No strategy can place it until there is.
+    /// Too little capacity: even if nothing else were placed, pods that the group cannot do without
+    /// do not fit. No strategy can place it until they do.
     Capacity {
-        /// The group of the tree that lacks it.
+        /// Full name of the group in the tree that is short.
         group: String,
-        /// What each of the pods asks for.
+        /// Requests of each of the pods.
         requests: Amounts,
-        /// For how many pods it needs room, at the least.
+        /// Lower bound on the number of pods that must fit.
         needed: u64,
-        /// For how many there is room, at the most, in the best domain.
+        /// Upper bound on the number that fit, in the best domain.
         available: u64,
-        /// The level, if all must be in one domain.
+        /// Label key of the required domain, if there is one.
         level: Option<String>,
     },
-    /// An arrangement: counting does not exclude that it fits, but its strategy found no place.
+    /// No placement: capacity does not rule the group out, but its strategy found no place.
     Placement {
-        /// What was claimed: `infeasible`, `exhausted`, `greedy`, or the trouble with it.
-        claim: String,
+        /// The outcome: `infeasible`, `exhausted`, `greedy`, or the error.
+        outcome: String,
     },
-    /// Consent: a permit denied it.
+    /// A denial by a permit.
     Permit {
-        /// The permit.
+        /// Name of the permit.
         by: String,
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
-    /// A binding that holds.
+    /// A failed binding.
     Binding {
-        /// Why the last one did not.
+        /// The reason, for people.
         reason: String,
     },
 }
 
-/// What a tree of waiting members lacks, and what to sleep on until that may have changed.
+/// The shortage of capacity of a tree of pending members, and the condition to wake it on.
 ///
-/// Looks for the largest lack: a group that must be placed, a shape of which it cannot do without
-/// so many pods, and in no domain room for as many. If there is none, the failure is a matter of
-/// arrangement.
+/// Selects the largest shortage: a group that must be placed, and a shape of which it needs at
+/// least `needed` pods while no domain has capacity for as many. `None` if there is none.
 pub(super) fn find_shortage(
     cluster: &Cluster,
     framework: &Framework,
@@ -68,7 +67,7 @@ pub(super) fn find_shortage(
     let mut worst: Option<(u64, Shortage, WakeCondition)> = None;
     for want in wants {
         let found =
-            wait_index.room(cluster, framework, &want.shape, want.level.as_deref(), in_step);
+            wait_index.available(cluster, framework, &want.shape, want.level.as_deref(), in_step);
         let short = want.needed.saturating_sub(found);
         if short > worst.as_ref().map_or(0, |(worst, _, _)| *worst) {
             let shortage = Shortage::Capacity {
@@ -89,7 +88,7 @@ pub(super) fn find_shortage(
     worst.map(|(_, shortage, wake_on)| (shortage, wake_on))
 }
 
-/// What to sleep on if no count explains the failure.
+/// The wake condition of a failure that capacity does not explain.
 pub(super) fn wake_hint(framework: &Framework, tree: &PodGroup) -> WakeCondition {
     let mut requests = Vec::new();
     for (shape, _) in shapes(tree.all_pods().into_iter()) {
@@ -113,8 +112,8 @@ struct Want {
     needed: u64,
 }
 
-/// Gathers what a tree cannot do without. Only groups that must be placed and that are confined
-/// say more than the tree as a whole.
+/// Gathers the lower bounds of a tree. Beside the root, only groups that must be placed and require
+/// a domain add to them.
 fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<Want>) {
     if is_root || group.topology.require.is_some() {
         let pods = group.all_pods();
@@ -122,7 +121,7 @@ fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<W
         for (shape, count) in shapes(pods.into_iter()) {
             let mut needed = forced(cluster, group, &shape);
             if is_root && count == all {
-                // Whatever is placed is of this shape, and something must be.
+                // At least one pod must be placed, and all are of this shape.
                 needed = needed.max(1);
             }
             if needed > 0 {
@@ -139,20 +138,20 @@ fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<W
     }
 }
 
-/// The level whose domains bound the group. A preference falls back to others, so beside one
-/// nothing is taken for granted.
+/// The label key whose domains bound the group. A preference falls back to other keys, so none is
+/// assumed beside one.
 fn outermost(group: &PodGroup) -> Option<String> {
     let topology = &group.topology;
     topology.require.clone().filter(|_| topology.prefer.is_none())
 }
 
-/// How many groups inside must be placed on top of those that run.
+/// Number of child groups that must be placed beside the running ones.
 fn open_need(cluster: &Cluster, group: &PodGroup) -> u64 {
     let running = group.groups.iter().filter(|inner| runs(cluster, inner)).count() as u64;
     u64::from(group.policy.minimum()).saturating_sub(running)
 }
 
-/// The least number of waiting pods of a shape in any way to make a group count.
+/// Lower bound on the pending pods of a shape in any placement that satisfies the minimum.
 fn forced(cluster: &Cluster, group: &PodGroup, shape: &PodShape) -> u64 {
     if group.groups.is_empty() {
         let need = u64::from(group.policy.minimum()).saturating_sub(running(cluster, group) as u64);
@@ -177,12 +176,12 @@ fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
     }
 }
 
-/// The distinct shapes of the pods that may be placed, in order of first sight, each with the
-/// number of pods that have it.
+/// The distinct shapes of the pods without gates, in order of first occurrence, each with its
+/// number of pods.
 pub(super) fn shapes<'a>(pods: impl Iterator<Item = &'a Pod>) -> Vec<(Arc<PodShape>, u64)> {
     let mut shapes: Vec<(Arc<PodShape>, u64)> = Vec::new();
     for pod in pods.filter(|pod| pod.scheduling_gates.is_empty()) {
-        // Equal shapes are mostly neighbours, and mostly shared.
+        // Equal shapes are mostly neighbours, and mostly share one allocation.
         let same = |(shape, _): &&mut (Arc<PodShape>, u64)| {
             Arc::ptr_eq(shape, pod.shape()) || shape == pod.shape()
         };
@@ -227,9 +226,9 @@ mod tests {
         assert_eq!(room(&cluster, &gang), None);
         assert_eq!(room(&cluster, &gang.clone().require("rack")), Some((5, 3)));
         assert_eq!(room(&cluster, &gang.clone().prefer("rack")), None);
-        // Two of five may stay away, so three must find room for two GPUs each.
+        // Two of five may stay away, so three must find capacity for two GPUs each.
         assert_eq!(room(&cluster, &PodGroup::gang("g", 3).pods(5, gpu(2))), Some((3, 2)));
-        // Of mixed pods, only those are counted that the others cannot stand in for.
+        // Of mixed pods, only those count that others cannot replace.
         let mixed = PodGroup::gang("g", 4).pods(2, gpu(1)).pods(3, gpu(3));
         assert_eq!(room(&cluster, &mixed), Some((2, 1)));
     }

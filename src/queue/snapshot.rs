@@ -1,4 +1,4 @@
-//! A scheduler as data.
+//! The serialised state of a scheduler.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::decision::Decision;
 use super::ids::{GroupId, Ticket};
 use super::observe::{EventLog, Metrics};
-use super::queued_group::{QueuedGroup, full_name};
+use super::queued_group::{Phase, QueuedGroup, full_name};
 use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
 use super::wake::hints::Changes;
@@ -19,9 +19,9 @@ use crate::framework::Framework;
 use crate::model::Pod;
 use crate::state::Cluster;
 
-/// The whole state of a [`Scheduler`], but for its framework and its order, which are code.
+/// The whole state of a [`Scheduler`], except for its framework and order, which are code.
 ///
-/// Equal states are equal bytes.
+/// Equal states serialise to equal bytes.
 ///
 /// ```
 /// use phalanx::queue::{PriorityThenTime, SavedScheduler, Scheduler, Settings};
@@ -62,7 +62,11 @@ impl Scheduler {
             now: self.now,
             groups: self.groups.iter().map(|(id, queued)| (*id, queued.clone())).collect(),
             orphans: self.orphans.clone(),
-            in_flight: self.in_flight.iter().map(|(id, flight)| (*id, flight.clone())).collect(),
+            in_flight: self
+                .in_flight
+                .iter()
+                .map(|(id, in_flight)| (*id, in_flight.clone()))
+                .collect(),
             timers: self.timers.clone(),
             changes: self.changes.clone(),
             reservations_due: self.reservations_due,
@@ -74,8 +78,8 @@ impl Scheduler {
         }
     }
 
-    /// A scheduler that goes on where another was saved. With an equal framework and order, it
-    /// answers everything as that one would have.
+    /// A scheduler that continues from a saved state. With an equal framework and order, its
+    /// answers equal those of the saved one.
     pub fn restore(
         saved: SavedScheduler,
         framework: Framework,
@@ -115,7 +119,7 @@ impl Scheduler {
             if let Some(key) = &queued.key {
                 let queue = scheduler.queues.entry(queued.root.queue.clone()).or_default();
                 queue.waiting.insert(key.clone());
-                if queued.phase == super::queued_group::Phase::Queued {
+                if queued.phase == Phase::Queued {
                     queue.ready.insert(key.clone());
                 }
             }

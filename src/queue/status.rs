@@ -1,4 +1,4 @@
-//! The readable state of groups, reservations and the scheduler itself.
+//! The readable state of groups, reservations and the scheduler.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,107 +7,108 @@ use super::observe::{Gate, Waits};
 use super::shortage::Shortage;
 use crate::base::Time;
 
-/// Where a group stands.
+/// The state of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub enum GroupState {
-    /// It may not be tried yet.
+    /// Gated: the group cannot be tried yet.
     Gated(Gate),
-    /// It is in the queue.
+    /// In the active queue, ready to be tried.
     Queued,
-    /// It is out of the queue for a while.
+    /// Backing off after a failure.
     BackingOff {
-        /// Until when.
+        /// End of the back-off.
         until: Time,
     },
-    /// It waits for something to change.
+    /// Tried without finding a placement; waits for a change that could help, as in
+    /// kube-scheduler's pool of unschedulable pods.
     Unschedulable {
-        /// What it lacks.
+        /// The shortage of the last attempt.
         shortage: Option<Shortage>,
-        /// When it is tried again whatever happens.
+        /// Time of the next periodic attempt, if there is one.
         retry: Option<Time>,
     },
-    /// A permit holds its plan; its pods take room.
+    /// Held by a permit; the planned pods use capacity.
     Permitting {
-        /// The permit.
+        /// Name of the permit.
         by: String,
-        /// When it is given up.
+        /// Deadline of the hold.
         until: Time,
     },
-    /// Its pods are being bound.
+    /// The planned pods are being bound.
     Binding {
-        /// Since when.
+        /// Time at which the plan went out.
         since: Time,
     },
-    /// Its pods are being taken off again.
+    /// The pods of the plan are being unbound.
     Undoing,
-    /// It has its minimum, and nobody waits.
+    /// At its minimum or above, without pending members.
     Running,
-    /// It ran, and is below its minimum, and nobody waits who could help.
+    /// Started, now below its minimum, and no pending member could restore it.
     BelowMinimum {
-        /// Since when.
+        /// Time at which the gang fell below its minimum.
         since: Time,
     },
-    /// The embedder paused it.
+    /// Paused by the embedder.
     Paused,
     /// All members have finished.
     Finished,
-    /// It cannot be tried until it changes.
+    /// Invalid: the group cannot be tried until it changes.
     Failed {
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
 }
 
-/// Everything there is to read of a group.
+/// The full status of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub struct GroupStatus {
-    /// Where it stands.
+    /// The state of the group.
     pub state: GroupState,
-    /// Whether it has had its minimum.
+    /// Whether the gang has reached its minimum.
     pub started: bool,
-    /// Since when it is below its minimum, if it is.
+    /// Time at which the gang fell below its minimum, if it is below.
     pub below_minimum_since: Option<Time>,
-    /// Members that wait for a place.
+    /// Members without a placement.
     pub pending: usize,
-    /// Members that are held or being bound.
+    /// Members held or being bound.
     pub planned: usize,
-    /// Members that are bound.
+    /// Members bound.
     pub bound: usize,
-    /// Members that have finished.
+    /// Members finished.
     pub finished: usize,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub attempts: u32,
-    /// What it lacked when it was tried last, if that was in vain.
+    /// Shortage of the last attempt, if it failed.
     pub shortage: Option<Shortage>,
-    /// How long it spent where.
+    /// Total time spent in each state.
     pub waits: Waits,
 }
 
-/// Capacity put aside for a group. Its stand-ins are pods of namespace
-/// [`Scheduler::RESERVED`] in the cluster.
+/// Capacity reserved for a group, held by placeholder pods in namespace
+/// [`Scheduler::RESERVED_NAMESPACE`](super::Scheduler::RESERVED_NAMESPACE).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ReservationView {
-    /// The root group.
+    /// Full name of the root group.
     pub group: String,
-    /// Since when.
+    /// Start of the reservation.
     pub since: Time,
-    /// Until when at most.
+    /// Deadline of the reservation.
     pub until: Time,
-    /// Pods there is room for so far, by node.
+    /// Number of pods that the reserved capacity holds so far, by node.
     pub pods: BTreeMap<String, usize>,
-    /// For how many pods the group would like room.
+    /// Number of pods to reserve for.
     pub wanted: usize,
 }
 
-/// How much is kept.
+/// Sizes of the scheduler's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
@@ -115,21 +116,21 @@ pub struct MemoryStats {
     pub groups: usize,
     /// Members of groups.
     pub members: usize,
-    /// Counts of room that groups sleep on.
+    /// Capacity counts in the wait index.
     pub capacity_counts: usize,
-    /// Nodes remembered by those counts, in all.
+    /// Nodes in those counts, in all.
     pub counted_nodes: usize,
     /// Timers.
     pub timers: usize,
 }
 
-/// How much was looked at to find out whom events help. It is not saved: a scheduler that was
-/// restored begins anew.
+/// Work of the wait index. It is not saved: it starts at zero in a restored scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WakeStats {
-    /// Counts of room looked at: of a class, or of one shape on one node or on all with room.
+    /// Capacity counts evaluated: of a bucket, or of one shape on one node or on all nodes with
+    /// capacity.
     pub capacity_checks: u64,
-    /// How often a group's turn had come, and a count by all filters let it sleep on.
+    /// Evaluations, at a group's turn, that found its capacity still short.
     pub still_short: u64,
 }

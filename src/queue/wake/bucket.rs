@@ -1,10 +1,10 @@
-//! Classes of sleepers: those that cannot do without about the same amount of one resource.
+//! Buckets of the wait index: groups that wait for about the same amount of one resource.
 //!
-//! A class counts, node by node, how many times an amount is left of a resource. The amount is
-//! rounded down, so that there are few classes whatever the shapes; the count is therefore an upper
-//! bound for all of its members, and an event keeps it up to date in O(log nodes). While it is
-//! short of what a member needs, the member costs nothing. A class may be confined to a pool: the
-//! rows whose labels, taints and names suit its members.
+//! A bucket counts, node by node, how many times an amount of a resource is free. The amount is
+//! rounded down, so that there are few buckets for any set of shapes; the count is therefore an
+//! upper bound for every group in it, and is updated in O(log nodes) after an event. While the
+//! count is below what a group needs, that group costs nothing. A bucket may be limited to
+//! candidate nodes: the rows whose labels, taints and names suit its groups.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -18,18 +18,18 @@ use crate::queue::capacity::{CapacityBound, rarity};
 use crate::queue::ids::QueueKey;
 use crate::state::{Cluster, LabelKey, NodeView, Row};
 
-/// What a class counts.
+/// The identity of a bucket: a resource amount, a level, and the rows that count.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BucketKey {
-    /// The resource, and how much of it; `None` counts pods.
+    /// The resource and the amount of it; `None` counts pods.
     pub(crate) request: Option<(Box<str>, i64)>,
     /// The label key whose values are the domains.
     pub(crate) level: Option<String>,
-    /// The only rows that count; `None` means all.
+    /// The candidate rows; `None` means all.
     pub(crate) candidates: Option<Arc<RowSet>>,
 }
 
-/// Room by domain, with the most known at once.
+/// Capacity by domain, with the largest at hand.
 #[derive(Debug, Default)]
 pub(crate) struct CapacityByDomain {
     rows: BTreeMap<Row, (u32, u64)>,
@@ -37,18 +37,18 @@ pub(crate) struct CapacityByDomain {
     order: BTreeSet<(u64, u32)>,
 }
 
-/// The sleepers that a measure keeps asleep, and those it does not explain.
+/// A bucket: its capacity, and the first waiters of its entries.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
     pub(crate) capacity: CapacityByDomain,
-    /// Of each watch, and each number of pods that sleepers of it need, who is first in line.
+    /// The first waiter of each entry, by number of pods needed.
     heads: BTreeMap<u64, BTreeSet<(QueueKey, u64)>>,
-    /// How many watches are posted or aside.
+    /// Number of entries, tracked ones included.
     pub(crate) members: usize,
 }
 
 impl CapacityByDomain {
-    /// The room for a shape on some rows.
+    /// Capacity for a shape on some rows.
     pub(crate) fn of(
         bound: &CapacityBound<'_>,
         level: Option<&str>,
@@ -61,27 +61,27 @@ impl CapacityByDomain {
         capacity
     }
 
-    /// Counts the room for a shape on a row.
+    /// Updates the capacity for a shape on a row.
     pub(crate) fn count(&mut self, bound: &CapacityBound<'_>, level: Option<&str>, row: Row) {
         let key = level.and_then(|level| bound.cluster.label_key(level));
         let domain = bound.cluster.view(row).and_then(|node| domain(node, level, key));
         self.set(row, domain, bound.of(row));
     }
 
-    /// Sets the room of a row; a row without room is forgotten.
-    fn set(&mut self, row: Row, domain: Option<u32>, room: u64) {
-        let new = domain.filter(|_| room > 0).map(|domain| (domain, room));
+    /// Sets the capacity of a row; a row without capacity is dropped.
+    fn set(&mut self, row: Row, domain: Option<u32>, capacity: u64) {
+        let new = domain.filter(|_| capacity > 0).map(|domain| (domain, capacity));
         if self.rows.get(&row).copied() == new {
             return;
         }
-        if let Some((domain, room)) = self.rows.remove(&row) {
+        if let Some((domain, capacity)) = self.rows.remove(&row) {
             let sum = self.domains.get(&domain).copied().unwrap_or(0);
-            self.put(domain, sum, sum - room);
+            self.put(domain, sum, sum - capacity);
         }
-        if let Some((domain, room)) = new {
-            self.rows.insert(row, (domain, room));
+        if let Some((domain, capacity)) = new {
+            self.rows.insert(row, (domain, capacity));
             let sum = self.domains.get(&domain).copied().unwrap_or(0);
-            self.put(domain, sum, sum + room);
+            self.put(domain, sum, sum + capacity);
         }
     }
 
@@ -95,12 +95,12 @@ impl CapacityByDomain {
         }
     }
 
-    /// The room in the best domain.
+    /// Capacity in the best domain.
     pub(crate) fn most(&self) -> u64 {
         self.order.last().map_or(0, |(sum, _)| *sum)
     }
 
-    /// Rows with room.
+    /// Rows with capacity.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         self.rows.keys().copied()
     }
@@ -110,7 +110,7 @@ impl CapacityByDomain {
     }
 }
 
-/// The domain of a node at a level; all nodes are one domain if there is none.
+/// The domain of a node at a level; without a level, all nodes are one domain.
 fn domain(node: NodeView<'_>, level: Option<&str>, key: Option<LabelKey>) -> Option<u32> {
     match level {
         None => Some(0),
@@ -119,8 +119,8 @@ fn domain(node: NodeView<'_>, level: Option<&str>, key: Option<LabelKey>) -> Opt
 }
 
 impl BucketKey {
-    /// The measures that bound the room of a shape whose requests must be left, the one likely to
-    /// be shortest first.
+    /// The keys of the buckets that bound the capacity for a shape, the resource likely to be
+    /// scarcest first.
     pub(crate) fn of(shape: &PodShape, level: Option<&str>) -> Vec<BucketKey> {
         let requested = shape.requests.iter().filter(|(_, amount)| *amount > 0);
         let mut requests: Vec<(Box<str>, i64)> =
@@ -133,22 +133,22 @@ impl BucketKey {
             .collect()
     }
 
-    /// The same on these rows alone.
+    /// The same key, limited to candidate rows.
     pub(crate) fn within(self, candidates: &Arc<RowSet>) -> BucketKey {
         BucketKey { candidates: Some(Arc::clone(candidates)), ..self }
     }
 
-    fn room(&self, cluster: &Cluster, node: NodeView<'_>) -> u64 {
+    fn capacity(&self, cluster: &Cluster, node: NodeView<'_>) -> u64 {
         let pods = node.pod_limit().saturating_sub(node.pod_count());
-        let room = self.request.as_ref().map_or(pods, |(resource, amount)| {
+        let capacity = self.request.as_ref().map_or(pods, |(resource, amount)| {
             let free = cluster.resource(resource).map_or(0, |id| node.free(id));
             pods.min(free / (*amount).max(1))
         });
-        u64::try_from(room).unwrap_or(0).min(u64::from(u32::MAX))
+        u64::try_from(capacity).unwrap_or(0).min(u64::from(u32::MAX))
     }
 }
 
-/// An amount with all but its four highest bits cleared.
+/// The amount with all but its four highest bits cleared.
 fn rounded(amount: i64) -> i64 {
     let bits = i64::BITS - amount.leading_zeros();
     let low = bits.saturating_sub(4);
@@ -161,16 +161,16 @@ impl Bucket {
         let key = bucket_key.level.as_deref().and_then(|level| cluster.label_key(level));
         match &bucket_key.candidates {
             Some(candidates) => {
-                candidates.iter().for_each(|row| bucket.update(cluster, bucket_key, key, row))
+                candidates.iter().for_each(|row| bucket.update(cluster, bucket_key, key, row));
             }
             None => {
-                (0..cluster.rows()).for_each(|row| bucket.update(cluster, bucket_key, key, row))
+                (0..cluster.rows()).for_each(|row| bucket.update(cluster, bucket_key, key, row));
             }
         }
         bucket
     }
 
-    /// Looks at a row again.
+    /// Updates the capacity of a row.
     pub(crate) fn update(
         &mut self,
         cluster: &Cluster,
@@ -184,13 +184,13 @@ impl Bucket {
         match cluster.view(row) {
             Some(node) => {
                 let domain = domain(node, bucket_key.level.as_deref(), key);
-                self.capacity.set(row, domain, bucket_key.room(cluster, node));
+                self.capacity.set(row, domain, bucket_key.capacity(cluster, node));
             }
             None => self.capacity.set(row, None, 0),
         }
     }
 
-    /// The first in line whom the measure does not keep asleep, and the watch.
+    /// The first waiter in queue order whose need the capacity reaches, with its entry.
     pub(crate) fn first(&self) -> Option<&(QueueKey, u64)> {
         let reached = self.heads.range(..=self.capacity.most());
         reached.filter_map(|(_, heads)| heads.first()).min()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_counts_by_domain_and_follows_both_ways() {
+    fn a_bucket_counts_by_domain_and_follows_both_ways() {
         let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
         for (index, gpus) in [2, 3, 4].into_iter().enumerate() {
             let rack = if index < 2 { "a" } else { "b" };

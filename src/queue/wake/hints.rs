@@ -1,4 +1,4 @@
-//! What groups sleep on, what moves, and those who sleep without a count.
+//! Wake conditions, recorded changes, and the index of groups that wait for a hint.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -10,31 +10,31 @@ use crate::model::PodShape;
 use crate::queue::ids::GroupId;
 use crate::state::{Cluster, Row};
 
-/// What a sleeping group waits for.
+/// The condition that wakes an unschedulable group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum WakeCondition {
     #[default]
     Never,
-    /// Room for so many pods of a shape in one domain of a label key, or anywhere.
+    /// Capacity for a number of pods of a shape, in one domain of a label key or anywhere.
     Capacity { shape: Arc<PodShape>, level: Option<String>, needed: u64 },
-    /// A change on a node that has, of one of these resources, as much as is given here.
+    /// A change on a node that allocates at least this amount of one of these resources.
     Nodes(Vec<(Box<str>, i64)>),
     /// Any change.
     AnyChange,
 }
 
-/// What changed since the sleepers were looked at last.
+/// Changes of the cluster since the wait index was last updated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Changes {
-    /// Nodes whose pods changed, by name.
+    /// Names of nodes whose pods changed.
     pub(crate) pods: BTreeSet<String>,
-    /// Nodes that appeared or changed themselves, by name.
+    /// Names of nodes that were added or changed themselves.
     pub(crate) nodes: BTreeSet<String>,
-    /// Rows of nodes that are gone.
+    /// Rows of removed nodes.
     pub(crate) removed: BTreeSet<Row>,
-    /// Something that concerns everybody: a node went or changed, a namespace changed.
+    /// Whether a change concerns every group: a node or namespace changed or was removed.
     pub(crate) all: bool,
 }
 
@@ -44,47 +44,47 @@ impl Changes {
     }
 }
 
-/// By resource, and by the amount requested of it.
+/// Groups by resource and requested amount.
 type ByRequest = BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<GroupId>>>;
 
-/// Those who sleep without a count.
+/// Groups that wait for a hint: a change that may help, without a count to tell.
 #[derive(Debug, Default)]
 pub(crate) struct WakeHints {
     nodes: ByRequest,
-    anything: BTreeSet<GroupId>,
+    any_change: BTreeSet<GroupId>,
 }
 
 impl WakeHints {
-    pub(crate) fn subscribe(&mut self, queued: GroupId, wake_on: &WakeCondition) {
+    pub(crate) fn subscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
         match wake_on {
             WakeCondition::Never | WakeCondition::Capacity { .. } => {}
             WakeCondition::AnyChange => {
-                self.anything.insert(queued);
+                self.any_change.insert(group);
             }
             WakeCondition::Nodes(requests) => {
                 for (resource, amount) in requests {
                     let amounts = self.nodes.entry(resource.clone()).or_default();
-                    amounts.entry(*amount).or_default().insert(queued);
+                    amounts.entry(*amount).or_default().insert(group);
                 }
             }
         }
     }
 
-    pub(crate) fn unsubscribe(&mut self, queued: GroupId, wake_on: &WakeCondition) {
+    pub(crate) fn unsubscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
         match wake_on {
             WakeCondition::Never | WakeCondition::Capacity { .. } => {}
             WakeCondition::AnyChange => {
-                self.anything.remove(&queued);
+                self.any_change.remove(&group);
             }
             WakeCondition::Nodes(requests) => {
                 for (resource, amount) in requests {
-                    drop_from(&mut self.nodes, resource, *amount, queued);
+                    drop_from(&mut self.nodes, resource, *amount, group);
                 }
             }
         }
     }
 
-    /// Whom what moved may help.
+    /// The groups that the changes may help.
     pub(crate) fn wake(&self, cluster: &Cluster, changes: &Changes) -> BTreeSet<GroupId> {
         let mut woken = BTreeSet::new();
         if changes.all {
@@ -98,16 +98,16 @@ impl WakeHints {
             }
         }
         if !changes.is_empty() {
-            woken.extend(&self.anything);
+            woken.extend(&self.any_change);
         }
         woken
     }
 }
 
-fn drop_from(index: &mut ByRequest, resource: &str, amount: i64, queued: GroupId) {
+fn drop_from(index: &mut ByRequest, resource: &str, amount: i64, group: GroupId) {
     let Some(amounts) = index.get_mut(resource) else { return };
     if let Some(groups) = amounts.get_mut(&amount) {
-        groups.remove(&queued);
+        groups.remove(&group);
         if groups.is_empty() {
             amounts.remove(&amount);
         }

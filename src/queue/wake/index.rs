@@ -1,19 +1,26 @@
-//! Who sleeps on what, so that an event costs in proportion to the groups it can help.
+//! The wait index: an event costs in proportion to the groups that it can help.
 //!
-//! Two ways to sleep:
-//! - *Counted*: a group cannot do without `needed` pods of one shape in one domain, and in every
-//!   domain there is room for fewer. Node-scoped monotone filters say which nodes take the shape,
-//!   and how often ([`Filter::room`](crate::framework::Filter::room)). The count is an upper bound
-//!   under every strategy, so while it is short nothing can help.
-//! - *Loosely*: no count explains the failure. Whatever happens on a node that could host one of
-//!   the shapes may help; if a plugin reads beyond the node, whatever happens anywhere.
+//! An unschedulable group waits in one of two ways:
+//! - *For capacity*: it needs `needed` pods of one shape in one domain, and every domain has
+//!   capacity for fewer. Node-local monotone filters tell which nodes take the shape, and how often
+//!   ([`Filter::room`](crate::framework::Filter::room)). The count is an upper bound under every
+//!   strategy, so while it is short nothing can help.
+//! - *For a hint*: capacity does not explain the failure. Any change on a node that could take one
+//!   of the shapes may help; if a plugin reads beyond the node, any change anywhere.
 //!
-//! Those who sleep on the same shape and level share a watch. A watch is posted with a class of one
-//! resource, where it costs nothing while that resource is short. Once it is not, the watch is
-//! counted by all filters, when it is the turn of its first sleeper and no earlier. If it is still
-//! short, it moves to a class of another resource that is, or to one that counts only the nodes whose
-//! labels, taints and names suit it. If there is none, it lacks something else, and stands aside: its
-//! own count is followed on those nodes.
+//! Groups that wait for the same shape and level share an entry:
+//!
+//! ```text
+//! entry (shape, level) ──▶ bucket of one resource        short: the entry costs nothing
+//!       ▲                    │ reached, and it is the turn of the entry's first waiter
+//!       │                    ▼
+//!       │                  count by all filters ── enough ──▶ wake the first waiter
+//!       │                    │ short
+//!       ├── another bucket that is short: other resource, or candidate nodes only
+//!       └── none: tracked individually, its own count on its candidate nodes
+//! ```
+//!
+//! Candidate nodes are those whose labels, taints and names suit the shape.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -29,65 +36,65 @@ use crate::queue::capacity::{CapacityBound, has_capacity_bound};
 use crate::queue::ids::{GroupId, QueueKey};
 use crate::state::{Cluster, Row};
 
-/// Room for pods of one shape, domain by domain, and who sleeps on it.
+/// The groups that wait for pods of one shape at one level.
 #[derive(Debug)]
 struct WaitEntry {
     shape: Arc<PodShape>,
     level: Option<String>,
-    /// In the order of the queue.
+    /// By number of pods needed, in queue order.
     waiters: BTreeMap<u64, BTreeSet<QueueKey>>,
-    /// The class that it is posted with, or that it stands aside in.
+    /// The bucket that lists the entry, or counts it as a member while it is tracked.
     bucket: Option<u64>,
     tracked: Option<Tracked>,
-    /// The only rows that can ever suit it, as their nodes are; once that had to be found out.
+    /// The candidate nodes, once computed: rows whose static properties suit the shape.
     candidates: Option<Arc<RowSet>>,
 }
 
-/// What is followed of a watch that stands aside. It may be too much, never too little.
+/// The individual count of an entry. It may be too high, never too low.
 #[derive(Debug)]
 struct Tracked {
     capacity: CapacityByDomain,
-    /// Under which it is listed as ripe.
+    /// The waiter under which the entry is listed as reached.
     reached: Option<QueueKey>,
 }
 
-/// All of them.
+/// The index of groups by wake condition.
 #[derive(Debug, Default)]
 pub(crate) struct WaitIndex {
     list: BTreeMap<u64, WaitEntry>,
     numbers: BTreeMap<(Option<String>, Arc<PodShape>), u64>,
     buckets: BTreeMap<u64, (BucketKey, Bucket)>,
     bucket_ids: BTreeMap<BucketKey, u64>,
-    /// Classes that may not keep all of their sleepers asleep any more.
+    /// Buckets whose capacity may reach the need of a waiter.
     reached_buckets: BTreeSet<u64>,
-    /// Watches aside that may not, with the first in line.
+    /// Tracked entries whose capacity does, with their first waiter.
     reached_entries: BTreeSet<(QueueKey, u64)>,
-    /// Watches aside, by their pools.
+    /// Tracked entries by candidate nodes.
     by_candidates: BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
     hints: WakeHints,
     next: u64,
-    /// How many counts were looked at.
+    /// Number of capacity counts evaluated.
     pub(crate) capacity_checks: u64,
-    /// How often sleepers whose turn had come were left asleep.
+    /// Number of evaluations, at a waiter's turn, that found capacity short.
     pub(crate) still_short: u64,
 }
 
 impl WaitEntry {
-    /// The least that anybody needs.
+    /// The smallest need of a waiter.
     fn least(&self) -> u64 {
         self.waiters.first_key_value().map_or(u64::MAX, |(needed, _)| *needed)
     }
 
-    /// The first in line who needs no more than there is.
+    /// The first waiter in queue order that needs no more than `most` pods.
     fn first(&self, most: u64) -> Option<&QueueKey> {
         self.waiters.range(..=most).filter_map(|(_, keys)| keys.first()).min()
     }
 }
 
 impl WaitIndex {
-    /// For how many pods of a shape there is room in the best domain, at the most. `in_step` says
-    /// that [`Watches::wake`] was told of everything that moved.
-    pub(crate) fn room(
+    /// Upper bound on the pods of a shape that fit in the best domain. `in_step` says that
+    /// [`WaitIndex::wake`] has seen every change.
+    pub(crate) fn available(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
@@ -114,7 +121,7 @@ impl WaitIndex {
         }
     }
 
-    /// Puts a group to sleep.
+    /// Adds a group under its wake condition.
     pub(crate) fn subscribe(
         &mut self,
         cluster: &Cluster,
@@ -133,7 +140,7 @@ impl WaitIndex {
         self.put_waiter(id, *needed, key.clone());
     }
 
-    /// Forgets a sleeper.
+    /// Removes a group.
     pub(crate) fn unsubscribe(&mut self, key: &QueueKey, wake_on: &WakeCondition) {
         let WakeCondition::Capacity { shape, level, needed } = wake_on else {
             return self.hints.unsubscribe(key.group, wake_on);
@@ -148,7 +155,7 @@ impl WaitIndex {
         }
     }
 
-    /// A sleeper has another place in the queue.
+    /// Replaces the queue key of a group.
     pub(crate) fn rekey(&mut self, old: &QueueKey, new: &QueueKey, wake_on: &WakeCondition) {
         if let WakeCondition::Capacity { shape, level, needed } = wake_on
             && let Some(&id) = self.numbers.get(&(level.clone(), Arc::clone(shape)))
@@ -236,7 +243,7 @@ impl WaitIndex {
         self.next
     }
 
-    /// The class of a measure.
+    /// The bucket of a key, created if needed.
     fn bucket(&mut self, cluster: &Cluster, bucket_key: BucketKey) -> u64 {
         if let Some(id) = self.bucket_ids.get(&bucket_key) {
             return *id;
@@ -248,7 +255,7 @@ impl WaitIndex {
         id
     }
 
-    /// Takes a watch out of its class, and from aside.
+    /// Removes an entry from its bucket, and its individual count.
     fn leave_bucket(&mut self, id: u64) {
         let Some(entry) = self.list.get_mut(&id) else { return };
         if let Some(tracked) = entry.tracked.take() {
@@ -267,8 +274,8 @@ impl WaitIndex {
         bucket.members -= 1;
     }
 
-    /// Forgets classes without members. They are kept until something moves, since who looks for
-    /// another class may look at the same ones.
+    /// Drops buckets without entries. They are kept until the next change, since another entry may
+    /// look at the same ones.
     fn sweep(&mut self) {
         let WaitIndex { buckets, bucket_ids, reached_buckets, .. } = self;
         buckets.retain(|number, (bucket_key, bucket)| {
@@ -280,7 +287,7 @@ impl WaitIndex {
         });
     }
 
-    /// Posts a watch with a class.
+    /// Lists an entry in a bucket.
     fn enter_bucket(&mut self, id: u64, number: u64) {
         let Some(entry) = self.list.get_mut(&id) else { return };
         let Some((_, bucket)) = self.buckets.get_mut(&number) else { return };
@@ -296,7 +303,7 @@ impl WaitIndex {
         }
     }
 
-    /// Takes in what moved: counts are brought up to date, and who sleeps loosely is woken.
+    /// Applies changes: counts are updated, and the groups that wait for a hint are returned.
     pub(crate) fn wake(
         &mut self,
         cluster: &Cluster,
@@ -323,7 +330,7 @@ impl WaitIndex {
         self.hints.wake(cluster, changes)
     }
 
-    /// The only rows that can ever suit a watch. Found out once, and kept up to date.
+    /// The candidate nodes of an entry. Computed once, then kept up to date.
     fn candidates(&mut self, cluster: &Cluster, framework: &Framework, id: u64) -> Arc<RowSet> {
         let Some(entry) = self.list.get_mut(&id) else { return Arc::default() };
         let candidates = entry.candidates.get_or_insert_with(|| {
@@ -333,7 +340,7 @@ impl WaitIndex {
         Arc::clone(candidates)
     }
 
-    /// A node itself has changed: it may suit other watches now.
+    /// Updates candidate nodes after a change of a node itself.
     fn update_candidates(&mut self, cluster: &Cluster, framework: &Framework, row: Row) {
         let mut others = Vec::new();
         for (id, entry) in &self.list {
@@ -344,7 +351,7 @@ impl WaitIndex {
                 others.push((*id, suits));
             }
         }
-        // Mostly whole pools change alike.
+        // Many entries share one set of candidate nodes, and change alike.
         let mut known: BTreeMap<(Arc<RowSet>, bool), Arc<RowSet>> = BTreeMap::new();
         for (id, suits) in others {
             let Some(entry) = self.list.get_mut(&id) else { continue };
@@ -376,7 +383,7 @@ impl WaitIndex {
         }
     }
 
-    /// Brings all classes up to date with a row.
+    /// Updates all buckets for a row.
     fn update_buckets(&mut self, cluster: &Cluster, row: Row) {
         for (number, (bucket_key, bucket)) in &mut self.buckets {
             let key = bucket_key.level.as_deref().and_then(|level| cluster.label_key(level));
@@ -388,7 +395,7 @@ impl WaitIndex {
         }
     }
 
-    /// Brings a watch aside up to date with a row.
+    /// Updates the individual count of an entry for a row.
     fn recount(&mut self, cluster: &Cluster, framework: &Framework, id: u64, row: Row) {
         self.capacity_checks += 1;
         let Some(entry) = self.list.get_mut(&id) else { return };
@@ -398,7 +405,7 @@ impl WaitIndex {
         self.update_reached(id);
     }
 
-    /// Lists a watch aside under its first sleeper whom its count does not keep asleep.
+    /// Lists a tracked entry under its first waiter that its capacity reaches.
     fn update_reached(&mut self, id: u64) {
         let Some(entry) = self.list.get_mut(&id) else { return };
         let Some(tracked) = &entry.tracked else { return };
@@ -415,8 +422,8 @@ impl WaitIndex {
         }
     }
 
-    /// The first sleeper in line for whom there is room by the count of all filters, if nobody
-    /// before it is ready. The caller wakes it.
+    /// The first waiter in queue order whose capacity is there by the count of all filters, unless
+    /// a group before it is ready. The caller wakes it.
     pub(crate) fn next(
         &mut self,
         cluster: &Cluster,
@@ -436,7 +443,7 @@ impl WaitIndex {
         }
     }
 
-    /// The first in line of those who may have to be woken.
+    /// The first waiter, in queue order, of reached buckets and entries.
     fn first(&mut self) -> Option<(QueueKey, u64)> {
         let WaitIndex { reached_buckets, buckets, reached_entries, .. } = self;
         let mut first = reached_entries.first().cloned();
@@ -451,8 +458,8 @@ impl WaitIndex {
         first
     }
 
-    /// Counts for a watch by all filters. If its first sleeper lacks room still, the watch goes
-    /// where it costs nothing, or stands aside.
+    /// Count of an entry by all filters. If its first waiter is still short, the entry moves to a
+    /// bucket that is short, or is tracked individually.
     fn check_head(
         &mut self,
         cluster: &Cluster,
@@ -524,11 +531,11 @@ impl WaitIndex {
             }
         }
         self.by_candidates.entry(candidates).or_default().insert(id);
-        entry.tracked = Some(Tracked { capacity: capacity, reached: None });
+        entry.tracked = Some(Tracked { capacity, reached: None });
         self.update_reached(id);
     }
 
-    /// How many counts are kept, and how many nodes they remember in all.
+    /// Number of counts, and of nodes in them.
     pub(crate) fn size(&self) -> (usize, usize) {
         let tracked = self.list.values().filter_map(|entry| entry.tracked.as_ref());
         let buckets = self.buckets.values().map(|(_, bucket)| bucket.capacity.len());
