@@ -1,0 +1,7 @@
+//! The queue: pods and groups from arrival to the end, by rules and by random events.
+
+mod model;
+mod rules;
+mod sharing;
+mod starvation;
+mod world;

@@ -1,0 +1,5 @@
+//! Manifests: what the dialects say, and what is refused.
+
+mod dialects;
+mod reading;
+mod refused;

@@ -1,0 +1,4 @@
+//! Plugins: those of the crate, and the laws that any must keep.
+
+mod catalogue;
+mod laws;

@@ -1,0 +1,5 @@
+//! What the topics share.
+
+pub(crate) mod dice;
+pub(crate) mod held;
+pub(crate) mod worlds;

@@ -1,0 +1,5 @@
+//! Topology: levels and domains, and the strategy of Kueue.
+
+mod cases;
+mod kueue;
+mod kueue_strategy;
