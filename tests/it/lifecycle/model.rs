@@ -11,15 +11,16 @@
 //! - the head of a queue does not stay there untried;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
-//! `PHALANX_STREAM_EVENTS` sets the number of events (default 1,000,000), `PHALANX_STREAM_SEED`
-//! the seed.
+//! 20,000 events, in a soak a million; `PHALANX_STREAM_SEED` sets the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, node, placeable,
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, placeable,
+    streams,
 };
+use crate::support::budget;
 use phalanx::Time;
 use phalanx::framework::{Framework, PermitVerdict};
 use phalanx::model::{Pod, PodGroup};
@@ -501,13 +502,6 @@ fn gpu_like(scheduler: &Scheduler, name: &str) -> Pod {
     pod
 }
 
-fn leaves(group: &mut PodGroup) -> Vec<&mut PodGroup> {
-    if group.groups.is_empty() {
-        return vec![group];
-    }
-    group.groups.iter_mut().flat_map(leaves).collect()
-}
-
 fn stream(seed: u64, events: usize) -> usize {
     let mut world = World::new(seed);
     let twins = seed.is_multiple_of(4);
@@ -528,40 +522,13 @@ fn stream(seed: u64, events: usize) -> usize {
 /// One stream again, told by `PHALANX_STREAM_TRACE`.
 #[test]
 fn one_stream_by_its_seed() {
-    let seed = std::env::var("PHALANX_STREAM_TRACE").ok().and_then(|text| text.parse().ok());
-    stream(seed.unwrap_or(4_294_967_530), 250);
+    stream(budget::number("PHALANX_STREAM_TRACE").unwrap_or(4_294_967_530), 250);
 }
 
 #[test]
 fn random_event_streams_keep_every_promise() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let events = number("PHALANX_STREAM_EVENTS", 1_000_000) as usize;
-    let seed = number("PHALANX_STREAM_SEED", 1);
-    let length = 250;
-    let streams = events.div_ceil(length) as u64;
-    let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64).min(8);
-    let placed: usize = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|thread| {
-                scope.spawn(move || {
-                    (0..streams)
-                        .filter(|stream| stream % threads == thread)
-                        .map(|index| {
-                            let seed = seed.wrapping_mul(1 << 32).wrapping_add(index);
-                            let run = std::panic::catch_unwind(|| stream(seed, length));
-                            run.unwrap_or_else(|panic| {
-                                eprintln!("stream of seed {seed} failed");
-                                std::panic::resume_unwind(panic)
-                            })
-                        })
-                        .sum::<usize>()
-                })
-            })
-            .collect();
-        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
-    });
+    let events = budget::of(20_000, 1_000_000) as usize;
+    let placed: usize = streams(events, "PHALANX_STREAM_SEED", stream).into_iter().sum();
     // The streams do get somewhere.
     assert!(placed * 100 > events, "{placed} plans in {events} events");
 }

@@ -14,13 +14,17 @@
 //! - every scheduler sees the cluster as it is;
 //! - no group is lost; who runs has its minimum; nobody is in flight for ever;
 //! - nobody sleeps who could be placed.
+//!
+//! 10,000 events, in a soak 500,000; `PHALANX_SHARING_SEED` sets the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, node, placeable,
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, placeable,
+    streams,
 };
+use crate::support::budget;
 use phalanx::framework::Framework;
 use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
@@ -484,13 +488,6 @@ impl World {
     }
 }
 
-fn leaves(group: &mut PodGroup) -> Vec<&mut PodGroup> {
-    if group.groups.is_empty() {
-        return vec![group];
-    }
-    group.groups.iter_mut().flat_map(leaves).collect()
-}
-
 /// The leaf that a pod names.
 fn leaf<'a>(group: &'a mut PodGroup, pod: &Pod) -> Option<&'a mut PodGroup> {
     leaves(group).into_iter().find(|leaf| Some(&leaf.name) == pod.group.as_ref())
@@ -513,43 +510,15 @@ fn stream(seed: u64, events: usize) -> (usize, usize) {
 /// One stream again, told by `PHALANX_SHARING_TRACE`.
 #[test]
 fn one_shared_stream_by_its_seed() {
-    let seed = std::env::var("PHALANX_SHARING_TRACE").ok().and_then(|text| text.parse().ok());
-    stream(seed.unwrap_or(7), 250);
+    stream(budget::number("PHALANX_SHARING_TRACE").unwrap_or(7), 250);
 }
 
 #[test]
 fn several_schedulers_over_one_cluster_keep_every_promise() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let events = number("PHALANX_SHARING_EVENTS", 500_000) as usize;
-    let seed = number("PHALANX_SHARING_SEED", 1);
-    let length = 250;
-    let streams = events.div_ceil(length) as u64;
-    let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64).min(8);
-    let (commits, conflicts) = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|thread| {
-                scope.spawn(move || {
-                    let mut sums = (0, 0);
-                    for index in (0..streams).filter(|stream| stream % threads == thread) {
-                        let seed = seed.wrapping_mul(1 << 32).wrapping_add(index);
-                        let run = std::panic::catch_unwind(|| stream(seed, length));
-                        let (commits, conflicts) = run.unwrap_or_else(|panic| {
-                            eprintln!("stream of seed {seed} failed");
-                            std::panic::resume_unwind(panic)
-                        });
-                        sums = (sums.0 + commits, sums.1 + conflicts);
-                    }
-                    sums
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap())
-            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-    });
+    let events = budget::of(10_000, 500_000) as usize;
+    let (commits, conflicts) = streams(events, "PHALANX_SHARING_SEED", stream)
+        .into_iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     // They do get somewhere, and do get into each other's way.
     assert!(commits * 50 > events, "{commits} commits in {events} events");
     assert!(conflicts * 20 > commits, "{conflicts} conflicts beside {commits} commits");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::framework::{
     Context, Declaration, Filter, Framework, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
@@ -212,4 +213,44 @@ pub(crate) fn cluster(random: &mut Random) -> (Cluster, BTreeMap<String, i64>) {
         nodes.insert(name, gpus);
     }
     (cluster, nodes)
+}
+
+/// The leaves of a tree.
+pub(crate) fn leaves(group: &mut PodGroup) -> Vec<&mut PodGroup> {
+    if group.groups.is_empty() {
+        return vec![group];
+    }
+    group.groups.iter_mut().flat_map(leaves).collect()
+}
+
+/// The events of one stream.
+const LENGTH: usize = 250;
+
+/// Runs streams of so many events in all, side by side, and gives what each returned. `variable`
+/// sets the first seed; the seed of a stream that fails is printed.
+pub(crate) fn streams<T: Send>(
+    events: usize,
+    variable: &str,
+    stream: fn(u64, usize) -> T,
+) -> Vec<T> {
+    let first = budget::number(variable).unwrap_or(1).wrapping_mul(1 << 32);
+    let count = events.div_ceil(LENGTH) as u64;
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64).min(8);
+    let run = |index: u64| {
+        let seed = first.wrapping_add(index);
+        let run = std::panic::catch_unwind(|| stream(seed, LENGTH));
+        run.unwrap_or_else(|panic| {
+            eprintln!("stream of seed {seed} failed");
+            std::panic::resume_unwind(panic)
+        })
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let own = (0..count).filter(move |index| index % threads == thread);
+                scope.spawn(move || own.map(run).collect::<Vec<_>>())
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    })
 }

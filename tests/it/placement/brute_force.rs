@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::framework::{Declaration, Evaluation, Filter, Reach, Verdict, filter_fn};
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, PodShape};
@@ -472,24 +473,26 @@ fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
     assert!(placed > 0 && infeasible > 0 && searched > 0 && mutated > 0);
 }
 
-const MANY: u64 = if cfg!(debug_assertions) { 1_000 } else { 5_000 };
+fn many() -> u64 {
+    budget::of(1_000, 5_000)
+}
 
 #[test]
 fn room_alone() {
-    compare(0..MANY, false, false, false);
+    compare(0..many(), false, false, false);
 }
 
 #[test]
 fn static_and_node_filters() {
-    compare(0..MANY, true, false, false);
+    compare(0..many(), true, false, false);
 }
 
 #[test]
 fn filters_that_read_other_nodes() {
-    compare(0..MANY / 2, true, true, false);
+    compare(0..many() / 2, true, true, false);
 }
 
 #[test]
 fn affinity_between_pods() {
-    compare(0..MANY / 2, true, true, true);
+    compare(0..many() / 2, true, true, true);
 }

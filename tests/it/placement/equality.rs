@@ -1,5 +1,6 @@
 //! The planner answers what the plain loop answers, whatever it has kept from before.
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::framework::{Context, Declaration, Normalization, Reach, Score, filter_fn, score_fn};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
@@ -143,7 +144,8 @@ fn brief(outcome: &Result<Outcome, PlaceError>) -> String {
 #[test]
 fn kept_tables_answer_like_the_plain_loop() {
     let mut placed = 0;
-    for seed in 0..1_500 {
+    let worlds = budget::of(150, 1_500);
+    for seed in 0..worlds {
         let mut dice = Dice(seed);
         let mut cluster = Cluster::builder().levels(["zone", "rack"]).build().unwrap();
         let nodes = 1 + dice.roll(14);
@@ -197,7 +199,7 @@ fn kept_tables_answer_like_the_plain_loop() {
             }
         }
     }
-    assert!(placed > 5_000, "only {placed} pods placed");
+    assert!(placed as u64 * 3 > 10 * worlds, "only {placed} pods placed");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::framework::{DomainScore, Reach, filter_fn};
 use phalanx::model::{Node, Pod, PodGroup};
@@ -157,13 +158,15 @@ fn value(objective: Objective, cluster: &Cluster, nodes: &[String], gpus: i64) -
     }
 }
 
-const MANY: u64 = if cfg!(debug_assertions) { 1_000 } else { 4_000 };
+fn many() -> u64 {
+    budget::of(1_000, 4_000)
+}
 
 fn the_best_domain_is_taken(objective: Objective) {
     let framework = framework(objective);
     let (mut placed, mut compared) = (0, 0);
     let mut planner = Planner::new();
-    for seed in 0..MANY {
+    for seed in 0..many() {
         let mut random = Dice(seed * 104_729 + objective as u64);
         let cluster = cluster(&mut random);
         let level = random.of(&LEVELS);
@@ -211,7 +214,7 @@ fn the_best_domain_is_taken(objective: Objective) {
         assert_eq!(Some(got), best, "seed {seed}: {objective:?} of {group:?}");
     }
     println!("{objective:?}: {placed} placed, {compared} with a choice");
-    assert!(placed > MANY / 4 && compared > MANY as usize / 10);
+    assert!(placed > many() / 4 && compared > many() as usize / 10);
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn best_fit() {
 fn fewest_domains_and_least_surplus() {
     let framework = framework(Objective::BestFit);
     let mut split = 0;
-    for seed in 0..MANY {
+    for seed in 0..many() {
         let mut random = Dice(seed * 15_485_863 + 1);
         let cluster = cluster(&mut random);
         let level = random.of(&LEVELS);
@@ -280,5 +283,5 @@ fn fewest_domains_and_least_surplus() {
         split += usize::from(best.0 > 1);
     }
     println!("{split} in several domains");
-    assert!(split > MANY as usize / 20);
+    assert!(split > many() as usize / 20);
 }

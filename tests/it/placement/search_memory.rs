@@ -2,6 +2,7 @@
 //! through a random history answers as a fresh one does, and layouts from kept tables are those of
 //! the plain way.
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::framework::{Reach, filter_fn, score_fn};
 use phalanx::model::{GroupPolicy, Node, Pod, PodGroup};
@@ -91,7 +92,7 @@ fn group(random: &mut Dice, name: &str) -> PodGroup {
 fn a_warm_planner_answers_as_a_fresh_one() {
     let (near, far) = (framework(false), framework(true));
     let (mut placed, mut refused) = (0, 0);
-    for seed in 0..if cfg!(debug_assertions) { 60 } else { 400 } {
+    for seed in 0..budget::of(60, 400) {
         let mut random = Dice(seed * 32_452_843 + 5);
         let mut cluster = Cluster::builder().levels(LEVELS).build().unwrap();
         for number in 0..16 {

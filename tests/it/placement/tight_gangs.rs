@@ -1,11 +1,12 @@
 //! Mixed gangs that are known to fit: every one of them is placed.
 //!
 //! The suites are the project's own data: `tight-gangs` cuts the free room of a rack into pods,
-//! `planted-gangs` plants larger gangs in one of many racks. Debug builds take a sample.
+//! `planted-gangs` plants larger gangs in one of many racks. A soak takes all of them, other runs a sample.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::{Cluster, Framework, Outcome, Planner};
@@ -103,16 +104,19 @@ fn place_all(data: &[u8], every: usize) {
     assert_eq!(unplaced, Vec::<String>::new());
 }
 
-const EVERY: usize = if cfg!(debug_assertions) { 10 } else { 1 };
+/// One case of so many is placed.
+fn every() -> usize {
+    if budget::is_soak() { 1 } else { 10 }
+}
 
 #[test]
 fn tight_gangs_are_placed() {
-    place_all(include_bytes!("../../data/tight-gangs.jsonl.gz"), EVERY);
+    place_all(include_bytes!("../../data/tight-gangs.jsonl.gz"), every());
 }
 
 #[test]
 fn planted_gangs_are_placed() {
-    place_all(include_bytes!("../../data/planted-gangs.jsonl.gz"), EVERY);
+    place_all(include_bytes!("../../data/planted-gangs.jsonl.gz"), every());
 }
 
 const GPU: &str = "nvidia.com/gpu";
@@ -232,7 +236,7 @@ type Make = fn(u64, usize, u64) -> Case;
 
 fn others_are_placed(make: Make, kinds: &[(usize, u64)]) {
     let framework = Framework::default();
-    let seeds = if cfg!(debug_assertions) { 0..6 } else { 0..150 };
+    let seeds = 0..budget::of(6, 150);
     let (mut times, mut unplaced) = (Vec::new(), Vec::new());
     for seed in seeds {
         for &(nodes, percent) in kinds {
