@@ -1,6 +1,11 @@
-//! The public interface: odd input, objects, text, numbers.
+//! The public interface: objects, numbers and text, odd input of every kind.
 
-mod adversarial;
+mod amounts;
+mod events;
+mod foreign;
+mod groups;
+mod objects;
+pub(crate) mod odd;
 mod properties;
 mod quantity;
 mod serialisation;

@@ -17,19 +17,20 @@
 //!
 //! 10,000 events, in a soak 500,000; `PHALANX_SHARING_SEED` sets the seed.
 
+mod promises;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, placeable,
-    streams,
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,
 };
 use crate::support::budget;
 use phalanx::framework::Framework;
 use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
-    Decision, GroupState, HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler,
-    Scheduler, Settings, Ticket,
+    Decision, HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Scheduler, Settings,
+    Ticket,
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Plan, Time};
@@ -399,92 +400,6 @@ impl World {
         let text = serde_json::to_string(&process.scheduler.save()).unwrap();
         let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
         process.scheduler = Scheduler::restore(saved, self.framework.clone(), PriorityThenTime);
-    }
-
-    fn check_store(&self) {
-        let cluster = &self.store.cluster;
-        let gpus = cluster.resource("gpu").unwrap();
-        for node in cluster.nodes() {
-            assert!(node.free(gpus) >= 0, "{} holds too much", node.name());
-        }
-        for pod in cluster.pods() {
-            let name = pod.name().to_string();
-            assert!(self.store.members.contains(&name) || self.foreign.contains(&name), "{name}");
-        }
-    }
-
-    /// Lets everybody hear of everything and everything be decided, without time passing.
-    fn settle(&mut self) {
-        for round in 0.. {
-            assert!(round < 400, "they never agree");
-            for process in 0..self.processes.len() {
-                self.hear(process, usize::MAX);
-                self.decide(process);
-            }
-            if self.proposals.is_empty() {
-                let read = |process: &Process| process.read == self.store.log.len();
-                if self.processes.iter().all(read) {
-                    break;
-                }
-                continue;
-            }
-            self.commit(0);
-        }
-    }
-
-    fn check_all(&self) {
-        for (index, process) in self.processes.iter().enumerate() {
-            let scheduler = &process.scheduler;
-            let known: Vec<&str> = scheduler.groups().collect();
-            let own = self.groups.iter().filter(|(_, (owner, _))| *owner == index);
-            assert!(known.iter().copied().eq(own.map(|(name, _)| name.as_str())));
-            let mut others = BTreeSet::new();
-            for pod in scheduler.cluster().pods() {
-                if pod.namespace() == "default" {
-                    others.insert(pod.name().to_string());
-                }
-            }
-            for pod in self.store.cluster.pods() {
-                let seen = scheduler.cluster().pod("default", pod.name()).unwrap();
-                let on = |pod: phalanx::state::PodView<'_>| {
-                    pod.node().map(|node| node.name().to_string())
-                };
-                assert_eq!(on(seen), on(pod));
-                assert_eq!(seen.device_indexes(), pod.device_indexes());
-                others.remove(pod.name());
-            }
-            for (name, (_, group)) in self.groups.iter().filter(|(_, (owner, _))| *owner == index) {
-                let status = scheduler.status(name).unwrap();
-                match &status.state {
-                    GroupState::Permitting { .. } => {
-                        for pod in group.all_pods() {
-                            others.remove(&pod.name);
-                        }
-                    }
-                    GroupState::Running => {
-                        let bound = counts(group, &|pod| self.store.runs(pod));
-                        assert!(bound, "{name} runs below its minimum");
-                    }
-                    GroupState::Unschedulable { .. } => {
-                        let trial = scheduler.trial(name, self.now);
-                        assert!(
-                            !placeable(&trial),
-                            "{name} sleeps, and could be placed: {trial:?}"
-                        );
-                    }
-                    state @ (GroupState::Binding { .. }
-                    | GroupState::Undoing
-                    | GroupState::Failed { .. }) => panic!("{name} is left {state:?}"),
-                    _ => {}
-                }
-                if status.started {
-                    let bound = counts(group, &|pod| self.store.runs(pod));
-                    let below = status.below_minimum_since;
-                    assert!(bound || below.is_some(), "{name}: {status:?}");
-                }
-            }
-            assert!(others.is_empty(), "{others:?} are in nobody's truth");
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::steps::{GPU, at, bind, gang, gpus};
 use phalanx::framework::{Framework, PermitVerdict, permit_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::Fit;
@@ -10,29 +11,10 @@ use phalanx::queue::{
     Scheduler, Settings, Shortage, Waiting,
 };
 use phalanx::state::Event;
-use phalanx::{Cluster, Plan, Time};
-
-const GPU: &str = "nvidia.com/gpu";
-
-fn gpus(nodes: usize, each: i64) -> Cluster {
-    let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
-    for index in 0..nodes {
-        let node = Node::new(format!("n{index:04}")).capacity(GPU, each);
-        cluster.add_node(node.label("rack", format!("r{}", index / 4))).unwrap();
-    }
-    cluster
-}
+use phalanx::{Cluster, Time};
 
 fn scheduler(cluster: Cluster, settings: Settings) -> Scheduler {
     Scheduler::new(cluster, Framework::default(), settings)
-}
-
-fn gang(name: &str, size: usize) -> PodGroup {
-    PodGroup::gang(name, size as u32).pods(size, Pod::new().request(GPU, 1))
-}
-
-fn at(secs: u64) -> Time {
-    Time::from_secs(secs)
 }
 
 fn settings(change: impl Fn(&mut Settings)) -> Settings {
@@ -51,12 +33,6 @@ fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<Decision> {
         }
     }
     others
-}
-
-fn bind(scheduler: &mut Scheduler, plan: &Plan, now: Time) {
-    for assignment in plan.assignments() {
-        scheduler.handle_binding("default", &assignment.pod().name, Ok(()), now).unwrap();
-    }
 }
 
 fn delete_all(scheduler: &mut Scheduler, group: &PodGroup, now: Time) {

@@ -4,7 +4,7 @@ mod brute_force;
 mod determinism;
 mod equality;
 mod explain;
-mod fast_reference;
+mod fast;
 mod objectives;
 mod reach;
 mod runs;

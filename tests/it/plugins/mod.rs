@@ -2,3 +2,4 @@
 
 mod catalogue;
 mod laws;
+mod nonsense;

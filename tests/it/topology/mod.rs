@@ -2,4 +2,5 @@
 
 mod cases;
 mod kueue;
+mod kueue_properties;
 mod kueue_strategy;
