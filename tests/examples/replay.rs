@@ -5,10 +5,9 @@ mod program;
 
 use std::io::Write;
 
+use crate::common::cli::Finish;
 use program::simulation::{Machines, Policy, Summary};
 use program::trace::Job;
-
-use crate::common::cli::Finish;
 
 fn run(arguments: &[&str]) -> Finish {
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();

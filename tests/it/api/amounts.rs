@@ -2,7 +2,6 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use super::odd::*;
 use phalanx::framework::Framework;
 use phalanx::model::{Container, Node, Pod, PodGroup, PodResources, Problem};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
@@ -10,6 +9,8 @@ use phalanx::state::Applied;
 use phalanx::{
     Cluster, PlaceError, Quantity, QuantityError, Request, StateError, Strategy, place_gang,
 };
+
+use super::odd::*;
 
 #[test]
 fn negative_and_malformed_quantities_name_object_and_field() {

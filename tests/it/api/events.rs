@@ -2,12 +2,13 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use super::odd::*;
-use crate::support::worlds::bytes;
 use phalanx::framework::Framework;
 use phalanx::model::{Labels, Node, Pod};
 use phalanx::state::{Applied, Event};
 use phalanx::{Cluster, StateError, place_gang};
+
+use super::odd::*;
+use crate::support::worlds::bytes;
 
 #[test]
 fn unknown_objects_in_events_change_nothing_that_is_seen() {

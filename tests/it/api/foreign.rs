@@ -2,11 +2,12 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use super::odd::*;
-use crate::support::worlds::bytes;
 use phalanx::framework::Framework;
 use phalanx::model::{Node, Pod};
 use phalanx::{Cluster, CommitError, Plan, StateError};
+
+use super::odd::*;
+use crate::support::worlds::bytes;
 
 #[test]
 fn a_plan_from_elsewhere_is_judged_like_any_other() {

@@ -2,10 +2,11 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use super::odd::*;
 use phalanx::framework::Framework;
 use phalanx::model::{GroupPolicy, Node, Pod, PodGroup, Workload, group::MAX_DEPTH};
 use phalanx::{Cluster, Outcome, PlaceError, Planner, place_gang};
+
+use super::odd::*;
 
 #[test]
 fn a_minimum_above_the_members_is_an_answer_and_of_zero_an_error() {

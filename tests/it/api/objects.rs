@@ -2,13 +2,14 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use super::odd::*;
-use crate::support::worlds::bytes;
 use phalanx::framework::Framework;
 use phalanx::model::{
     Effect, LabelSelector, Labels, Node, Operator, Pod, PodGroup, Problem, Requirement, Taint,
 };
 use phalanx::{Cluster, CommitError, PlaceError, Request, StateError, place_gang};
+
+use super::odd::*;
+use crate::support::worlds::bytes;
 
 #[test]
 fn names_used_twice_in_a_cluster_are_refused() {

@@ -2,10 +2,11 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use crate::support::worlds::bytes;
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::state::Event;
 use phalanx::{Cluster, StateError};
+
+use crate::support::worlds::bytes;
 
 /// Two nodes with something on them.
 pub(crate) fn cluster() -> Cluster {

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::worlds::{
-    assert_consistent, assert_within_capacity, bytes, cases, derived, empty, gang, has_room, node,
-    pod, world,
-};
 use phalanx::framework::Framework;
 use phalanx::model::{Labels, Node, Pod, PodGroup};
 use phalanx::state::{Applied, Event};
 use phalanx::{Cluster, Outcome, Planner, Txn, place_gang};
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::support::worlds::{
+    assert_consistent, assert_within_capacity, bytes, cases, derived, empty, gang, has_room, node,
+    pod, world,
+};
 
 /// Checks that a tree of groups is placed whole or not at all at every level: returns whether the
 /// group counts, given the pods that were placed.

@@ -1,8 +1,9 @@
 //! Quantities against a slow, independent reading of the same grammar: decimal digits, by hand.
 
-use crate::support::worlds::cases;
 use phalanx::{Quantity, QuantityError};
 use proptest::prelude::*;
+
+use crate::support::worlds::cases;
 
 /// A number of any size without sign: decimal digits, the most significant first, and how many of
 /// them stand behind the point.

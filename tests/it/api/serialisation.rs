@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::support::worlds::{bytes, cases, gang, node, pod, world};
 use phalanx::framework::Strategy as Layout;
 use phalanx::model::{
     Amounts, Device, DeviceAsk, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort,
@@ -18,6 +17,8 @@ use phalanx::{Cluster, Framework, Outcome, Plan, Quantity, Time, place_gang};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::support::worlds::{bytes, cases, gang, node, pod, world};
 
 /// Writes, reads, compares, and writes again: the text is the same.
 fn there_and_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {

@@ -1,12 +1,13 @@
 //! Which devices a pod gets, and what is refused.
 
-use super::world::*;
 use phalanx::framework::{DeviceChoice, TightestFit};
 use phalanx::model::{Device, DeviceRequest, IslandRule, Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, TypicalPods,
 };
 use phalanx::{Cluster, CommitError, Framework, Outcome, Planner, Request, place_gang};
+
+use super::world::*;
 
 #[test]
 fn counts_of_domains_include_fractions() {

@@ -1,6 +1,5 @@
 //! Groups that are kept in one island of devices.
 
-use super::world::*;
 use phalanx::framework::DeviceChoice;
 use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, Pod, PodGroup};
 use phalanx::place::UnplacedKind;
@@ -10,6 +9,8 @@ use phalanx::{
     Cluster, CommitError, Framework, Outcome, PlaceError, Plan, Planner, Request, place_gang,
 };
 use proptest::prelude::*;
+
+use super::world::*;
 
 /// The node and the island of all devices of a plan's members, if they are of one.
 fn one_island<'a>(

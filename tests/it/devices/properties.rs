@@ -1,11 +1,12 @@
 //! Properties of devices, held to brute force.
 
-use super::world::*;
 use phalanx::framework::{device_capacity, devices_fit};
 use phalanx::model::PodGroup;
 use phalanx::state::DeviceNeed;
 use phalanx::{Cluster, Planner, Request, place_gang};
 use proptest::prelude::*;
+
+use super::world::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]

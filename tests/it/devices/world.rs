@@ -1,5 +1,7 @@
 //! Random devices and requests, and a ledger that counts anew what pods hold.
 
+use std::collections::BTreeMap;
+
 use phalanx::framework::DeviceChoice;
 use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, Pod, PodShape};
 use phalanx::plugins::{
@@ -7,7 +9,6 @@ use phalanx::plugins::{
 };
 use phalanx::{Cluster, Framework};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 pub(super) const UNIT: &str = "milli";
 

@@ -18,10 +18,6 @@ mod promises;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, framework, gpu, group, leaves, node, streams,
-};
-use crate::support::budget;
 use phalanx::Time;
 use phalanx::framework::{Framework, PermitVerdict};
 use phalanx::model::{Pod, PodGroup};
@@ -29,6 +25,11 @@ use phalanx::queue::{
     Decision, HeadOfLine, OnBindFailure, ReservationPolicy, Scheduler, Settings, Ticket,
 };
 use phalanx::state::Event;
+
+use super::world::{
+    DEVICES, FRAMEWORKS, Random, cluster, framework, gpu, group, leaves, node, streams,
+};
+use crate::support::budget;
 
 /// How a stream is set up.
 struct World {

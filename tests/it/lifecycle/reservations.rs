@@ -1,12 +1,14 @@
 //! Reservations: what they hold, for how long, and before whom.
 
-use super::steps::*;
+use std::time::Duration;
+
 use phalanx::Cluster;
 use phalanx::framework::Framework;
 use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
 use phalanx::plugins::{DeviceFit, Fit};
 use phalanx::queue::{GroupState, ReservationPolicy, Scheduler, Settings, Shortage};
-use std::time::Duration;
+
+use super::steps::*;
 
 fn reserving(at_most: usize) -> impl Fn(&mut Settings) {
     move |settings| {

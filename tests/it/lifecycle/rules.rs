@@ -1,13 +1,15 @@
 //! The rules of the life of a gang, one by one.
 
-use super::steps::*;
+use std::time::Duration;
+
 use phalanx::Time;
 use phalanx::framework::{Framework, PermitVerdict, Reach, filter_fn, permit_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::Fit;
 use phalanx::queue::{Decision, Gate, GroupChange, GroupState, OnBindFailure, Scheduler, Settings};
 use phalanx::state::Event;
-use std::time::Duration;
+
+use super::steps::*;
 
 #[test]
 fn late_members_join_a_running_group_where_it_is() {

@@ -22,10 +22,6 @@ mod promises;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,
-};
-use crate::support::budget;
 use phalanx::framework::Framework;
 use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
@@ -34,6 +30,11 @@ use phalanx::queue::{
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Plan, Time};
+
+use super::world::{
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,
+};
+use crate::support::budget;
 
 /// The truth, and every change of it in order.
 struct Store {

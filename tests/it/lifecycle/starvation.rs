@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::steps::{GPU, at, bind, gang, gpus};
 use phalanx::framework::{Framework, PermitVerdict, permit_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::Fit;
@@ -12,6 +11,8 @@ use phalanx::queue::{
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Time};
+
+use super::steps::{GPU, at, bind, gang, gpus};
 
 fn scheduler(cluster: Cluster, settings: Settings) -> Scheduler {
     Scheduler::new(cluster, Framework::default(), settings)

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::support::budget;
-use crate::support::dice::Dice;
 use phalanx::framework::{
     Context, Declaration, Filter, Framework, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
 };
@@ -12,6 +10,9 @@ use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{DeviceFit, Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Outcome};
+
+use crate::support::budget;
+use crate::support::dice::Dice;
 
 /// Random choices of a stream; the same seed gives the same stream everywhere.
 #[derive(Clone)]

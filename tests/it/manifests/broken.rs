@@ -1,9 +1,11 @@
 //! Documents that are broken, empty or odd: an error or nothing, never a panic.
 
-use super::reading::examples;
+use std::fs;
+
 use phalanx::kubernetes::{Error, Manifests, Mode, Reader, Value};
 use proptest::prelude::*;
-use std::fs;
+
+use super::reading::examples;
 
 #[test]
 fn keys_that_occur_twice_are_refused_from_persons_and_the_last_counts_from_servers() {

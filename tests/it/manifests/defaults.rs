@@ -1,7 +1,8 @@
 //! Pods and nodes as a person wrote them, and as a server stored them.
 
-use super::reading::{pod_with, sketch, stored, written};
 use phalanx::model::{Effect, LabelSelector, Operator, Requirement, TolerationOperator};
+
+use super::reading::{pod_with, sketch, stored, written};
 
 #[test]
 fn a_pod_written_by_a_person_is_defaulted_and_merged() {

@@ -1,9 +1,11 @@
-//! Manifests in: the examples of every dialect, what becomes of fields, and broken documents.
+//! Manifests in: the examples of every dialect, and what becomes of fields.
 
-use super::reading::{example, examples, read_yaml, sketch, written};
+use std::time::Duration;
+
 use phalanx::kubernetes::{Mode, Reader};
 use phalanx::model::{DisruptionMode, LabelSelector, Operator, PodGroup, Requirement};
-use std::time::Duration;
+
+use super::reading::{example, examples, read_yaml, sketch, written};
 
 #[path = "../../../benches/support/dump.rs"]
 mod dump;

@@ -1,12 +1,13 @@
 //! The same input gives the same bytes: in whatever order it was given, on however many threads.
 
-use crate::support::worlds::{bytes, cases, empty, gang, world};
 use phalanx::framework::{Framework, Reach, score_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{Fit, LeastAllocated};
 use phalanx::state::{NodeView, PodView};
 use phalanx::{Cluster, Outcome, Planner, Request, Strategy as Layout, place_gang};
 use proptest::prelude::*;
+
+use crate::support::worlds::{bytes, cases, empty, gang, world};
 
 /// Packing, spreading, and one where all nodes are equal.
 fn frameworks() -> [Framework; 3] {

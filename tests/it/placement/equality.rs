@@ -1,12 +1,13 @@
 //! The planner answers what the plain loop answers, whatever it has kept from before.
 
-use crate::support::budget;
-use crate::support::dice::Dice;
 use phalanx::framework::{Context, Declaration, Normalization, Reach, Score, filter_fn, score_fn};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, Request, Strategy};
+
+use crate::support::budget;
+use crate::support::dice::Dice;
 
 /// A score that is normalised between the extremes of the feasible nodes.
 struct Tilted(Normalization);

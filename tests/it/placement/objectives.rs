@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::budget;
-use crate::support::dice::Dice;
 use phalanx::framework::{DomainScore, Reach, filter_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
 use phalanx::state::{Assignment, NodeView};
 use phalanx::{Cluster, Framework, Outcome, Planner, Strategy};
+
+use crate::support::budget;
+use crate::support::dice::Dice;
 
 const LEVELS: [&str; 3] = ["zone", "block", "rack"];
 

@@ -1,8 +1,6 @@
 //! Runs of identical pods, refusals by sums and rows judged side by side, held to the plain loop where
 //! it is hardest: keys that rise and fall, scores out of range, very large weights and amounts.
 
-use crate::support::dice::Dice;
-use crate::support::held::held;
 use phalanx::framework::{Block, Context, Declaration, Filter, Preparation, Score, Verdict};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{
@@ -11,6 +9,9 @@ use phalanx::plugins::{
 };
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
+
+use crate::support::dice::Dice;
+use crate::support::held::held;
 
 /// The number of pods bound, if any were.
 fn commit(cluster: &mut Cluster, framework: &Framework, outcome: &Outcome) -> usize {

@@ -2,12 +2,13 @@
 //! through a random history answers as a fresh one does, and layouts from kept tables are those of
 //! the plain way.
 
-use crate::support::budget;
-use crate::support::dice::Dice;
 use phalanx::framework::{Reach, filter_fn, score_fn};
 use phalanx::model::{GroupPolicy, Node, Pod, PodGroup};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree, MostAllocated, TaintToleration};
 use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
+
+use crate::support::budget;
+use crate::support::dice::Dice;
 
 const LEVELS: [&str; 2] = ["zone", "rack"];
 

@@ -6,11 +6,12 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use crate::support::budget;
-use crate::support::dice::Dice;
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::{Cluster, Framework, Outcome, Planner};
 use serde_json::Value;
+
+use crate::support::budget;
+use crate::support::dice::Dice;
 
 struct Case {
     name: String,

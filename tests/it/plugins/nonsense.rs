@@ -2,9 +2,10 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use crate::api::odd::*;
 use phalanx::framework::{Framework, Reach, filter_fn};
 use phalanx::place_gang;
+
+use crate::api::odd::*;
 
 #[test]
 fn plugins_that_answer_nonsense_are_contained() {

@@ -1,11 +1,13 @@
 //! What holds of any topology assignment, through the planner too.
 
-use super::kueue::{assign, host, pods};
+use std::collections::BTreeMap;
+
 use phalanx::place::kueue::{
     Cluster, Expression, Failure, Gates, HOSTNAME_LABEL, PodSet, PreferredTerm, SliceLayer,
 };
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+
+use super::kueue::{assign, host, pods};
 
 #[path = "../../../examples/common/kueue_strategy.rs"]
 mod through_planner;

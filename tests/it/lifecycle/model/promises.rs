@@ -1,12 +1,13 @@
 //! What must hold of the scheduler after every event.
 
-use super::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::lifecycle::world::{counts, placeable};
 use phalanx::model::Pod;
 use phalanx::queue::{Gate, GroupState, HeadOfLine, PriorityThenTime, SavedScheduler, Scheduler};
+
+use super::*;
+use crate::lifecycle::world::{counts, placeable};
 
 impl World {
     pub(super) fn check(&mut self) {

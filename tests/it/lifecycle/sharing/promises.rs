@@ -1,10 +1,11 @@
 //! What must hold of the store, and of every scheduler that has seen all of it.
 
-use super::*;
 use std::collections::BTreeSet;
 
-use crate::lifecycle::world::{counts, placeable};
 use phalanx::queue::GroupState;
+
+use super::*;
+use crate::lifecycle::world::{counts, placeable};
 
 impl World {
     pub(super) fn check_store(&self) {

@@ -7,13 +7,14 @@ mod mutants;
 mod oracle;
 mod random;
 
+use phalanx::framework::Evaluation;
+use phalanx::place::{Proof, UnplacedKind};
+use phalanx::{Cluster, Framework, Outcome, place_gang};
+
 use crate::support::budget;
 use crate::support::dice::Dice;
 use mutants::*;
 use oracle::*;
-use phalanx::framework::{Evaluation, Filter};
-use phalanx::place::{Proof, UnplacedKind};
-use phalanx::{Cluster, Framework, Outcome, place_gang};
 use random::*;
 
 /// The plan holds: every filter passes at its step, domains are kept, minima are met.

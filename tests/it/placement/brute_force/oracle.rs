@@ -1,10 +1,12 @@
 //! Brute force: whether there is any order and any choice of nodes.
 
-use super::random::*;
-use phalanx::framework::{Evaluation, Filter};
+use std::collections::BTreeSet;
+
+use phalanx::framework::Evaluation;
 use phalanx::model::{Pod, PodGroup};
 use phalanx::{Cluster, Framework, Txn};
-use std::collections::BTreeSet;
+
+use super::random::*;
 
 /// The nodes of each domain of a level, told apart by all levels above it.
 pub(super) fn domains(cluster: &Cluster, key: &str, nodes: &[String]) -> Vec<Vec<String>> {

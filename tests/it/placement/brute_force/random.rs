@@ -1,11 +1,12 @@
 //! Small random instances.
 
-use crate::support::dice::Dice;
 use phalanx::framework::{Declaration, Filter, Reach, Verdict, filter_fn};
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, PodShape};
 use phalanx::plugins::{Fit, InterPodAffinity};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Strategy};
+
+use crate::support::dice::Dice;
 
 pub(super) const LEVELS: [&str; 3] = ["zone", "block", "rack"];
 

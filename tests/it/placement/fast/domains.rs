@@ -1,7 +1,5 @@
 //! Counts of domains, trials side by side, and kept parts of levels.
 
-use super::random::*;
-use crate::support::dice::Dice;
 use phalanx::framework::{Context, Declaration, DomainScore, Filter, FrameworkBuilder, Verdict};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{
@@ -9,6 +7,9 @@ use phalanx::plugins::{
 };
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Planner};
+
+use super::random::*;
+use crate::support::dice::Dice;
 
 /// A pod that asks for devices goes only where another runs already.
 struct Company;

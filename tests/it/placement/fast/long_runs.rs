@@ -1,11 +1,11 @@
 //! Runs of identical pods, as long as the cluster is large, and gangs of very many shapes.
 
-use super::random::*;
-use crate::support::dice::Dice;
-use phalanx::framework::{DomainScore, Filter};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{BalancedAllocation, Fit, LeastAllocated, MostAllocated};
 use phalanx::{Cluster, Framework, Planner};
+
+use super::random::*;
+use crate::support::dice::Dice;
 
 /// Gangs of identical pods, one after another, on clusters that change and have gaps.
 fn runs(seed: u64, nodes: u64, pods: u64, steps: u64) -> usize {

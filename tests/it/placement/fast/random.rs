@@ -1,10 +1,11 @@
 //! Random nodes, pods and scores, and answers held to the plain loop.
 
-use crate::support::dice::Dice;
-use phalanx::framework::{DomainScore, Filter, FrameworkBuilder, Reach, filter_fn};
+use phalanx::framework::{FrameworkBuilder, Reach, filter_fn};
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{BalancedAllocation, Fit, LeastAllocated, MostAllocated};
 use phalanx::{Cluster, Framework, Outcome, Planner};
+
+use crate::support::dice::Dice;
 
 /// Places a group by a planner, and holds the answer to that of the plain loop.
 pub(super) fn held(

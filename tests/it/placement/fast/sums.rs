@@ -1,12 +1,13 @@
 //! Refusals by sums, and promises of room that are wrong or overflow.
 
-use super::random::*;
-use crate::support::dice::Dice;
-use phalanx::framework::{Context, Declaration, DomainScore, Filter, Verdict};
+use phalanx::framework::{Context, Declaration, Filter, Verdict};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework, Planner, Request, Strategy};
+
+use super::random::*;
+use crate::support::dice::Dice;
 
 /// A filter that promises a room it does not keep to.
 struct Liar(i64);

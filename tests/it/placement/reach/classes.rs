@@ -1,11 +1,11 @@
 //! Plugins that read beyond the node: the planner answers what the plain loop answers, and asks
 //! them once a class of nodes.
 
+use phalanx::{Cluster, Outcome, PlaceError, Planner, Request, Strategy};
+
 use super::random::*;
 use crate::support::budget;
 use crate::support::dice::Dice;
-use phalanx::framework::{Filter, Score};
-use phalanx::{Cluster, Outcome, PlaceError, Planner, Request, Strategy};
 
 /// What there is to see at a glance.
 fn brief(outcome: &Result<Outcome, PlaceError>) -> String {

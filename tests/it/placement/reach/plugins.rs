@@ -1,12 +1,13 @@
 //! Plugins that read counters, pods and feasible nodes by what they declare.
 
-use super::random::*;
 use phalanx::framework::{
     Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Grain, Normalization,
     Preparation, Prepared, Score, Verdict,
 };
 use phalanx::model::{LabelSelector, PodShape};
 use phalanx::state::{LabelKey, NodeView};
+
+use super::random::*;
 
 pub(super) fn counting(key: &str) -> CounterSpec {
     let selector = LabelSelector::label("app", "a");

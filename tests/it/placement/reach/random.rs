@@ -1,8 +1,8 @@
 //! Random frameworks, nodes, pods and groups, with affinity and spreading of all kinds.
 
-use super::plugins::*;
-use crate::support::dice::Dice;
-use phalanx::framework::{Context, Filter, Normalization, Reach, Score, filter_fn};
+use std::sync::Arc;
+
+use phalanx::framework::{Context, Normalization, Reach, filter_fn};
 use phalanx::model::{
     Effect, LabelSelector, Labels, Node, NodeInclusion, Pod, PodAffinityTerm, PodGroup,
     SpreadConstraint, Taint, Toleration, WeightedPodAffinityTerm,
@@ -13,7 +13,9 @@ use phalanx::plugins::{
 };
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework};
-use std::sync::Arc;
+
+use super::plugins::*;
+use crate::support::dice::Dice;
 
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 

@@ -1,9 +1,11 @@
 //! The work of far plugins is bounded by domains and by what has changed.
 
-use super::random::*;
+use std::sync::Arc;
+
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint};
 use phalanx::{Cluster, Framework, Planner, Request, Strategy};
-use std::sync::Arc;
+
+use super::random::*;
 
 /// Nodes in 20 racks and 4 zones.
 fn racks(nodes: usize) -> Cluster {

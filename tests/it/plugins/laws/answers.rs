@@ -1,6 +1,7 @@
 //! Answers that change by themselves, or are out of range, are caught.
 
-use super::worlds::*;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
 use phalanx::framework::{
     Context, Declaration, DomainContext, DomainScore, Filter, Normalization, PermitContext,
     PermitVerdict, Reach, Score, Verdict, filter_fn, permit_fn, score_fn,
@@ -9,7 +10,8 @@ use phalanx::laws::{Law, check_domain_score, check_permit, check_score};
 use phalanx::model::{Pod, PodGroup, PodShape};
 use phalanx::state::NodeView;
 use phalanx::{Plan, Time};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use super::worlds::*;
 
 #[test]
 fn a_name_is_needed() {

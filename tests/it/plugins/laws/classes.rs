@@ -1,13 +1,12 @@
 //! A false promise about classes of nodes is caught.
 
-use super::worlds::*;
-use phalanx::framework::{
-    Context, Declaration, DomainScore, Feasible, Filter, Grain, Preparation, Prepared, Score,
-};
+use phalanx::framework::{Context, Declaration, Feasible, Grain, Preparation, Prepared, Score};
 use phalanx::laws::{Law, check_framework, check_score};
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework};
+
+use super::worlds::*;
 
 /// Likes zones with few pods of an app, and makes a promise about it.
 struct Thin {

@@ -1,9 +1,7 @@
 //! Honest plugins pass.
 
-use super::worlds::*;
 use phalanx::framework::{
-    Context, CountedPods, CounterSpec, Declaration, DomainScore, Feasible, Filter, Prepared, Score,
-    Verdict,
+    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Prepared, Score, Verdict,
 };
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
@@ -13,6 +11,8 @@ use phalanx::model::{
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
 use phalanx::{Cluster, Framework};
+
+use super::worlds::*;
 
 #[test]
 fn the_plugins_of_the_crate_keep_the_laws() {

@@ -1,12 +1,13 @@
 //! Preparation, blocks and room that disagree with the plain answer are caught.
 
-use super::worlds::*;
 use phalanx::framework::{
     Block, Context, Declaration, Filter, Preparation, Prepared, Score, Verdict,
 };
 use phalanx::laws::{Law, check_filter, check_score};
 use phalanx::model::PodShape;
 use phalanx::state::NodeView;
+
+use super::worlds::*;
 
 #[test]
 fn a_block_that_disagrees_with_its_nodes_is_caught() {

@@ -1,6 +1,5 @@
 //! Reading more than is declared is caught.
 
-use super::worlds::*;
 use phalanx::Time;
 use phalanx::framework::{
     Context, Declaration, Filter, Reach, Score, Verdict, filter_fn, score_fn,
@@ -8,6 +7,8 @@ use phalanx::framework::{
 use phalanx::laws::{Law, check_filter, check_score};
 use phalanx::model::PodShape;
 use phalanx::state::NodeView;
+
+use super::worlds::*;
 
 #[test]
 fn reading_pods_beyond_the_declared_reach_is_caught() {

@@ -1,7 +1,7 @@
 //! A cluster and pods that plugins are checked on.
 
 use phalanx::Cluster;
-use phalanx::framework::{DomainScore, Filter, Score};
+use phalanx::framework::{Filter, Score};
 use phalanx::laws::{LawError, check_filter, check_score};
 use phalanx::model::{Node, Pod, PodShape};
 
