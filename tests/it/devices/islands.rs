@@ -1,6 +1,5 @@
 //! Groups that are kept in one island of devices.
 
-use phalanx::framework::DeviceChoice;
 use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, Pod, PodGroup};
 use phalanx::place::UnplacedKind;
 use phalanx::plugins::{DeviceFit, Fit, PodGroupPodsCount};
