@@ -1,4 +1,4 @@
-//! What is known of each node, a column a fact.
+//! Node columns: one column a fact, in chunks of rows.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::sparse::Sparse;
 use crate::model::{Amounts, Device, Image, Taint};
 
-/// What does not change while pods come and go.
+/// The fields of a node that pods do not change.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeSpec {
     pub(crate) name: Box<str>,
@@ -26,7 +26,7 @@ pub(crate) struct NodeSpec {
 /// The specs of all nodes by row; `None` where a row is not in use.
 pub(crate) type NodeSpecs = Chunked<Option<Arc<NodeSpec>>>;
 
-/// What most nodes do not have.
+/// Fields of a node that most nodes leave empty, apart from its spec.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rare {
     pub(crate) taints: Vec<Taint>,

@@ -229,13 +229,13 @@ impl<'a> NodeDevices<'a> {
         (self.words[device * self.specs.stride()] & (WHOLE - 1)) as usize
     }
 
-    /// Whether nobody uses the device.
+    /// Whether no pod uses the device.
     #[inline]
     pub fn is_idle(self, device: usize) -> bool {
         self.words[device * self.specs.stride()] == 0
     }
 
-    /// Whether somebody holds all of the device.
+    /// Whether a pod holds all of the device.
     #[inline]
     pub fn is_whole(self, device: usize) -> bool {
         self.words[device * self.specs.stride()] >= WHOLE

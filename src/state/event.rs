@@ -1,4 +1,4 @@
-//! What happens to a cluster, as an embedder hears of it.
+//! Events: versioned changes of single objects, and how a cluster applies them.
 
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -19,6 +19,9 @@ fn plain(name: &str) -> Node {
     Node::new(name).capacity("cpu", 4).capacity("pods", 9).label("a", "1").label("b", "2")
 }
 
+/// A change of a node.
+type Edit = fn(Node) -> Node;
+
 /// What the journal says of the last change of a node.
 fn said_of(cluster: &Cluster, then: Moment) -> Vec<NodeChange> {
     let of_nodes = |change| match change {
@@ -51,7 +54,7 @@ fn a_node_that_comes_again_as_it_was_is_no_change() {
 #[test]
 fn each_kind_of_change_is_named_alone() {
     let key = |cluster: &Cluster, text| cluster.label_key(text).unwrap();
-    let cases: Vec<(NodeChange, fn(Node) -> Node)> = vec![
+    let cases: Vec<(NodeChange, Edit)> = vec![
         (NodeChange::LABELS, |node| node.label("a", "3")),
         (NodeChange::TAINTS, |node| node.taint(Taint::new("t", "", Effect::NoSchedule))),
         (NodeChange::UNSCHEDULABLE, Node::unschedulable),
@@ -149,7 +152,7 @@ impl Follower {
                     let name = now.as_ref().map_or("", |node| &node.name);
                     self.nodes[row] = Some(Node::new(name));
                 }
-                // What it was then nobody needs to know: it has gone since.
+                // It has gone since.
                 let Some(now) = now else { return };
                 let Some(own) = &mut self.nodes[row] else { return };
                 for (key, value) in &now.labels {

@@ -1,4 +1,4 @@
-//! Reading a cluster.
+//! Read access to a cluster: nodes, pods, names and counts.
 
 use super::cluster::Cluster;
 use super::ids::{LabelKey, LabelValue, NodeId, ResourceId, Row, ShapeId};

@@ -67,19 +67,16 @@ impl Tombstones {
 
     /// Remembers a deletion, of the latest version it was seen with.
     pub(super) fn remember(&mut self, object: &Deleted, version: u64) {
-        match self.find(object) {
-            Some(id) => {
-                if let Some(known) = self.versions.get_mut(id) {
-                    *known = version.max(*known);
-                }
+        if let Some(id) = self.find(object) {
+            if let Some(known) = self.versions.get_mut(id) {
+                *known = version.max(*known);
             }
-            None => {
-                let (key, versions) = (object.key(), &self.versions);
-                let hash_of_id = |id| hash_of(versions.name(id));
-                self.index.insert(hash_of(&*key), versions.next(), |_| false, hash_of_id);
-                self.versions.insert(&key, version);
-            }
+            return;
         }
+        let (key, versions) = (object.key(), &self.versions);
+        let hash_of_id = |id| hash_of(versions.name(id));
+        self.index.insert(hash_of(&*key), versions.next(), |_| false, hash_of_id);
+        self.versions.insert(&key, version);
     }
 
     /// Forgets the deletion of an object.
@@ -93,7 +90,9 @@ impl Tombstones {
     pub(super) fn forget_up_to(&mut self, version: u64) {
         let old = self.versions.iter().filter(|(_, of)| **of <= version);
         let old: Vec<u32> = old.map(|(id, _)| id).collect();
-        old.into_iter().for_each(|id| self.remove(id));
+        for id in old {
+            self.remove(id);
+        }
     }
 
     fn remove(&mut self, id: u32) {

@@ -1,4 +1,4 @@
-//! Transactions: change a copy, look, and take it back.
+//! Transactions: changes to a copy of a cluster, with checkpoints to roll back to.
 
 use alloc::format;
 use alloc::string::String;

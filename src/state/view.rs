@@ -1,4 +1,4 @@
-//! Reading one node, one pod.
+//! Views: one node or one pod, read in place.
 
 use smallvec::SmallVec;
 
