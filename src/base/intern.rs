@@ -27,6 +27,11 @@ impl Interner {
         self.strings.insert(text, ())
     }
 
+    /// How many strings have a number.
+    pub(crate) fn len(&self) -> usize {
+        self.strings.len()
+    }
+
     /// The number of a string, if it has one.
     pub(crate) fn find(&self, text: &str) -> Option<u32> {
         self.index.find(hash_of(text), |id| self.strings.name(id) == text)

@@ -194,10 +194,10 @@ impl Moved {
         let mut rows = RowSet::new(cluster.rows());
         for change in changes {
             match change {
-                Change::Pods(row) => {
+                Change::Pods { row, .. } => {
                     rows.insert(row as Row);
                 }
-                Change::Nodes | Change::Namespaces => return Moved::Anything,
+                Change::Node { .. } | Change::Namespaces => return Moved::Anything,
             }
         }
         Moved::Rows(rows)

@@ -120,7 +120,7 @@ impl Scheduler {
         let own: BTreeSet<_> = {
             let mut own = BTreeSet::new();
             tree.visit(&mut |group| {
-                own.extend(self.cluster.group_pods(&group.full_name()).map(PodView::id));
+                own.extend(self.cluster.pods_of(group).map(PodView::id));
             });
             own
         };
