@@ -3,6 +3,7 @@
 mod amounts;
 mod events;
 mod foreign;
+mod group_names;
 mod groups;
 mod objects;
 pub(crate) mod odd;
