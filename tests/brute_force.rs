@@ -441,6 +441,7 @@ fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
             Outcome::Placed(plan) => {
                 assert!(expected, "seed {seed}: placed, but brute force finds no way");
                 check_plan(&cluster, &framework, &outcome, seed);
+                phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
                 let names = plan.assignments().map(|a| a.pod().name.clone()).collect();
                 assert!(counts(&group, &names), "seed {seed}: too few placed");
                 cluster.clone().commit(&framework, plan).unwrap();

@@ -294,6 +294,7 @@ proptest! {
             prop_assert_eq!(&serde_json::to_string(&cluster).unwrap(), &before);
             if let Some(plan) = outcome.plan() {
                 prop_assert_eq!(plan.len(), count);
+                phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
                 let mut txn = cluster.txn();
                 let mark = txn.checkpoint();
                 txn.apply_plan(plan).unwrap();
@@ -416,11 +417,15 @@ proptest! {
                     }
                 }
                 let ask = Request::new(&preferred).strategy(strategy).salt(salt);
-                let wish = planner.place(&cluster, &framework, ask).unwrap();
+                let wish = planner.place(&cluster, &framework, ask.clone()).unwrap();
+                if let Some(plan) = wish.plan() {
+                    phalanx::reference::is_sound(plan, ask, &cluster, &framework).unwrap();
+                }
                 let assigned = |plan: &Plan| format!("{:?}", plan.assignments()
                     .map(|a| (a.pod().name.clone(), a.node().to_string(), a.devices().to_vec()))
                     .collect::<Vec<_>>());
                 if let Some(plan) = outcome.plan() {
+                    phalanx::reference::is_sound(plan, &strict, &cluster, &framework).unwrap();
                     let (node, island) = one_island(&nodes, plan.assignments()).unwrap();
                     let islands: Vec<_> = plan.islands().collect();
                     prop_assert_eq!(islands, [(&*strict.full_name(), &*node, island)]);
