@@ -594,33 +594,19 @@ fn draw_group(dice: &mut Dice, name: &str, depth: u32, drawn: Drawn) -> PodGroup
 /// A group in a line, with what runs of it.
 fn sketch(group: &PodGroup, cluster: &Cluster) -> String {
     let asked = &group.topology;
-    let name = |key: &Option<String>| key.clone().unwrap_or_default();
-    let mut text = format!("{}[min {}", group.name, group.policy.minimum());
-    if let Some(pods) = group.min_pods {
-        text += &format!(" pods {pods}");
-    }
-    for (what, key) in
-        [("require", &asked.require), ("prefer", &asked.prefer), ("highest", &asked.highest)]
-    {
-        if key.is_some() {
-            text += &format!(" {what} {}", name(key));
-        }
-    }
-    for slice in &asked.slices {
-        text += &format!(" slice {} {}", slice.level, slice.size);
-    }
-    text += &format!(" island {:?}{}:", asked.island, if group.leader { " leader" } else { "" });
-    for pod in &group.pods {
-        text += &format!(" {}", pod.name);
-    }
-    for pod in cluster.group_pods(&group.full_name()) {
-        let node = pod.node().map_or("-", |node| node.name());
-        text += &format!(" ({} runs on {node})", pod.name());
-    }
-    for inner in &group.groups {
-        text += &format!(" {}", sketch(inner, cluster));
-    }
-    text + "]"
+    let mut words = vec![format!("{}: min {}", group.name, group.policy.minimum())];
+    words.extend(group.min_pods.map(|pods| format!("pods {pods}")));
+    let keys =
+        [("require", &asked.require), ("prefer", &asked.prefer), ("highest", &asked.highest)];
+    words.extend(keys.iter().filter_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?))));
+    words.extend(asked.slices.iter().map(|slice| format!("slice {} {}", slice.level, slice.size)));
+    words.push(format!("island {:?}, leader {}:", asked.island, group.leader));
+    words.extend(group.pods.iter().map(|pod| pod.name.clone()));
+    words.extend(cluster.group_pods(&group.full_name()).map(|pod| {
+        format!("({} runs on {})", pod.name(), pod.node().map_or("-", |node| node.name()))
+    }));
+    words.extend(group.groups.iter().map(|inner| sketch(inner, cluster)));
+    format!("[{}]", words.join(" "))
 }
 
 /// Places random gangs one after another; some members leave again, so that later ones join those
