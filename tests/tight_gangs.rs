@@ -246,8 +246,9 @@ fn others_are_placed(make: Make, kinds: &[(usize, u64)]) {
             assert_ne!(outcome.word(), "infeasible", "{}", case.name);
             match outcome.plan() {
                 Some(plan) => {
-                    phalanx::reference::is_sound(plan, &case.gang, &case.cluster, &framework)
-                        .unwrap()
+                    let sound =
+                        phalanx::reference::is_sound(plan, &case.gang, &case.cluster, &framework);
+                    assert_eq!(sound, Ok(()), "{}", case.name);
                 }
                 None => unplaced.push(case.name),
             }
