@@ -10,3 +10,4 @@ pub(crate) mod odd;
 mod properties;
 mod quantity;
 mod serialisation;
+mod soundness;

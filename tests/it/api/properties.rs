@@ -71,6 +71,7 @@ proptest! {
                     .map(|member| (member.pod().name.clone(), member.node().to_owned()))
                     .collect();
                 prop_assert_eq!(placed.len(), plan.len());
+                phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
                 prop_assert!(counts(&group, &placed));
                 assert_whole(&cluster, &group, &placed);
                 let pods = cluster.pod_count();

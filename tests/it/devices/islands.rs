@@ -76,11 +76,15 @@ proptest! {
                     }
                 }
                 let ask = Request::new(&preferred).strategy(strategy).salt(salt);
-                let wish = planner.place(&cluster, &framework, ask).unwrap();
+                let wish = planner.place(&cluster, &framework, ask.clone()).unwrap();
+                if let Some(plan) = wish.plan() {
+                    phalanx::reference::is_sound(plan, ask, &cluster, &framework).unwrap();
+                }
                 let assigned = |plan: &Plan| format!("{:?}", plan.assignments()
                     .map(|a| (a.pod().name.clone(), a.node().to_string(), a.devices().to_vec()))
                     .collect::<Vec<_>>());
                 if let Some(plan) = outcome.plan() {
+                    phalanx::reference::is_sound(plan, &strict, &cluster, &framework).unwrap();
                     let (node, island) = one_island(&nodes, plan.assignments()).unwrap();
                     let islands: Vec<_> = plan.islands().collect();
                     prop_assert_eq!(islands, [(&*strict.full_name(), &*node, island)]);

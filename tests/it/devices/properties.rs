@@ -32,6 +32,7 @@ proptest! {
             prop_assert_eq!(&serde_json::to_string(&cluster).unwrap(), &before);
             if let Some(plan) = outcome.plan() {
                 prop_assert_eq!(plan.len(), count);
+                phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
                 let mut txn = cluster.txn();
                 let mark = txn.checkpoint();
                 txn.apply_plan(plan).unwrap();

@@ -179,6 +179,8 @@ fn kept_tables_answer_like_the_plain_loop() {
                 && dice.roll(2) == 0
             {
                 placed += plan.len();
+                let asked = Request::new(&group).strategy(Strategy::Kubernetes);
+                phalanx::reference::is_sound(plan, asked, &cluster, &framework).unwrap();
                 cluster.commit(&framework, plan).unwrap();
             }
             match dice.roll(8) {

@@ -84,6 +84,7 @@ fn place_all(data: &[u8], every: usize) {
                     .map(|a| case.cluster.node(a.node()).unwrap().label("rack").unwrap())
                     .collect();
                 assert_eq!(racks.len(), 1, "{}", case.name);
+                phalanx::reference::is_sound(&plan, &case.gang, &case.cluster, &framework).unwrap();
                 let framework = Framework::default();
                 let bound = case.cluster.pod_count();
                 // Every filter again, against a cluster that has moved on.
@@ -246,8 +247,13 @@ fn others_are_placed(make: Make, kinds: &[(usize, u64)]) {
             let outcome = Planner::new().place(&case.cluster, &framework, &case.gang).unwrap();
             times.push((start.elapsed(), case.name.clone()));
             assert_ne!(outcome.word(), "infeasible", "{}", case.name);
-            if !outcome.is_placed() {
-                unplaced.push(case.name);
+            match outcome.plan() {
+                Some(plan) => {
+                    let sound =
+                        phalanx::reference::is_sound(plan, &case.gang, &case.cluster, &framework);
+                    assert_eq!(sound, Ok(()), "{}", case.name);
+                }
+                None => unplaced.push(case.name),
             }
         }
     }

@@ -30,6 +30,7 @@ fn racks(racks: &[&[i64]]) -> Cluster {
 fn placed(cluster: &Cluster, group: &PodGroup) -> Plan {
     match place_gang(cluster, &Framework::default(), group).unwrap() {
         Outcome::Placed(plan) => {
+            phalanx::reference::is_sound(&plan, group, cluster, &Framework::default()).unwrap();
             cluster.clone().commit(&Framework::default(), &plan).unwrap();
             plan
         }

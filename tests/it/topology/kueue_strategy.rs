@@ -29,7 +29,11 @@ fn group(name: &str, pods: usize, cpu: i64) -> PodGroup {
 }
 
 fn place(cluster: &Cluster, group: &PodGroup) -> Outcome {
-    place_gang(cluster, &framework(), group).unwrap()
+    let outcome = place_gang(cluster, &framework(), group).unwrap();
+    if let Some(plan) = outcome.plan() {
+        phalanx::reference::is_sound(plan, group, cluster, &framework()).unwrap();
+    }
+    outcome
 }
 
 fn on_nodes(outcome: &Outcome) -> BTreeMap<String, usize> {

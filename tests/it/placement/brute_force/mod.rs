@@ -50,6 +50,7 @@ fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
                 check_plan(&cluster, &framework, &outcome, seed);
                 let names = plan.assignments().map(|a| a.pod().name.clone()).collect();
                 assert!(counts(&group, &names), "seed {seed}: too few placed");
+                phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
                 cluster.clone().commit(&framework, plan).unwrap();
                 placed += 1;
             }

@@ -52,6 +52,8 @@ fn classes_answer_like_the_plain_loop() {
                 && dice.roll(4) > 0
             {
                 placed += plan.len();
+                let asked = Request::new(&group).strategy(Strategy::Kubernetes);
+                phalanx::reference::is_sound(plan, asked, &cluster, &framework).unwrap();
                 cluster.commit(&framework, plan).unwrap();
             }
             disturb(&mut dice, &mut cluster, nodes, step);
