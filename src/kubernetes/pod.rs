@@ -11,12 +11,14 @@ use super::field::{Fault, Field};
 use super::membership::{Membership, membership};
 use super::metadata::{self, check_label_name, check_subdomain, unsupported};
 use super::node::labels;
-use super::owners::Controller;
 use super::resources::pod_resources;
 use crate::model::{HostPort, Pod, PodShape, Problem};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Kind and name of a controller.
+pub(super) type Controller = (String, String);
 
 /// A pod as one manifest tells of it; other objects may have to say more.
 #[derive(Debug, Clone)]
