@@ -1,4 +1,6 @@
-//! Rows side by side, as slices of columns.
+//! Blocks: rows side by side, as slices of columns.
+
+pub mod math;
 
 use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
@@ -25,7 +27,7 @@ enum Rows<'a> {
     Gathered(Laid<'a>),
 }
 
-/// Rows from here and there, side by side, with what is placed on them, or would be.
+/// Scattered rows, side by side, with what is placed on them, or would be.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     rows: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What plugins are shown.
+//! Contexts: what plugins may read.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -69,7 +69,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The cluster, with everything placed so far.
+    /// The cluster, with everything placed so far. Only, pods that are placed on the node in
+    /// question may be visible on the [`NodeView`] alone that the plugin is called with: what a
+    /// plugin reads of a node it is called for, it reads from that view, not by looking the node up
+    /// here.
     #[inline]
     pub fn cluster(&self) -> &'a Cluster {
         self.cluster
@@ -287,7 +290,7 @@ impl DomainTotals {
     }
 }
 
-/// Who keeps such sums.
+/// Sums per resource that a planner keeps for a domain.
 pub(crate) trait DomainSums: fmt::Debug {
     /// Those of a resource; `None` if they are not kept.
     fn of(&self, resource: ResourceId) -> Option<DomainTotals>;
