@@ -573,6 +573,191 @@ fn room_that_is_too_small_or_no_room_at_all_is_caught() {
     assert_eq!(check(5, 5, true), Err(Law::Room));
 }
 
+/// Large nodes, none of them nearly full.
+fn roomy() -> Cluster {
+    let mut cluster = Cluster::new();
+    for name in ["n0", "n1"] {
+        let node = Node::new(name).capacity("cpu", 64).capacity("memory", "256Gi");
+        cluster.add_node(node.capacity("pods", 110)).unwrap();
+    }
+    cluster
+}
+
+#[test]
+fn a_lie_about_room_is_caught_where_no_node_is_full() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Lie {
+        Nothing,
+        /// Everything passes.
+        Passes,
+        /// Only the number of pods counts.
+        PodsOnly,
+        /// Only what is requested counts.
+        RequestsOnly,
+        /// Pods that request something are skipped.
+        Skips,
+    }
+
+    struct Roomy(Lie);
+
+    impl Filter for Roomy {
+        fn name(&self) -> &str {
+            "roomy"
+        }
+
+        fn prepare(&self, cx: &Context<'_>) -> Preparation {
+            match self.0 {
+                Lie::Skips if !cx.pod().requests.is_empty() => Preparation::Skip,
+                _ => Preparation::with(()),
+            }
+        }
+
+        fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+            let mut requests = cx.pod().requests.iter();
+            let requests = requests.all(|(name, amount)| {
+                let resource = cx.cluster().resource(name);
+                resource.is_some_and(|resource| node.free(resource) >= amount)
+            });
+            let pods = node.pod_count() < node.pod_limit();
+            Verdict::pass_if(match self.0 {
+                Lie::Nothing | Lie::Skips => pods && requests,
+                Lie::Passes => true,
+                Lie::PodsOnly => pods,
+                Lie::RequestsOnly => requests,
+            })
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            Declaration::usage().judging_room()
+        }
+    }
+
+    let check = |lie| check_filter(&Roomy(lie), &roomy(), &shapes()).map_err(|error| error.law);
+    assert_eq!(check(Lie::Nothing), Ok(()));
+    for lie in [Lie::Passes, Lie::PodsOnly, Lie::RequestsOnly, Lie::Skips] {
+        assert_eq!(check(lie), Err(Law::Room));
+    }
+}
+
+#[test]
+fn a_bound_that_goes_wrong_while_a_node_fills_is_caught() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Lie {
+        Nothing,
+        /// No more pods from the third on.
+        Node,
+        /// The same, in blocks alone.
+        Block,
+    }
+
+    struct Bounded(Lie);
+
+    impl Bounded {
+        fn bound(&self, lie: Lie, count: i64) -> i64 {
+            if self.0 == lie && count >= 2 { 0 } else { 50 - count }
+        }
+    }
+
+    impl Filter for Bounded {
+        fn name(&self) -> &str {
+            "bounded"
+        }
+
+        fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+            Verdict::pass_if(node.pod_count() < 50)
+        }
+
+        fn room(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+            self.bound(Lie::Node, node.pod_count())
+        }
+
+        fn room_block(&self, _: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+            for (at, room) in room.iter_mut().enumerate() {
+                let Some(node) = block.node(at) else { continue };
+                let lie = if self.0 == Lie::Node { Lie::Node } else { Lie::Block };
+                *room = (*room).min(self.bound(lie, node.pod_count()));
+            }
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            Declaration::usage().monotone()
+        }
+    }
+
+    let check = |lie| check_filter(&Bounded(lie), &roomy(), &shapes()).map_err(|error| error.law);
+    assert_eq!(check(Lie::Nothing), Ok(()));
+    assert_eq!(check(Lie::Node), Err(Law::Room));
+    assert_eq!(check(Lie::Block), Err(Law::Room));
+}
+
+#[test]
+fn a_score_that_looks_at_pods_while_declaring_sums_is_caught() {
+    struct Batch(Declaration);
+
+    impl Score for Batch {
+        fn name(&self) -> &str {
+            "batch"
+        }
+
+        fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+            let batch = |pod: &phalanx::state::PodView<'_>| {
+                pod.shape().labels.get("app").is_some_and(|app| app == "batch")
+            };
+            node.pods().filter(batch).count().min(100) as i64
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            self.0.clone()
+        }
+    }
+
+    assert_eq!(score_breaks(Batch(Declaration::usage())).law, Law::Pods);
+    assert_eq!(check_score(&Batch(Declaration::node()), &cluster(), &shapes()), Ok(()));
+}
+
+/// Placement that looks ahead shows a pod on the node before the cluster has it.
+#[test]
+fn a_node_that_is_looked_up_in_place_of_the_one_shown_is_caught() {
+    struct Aside {
+        looks_up: bool,
+        in_blocks: bool,
+    }
+
+    impl Aside {
+        fn count(&self, cx: &Context<'_>, node: NodeView<'_>, looks_up: bool) -> i64 {
+            let known = if looks_up { cx.cluster().node(node.name()) } else { None };
+            known.unwrap_or(node).pod_count().min(100)
+        }
+    }
+
+    impl Score for Aside {
+        fn name(&self) -> &str {
+            "aside"
+        }
+
+        fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+            self.count(cx, node, self.looks_up)
+        }
+
+        fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
+            for (at, out) in out.iter_mut().enumerate() {
+                let looks_up = self.looks_up || self.in_blocks;
+                *out = block.node(at).map_or(0, |node| self.count(cx, node, looks_up));
+            }
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            Declaration::usage()
+        }
+    }
+
+    let honest = Aside { looks_up: false, in_blocks: false };
+    assert_eq!(check_score(&honest, &cluster(), &shapes()), Ok(()));
+    for (looks_up, in_blocks) in [(true, false), (false, true)] {
+        assert_eq!(score_breaks(Aside { looks_up, in_blocks }).law, Law::Block);
+    }
+}
+
 #[test]
 fn looking_at_pods_while_declaring_sums_is_caught() {
     struct NoBatch;
@@ -651,6 +836,10 @@ enum Lie {
     Feasible,
     /// Pods that are being deleted do not count, undeclared.
     Deleting,
+    /// The pod that came last is taken back, whichever left.
+    Last,
+    /// Pods that were there when it prepared are never taken back.
+    Before,
 }
 
 #[derive(Default)]
@@ -658,6 +847,8 @@ struct Thinness {
     zones: std::collections::BTreeMap<String, i64>,
     all: i64,
     feasible: i64,
+    /// The zones of pods that came, in order.
+    came: Vec<String>,
 }
 
 impl Thinness {
@@ -707,14 +898,25 @@ impl Score for Thin {
     }
 
     fn take(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        let seen: &mut Thinness = prepared.value_mut().unwrap();
         if self.lie != Lie::Take {
-            prepared.value_mut::<Thinness>().unwrap().add(on, placed, 1);
+            seen.add(on, placed, 1);
+            seen.came.push(on.label("zone").unwrap_or("").into());
         }
     }
 
     fn undo(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        if self.lie != Lie::Take {
-            prepared.value_mut::<Thinness>().unwrap().add(on, placed, -1);
+        let seen: &mut Thinness = prepared.value_mut().unwrap();
+        let last = seen.came.pop();
+        match (self.lie, last) {
+            (Lie::Take, _) | (Lie::Before, None) => {}
+            (Lie::Last, Some(zone))
+                if placed.labels.get("app").is_some_and(|app| app == "batch") =>
+            {
+                seen.all -= 1;
+                *seen.zones.entry(zone).or_default() -= 1;
+            }
+            _ => seen.add(on, placed, -1),
         }
     }
 
@@ -750,9 +952,15 @@ fn a_false_promise_about_classes_is_caught() {
         (&["zone"], Lie::Name),
         (&["zone"], Lie::Feasible),
         (&["zone"], Lie::Deleting),
+        (&["zone"], Lie::Last),
     ] {
         assert_eq!(check(keys, lie).unwrap_err().law, Law::Grain, "{keys:?}");
     }
+    let old = Pod::new().name("old").label("app", "batch").on("n1");
+    cluster.add_pod(old).unwrap();
+    let check = |lie| check_score(&Thin { keys: &["zone"], lie }, &cluster, &shapes());
+    assert_eq!(check(Lie::Nothing), Ok(()));
+    assert_eq!(check(Lie::Before).unwrap_err().law, Law::Grain);
     // What the crate promises of its own plugins.
     let app = || LabelSelector::label("app", "batch");
     let pods = [

@@ -6,15 +6,13 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::subject::{Answer, Question, Ready, Subject, put, rows};
-use super::{Law, LawError};
+use super::law::{Law, LawError};
+use super::subject::{Answer, Question, Ready, Subject, put, rows, sample};
 use crate::base::Time;
 use crate::framework::declaration::{Declaration, Reach};
 use crate::model::{Effect, Node, Pod, PodGroup, PodShape, Taint};
 use crate::state::{Cluster, NodeView, Row};
 
-/// How many nodes are disturbed, at most.
-pub(super) const NODES: usize = 32;
 /// How many placements stand at once.
 const DEPTH: usize = 4;
 
@@ -39,8 +37,7 @@ impl<'a> Trial<'a> {
         index: usize,
     ) -> Trial<'a> {
         let rows = rows(cluster);
-        let step = rows.len().div_ceil(NODES).max(1);
-        let touched = rows.iter().copied().step_by(step).collect();
+        let touched = sample(&rows);
         let pod = &shapes[index];
         let declaration = subject.declare(pod);
         Trial { subject, cluster, shapes, index, pod, declaration, rows, touched }
