@@ -724,7 +724,7 @@ fn a_node_that_is_looked_up_in_place_of_the_one_shown_is_caught() {
     }
 
     impl Aside {
-        fn count(&self, cx: &Context<'_>, node: NodeView<'_>, looks_up: bool) -> i64 {
+        fn count(cx: &Context<'_>, node: NodeView<'_>, looks_up: bool) -> i64 {
             let known = if looks_up { cx.cluster().node(node.name()) } else { None };
             known.unwrap_or(node).pod_count().min(100)
         }
@@ -736,13 +736,13 @@ fn a_node_that_is_looked_up_in_place_of_the_one_shown_is_caught() {
         }
 
         fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-            self.count(cx, node, self.looks_up)
+            Aside::count(cx, node, self.looks_up)
         }
 
         fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
             for (at, out) in out.iter_mut().enumerate() {
                 let looks_up = self.looks_up || self.in_blocks;
-                *out = block.node(at).map_or(0, |node| self.count(cx, node, looks_up));
+                *out = block.node(at).map_or(0, |node| Aside::count(cx, node, looks_up));
             }
         }
 

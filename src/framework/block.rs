@@ -42,7 +42,7 @@ pub(crate) struct Gathered {
     takes: Vec<i64>,
     takes_scored: [i64; 2],
     rank: Vec<u32>,
-    /// Those that were asked for.
+    /// The amounts that were requested.
     pod_count: Column,
     pod_limit: Column,
     scored: [Column; 2],
@@ -69,7 +69,7 @@ struct Span {
     straight: bool,
 }
 
-/// A column that is made when it is asked for, in memory that is used again.
+/// A column that is made on first use, in memory that is used again.
 #[derive(Debug, Default)]
 struct Column {
     made: OnceCell<Vec<i64>>,

@@ -94,9 +94,9 @@ impl<'a> Context<'a> {
         self.now
     }
 
-    /// Whether what is prepared will be kept while pods come and go, and be told of each by `take`
-    /// and `undo`. `Skip`, `Constant`, `Narrow` and `Reject` must then hold whatever pods come and
-    /// go. Asked of plugins with a [`Grain`](super::Grain) only.
+    /// Whether what is prepared will be kept while pods come and go, each followed by a call of `take`
+    /// or `undo`. `Skip`, `Constant`, `Narrow` and `Reject` must then hold whatever pods come and
+    /// go. Set for plugins with a [`Grain`](super::Grain) only.
     pub fn is_kept(&self) -> bool {
         self.kept
     }
@@ -230,7 +230,7 @@ impl<'a> DomainContext<'a> {
         }
     }
 
-    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is asked once for each
+    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is called once for each
     /// run of pods that share a shape.
     pub fn proposed_sum(&self, of: impl Fn(&PodShape) -> i64) -> i64 {
         self.shapes().fold(0, |sum: i64, (shape, pods)| {

@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// What used to be asked in eight places, as it was asked there, by the predicates.
+    /// The definitions that were in eight places before, each by the predicates.
     #[test]
     fn the_predicates_say_what_was_said_before() {
         for declaration in all() {

@@ -1,4 +1,4 @@
-//! Which devices of its node a pod gets: the stage after the best node is found.
+//! Device choice: which devices of its node a pod gets, the stage after the best node is found.
 //!
 //! A pod's requests are served in order, each from the devices that it could have alone and that
 //! no request before it has taken; all devices of a pod are different. Where a request confines
@@ -70,7 +70,7 @@ impl<'a> DeviceOffer<'a> {
         self.devices
     }
 
-    /// What is asked for.
+    /// The request.
     pub fn need(&self) -> &'a DeviceNeed {
         self.need
     }
@@ -90,7 +90,7 @@ impl<'a> DeviceOffer<'a> {
         self.candidates
     }
 
-    /// What would be left of a device, unit by unit in order of name, for the units asked for.
+    /// What would be left of a device, unit by unit in order of name, for the units requested.
     pub fn left_after(&self, device: u32) -> SmallVec<[i64; 2]> {
         let each = self.need.each().iter();
         let units = each.filter_map(|(unit, amount)| Some((self.devices.unit((*unit)?)?, amount)));
@@ -102,7 +102,7 @@ impl<'a> DeviceOffer<'a> {
 
 /// Shares go where least is left after them, whole devices by index. The default.
 ///
-/// Ties go to the lowest index. With several units asked for, the first by name decides first.
+/// Ties go to the lowest index. With several units requested, the first by name decides first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TightestFit;
 

@@ -1,4 +1,4 @@
-//! How judgement plugs in: filters, scores, permits, and what they declare.
+//! Plugins: filters, scores, permits, and what they declare.
 
 pub mod block;
 pub mod builder;

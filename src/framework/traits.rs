@@ -283,7 +283,7 @@ pub enum Normalization {
     Max,
     /// As `Max`, then subtracted from 100. If the highest is 0, all are 100.
     MaxReversed,
-    /// By [`Score::rescale`], which is told the lowest and the highest. Raw scores of
+    /// By [`Score::rescale`], which is given the lowest and the highest. Raw scores of
     /// [`Normalization::IGNORED`] take no part in the extremes and score 0.
     Extremes,
     /// By [`Score::normalize`], which is shown all raw scores. Nothing can be kept of such a
@@ -354,7 +354,7 @@ pub trait DomainScore: Send + Sync {
 
     /// Whether it matters to the score on which nodes of the domain the proposed pods are, and not
     /// just how many there are of each shape. A score that promises that it does not reads them by
-    /// [`DomainContext::shapes`], and may be asked before they are placed: where counting tells how
+    /// [`DomainContext::shapes`], and may be called before they are placed: where counting tells how
     /// many pods a domain takes, only the domain that is liked best is then tried in full.
     fn reads_places(&self) -> bool {
         true

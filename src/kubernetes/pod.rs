@@ -1,4 +1,4 @@
-//! Pods.
+//! Pods from their manifests.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -20,10 +20,10 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// Kind and name of a controller.
 pub(super) type Controller = (String, String);
 
-/// A pod as one manifest tells of it; other objects may have to say more.
+/// A pod as one manifest describes it; other objects may add to it.
 #[derive(Debug, Clone)]
 pub(super) struct PodRecord {
-    /// The pod, with what can be told already.
+    /// The pod, as far as its own manifest goes.
     pub(super) pod: Pod,
     /// What the manifest says of the priority.
     pub(super) priority: Option<i32>,
@@ -82,7 +82,7 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
     Ok(Fate::Kept(Box::new(record)))
 }
 
-/// A pod without a name, as a template tells of it.
+/// A pod without a name, as a template describes it.
 pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> {
     let spec = root.need("spec")?;
     let mut shape = PodShape { namespace, labels: labels(root)?, ..PodShape::default() };

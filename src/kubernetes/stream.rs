@@ -14,11 +14,14 @@ use crate::model::ModelError;
 /// Version and kind of an object.
 pub(super) type Kind = (String, String);
 
+/// What takes objects as they are read.
+type Sink<'r> = dyn FnMut(Value, Option<&Kind>) -> Result<(), ModelError> + 'r;
+
 /// A document at its top: an object, a list of objects in any of its forms, or nothing.
 pub(super) struct Document<'r> {
     /// Takes an object, or a list of them. With it goes the version and kind of objects that state
     /// none, because their list does.
-    pub(super) sink: &'r mut dyn FnMut(Value, Option<&Kind>) -> Result<(), ModelError>,
+    pub(super) sink: &'r mut Sink<'r>,
     /// Where the error goes that ends the reading.
     pub(super) rejected: &'r mut Option<ModelError>,
 }

@@ -1,4 +1,4 @@
-//! How full a node would be.
+//! Scores by utilisation: how full a node would be.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Resources used up evenly.
+//! A score for resources used up evenly.
 
 use alloc::string::String;
 use alloc::vec::Vec;

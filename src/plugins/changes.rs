@@ -1,4 +1,4 @@
-//! Pods that come and go, for plugins that count pods.
+//! Changes of running pods, for plugins that count them.
 
 /// [`take`](crate::framework::Filter::take) and [`undo`](crate::framework::Filter::undo) of a filter
 /// or score, both by one function: it is given the plugin, what was prepared, the context, the shape

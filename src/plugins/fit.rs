@@ -1,4 +1,4 @@
-//! Whether a node has room.
+//! The filter for room: whether a node has what a pod requests.
 
 use alloc::string::String;
 use alloc::vec::Vec;

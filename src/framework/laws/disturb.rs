@@ -1,4 +1,4 @@
-//! Disturbing a cluster, and comparing answers before and after.
+//! Disturbances of a cluster, with answers compared before and after.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -72,7 +72,7 @@ impl<'a> Trial<'a> {
         let expected = first.answers(self.subject, self.cluster, question, false);
         let reversed = first.answers(self.subject, self.cluster, question, true);
         self.same(Law::Repeatable, &expected, &reversed, "when asked in the opposite order")?;
-        // The feasible nodes are told in no particular order.
+        // The feasible nodes come in no particular order.
         let backwards: Vec<Row> = self.rows.iter().rev().copied().collect();
         let question = Question::new(self.pod, &backwards);
         let mut anew = self.fresh(self.cluster, question);

@@ -1,4 +1,4 @@
-//! Whether a plugin tells nodes apart no finer than it promises.
+//! The law of grain: a plugin tells nodes apart no finer than it promises.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::state::{Cluster, LabelValue, NodeView, Row};
 /// How many placements stand at once.
 const DEPTH: usize = 6;
 
-/// Has pods come and go, as a planner would tell of them, and compares what is kept with what is
+/// Lets pods come and go, as in a planner, and compares what is kept with what is
 /// prepared anew.
 pub(super) fn check_grain(
     subject: &dyn Subject,
@@ -214,7 +214,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Whether the feasible nodes may be told one for a class.
+    /// Whether one feasible node may stand for its class.
     fn considers_classes(
         &self,
         kept: &mut Ready,

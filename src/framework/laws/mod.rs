@@ -1,4 +1,4 @@
-//! Laws that plugins keep, and checks that find out those that do not.
+//! Laws that plugins keep, and checks that detect those that do not.
 //!
 //! The crate keeps a plugin's answers for as long as its [`Declaration`](super::Declaration)
 //! says that they hold. A plugin that reads more than it declares therefore gets stale answers.

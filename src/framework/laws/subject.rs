@@ -1,4 +1,4 @@
-//! Filters and scores alike: things that answer for a node.
+//! Filters and scores under test, behind one trait.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -171,13 +171,13 @@ impl Subject for ScoreSubject<'_> {
     }
 }
 
-/// What is asked, beside the cluster.
+/// The question to a plugin, beside the cluster.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) pod: &'a PodShape,
     pub(super) group: Option<&'a PodGroup>,
     pub(super) now: Time,
-    /// The rows asked about; they also stand for the feasible nodes.
+    /// The rows in question; they also stand for the feasible nodes.
     pub(super) rows: &'a [Row],
     /// Whether what is prepared is to be kept.
     pub(super) kept: bool,
@@ -246,7 +246,7 @@ impl Ready {
         matches!(self.state, State::Fixed(Answer::Absent))
     }
 
-    /// The answers for the rows asked about, last row first if `reversed`, but told in order.
+    /// The answers for the rows in question, worked out last row first if `reversed`, but in order.
     pub(super) fn answers(
         &self,
         subject: &dyn Subject,

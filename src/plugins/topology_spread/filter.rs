@@ -174,9 +174,9 @@ fn change(
         {
             let least = counted.domains.least();
             if sign > 0 {
-                counted.domains.add(value)
+                counted.domains.add(value);
             } else {
-                counted.domains.subtract(value)
+                counted.domains.subtract(value);
             }
             state.epoch += u64::from(least != counted.domains.least());
         }
