@@ -1,4 +1,4 @@
-//! Strings to dense numbers, once, so that comparisons are of numbers.
+//! Interning: strings to dense numbers, so that comparisons are of numbers.
 
 use super::hash::hash_of;
 use super::index::Index;

@@ -1,4 +1,4 @@
-//! Going ahead with enough members only.
+//! A permit that admits a group with enough members only.
 
 use alloc::format;
 use core::time::Duration;

@@ -30,6 +30,10 @@ enum Lie {
     Feasible,
     /// Pods that are being deleted do not count, undeclared.
     Deleting,
+    /// The pod that came last is taken back, whichever left.
+    Last,
+    /// Pods that were there when it prepared are never taken back.
+    Before,
 }
 
 #[derive(Default)]
@@ -37,6 +41,8 @@ struct Thinness {
     zones: std::collections::BTreeMap<String, i64>,
     all: i64,
     feasible: i64,
+    /// The zones of pods that came, in order.
+    came: Vec<String>,
 }
 
 impl Thinness {
@@ -86,14 +92,25 @@ impl Score for Thin {
     }
 
     fn take(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        let seen: &mut Thinness = prepared.value_mut().unwrap();
         if self.lie != Lie::Take {
-            prepared.value_mut::<Thinness>().unwrap().add(on, placed, 1);
+            seen.add(on, placed, 1);
+            seen.came.push(on.label("zone").unwrap_or("").into());
         }
     }
 
     fn undo(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        if self.lie != Lie::Take {
-            prepared.value_mut::<Thinness>().unwrap().add(on, placed, -1);
+        let seen: &mut Thinness = prepared.value_mut().unwrap();
+        let last = seen.came.pop();
+        match (self.lie, last) {
+            (Lie::Take, _) | (Lie::Before, None) => {}
+            (Lie::Last, Some(zone))
+                if placed.labels.get("app").is_some_and(|app| app == "batch") =>
+            {
+                seen.all -= 1;
+                *seen.zones.entry(zone).or_default() -= 1;
+            }
+            _ => seen.add(on, placed, -1),
         }
     }
 
@@ -129,9 +146,15 @@ fn a_false_promise_about_classes_is_caught() {
         (&["zone"], Lie::Name),
         (&["zone"], Lie::Feasible),
         (&["zone"], Lie::Deleting),
+        (&["zone"], Lie::Last),
     ] {
         assert_eq!(check(keys, lie).unwrap_err().law, Law::Grain, "{keys:?}");
     }
+    let old = Pod::new().name("old").label("app", "batch").on("n1");
+    cluster.add_pod(old).unwrap();
+    let check = |lie| check_score(&Thin { keys: &["zone"], lie }, &cluster, &shapes());
+    assert_eq!(check(Lie::Nothing), Ok(()));
+    assert_eq!(check(Lie::Before).unwrap_err().law, Law::Grain);
     // What the crate promises of its own plugins.
     let app = || LabelSelector::label("app", "batch");
     let pods = [

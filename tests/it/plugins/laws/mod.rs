@@ -2,6 +2,7 @@
 
 mod answers;
 mod classes;
+mod filling;
 mod honest;
 mod prepared;
 mod reach;

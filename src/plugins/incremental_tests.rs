@@ -1,4 +1,4 @@
-//! What is prepared and then told of placements answers as what is prepared anew.
+//! Tests: what is prepared and then kept up to date answers as what is prepared anew.
 
 use alloc::vec::Vec;
 

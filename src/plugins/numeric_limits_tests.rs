@@ -1,4 +1,4 @@
-//! Blocks and nodes are judged alike at the ends of what floats hold exactly, and beyond.
+//! Tests: blocks and nodes are judged alike at the limits of what floats hold exactly, and beyond.
 
 use std::vec::Vec;
 
