@@ -120,12 +120,12 @@ fn run(title: &str, differ: Differ) {
         "  {} bytes a gang of {SIZE} members known, {} more asleep; {:?}",
         known / GANGS,
         (all.saturating_sub(known)) / GANGS,
-        scheduler.memory()
+        scheduler.memory_stats()
     );
 
     // One GPU is freed and taken again, all over the cluster: it helps nobody.
     let mut idle = Vec::new();
-    let before = scheduler.work();
+    let before = scheduler.wake_stats();
     for round in 0..400 {
         let index = round * 7 % (NODES - 100);
         let name = format!("old-{index}-0");
@@ -139,7 +139,7 @@ fn run(title: &str, differ: Differ) {
         assert!(poll(&mut scheduler, now).is_empty());
         idle.push(start.elapsed());
     }
-    let visited = scheduler.work().visited - before.visited;
+    let visited = scheduler.wake_stats().capacity_checks - before.capacity_checks;
     println!(
         "  an event that helps nobody {:.1?}, looking at {} counts",
         median(&mut idle),
@@ -149,7 +149,7 @@ fn run(title: &str, differ: Differ) {
     // A node comes that has room for so many gangs.
     for (helped, rounds) in [(1, 21), (100, 3)] {
         let mut times = Vec::new();
-        let before = (scheduler.work(), scheduler.counters().clone());
+        let before = (scheduler.wake_stats(), scheduler.metrics().clone());
         for round in 0..rounds {
             let gpus = (helped * SIZE) as i64;
             let node = Node::new(format!("new-{helped}-{round}"))
@@ -168,7 +168,7 @@ fn run(title: &str, differ: Differ) {
             }
             assert!(poll(&mut scheduler, now).is_empty());
         }
-        let (work, counters) = (scheduler.work(), scheduler.counters());
+        let (work, counters) = (scheduler.wake_stats(), scheduler.metrics());
         let tried = counters.attempts - before.1.attempts;
         println!(
             "  a node with room for {helped}: {:.1?}; in {rounds} of them {} placed, {} woken, \
@@ -176,8 +176,8 @@ fn run(title: &str, differ: Differ) {
             median(&mut times),
             counters.placed - before.1.placed,
             counters.woken - before.1.woken,
-            work.spared - before.0.spared,
-            work.visited - before.0.visited
+            work.still_short - before.0.still_short,
+            work.capacity_checks - before.0.capacity_checks
         );
     }
 }

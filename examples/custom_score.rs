@@ -32,6 +32,9 @@ fn main() -> std::process::ExitCode {
         let framework = Framework::builder().filter(plugins::Fit).score(1, Cool).build()?;
         let gang = PodGroup::gang("solver", 3).pods(3, Pod::new().request("cpu", 4));
         let outcome = place_gang(&cluster, &framework, &gang)?;
+        if let Some(plan) = outcome.plan() {
+            phalanx::reference::is_sound(plan, &gang, &cluster, &framework)?;
+        }
         let nodes = outcome.plan().map(phalanx::Plan::pods_per_node).unwrap_or_default();
         let line = |(node, pods): &(&str, usize)| format!("{node:<8} {}", "● ".repeat(*pods));
         Ok(nodes.iter().map(line).collect::<Vec<_>>().join("\n") + "\n")

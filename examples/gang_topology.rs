@@ -245,6 +245,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Outcome::Placed(plan) => plan,
         other => return Err(other.to_string().into()),
     };
+    phalanx::reference::is_sound(&plan, &workload, &cluster, &Framework::default())?;
     let (tree, before) = (tree(&cluster), slots(&cluster, None));
     let after = slots(&cluster, Some(&plan));
     println!("before: . free, # taken by others\n{}", text(&tree, &before));

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::queue::{
-    Decision, GroupChange, GroupState, Lacks, ReservationPolicy, Scheduler, Settings,
+    Decision, GroupChange, GroupState, ReservationPolicy, Scheduler, Settings, Shortage,
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Framework, Time};
@@ -312,7 +312,7 @@ impl Simulation {
                         let waits = status.waits;
                         self.records[job].why.get_or_insert(format!(
                             "lacking room {:?}, backing off {:?}, being bound {:?}",
-                            waits.sleeping, waits.backing_off, waits.binding
+                            waits.unschedulable, waits.backing_off, waits.binding
                         ));
                     }
                     self.at(ends, Act::End(job, run));
@@ -330,14 +330,16 @@ impl Simulation {
         let gpus: usize = waiting.iter().map(|group| self.jobs[job_of(group)].gpus).sum();
         let head = waiting.first().map_or(String::from("-"), |group| {
             let why = match self.scheduler.state(group) {
-                Some(GroupState::Sleeping {
-                    lacks: Some(Lacks::Room { needed, found, level, .. }),
+                Some(GroupState::Unschedulable {
+                    shortage: Some(Shortage::Capacity { needed, available, level, .. }),
                     ..
                 }) => {
                     let where_ = level.map_or("anywhere".into(), |level| format!("in one {level}"));
-                    format!("needs {needed} GPUs {where_}, finds {found}")
+                    format!("needs {needed} GPUs {where_}, finds {available}")
                 }
-                Some(GroupState::Sleeping { lacks: Some(lacks), .. }) => format!("{lacks:?}"),
+                Some(GroupState::Unschedulable { shortage: Some(shortage), .. }) => {
+                    format!("{shortage:?}")
+                }
                 Some(state) => format!("{state:?}"),
                 None => String::new(),
             };
@@ -390,8 +392,8 @@ impl Simulation {
             let why = self.records[index].why.clone().unwrap_or_else(|| {
                 let state = self.scheduler.state(&format!("default/job-{index:04}"));
                 match state {
-                    Some(GroupState::Sleeping { lacks: Some(lacks), .. }) => {
-                        format!("still lacks {lacks:?}")
+                    Some(GroupState::Unschedulable { shortage: Some(shortage), .. }) => {
+                        format!("still lacks {shortage:?}")
                     }
                     state => format!("still {state:?}"),
                 }
@@ -399,15 +401,15 @@ impl Simulation {
             let wait = Duration::from_secs(wait);
             println!("    job-{index:04}, {} GPUs, {wait:?}: {why}", self.jobs[index].gpus);
         }
-        let counters = self.scheduler.counters();
+        let counters = self.scheduler.metrics();
         println!(
             "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} let sleep on",
             counters.attempts,
             counters.placed,
-            counters.short_of_room,
-            counters.no_arrangement,
+            counters.short_of_capacity,
+            counters.no_placement,
             counters.woken,
-            self.scheduler.work().spared
+            self.scheduler.wake_stats().still_short
         );
     }
 }

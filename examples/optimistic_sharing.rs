@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::queue::{Decision, GroupState, Scheduler, Settings};
+use phalanx::reference::is_sound;
 use phalanx::state::Event;
 use phalanx::{Cluster, CommitError, Framework, Plan, Time};
 
@@ -20,12 +21,17 @@ struct Store {
     cluster: Cluster,
     framework: Framework,
     log: Vec<Event>,
+    /// What was asked for, by full name.
+    gangs: BTreeMap<String, PodGroup>,
 }
 
 impl Store {
     /// Takes a plan whole, or says what stands against it.
     fn commit(&mut self, plan: &Plan) -> Result<(), CommitError> {
+        let before = self.cluster.clone();
         self.cluster.commit(&self.framework, plan)?;
+        is_sound(plan, &self.gangs[&plan.group()], &before, &self.framework)
+            .expect("what commit takes keeps every promise");
         for assignment in plan.assignments() {
             let mut pod = assignment.pod().clone().on(assignment.node());
             pod.device_indexes = assignment.devices().to_vec();
@@ -89,7 +95,8 @@ fn main() {
         let node = Node::new(format!("n{index}")).capacity(gpu, 8);
         cluster.add_node(node).expect("names are different");
     }
-    let mut store = Store { cluster, framework: Framework::default(), log: Vec::new() };
+    let mut store =
+        Store { cluster, framework: Framework::default(), log: Vec::new(), gangs: BTreeMap::new() };
     let mut processes = [Process::new("east", 1, &store), Process::new("west", 2, &store)];
 
     // Twelve gangs of 3 to 8 pods, dealt out in turns: 62 GPUs of 64.
@@ -99,6 +106,7 @@ fn main() {
         let name = format!("job-{index:02}");
         let gang = PodGroup::gang(&name, size).pods(size as usize, Pod::new().request(gpu, 1));
         owners.insert(gang.full_name(), index % 2);
+        store.gangs.insert(gang.full_name(), gang.clone());
         processes[index % 2].scheduler.handle_group(gang, Time::ZERO).expect("it is sound");
     }
 

@@ -74,6 +74,9 @@ fn attempt(
     gang: &PodGroup,
 ) -> Result<Option<String>, Box<dyn Error>> {
     let outcome = planner.place(txn, framework, gang)?;
+    if let Some(plan) = outcome.plan() {
+        phalanx::reference::is_sound(plan, gang, txn, framework)?;
+    }
     let nodes = outcome.plan().map(|plan| {
         let nodes = plan.pods_per_node().into_iter();
         nodes.map(|(node, pods)| format!("{node} ×{pods}")).collect::<Vec<_>>().join(", ")

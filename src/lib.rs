@@ -72,6 +72,7 @@ pub mod model;
 pub mod place;
 pub mod plugins;
 pub mod queue;
+pub mod reference;
 pub mod state;
 
 pub use base::{Quantity, QuantityError, RowSet, Time};

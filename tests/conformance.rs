@@ -1,13 +1,16 @@
-//! The answers of kube-scheduler 1.36.3: every verdict, score and choice agrees.
+//! The answers of kube-scheduler 1.36.3 and of Kueue: every verdict, score and choice agrees.
 //!
-//! The data is our own, see `data/kube-scheduler-1.36.3.README.md`.
+//! The data of kube-scheduler is our own, see `data/kube-scheduler-1.36.3.README.md`. Kueue's tables
+//! are those of its `pkg/cache/scheduler/tas_cache_test.go` (August 2026, copyright The Kubernetes
+//! Authors, Apache-2.0, see `data/kueue-tas.LICENSE`), run and rewritten as JSON lines; the expected
+//! results are what Kueue returned.
 
 #[path = "../examples/conformance/mod.rs"]
 mod conformance;
 
 use std::io::Read;
 
-use conformance::Tally;
+use conformance::{Tally, kueue_cases};
 
 fn unpack(packed: &[u8]) -> String {
     let mut text = String::new();
@@ -77,5 +80,48 @@ fn bad_lines_are_named() {
     ] {
         let found = Tally::default().run("f", &text).expect_err("a bad line");
         assert!(found.starts_with(error), "{found}");
+    }
+}
+
+const KUEUE: &[u8] = include_bytes!("data/kueue-tas.jsonl.gz");
+
+#[test]
+fn every_case_of_kueue_agrees() {
+    let mut count = 0;
+    let mut through_planner = 0;
+    let mut wrong = Vec::new();
+    for line in unpack(KUEUE).lines() {
+        let verdict = kueue_cases::run_case(line).expect("a case");
+        count += 1;
+        through_planner += usize::from(verdict.through_planner);
+        if let Some(difference) = verdict.difference {
+            wrong.push(format!("{} ({}): {difference:?}", verdict.id, verdict.category));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count} differ: {wrong:#?}", wrong.len());
+    assert_eq!(count, 46);
+    println!("{through_planner} through the planner too");
+    assert!(through_planner >= 43);
+}
+
+#[test]
+fn malformed_cases_of_kueue_are_errors() {
+    let all = unpack(KUEUE);
+    for line in ["", "{", "[]", "1", "null", "{}"] {
+        assert!(kueue_cases::run_case(line).is_err(), "{line:?}");
+    }
+    for line in all.lines() {
+        let case: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        for key in ["id", "mix", "levels", "nodes", "pods", "flavor", "podSets", "expect"] {
+            for wrong in [None, Some(serde_json::json!(7)), Some(serde_json::json!([[]]))] {
+                let mut case = case.clone();
+                let fields = case.as_object_mut().expect("an object");
+                fields.remove(key);
+                if let Some(wrong) = wrong {
+                    fields.insert(key.into(), wrong);
+                }
+                assert!(kueue_cases::run_case(&case.to_string()).is_err(), "{key} in {line}");
+            }
+        }
     }
 }

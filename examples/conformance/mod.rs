@@ -4,7 +4,7 @@ mod expect;
 mod feasible;
 mod gangs;
 #[path = "../common/kueue_cases.rs"]
-mod kueue_cases;
+pub(crate) mod kueue_cases;
 mod pods;
 mod scenario;
 

@@ -116,6 +116,7 @@ pub(crate) fn run(
         let outcome = planner.place(&cluster, &framework, &group)?;
         run.arrived_milli += pod.milli;
         if let Some(plan) = outcome.plan() {
+            phalanx::reference::is_sound(plan, &group, &cluster, &framework)?;
             cluster.commit(&framework, plan)?;
             run.used_milli += pod.milli;
             if let Some(meter) = &mut meter {

@@ -49,6 +49,7 @@ pub(crate) fn all(
                 decision.outcome = outcome.word();
                 decision.explanation = explain(cluster, framework, group, &outcome);
                 if let Outcome::Placed(plan) = &outcome {
+                    phalanx::reference::is_sound(plan, group, cluster, framework)?;
                     cluster.commit(framework, plan)?;
                     let full_name =
                         |pod: &phalanx::model::Pod| format!("{}/{}", pod.namespace(), pod.name);

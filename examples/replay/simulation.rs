@@ -127,6 +127,7 @@ pub(crate) fn replay(
         for Waiting { job, .. } in &waiting {
             asked += 1;
             if let Outcome::Placed(plan) = planner.place(&txn, &framework, &gangs[*job])? {
+                phalanx::reference::is_sound(&plan, &gangs[*job], &txn, &framework)?;
                 txn.apply_plan(&plan)?;
                 running.push(Running { job: *job, end: now + left[*job] * jobs[*job].iteration });
                 placed += 1;

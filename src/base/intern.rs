@@ -1,4 +1,4 @@
-//! Strings to dense numbers, once, so that comparisons are of numbers.
+//! Interning: strings to dense numbers, so that comparisons are of numbers.
 
 use super::hash::hash_of;
 use super::index::Index;
@@ -25,6 +25,11 @@ impl Interner {
         }
         self.index.insert(hash, strings.next(), |_| false, |id| hash_of(strings.name(id)));
         self.strings.insert(text, ())
+    }
+
+    /// How many strings have a number.
+    pub(crate) fn len(&self) -> usize {
+        self.strings.len()
     }
 
     /// The number of a string, if it has one.

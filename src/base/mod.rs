@@ -2,7 +2,6 @@
 //! scheduling.
 
 pub(crate) mod chunks;
-pub(crate) mod exact;
 pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod intern;

@@ -1,4 +1,4 @@
-//! A set of small dense numbers, as bits.
+//! A bit set of small dense numbers.
 
 use alloc::vec;
 use alloc::vec::Vec;

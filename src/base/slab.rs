@@ -1,4 +1,4 @@
-//! Values by number, each with a name, in shared chunks that keep their names together.
+//! A slab: values by number, each with a name, in shared chunks that keep their names together.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! A column of what few have: chunks in which nobody has it take no room.
+//! A sparse column: chunks without a value are not allocated.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Points in time, as the embedder tells them.
+//! Points in time, as the embedder passes them in.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The largest of many keys, kept while they change.
+//! A winner tree: the largest of many keys, kept while they change.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ pub(crate) struct Tournament {
     levels: Vec<Level>,
     /// How many levels there are; 0 if there is no tree yet.
     built: usize,
-    /// How often the largest were asked for without a tree.
+    /// How often the largest were looked for without a tree.
     asked: usize,
     /// Nodes to be looked at again.
     stale: Vec<u32>,
@@ -40,7 +40,7 @@ impl Tournament {
         (self.built, self.asked) = (0, 0);
     }
 
-    /// Makes the tree, if it is asked for often enough to be worth it.
+    /// Makes the tree, if it is used often enough to be worth it.
     #[inline]
     pub(crate) fn ask(&mut self) {
         const OFTEN: usize = 2;
@@ -131,7 +131,7 @@ impl Tournament {
 
     /// Gives places other keys; places that lie together are best given together. Each node of the
     /// tree above them is looked at once.
-    /// `note` is told of each key before and after.
+    /// `note` is called with each key before and after.
     pub(crate) fn set_all(
         &mut self,
         changes: impl Iterator<Item = (usize, u64)>,

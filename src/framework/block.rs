@@ -1,4 +1,6 @@
-//! Rows side by side, as slices of columns.
+//! Blocks: rows side by side, as slices of columns.
+
+pub mod math;
 
 use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
@@ -25,7 +27,7 @@ enum Rows<'a> {
     Gathered(Laid<'a>),
 }
 
-/// Rows from here and there, side by side, with what is placed on them, or would be.
+/// Scattered rows, side by side, with what is placed on them, or would be.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     rows: Vec<u32>,
@@ -40,7 +42,7 @@ pub(crate) struct Gathered {
     takes: Vec<i64>,
     takes_scored: [i64; 2],
     rank: Vec<u32>,
-    /// Those that were asked for.
+    /// The amounts that were requested.
     pod_count: Column,
     pod_limit: Column,
     scored: [Column; 2],
@@ -67,7 +69,7 @@ struct Span {
     straight: bool,
 }
 
-/// A column that is made when it is asked for, in memory that is used again.
+/// A column that is made on first use, in memory that is used again.
 #[derive(Debug, Default)]
 struct Column {
     made: OnceCell<Vec<i64>>,

@@ -1,4 +1,4 @@
-//! A set of plugins that belong together.
+//! The framework: a set of plugins that belong together, and its builder.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! What plugins are shown.
+//! Contexts: what plugins may read.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -69,7 +69,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The cluster, with everything placed so far.
+    /// The cluster, with everything placed so far. Only, pods that are placed on the node in
+    /// question may be visible on the [`NodeView`] alone that the plugin is called with: what a
+    /// plugin reads of a node it is called for, it reads from that view, not by looking the node up
+    /// here.
     #[inline]
     pub fn cluster(&self) -> &'a Cluster {
         self.cluster
@@ -91,9 +94,9 @@ impl<'a> Context<'a> {
         self.now
     }
 
-    /// Whether what is prepared will be kept while pods come and go, and be told of each by `take`
-    /// and `undo`. `Skip`, `Constant`, `Narrow` and `Reject` must then hold whatever pods come and
-    /// go. Asked of plugins with a [`Grain`](super::Grain) only.
+    /// Whether what is prepared will be kept while pods come and go, each followed by a call of `take`
+    /// or `undo`. `Skip`, `Constant`, `Narrow` and `Reject` must then hold whatever pods come and
+    /// go. Set for plugins with a [`Grain`](super::Grain) only.
     pub fn is_kept(&self) -> bool {
         self.kept
     }
@@ -227,7 +230,7 @@ impl<'a> DomainContext<'a> {
         }
     }
 
-    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is asked once for each
+    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is called once for each
     /// run of pods that share a shape.
     pub fn proposed_sum(&self, of: impl Fn(&PodShape) -> i64) -> i64 {
         self.shapes().fold(0, |sum: i64, (shape, pods)| {
@@ -287,7 +290,7 @@ impl DomainTotals {
     }
 }
 
-/// Who keeps such sums.
+/// Sums per resource that a planner keeps for a domain.
 pub(crate) trait DomainSums: fmt::Debug {
     /// Those of a resource; `None` if they are not kept.
     fn of(&self, resource: ResourceId) -> Option<DomainTotals>;

@@ -1,36 +1,12 @@
 //! Counts of pods per domain, kept for plugins that declare them.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::declaration::Declaration;
-use crate::model::{LabelSelector, PodShape};
+pub use super::declaration::{CountedPods, CounterSpec};
+use crate::model::PodShape;
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView};
-
-/// Which pods a counter counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CountedPods {
-    /// Pods in a namespace (`None`: in any) whose labels a selector matches.
-    Matching {
-        /// The namespace.
-        namespace: Option<String>,
-        /// The labels.
-        selector: LabelSelector,
-    },
-    /// Pods with a required anti-affinity term, over the counter's key, that matches the pod being
-    /// placed; namespaces by the term's own rule. Each such term counts.
-    Repelling,
-}
-
-/// A count a plugin asks for: pods of some kind, per value of a node label.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterSpec {
-    /// The node label key whose values are the domains.
-    pub key: String,
-    /// The pods counted.
-    pub pods: CountedPods,
-}
 
 /// A [`CounterSpec`] at work: the count of each domain.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
-//! What a plugin says about itself, so that its answers can be kept.
+//! Declarations: what a plugin reads, so that its answers can be kept, and the questions about it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::counters::CounterSpec;
+use crate::model::LabelSelector;
 
 /// What can change a plugin's answer for a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,30 @@ pub enum Reach {
     Domain(Vec<String>),
     /// Anything. The plugin is run again after every placement.
     Cluster,
+}
+
+/// Which pods a counter counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CountedPods {
+    /// Pods in a namespace (`None`: in any) whose labels a selector matches.
+    Matching {
+        /// The namespace.
+        namespace: Option<String>,
+        /// The labels.
+        selector: LabelSelector,
+    },
+    /// Pods with a required anti-affinity term, over the counter's key, that matches the pod being
+    /// placed; namespaces by the term's own rule. Each such term counts.
+    Repelling,
+}
+
+/// A count that the framework keeps for a plugin: pods of some kind, per value of a node label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterSpec {
+    /// The node label key whose values are the domains.
+    pub key: String,
+    /// The pods counted.
+    pub pods: CountedPods,
 }
 
 /// What a plugin reads, for one pod shape.
@@ -53,14 +77,14 @@ pub struct Declaration {
     pub monotone: bool,
     /// The verdict is "no" exactly where the node has no room: one pod more than it may have, or
     /// more requested of a resource than is free, as [`Fit`](crate::plugins::Fit) has it. A search
-    /// then counts instead of asking. Filters only.
+    /// then counts instead of calling it. Filters only.
     pub room: bool,
-    /// The plugin promises a [`Grain`](super::Grain): what it prepares is kept, and it is asked
-    /// once a class of nodes. Without it, a plugin that reads beyond the node is asked about every
+    /// The plugin promises a [`Grain`](super::Grain): what it prepares is kept, and it is called
+    /// once a class of nodes. Without it, a plugin that reads beyond the node is called for every
     /// node for every pod.
     pub grained: bool,
-    /// Pods that are being deleted do not count. `take` and `undo` are not told of them, and of a
-    /// pod that begins to be deleted as of one that left.
+    /// Pods that are being deleted do not count. `take` and `undo` are not called for them; when a
+    /// pod begins to be deleted, `undo` is, as if it left.
     pub ignores_deleting: bool,
     /// Counts of pods, per domain, that the framework keeps for the plugin.
     pub counters: Vec<CounterSpec>,
@@ -181,28 +205,148 @@ impl Declaration {
         self
     }
 
-    /// Asks the framework to keep a count.
-    #[must_use]
-    pub fn counting(mut self, counter: CounterSpec) -> Declaration {
-        self.counters.push(counter);
-        self
+    /// Whether the answer for a node changes with that node alone: nothing beyond it is read, be it
+    /// pods of its domains or of anywhere, counts that the framework keeps, or other nodes.
+    ///
+    /// [`Reach::Static`] or [`Reach::Node`], no counters, and not [`reads_nodes`](Self::reads_nodes).
+    pub fn is_node_local(&self) -> bool {
+        self.is_pod_local() && !self.reads_nodes
     }
 
-    /// Whether a pod that comes or goes changes the answer of its own node only.
-    pub(crate) fn is_node_local(&self) -> bool {
+    /// Whether pods that come to or leave *other* nodes never change the answer for a node. Nodes
+    /// that come, go or change may, if [`reads_nodes`](Self::reads_nodes).
+    ///
+    /// [`Reach::Static`] or [`Reach::Node`], no counters, and not
+    /// [`reads_feasible`](Self::reads_feasible): a pod elsewhere can make its node infeasible.
+    pub fn is_pod_local(&self) -> bool {
         matches!(self.reach, Reach::Static | Reach::Node)
             && self.counters.is_empty()
             && !self.reads_feasible
     }
 
-    /// Whether an answer given to one request holds for the next that has the same shape.
-    pub(crate) fn is_cacheable(&self) -> bool {
+    /// Whether no pod that comes or goes changes the answer, be it on the node itself.
+    ///
+    /// [`Reach::Static`] and no counters.
+    pub fn is_pod_independent(&self) -> bool {
+        self.reach == Reach::Static && self.counters.is_empty()
+    }
+
+    /// Whether an answer may be kept from one request to the next: it depends on nothing that a
+    /// request brings along beside the shape, which is the group and the time.
+    pub fn is_cacheable(&self) -> bool {
         !self.reads_group && !self.reads_time
     }
 
-    /// Whether a filter that rejects a node goes on rejecting it while pods are placed, on the node
-    /// or elsewhere, so that pods may be counted by it before they are placed.
-    pub(crate) fn bounds_capacity(&self) -> bool {
-        self.is_node_local() && (self.monotone || self.reach == Reach::Static)
+    /// Whether a filter's "no" for a node stays "no" while pods are placed, wherever they go; so
+    /// that its verdicts and its [`room`](super::Filter::room), taken now, bound how many pods each
+    /// node takes, whatever else is placed.
+    ///
+    /// [`is_pod_independent`](Self::is_pod_independent), which cannot change at all, or
+    /// [`is_pod_local`](Self::is_pod_local) and [`monotone`](Self::monotone).
+    pub fn is_counting_bound(&self) -> bool {
+        self.is_pod_independent() || (self.is_pod_local() && self.monotone)
+    }
+
+    /// Adds a count that the framework keeps.
+    #[must_use]
+    pub fn counting(mut self, counter: CounterSpec) -> Declaration {
+        self.counters.push(counter);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    /// Every combination of what the predicates read.
+    fn all() -> Vec<Declaration> {
+        let keys = || Reach::Domain(vec!["zone".into()]);
+        let reaches = [Reach::Static, Reach::Node, keys(), Reach::Cluster];
+        let mut all = Vec::new();
+        for reach in reaches {
+            for bits in 0..128_u32 {
+                let has = |bit: u32| bits >> bit & 1 == 1;
+                let mut declaration = Declaration::with_reach(reach.clone());
+                declaration.monotone = has(0);
+                declaration.reads_group = has(1);
+                declaration.reads_time = has(2);
+                declaration.reads_nodes = has(3);
+                declaration.room = has(4);
+                declaration.reads_feasible = has(6);
+                if has(5) {
+                    let pods = CountedPods::Repelling;
+                    declaration = declaration.counting(CounterSpec { key: "zone".into(), pods });
+                }
+                all.push(declaration);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn each_predicate_is_its_truth_table() {
+        for declaration in all() {
+            let d = &declaration;
+            let (fixed, node) = (d.reach == Reach::Static, d.reach == Reach::Node);
+            let local = (fixed || node) && d.counters.is_empty() && !d.reads_feasible;
+            let counts = !d.counters.is_empty();
+            assert_eq!(d.is_pod_independent(), fixed && !counts);
+            assert_eq!(d.is_pod_local(), local);
+            assert_eq!(d.is_node_local(), local && !d.reads_nodes);
+            assert_eq!(d.is_cacheable(), !(d.reads_group || d.reads_time));
+            assert_eq!(d.is_counting_bound(), fixed && !counts || local && d.monotone);
+        }
+    }
+
+    /// The definitions that were in eight places before, each by the predicates.
+    #[test]
+    fn the_predicates_say_what_was_said_before() {
+        // Of scores that read which nodes are feasible, preparing spoke apart.
+        for declaration in all().into_iter().filter(|declaration| !declaration.reads_feasible) {
+            let d = &declaration;
+            let near = matches!(d.reach, Reach::Static | Reach::Node);
+            let counts = !d.counters.is_empty();
+            // Preparing tables: may answers be kept, and once a node?
+            let kept = !d.reads_group && !d.reads_time;
+            let before = kept.then_some(near && !counts);
+            assert_eq!(d.is_cacheable().then(|| d.is_pod_local()), before);
+            // Counting in a search, and in the verifier of its certificates.
+            let before = match d.reach {
+                Reach::Static => !counts,
+                Reach::Node => d.monotone && !d.room && !counts,
+                _ => false,
+            };
+            let by_amounts = d.room && !d.is_pod_independent();
+            assert_eq!(d.is_counting_bound() && !by_amounts, before);
+            // A bound on room that holds until a node changes for the better.
+            let before = near && d.monotone && kept && !d.reads_nodes && !counts;
+            assert_eq!(d.is_node_local() && d.monotone && d.is_cacheable(), before);
+            // What reads beyond the node, with and without regard to nodes and counts: where the
+            // old predicates forgot counters, the new ones read further.
+            let far = !near || d.reads_nodes;
+            assert_eq!(!d.is_node_local(), far || counts);
+            let beyond = matches!(d.reach, Reach::Domain(_) | Reach::Cluster);
+            assert_eq!(!d.is_pod_local(), beyond || counts);
+        }
+    }
+
+    #[test]
+    fn the_constructors_have_the_reach_they_name() {
+        assert!(Declaration::constant().is_pod_independent());
+        assert!(Declaration::constant().is_counting_bound());
+        for declaration in [Declaration::node(), Declaration::usage()] {
+            assert!(declaration.is_node_local() && !declaration.is_pod_independent());
+            assert!(!declaration.is_counting_bound());
+            assert!(declaration.monotone().is_counting_bound());
+        }
+        let domain = Declaration::domain(["zone"]).monotone();
+        for declaration in [domain, Declaration::cluster().monotone()] {
+            assert!(!declaration.is_pod_local() && !declaration.is_counting_bound());
+        }
+        assert!(Declaration::constant().reading_nodes().is_pod_local());
+        assert!(!Declaration::constant().reading_nodes().is_node_local());
     }
 }

@@ -1,4 +1,4 @@
-//! Evaluation of all nodes for one pod: the plain loop that defines what everything faster returns.
+//! Evaluation of all nodes for one pod: the plain loop that everything faster is held to.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ struct Constant(i64);
 pub struct ScoreColumn {
     /// The plugin's place among the framework's scores.
     pub plugin: usize,
-    /// Normalised and weighted, one for each row asked about.
+    /// Normalised and weighted, one for each row that was passed in.
     pub scores: Vec<i64>,
 }
 

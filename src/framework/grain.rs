@@ -1,4 +1,4 @@
-//! How finely a plugin tells nodes apart.
+//! Classes of nodes that a plugin cannot tell apart.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,7 @@ use crate::state::LabelKey;
 ///
 /// A filter or score that reads beyond a node makes this promise by
 /// [`grained`](super::Declaration::grained) and [`grain`](super::Filter::grain), so that it is
-/// asked once a class of nodes in place of once a node, and again only for the classes that a
+/// called once a class of nodes in place of once a node, and again only for the classes that a
 /// placement concerns:
 ///
 /// - Of a node, the answer depends on the values of the labels named here (lacking one counts as a

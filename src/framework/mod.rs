@@ -1,4 +1,4 @@
-//! How judgement plugs in: filters, scores, permits, and what they declare.
+//! Plugins: filters, scores, permits, and what they declare.
 
 pub mod block;
 pub mod builder;
@@ -7,6 +7,7 @@ pub mod context;
 pub mod counters;
 pub mod declaration;
 pub mod device_choice;
+pub mod device_fit;
 pub mod evaluation;
 pub mod grain;
 pub mod laws;
@@ -20,9 +21,9 @@ pub use builder::{Framework, FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};
 pub(crate) use context::DomainSums;
 pub use context::{Context, DomainContext, DomainTotals, Feasible, PermitContext, Prepared};
-pub use counters::{CountedPods, CounterSpec};
-pub use declaration::{Declaration, Reach};
-pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit, device_capacity, devices_fit};
+pub use declaration::{CountedPods, CounterSpec, Declaration, Reach};
+pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit};
+pub use device_fit::{device_capacity, devices_fit};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
 pub use grain::Grain;
 pub use strategy::Strategy;

@@ -1,4 +1,4 @@
-//! How a group is laid out.
+//! Strategies: how a group is laid out over the cluster.
 
 /// How a group is laid out over the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -1,4 +1,4 @@
-//! The stages a plugin can take part in.
+//! The plugin traits: filters, scores, permits and domain scores.
 
 use alloc::string::String;
 
@@ -59,7 +59,7 @@ pub trait Filter: Send + Sync {
         Preparation::ready(Prepared::NONE)
     }
 
-    /// How finely the filter tells nodes apart, given what is prepared; asked where the declaration
+    /// How finely the filter tells nodes apart, given what is prepared; called where the declaration
     /// is [`grained`](Declaration::grained). See [`Grain`].
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
         let _ = cx;
@@ -82,8 +82,9 @@ pub trait Filter: Send + Sync {
         }
     }
 
-    /// An upper bound on how many more pods of the shape the node takes, one after another. What
-    /// does not bound the number, or cannot say, leaves this as it is.
+    /// An upper bound on how many more pods of the shape the node takes, one after another. It
+    /// must hold at every moment, also while the node fills up. Keep the default, `i64::MAX`, if the
+    /// filter sets no bound.
     fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
         let _ = (cx, node);
         i64::MAX
@@ -98,12 +99,11 @@ pub trait Filter: Send + Sync {
 
     /// An upper bound on how many more pods of the shape all nodes together take, for refusing what
     /// is larger than the cluster before nodes are looked at one by one. A bound below `enough` is
-    /// as good as any other, so that is where to stop looking for a lower one. Asked of filters
+    /// as good as any other, so that is where to stop looking for a lower one. Called for filters
     /// that [judge room](Declaration::judging_room).
     ///
     /// It must cost less than [`Filter::room_block`] of all blocks, and need not be as low: what is
-    /// free on all nodes together, divided by what a pod requests, say. Who cannot say leaves it at
-    /// no bound.
+    /// free on all nodes together, divided by what a pod requests, say. The default is no bound.
     fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
         let _ = (cx, enough);
         i64::MAX
@@ -214,7 +214,7 @@ pub trait Score: Send + Sync {
         Preparation::ready(Prepared::NONE)
     }
 
-    /// How finely the score tells nodes apart, given what is prepared; asked where the declaration
+    /// How finely the score tells nodes apart, given what is prepared; called where the declaration
     /// is [`grained`](Declaration::grained). See [`Grain`].
     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
         let _ = cx;
@@ -283,7 +283,7 @@ pub enum Normalization {
     Max,
     /// As `Max`, then subtracted from 100. If the highest is 0, all are 100.
     MaxReversed,
-    /// By [`Score::rescale`], which is told the lowest and the highest. Raw scores of
+    /// By [`Score::rescale`], which is given the lowest and the highest. Raw scores of
     /// [`Normalization::IGNORED`] take no part in the extremes and score 0.
     Extremes,
     /// By [`Score::normalize`], which is shown all raw scores. Nothing can be kept of such a
@@ -354,7 +354,7 @@ pub trait DomainScore: Send + Sync {
 
     /// Whether it matters to the score on which nodes of the domain the proposed pods are, and not
     /// just how many there are of each shape. A score that promises that it does not reads them by
-    /// [`DomainContext::shapes`], and may be asked before they are placed: where counting tells how
+    /// [`DomainContext::shapes`], and may be called before they are placed: where counting tells how
     /// many pods a domain takes, only the domain that is liked best is then tried in full.
     fn reads_places(&self) -> bool {
         true

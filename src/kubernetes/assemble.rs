@@ -1,4 +1,4 @@
-//! Puts pods and groups together once everything is read.
+//! The assembly of pods and groups into manifests, once everything is read.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -6,64 +6,38 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use super::assembly::{Assembly, Identity, Leaf, Located, fault};
+use super::error::Error;
 use super::groups::{GroupObject, Nature};
 use super::manifests::{Manifests, Note};
-use super::membership::{Family, InlineGang, Membership};
-use super::pod::PodRecord;
-use super::reader::Reader;
+use super::membership::{InlineGang, Membership};
+use super::mode::Mode;
+use super::objects::Objects;
 use super::tree;
 use super::volcano::MAX_PODS_IN_ALL;
-use super::{Error, Mode};
-use crate::model::{GroupPolicy, ModelError, PodGroup, Problem};
+use crate::model::{GroupPolicy, PodGroup, Problem};
 
-/// An error and the number of the source it is in.
-pub(super) type Located<T> = Result<T, (u32, ModelError)>;
-
-/// Family, whether it is a group of groups, namespace, name.
-pub(super) type Identity = (Family, bool, String, String);
-
-/// Pods sorted into groups.
-pub(super) struct Assembly {
-    pub(super) strict: bool,
-    pub(super) pods: Vec<PodRecord>,
-    pub(super) objects: Vec<GroupObject>,
-    pub(super) index: BTreeMap<Identity, usize>,
-    pub(super) leaves: Vec<Leaf>,
-    pub(super) notes: Vec<Note>,
-    /// Groups that pods name and that do not exist.
-    pub(super) missing: BTreeSet<usize>,
-}
-
-/// The pods of one group without groups inside.
-pub(super) struct Leaf {
-    pub(super) object: usize,
-    /// The name of the group, where it is not that of the object.
-    pub(super) name: String,
-    pub(super) role: Option<String>,
-    pub(super) pending: Vec<usize>,
-    pub(super) bound: Vec<usize>,
-}
-
-pub(super) fn assemble(reader: Reader) -> Result<Manifests, Error> {
-    let sources = reader.sources.clone();
-    run(reader).map_err(|(source, error)| Error::Object {
+/// Manifests of all objects that were read.
+pub(super) fn assemble(objects: Objects) -> Result<Manifests, Error> {
+    let sources = objects.sources.clone();
+    run(objects).map_err(|(source, error)| Error::Object {
         source_name: sources.get(source as usize).cloned().unwrap_or_default(),
         error,
     })
 }
 
-fn run(mut reader: Reader) -> Located<Manifests> {
-    let strict = reader.mode == Mode::AsWritten;
-    expand_jobs(&mut reader)?;
-    resolve_priorities(&mut reader, strict)?;
-    reader.owners.apply(&mut reader.pods);
+fn run(mut objects: Objects) -> Located<Manifests> {
+    let strict = objects.mode == Mode::AsWritten;
+    expand_jobs(&mut objects)?;
+    resolve_priorities(&mut objects, strict)?;
+    objects.owners.apply(&mut objects.pods);
     let mut assembly = Assembly {
         strict,
-        pods: reader.pods,
-        objects: reader.groups,
+        pods: objects.pods,
+        objects: objects.groups,
         index: BTreeMap::new(),
         leaves: Vec::new(),
-        notes: reader.notes,
+        notes: objects.notes,
         missing: BTreeSet::new(),
     };
     for (at, object) in assembly.objects.iter().enumerate() {
@@ -76,7 +50,7 @@ fn run(mut reader: Reader) -> Located<Manifests> {
     let lone = assembly.sort_pods()?;
     assembly.check_gang_groups()?;
     let trees = tree::build(&mut assembly)?;
-    Ok(assembly.manifests(lone, trees, reader.nodes, reader.namespaces, reader.ignored))
+    Ok(assembly.manifests(lone, trees, objects.nodes, objects.namespaces, objects.ignored))
 }
 
 fn identity(object: &GroupObject) -> Identity {
@@ -84,18 +58,18 @@ fn identity(object: &GroupObject) -> Identity {
 }
 
 /// Makes the pods of Volcano jobs that have none.
-fn expand_jobs(reader: &mut Reader) -> Located<()> {
+fn expand_jobs(objects: &mut Objects) -> Located<()> {
     let mut room = MAX_PODS_IN_ALL;
-    for mut job in core::mem::take(&mut reader.jobs) {
+    for mut job in core::mem::take(&mut objects.jobs) {
         let identity = (job.group.namespace.clone(), job.group.name.clone());
-        if reader.started_jobs.contains(&identity) {
+        if objects.started_jobs.contains(&identity) {
             job.group.nature = Nature::BegunJob;
         }
         if job.group.nature != Nature::BegunJob {
             for record in job.pods() {
                 let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
-                if reader.pod_index.contains_key(&full) {
-                    if reader.mode == Mode::AsWritten {
+                if objects.pod_index.contains_key(&full) {
+                    if objects.mode == Mode::AsWritten {
                         let problem = Problem::Duplicate(format!("pod {full}"));
                         return Err((job.group.source, job.group.fail("spec.tasks", problem)));
                     }
@@ -107,20 +81,20 @@ fn expand_jobs(reader: &mut Reader) -> Located<()> {
                     return Err((job.group.source, error));
                 }
                 room -= 1;
-                reader.pod_index.insert(full, reader.pods.len());
-                reader.pods.push(record);
+                objects.pod_index.insert(full, objects.pods.len());
+                objects.pods.push(record);
             }
         }
-        reader.groups.push(job.group);
+        objects.groups.push(job.group);
     }
     Ok(())
 }
 
-fn resolve_priorities(reader: &mut Reader, strict: bool) -> Located<()> {
-    for record in &mut reader.pods {
+fn resolve_priorities(objects: &mut Objects, strict: bool) -> Located<()> {
+    for record in &mut objects.pods {
         record.pod.priority = if strict {
             let running = record.pod.node.is_some();
-            reader
+            objects
                 .classes
                 .resolve(record.priority, record.priority_class.as_deref(), running)
                 .map_err(|(field, problem)| fault(record, &format!("spec.{field}"), problem))?
@@ -128,27 +102,21 @@ fn resolve_priorities(reader: &mut Reader, strict: bool) -> Located<()> {
             record.priority.unwrap_or(0)
         };
     }
-    for group in &mut reader.groups {
+    for group in &mut objects.groups {
         if group.priority.is_none() && group.priority_class.is_none() {
             continue;
         }
         let class = group.priority_class.as_deref();
         group.priority = if strict {
-            let resolved = reader.classes.resolve(group.priority, class, false);
+            let resolved = objects.classes.resolve(group.priority, class, false);
             Some(resolved.map_err(|(field, problem)| {
                 (group.source, group.fail(&format!("spec.{field}"), problem))
             })?)
         } else {
-            group.priority.or_else(|| reader.classes.value(class?))
+            group.priority.or_else(|| objects.classes.value(class?))
         };
     }
     Ok(())
-}
-
-/// An error about a pod.
-pub(super) fn fault(record: &PodRecord, field: &str, problem: Problem) -> (u32, ModelError) {
-    let object = format!("pod {}/{}", record.pod.namespace(), record.pod.name);
-    (record.source, ModelError::new(object, field, problem))
 }
 
 impl Assembly {

@@ -1,4 +1,4 @@
-//! What can be wrong with manifests.
+//! Errors of manifests.
 
 use alloc::string::String;
 

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::Mode;
+use super::mode::Mode;
 use super::value::Value;
 use crate::base::Quantity;
 use crate::model::selector::{SelectorError, check_key, check_value};

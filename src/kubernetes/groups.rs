@@ -25,7 +25,7 @@ pub(super) enum Nature {
     BegunJob,
 }
 
-/// A group as one object tells of it.
+/// A group as one object describes it.
 #[derive(Debug, Clone)]
 pub(super) struct GroupObject {
     pub(super) family: Family,

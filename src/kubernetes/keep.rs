@@ -1,4 +1,4 @@
-//! Which fields of an object are read at all.
+//! The fields of an object that are read at all.
 //!
 //! A dump of a cluster is mostly environment variables, probes and managed fields. What no
 //! conversion asks for is skipped while it is parsed.

@@ -1,4 +1,4 @@
-//! What manifests say, in the words of the model.
+//! The result of reading manifests, in types of the model.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};

@@ -1,4 +1,4 @@
-//! Which group a pod says it is a member of, in any of the dialects.
+//! Group membership as a pod states it, in any of the dialects.
 
 use alloc::boxed::Box;
 use alloc::format;

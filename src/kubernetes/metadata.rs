@@ -3,8 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Mode;
 use super::field::{Fault, Field, Object};
+use super::mode::Mode;
 use super::value::Value;
 use crate::model::selector::is_dns_subdomain;
 use crate::model::{ModelError, Problem};

@@ -9,6 +9,7 @@
 
 mod affinity;
 mod assemble;
+mod assembly;
 mod duration;
 mod error;
 mod field;
@@ -17,7 +18,9 @@ mod keep;
 mod manifests;
 mod membership;
 mod metadata;
+mod mode;
 mod node;
+mod objects;
 mod owners;
 mod pod;
 mod priority;
@@ -30,25 +33,13 @@ mod volcano;
 
 pub use error::Error;
 pub use manifests::{Manifests, Note};
+pub use mode::Mode;
 pub use reader::Reader;
 pub use value::{MAX_NESTING, Value};
 
 use field::Field;
 
 use crate::model::{ModelError, Node, Pod};
-
-/// Who is taken to have written the manifests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Mode {
-    /// A person. What the API server fills in and merges is filled in and merged, and what it
-    /// would refuse is an error.
-    #[default]
-    AsWritten,
-    /// An API server. Everything is taken as it is, and means what the scheduler makes of it.
-    /// Only what cannot have been stored is an error: a wrong type, a quantity that is none or
-    /// does not fit.
-    AsStored,
-}
 
 /// One node from its manifest, whatever kind it states.
 ///

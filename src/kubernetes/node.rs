@@ -1,4 +1,4 @@
-//! Nodes and namespaces.
+//! Nodes and namespaces from their manifests.
 
 use alloc::collections::BTreeSet;
 use alloc::format;

@@ -8,12 +8,9 @@ use alloc::vec::Vec;
 use super::affinity::label_selector;
 use super::field::{Fault, Field};
 use super::metadata;
-use super::pod::PodRecord;
+use super::pod::{Controller, PodRecord};
 use crate::base::hash::FixedMap;
 use crate::model::{LabelSelector, Labels, PodShape};
-
-/// Kind and name of a controller.
-pub(super) type Controller = (String, String);
 
 /// The selectors of services and controllers.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Pods.
+//! Pods from their manifests.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -11,17 +11,19 @@ use super::field::{Fault, Field};
 use super::membership::{Membership, membership};
 use super::metadata::{self, check_label_name, check_subdomain, unsupported};
 use super::node::labels;
-use super::owners::Controller;
 use super::resources::pod_resources;
 use crate::model::{HostPort, Pod, PodShape, Problem};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// A pod as one manifest tells of it; other objects may have to say more.
+/// Kind and name of a controller.
+pub(super) type Controller = (String, String);
+
+/// A pod as one manifest describes it; other objects may add to it.
 #[derive(Debug, Clone)]
 pub(super) struct PodRecord {
-    /// The pod, with what can be told already.
+    /// The pod, as far as its own manifest goes.
     pub(super) pod: Pod,
     /// What the manifest says of the priority.
     pub(super) priority: Option<i32>,
@@ -80,7 +82,7 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
     Ok(Fate::Kept(Box::new(record)))
 }
 
-/// A pod without a name, as a template tells of it.
+/// A pod without a name, as a template describes it.
 pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> {
     let spec = root.need("spec")?;
     let mut shape = PodShape { namespace, labels: labels(root)?, ..PodShape::default() };

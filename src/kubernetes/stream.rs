@@ -1,4 +1,4 @@
-//! Walks a document as it is parsed and hands its objects on one by one.
+//! A document read as a stream: its objects are handed on one by one as they are parsed.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -8,24 +8,27 @@ use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::keep::OBJECT;
-use super::reader::Reader;
 use super::value::{KeySeed, Seed, Value};
 use crate::model::ModelError;
 
+/// Version and kind of an object.
+pub(super) type Kind = (String, String);
+
+/// What takes objects as they are read.
+type Sink<'r> = dyn FnMut(Value, Option<&Kind>) -> Result<(), ModelError> + 'r;
+
 /// A document at its top: an object, a list of objects in any of its forms, or nothing.
 pub(super) struct Document<'r> {
-    pub(super) reader: &'r mut Reader,
+    /// Takes an object, or a list of them. With it goes the version and kind of objects that state
+    /// none, because their list does.
+    pub(super) sink: &'r mut Sink<'r>,
     /// Where the error goes that ends the reading.
     pub(super) rejected: &'r mut Option<ModelError>,
 }
 
 impl Document<'_> {
-    fn accept<E: de::Error>(
-        &mut self,
-        value: Value,
-        like: Option<&(String, String)>,
-    ) -> Result<(), E> {
-        self.reader.accept(value, like).map_err(|error| {
+    fn accept<E: de::Error>(&mut self, value: Value, like: Option<&Kind>) -> Result<(), E> {
+        (self.sink)(value, like).map_err(|error| {
             let text = error.to_string();
             *self.rejected = Some(error);
             E::custom(text)
@@ -80,7 +83,7 @@ impl<'de> Visitor<'de> for Document<'_> {
                     is_list = true;
                     let like = element_kind(&entries);
                     let document =
-                        Document { reader: &mut *self.reader, rejected: &mut *self.rejected };
+                        Document { sink: &mut *self.sink, rejected: &mut *self.rejected };
                     access.next_value_seed(Items { document, like, nameless: &mut nameless })?;
                 }
                 Some((key, keep)) => {
@@ -99,7 +102,7 @@ impl<'de> Visitor<'de> for Document<'_> {
 }
 
 /// The version and kind of the objects in a list, from what is known of the list.
-fn element_kind(entries: &[(String, Value)]) -> Option<(String, String)> {
+fn element_kind(entries: &[(String, Value)]) -> Option<Kind> {
     let text = |name: &str| {
         entries.iter().rev().find(|(key, _)| key == name).and_then(|(_, value)| value.text())
     };
@@ -110,7 +113,7 @@ fn element_kind(entries: &[(String, Value)]) -> Option<(String, String)> {
 /// The objects of a list.
 struct Items<'r> {
     document: Document<'r>,
-    like: Option<(String, String)>,
+    like: Option<Kind>,
     nameless: &'r mut Vec<Value>,
 }
 

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::assemble::{Assembly, Located, fault};
+use super::assembly::{Assembly, Located, fault};
 use super::groups::Nature;
 use super::manifests::Note;
 use super::membership::Family;

@@ -1,4 +1,4 @@
-//! Where a pod wants to be, by labels of nodes and by the company of other pods.
+//! Node affinity and inter-pod affinity terms of a pod.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Devices of a node, and what a pod asks of them.
+//! Devices of a node, and the device requests of a pod.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ pub struct DeviceRequest {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DeviceAsk {
-    /// So many devices that nobody else uses, all of each.
+    /// So many whole devices, each used by this pod alone.
     Whole {
         /// How many devices; at least 1.
         count: u32,
@@ -178,7 +178,7 @@ impl DeviceRequest {
         self
     }
 
-    /// How many devices are asked for.
+    /// How many devices are requested.
     pub fn count(&self) -> u32 {
         let (DeviceAsk::Whole { count } | DeviceAsk::Shares { count, .. }) = self.ask;
         count

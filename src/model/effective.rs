@@ -1,4 +1,4 @@
-//! What a pod of several containers asks for as a whole.
+//! Effective requests of a pod with several containers.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! What can be wrong with what the embedder says.
+//! Errors of input types: nodes, pods and groups that are not well formed.
 
 use alloc::string::String;
 

@@ -48,7 +48,7 @@ pub struct PodGroup {
     /// included, beside the minimum of groups; `None` asks for no more than the groups do. Not
     /// read of a group of pods.
     pub min_pods: Option<u32>,
-    /// What is asked of the topology.
+    /// The topology request.
     pub topology: TopologyRequest,
     /// Members, in the order in which sequential strategies try them.
     pub pods: Vec<Pod>,

@@ -1,4 +1,4 @@
-//! What the embedder says: nodes, pods, groups of pods, workloads.
+//! Input types: nodes, pods, groups of pods, workloads.
 //!
 //! Plain data with builders. Nothing here knows of a cluster; names are strings, and amounts are
 //! integers (thousandths for `cpu`, whole units for everything else).

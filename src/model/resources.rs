@@ -1,4 +1,4 @@
-//! Named amounts.
+//! Resources: named amounts.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -96,7 +96,7 @@ impl Amounts {
     }
 }
 
-/// What can be given where a quantity is asked for: a [`Quantity`], an integer, or Kubernetes'
+/// What can be given in place of a quantity: a [`Quantity`], an integer, or Kubernetes'
 /// quantity text.
 pub trait IntoQuantity {
     /// The quantity, or why the text is none.

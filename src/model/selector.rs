@@ -50,7 +50,7 @@ pub enum Operator {
     Gt,
     /// Present, an integer, and less than the one value. Node selectors only.
     Lt,
-    /// An operator nobody knows, as an API server may have stored it. Never matches.
+    /// An unknown operator, as an API server may have stored it. Never matches.
     Unknown(String),
 }
 

@@ -1,4 +1,4 @@
-//! What a scheduler can tell pods apart by.
+//! Pod shapes: everything that a scheduler can tell pods apart by.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use super::taint::Toleration;
 /// Everything about a pod that filters and scores may read.
 ///
 /// Pods of equal shape are interchangeable: what holds of one on a node holds of the other, so
-/// the crate judges a shape once and places as many pods of it as are asked for.
+/// the crate judges a shape once and places as many pods of it as are wanted.
 ///
 /// Lists keep the order they are given in; two shapes are equal if they are written alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +59,7 @@ pub struct PodShape {
     pub images: Vec<String>,
     /// How many containers and init containers there are.
     pub containers: u32,
-    /// What is asked of devices.
+    /// Device requests.
     pub devices: Vec<DeviceRequest>,
     /// Whatever else the embedder's own plugins read.
     pub attributes: Labels,

@@ -1,4 +1,4 @@
-//! Even spreading over the values of a node label.
+//! Topology spread constraints.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -26,7 +26,7 @@ pub enum Effect {
     PreferNoSchedule,
     /// Keeps new pods away, and running pods are evicted (by others than this crate).
     NoExecute,
-    /// An effect nobody knows; does nothing.
+    /// An unknown effect; does nothing.
     Unknown(String),
 }
 

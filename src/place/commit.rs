@@ -114,7 +114,7 @@ impl Cluster {
             let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
             let shape = assignment.pod().shape();
             let mut filters = framework.filters().iter();
-            let local = filters.all(|filter| filter.declare(shape).is_node_local());
+            let local = filters.all(|filter| filter.declare(shape).is_pod_local());
             if !local || moved.concerns(row) {
                 let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
                 let verdict = txn.view(row).map(|node| evaluation.filter(node));
@@ -192,10 +192,10 @@ impl Moved {
         let mut rows = RowSet::new(cluster.rows());
         for change in changes {
             match change {
-                Change::Pods(row) => {
+                Change::Pods { row, .. } => {
                     rows.insert(row as Row);
                 }
-                Change::Nodes | Change::Namespaces => return Moved::Anything,
+                Change::Node { .. } | Change::Namespaces => return Moved::Anything,
             }
         }
         Moved::Rows(rows)

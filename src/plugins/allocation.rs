@@ -1,10 +1,10 @@
-//! How full a node would be.
+//! Scores by utilisation: how full a node would be.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::utilization::Utilization;
-use crate::base::exact::{all_below, float, floor, whole};
+use crate::framework::block::math::{all_below, float, floor, whole};
 use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};

@@ -1,10 +1,10 @@
-//! Resources used up evenly.
+//! A score for resources used up evenly.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, are_all_there, parts};
-use crate::base::exact::{all_below, float, floor, whole};
+use crate::framework::block::math::{all_below, float, floor, whole};
 use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, MEMORY};

@@ -1,4 +1,4 @@
-//! Which of the domains that a group fits in is liked best.
+//! Domain scores: by allocation, and by number of pods.
 
 use alloc::string::String;
 use alloc::vec::Vec;

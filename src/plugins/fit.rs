@@ -1,10 +1,9 @@
-//! Whether a node has room.
+//! The filter for room: whether a node has what a pod requests.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::base::exact::{floor, signed_float, whole};
-use crate::base::sum::Sum;
+use crate::framework::block::math::{Sum, floor, signed_float, whole};
 use crate::framework::{Block, Context, Declaration, Filter, Preparation, Verdict};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, ResourceId};

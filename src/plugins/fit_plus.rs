@@ -1,4 +1,4 @@
-//! A strategy for each resource.
+//! Allocation scores with a strategy for each resource.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Images that are already there.
+//! A score for container images that are on the node already.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -85,7 +85,7 @@ impl KubernetesProfile {
         self
     }
 
-    /// Sets what is asked of nodes for every pod (`addedAffinity`).
+    /// Sets the node affinity required for every pod (`addedAffinity`).
     pub fn added_affinity(mut self, affinity: model::NodeAffinity) -> KubernetesProfile {
         self.added_affinity = affinity;
         self

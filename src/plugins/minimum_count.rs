@@ -1,4 +1,4 @@
-//! Going ahead with enough members only.
+//! A permit that admits a group with enough members only.
 
 use alloc::format;
 use core::time::Duration;
@@ -62,8 +62,7 @@ impl Permit for MinimumCount {
     fn permit(&self, cx: &PermitContext<'_>) -> PermitVerdict {
         let mut running = 0;
         cx.group.visit(&mut |part| {
-            let name = part.full_name();
-            running += cx.cluster.group_pods(&name).filter(|pod| pod.node().is_some()).count();
+            running += cx.cluster.pods_of(part).filter(|pod| pod.node().is_some()).count();
         });
         let have = running + cx.plan.len();
         if have >= self.minimum {

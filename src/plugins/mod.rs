@@ -1,5 +1,7 @@
 //! Filters, scores and permits that most schedulers want. One judgement a file, written with
-//! nothing an outsider could not use.
+//! nothing an outsider could not use: a test holds their imports to public names. (The profiles,
+//! which put plugins together, skip the checks of
+//! [`build`](crate::framework::FrameworkBuilder::build): their names and weights are sound.)
 //!
 //! Those that mirror a plugin of kube-scheduler say which, and answer as it does, bit for bit;
 //! [`KubernetesProfile`] puts them together. Where a plugin can tell beforehand that it has
@@ -7,15 +9,14 @@
 
 mod allocation;
 mod balanced_allocation;
+mod changes;
 mod devices;
 mod domain_scores;
-#[cfg(test)]
-mod ends;
 mod fit;
 mod fit_plus;
 mod image_locality;
 #[cfg(test)]
-mod incremental;
+mod incremental_tests;
 mod inter_pod_affinity;
 mod kubernetes_profile;
 mod minimum_count;
@@ -24,6 +25,8 @@ mod node_name;
 mod node_ports;
 mod node_rules;
 mod node_unschedulable;
+#[cfg(test)]
+mod numeric_limits_tests;
 mod objectives;
 mod pod_rules;
 mod profiles;

@@ -1,4 +1,4 @@
-//! The labels and names of nodes that pods ask for.
+//! Node selectors and node affinity, as a filter and a score.
 
 use alloc::vec::Vec;
 

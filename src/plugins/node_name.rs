@@ -1,4 +1,4 @@
-//! Pods that name their node.
+//! The filter for pods that name their node.
 
 use crate::framework::{Context, Declaration, Filter, Preparation, Verdict};
 use crate::model::PodShape;

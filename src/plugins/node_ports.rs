@@ -1,4 +1,4 @@
-//! Ports of the node itself.
+//! The filter for host ports.
 
 use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
 use crate::model::PodShape;

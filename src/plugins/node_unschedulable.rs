@@ -1,4 +1,4 @@
-//! Nodes that are closed to new pods.
+//! The filter for nodes that are closed to new pods.
 
 use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
 use crate::model::{Effect, PodShape, Taint};

@@ -1,4 +1,4 @@
-//! Which domain is liked, by room alone.
+//! Domain scores by room alone.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Frameworks ready to use.
+//! Profiles: frameworks ready to use.
 
 use alloc::vec::Vec;
 

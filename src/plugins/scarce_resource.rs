@@ -1,4 +1,4 @@
-//! Keeping scarce resources for those who need them.
+//! A score that keeps nodes with scarce resources for pods that request them.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Taints and who tolerates them.
+//! Taints and tolerations, as a filter and a score.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Asking one plugin about every node of a small cluster.
+//! Test helpers: one plugin evaluated on every node of a small cluster.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! A curve of scores over utilisation.
+//! A utilisation curve: scores as a function of utilisation.
 
 use alloc::vec::Vec;
 

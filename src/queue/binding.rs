@@ -1,4 +1,4 @@
-//! Plans on their way: held by a permit, being bound, taken back.
+//! Plans in flight: held by a permit, being bound, taken back.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -6,22 +6,27 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::observe::{GroupChange, Lacks, ReservationEnd};
-use super::scheduler::{BoundPod, Decision, Flight, QueueError, Scheduler, Timer};
+use super::decision::{BoundPod, Decision};
+use super::error::QueueError;
+use super::ids::{GroupId, Ticket};
+use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{MemberCounts, MemberState, Phase, full_name};
+use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::OnBindFailure;
-use super::unit::{Phase, Place, Tally, Ticket, UnitId, full_name};
+use super::shortage::Shortage;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::state::Plan;
 
 impl Scheduler {
-    /// What came of binding a pod.
+    /// The result of binding one pod.
     ///
-    /// A pod that could not be bound waits again. What that means for the rest of its gang is
-    /// [`Settings::on_bind_failure`](super::Settings::on_bind_failure).
+    /// A pod whose binding failed is pending again.
+    /// [`Settings::on_bind_failure`](super::Settings::on_bind_failure) decides what happens to the
+    /// rest of its gang.
     ///
     /// # Errors
-    /// The pod is no member of a known group. A result that nobody waits for is ignored.
+    /// The pod is not a member of a known group. A result that is no longer expected is ignored.
     pub fn handle_binding(
         &mut self,
         namespace: &str,
@@ -32,7 +37,7 @@ impl Scheduler {
         self.expire(now, false);
         let full = format!("{namespace}/{name}");
         let Some(&(id, seq)) = self.pods.get(&full) else {
-            return self.stray(namespace, name, result.is_err());
+            return self.unknown_pod_result(namespace, name, result.is_err());
         };
         match result {
             Ok(()) => self.bound(id, seq, &full),
@@ -41,10 +46,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A pod that was to be taken off its node is off, and may be placed anew.
+    /// The end of unbinding a pod: the pod has left its node and is pending again.
     ///
     /// # Errors
-    /// The pod is no member of a known group.
+    /// The pod is not a member of a known group.
     pub fn handle_unbound(
         &mut self,
         namespace: &str,
@@ -54,29 +59,30 @@ impl Scheduler {
         self.expire(now, false);
         let full = format!("{namespace}/{name}");
         let Some(&(id, seq)) = self.pods.get(&full) else {
-            return self.stray(namespace, name, true);
+            return self.unknown_pod_result(namespace, name, true);
         };
-        let member = self.units.get_mut(&id).and_then(|unit| unit.members.get_mut(&seq));
-        let Some(member) = member.filter(|member| member.place != Place::Done) else {
+        let member = self.groups.get_mut(&id).and_then(|queued| queued.members.get_mut(&seq));
+        let Some(member) = member.filter(|member| member.state != MemberState::Done) else {
             return Ok(());
         };
-        let place = core::mem::replace(&mut member.place, Place::Pending);
-        self.take_off(namespace, name);
+        let place = core::mem::replace(&mut member.state, MemberState::Pending);
+        self.remove_pod(namespace, name);
         match place {
-            Place::Planned => self.lost_on_the_way(id, &full),
-            Place::Unbinding => self.undoing_ended(id),
-            Place::Bound => self.lost_running(id),
-            Place::Pending | Place::Done => {}
+            MemberState::Planned => self.planned_member_lost(id, &full),
+            MemberState::Unbinding => self.undoing_ended(id),
+            MemberState::Bound => self.running_member_lost(id),
+            MemberState::Pending | MemberState::Done => {}
         }
         self.settle_linked(id);
         Ok(())
     }
 
-    /// Another scheduler's commit came first: nothing of the plan was bound. Its gang is tried
-    /// again whole, at once after a first conflict, after a back-off if they go on.
+    /// A lost race: another scheduler's commit came first, and no pod of the plan was bound. The
+    /// whole gang is tried again, at once after the first conflict, after a back-off if conflicts
+    /// repeat.
     ///
     /// # Errors
-    /// The plan is not on its way.
+    /// The plan is no longer in flight.
     pub fn handle_conflict(
         &mut self,
         ticket: Ticket,
@@ -84,27 +90,27 @@ impl Scheduler {
         now: Time,
     ) -> Result<(), QueueError> {
         self.expire(now, false);
-        let Some(flight) = self.flights.remove(&ticket) else {
+        let Some(in_flight) = self.in_flight.remove(&ticket) else {
             return Err(QueueError::StaleTicket);
         };
-        self.timers.remove(&(flight.until, Timer::Flight(ticket)));
-        self.counters.conflicts += 1;
-        for &id in &flight.units {
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+        self.metrics.conflicts += 1;
+        for &id in &in_flight.groups {
             self.emit(id, GroupChange::Conflict { reason: reason.to_owned() });
-            if let Some(unit) = self.units.get_mut(&id) {
-                unit.conflicts = unit.conflicts.saturating_add(1);
-                if unit.conflicts > 1 {
-                    let wait = self.settings.backoff.after(unit.conflicts - 1);
-                    unit.not_before = self.now.after(wait);
+            if let Some(queued) = self.groups.get_mut(&id) {
+                queued.conflicts = queued.conflicts.saturating_add(1);
+                if queued.conflicts > 1 {
+                    let wait = self.settings.backoff.after(queued.conflicts - 1);
+                    queued.not_before = self.now.after(wait);
                 }
             }
         }
-        self.take_back(&flight);
-        self.land(&flight.units);
+        self.take_back(&in_flight);
+        self.plan_ended(&in_flight.groups);
         Ok(())
     }
 
-    /// A permit's verdict on a plan that is held, come later.
+    /// A later verdict of the permit that holds a plan.
     ///
     /// # Errors
     /// No plan of the group is held.
@@ -116,59 +122,65 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        let Some(Phase::Held(ticket)) = self.units.get(&id).map(|unit| unit.phase.clone()) else {
+        let Some(Phase::Held(ticket)) = self.groups.get(&id).map(|queued| queued.phase.clone())
+        else {
             return Err(QueueError::NotHeld(group.to_owned()));
         };
-        let by = self.flights.get(&ticket).and_then(|flight| flight.held_by.clone());
-        self.judge(ticket, verdict, by.unwrap_or_default());
+        let by = self.in_flight.get(&ticket).and_then(|in_flight| in_flight.held_by.clone());
+        self.apply_verdict(ticket, verdict, by.unwrap_or_default());
         Ok(())
     }
 
-    /// Asks the framework's permits about a held plan again: something they rest on has changed.
-    /// This happens by itself when members of the group come.
+    /// A repeated evaluation of the framework's permits for a held plan, after something they read
+    /// has changed. When members of the group arrive it runs without this call.
     ///
     /// # Errors
     /// No plan of the group is held.
     pub fn handle_permit_changed(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        if !matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Held(_))) {
+        if !matches!(self.groups.get(&id).map(|queued| &queued.phase), Some(Phase::Held(_))) {
             return Err(QueueError::NotHeld(group.to_owned()));
         }
-        self.ask_again(id);
+        self.recheck_permits(id);
         Ok(())
     }
 
-    /// Sends a plan that is in the cluster on its way.
-    pub(crate) fn launch(&mut self, units: Vec<UnitId>, plan: Plan, held: Option<(Time, String)>) {
+    /// Start of a committed plan: holds it for a permit or sends it out to be bound.
+    pub(super) fn start_plan(
+        &mut self,
+        groups: Vec<GroupId>,
+        plan: Plan,
+        held: Option<(Time, String)>,
+    ) {
         let ticket = Ticket(self.take_number());
         let mut outstanding = BTreeSet::new();
         for assignment in plan.assignments() {
             let name = full_name(assignment.pod());
             if let Some((id, seq)) = self.pods.get(&name)
-                && let Some(unit) = self.units.get_mut(id)
-                && let Some(member) = unit.members.get_mut(seq)
+                && let Some(queued) = self.groups.get_mut(id)
+                && let Some(member) = queued.members.get_mut(seq)
             {
-                member.place = Place::Planned;
+                member.state = MemberState::Planned;
                 outstanding.insert(name);
             }
-            self.note(assignment.node());
+            self.pods_changed(assignment.node());
         }
-        for &id in &units {
+        for &id in &groups {
             self.end_reservation(id, ReservationEnd::Used);
         }
         let (held_by, until) = match held {
             Some((until, by)) => {
-                let own = units
+                let own = groups
                     .iter()
-                    .filter_map(|id| self.units.get(id)?.root.schedule_timeout)
+                    .filter_map(|id| self.groups.get(id)?.root.schedule_timeout)
                     .min()
                     .unwrap_or(self.settings.permit_timeout);
                 (Some(by), until.min(self.now.after(own)))
             }
             None => (None, self.now.after(self.settings.bind_timeout)),
         };
-        for &id in &units {
+        for &id in &groups {
             let phase =
                 if held_by.is_some() { Phase::Held(ticket) } else { Phase::Binding(ticket) };
             self.set_phase(id, phase);
@@ -179,48 +191,53 @@ impl Scheduler {
             };
             self.emit(id, change);
         }
-        self.timers.insert((until, Timer::Flight(ticket)));
+        self.timers.insert((until, Timer::Plan(ticket)));
         let is_held = held_by.is_some();
         let since = self.now;
-        let flight = Flight { units, plan, since, until, held_by, outstanding, failures: 0 };
+        let in_flight =
+            PlanInFlight { groups, plan, since, until, held_by, outstanding, failures: 0 };
         if !is_held {
-            self.send(ticket, &flight);
+            self.send(ticket, &in_flight);
         }
-        self.flights.insert(ticket, flight);
+        self.in_flight.insert(ticket, in_flight);
     }
 
-    pub(super) fn send(&mut self, ticket: Ticket, flight: &Flight) {
-        let groups = self.group_names(&flight.units);
-        self.outbox.push_back(Decision::Bind { ticket, groups, plan: flight.plan.clone() });
+    pub(super) fn send(&mut self, ticket: Ticket, in_flight: &PlanInFlight) {
+        let groups = self.group_names(&in_flight.groups);
+        self.outbox.push_back(Decision::Bind { ticket, groups, plan: in_flight.plan.clone() });
     }
 
-    pub(super) fn group_names(&self, units: &[UnitId]) -> Vec<String> {
-        units.iter().filter_map(|id| Some(self.units.get(id)?.name.clone())).collect()
+    pub(super) fn group_names(&self, groups: &[GroupId]) -> Vec<String> {
+        groups.iter().filter_map(|id| Some(self.groups.get(id)?.name.clone())).collect()
     }
 
-    /// The permits are asked about a held plan of a unit again.
-    pub(crate) fn ask_again(&mut self, id: UnitId) {
-        let Some(Phase::Held(ticket)) = self.units.get(&id).map(|unit| unit.phase.clone()) else {
+    /// Repeated evaluation of the permits for the held plan of a group.
+    pub(super) fn recheck_permits(&mut self, id: GroupId) {
+        let Some(Phase::Held(ticket)) = self.groups.get(&id).map(|queued| queued.phase.clone())
+        else {
             return;
         };
-        let Some(flight) = self.flights.get(&ticket) else { return };
-        // As the plan's members were when it was made, and whoever has come since.
-        let mut trees = flight.units.iter().filter_map(|id| self.units.get(id)).map(|unit| {
-            let mut unit = unit.clone();
-            for member in unit.members.values_mut() {
-                if member.place == Place::Planned {
-                    member.place = Place::Pending;
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return };
+        // The planned members count as pending, as they did when the plan was made, beside those
+        // that arrived since.
+        let mut trees =
+            in_flight.groups.iter().filter_map(|id| self.groups.get(id)).map(|queued| {
+                let mut queued = queued.clone();
+                for member in queued.members.values_mut() {
+                    if member.state == MemberState::Planned {
+                        member.state = MemberState::Pending;
+                    }
                 }
-            }
-            let tallies = unit.tallies(&self.cluster);
-            unit.tree(&tallies)
-        });
+                let counts = queued.counts(&self.cluster);
+                queued.pending_tree(&counts)
+            });
         let Some(group) = trees.next() else { return };
         let mut txn = self.cluster.txn();
-        for assignment in flight.plan.assignments() {
+        for assignment in in_flight.plan.assignments() {
             let _ = txn.evict(assignment.pod().namespace(), &assignment.pod().name);
         }
-        let cx = PermitContext { cluster: &txn, group: &group, plan: &flight.plan, now: self.now };
+        let cx =
+            PermitContext { cluster: &txn, group: &group, plan: &in_flight.plan, now: self.now };
         let mut verdict = (PermitVerdict::Admit, String::new());
         for permit in self.framework.permits() {
             match (permit.permit(&cx), &verdict.0) {
@@ -234,116 +251,117 @@ impl Scheduler {
                 (hold, _) => verdict = (hold, permit.name().to_owned()),
             }
         }
-        self.judge(ticket, verdict.0, verdict.1);
+        self.apply_verdict(ticket, verdict.0, verdict.1);
     }
 
-    pub(super) fn judge(&mut self, ticket: Ticket, verdict: PermitVerdict, by: String) {
+    pub(super) fn apply_verdict(&mut self, ticket: Ticket, verdict: PermitVerdict, by: String) {
         match verdict {
             PermitVerdict::Admit => {
-                let Some(mut flight) = self.flights.remove(&ticket) else { return };
-                self.timers.remove(&(flight.until, Timer::Flight(ticket)));
-                flight.held_by = None;
-                flight.since = self.now;
-                flight.until = self.now.after(self.settings.bind_timeout);
-                self.timers.insert((flight.until, Timer::Flight(ticket)));
-                for &id in &flight.units {
+                let Some(mut in_flight) = self.in_flight.remove(&ticket) else { return };
+                self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+                in_flight.held_by = None;
+                in_flight.since = self.now;
+                in_flight.until = self.now.after(self.settings.bind_timeout);
+                self.timers.insert((in_flight.until, Timer::Plan(ticket)));
+                for &id in &in_flight.groups {
                     self.set_phase(id, Phase::Binding(ticket));
-                    self.emit(id, GroupChange::Binding { pods: flight.outstanding.len() });
+                    self.emit(id, GroupChange::Binding { pods: in_flight.outstanding.len() });
                 }
-                self.send(ticket, &flight);
-                self.flights.insert(ticket, flight);
+                self.send(ticket, &in_flight);
+                self.in_flight.insert(ticket, in_flight);
             }
             PermitVerdict::Hold { until } => {
-                let Some(flight) = self.flights.get_mut(&ticket) else { return };
-                // A permit may shorten the wait, never draw it out.
-                if until < flight.until {
-                    self.timers.remove(&(flight.until, Timer::Flight(ticket)));
-                    flight.until = until;
-                    self.timers.insert((until, Timer::Flight(ticket)));
+                let Some(in_flight) = self.in_flight.get_mut(&ticket) else { return };
+                // A permit may shorten the hold, never extend it.
+                if until < in_flight.until {
+                    self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+                    in_flight.until = until;
+                    self.timers.insert((until, Timer::Plan(ticket)));
                 }
-                flight.held_by = Some(by);
+                in_flight.held_by = Some(by);
             }
             PermitVerdict::Deny { reason } => {
-                self.counters.denied += 1;
-                let lacks = Lacks::Consent { by, reason: reason.clone() };
-                self.blame(ticket, &lacks);
+                self.metrics.denied += 1;
+                let shortage = Shortage::Permit { by, reason: reason.clone() };
+                self.record_failure(ticket, &shortage);
                 self.release(ticket, &reason);
             }
         }
     }
 
-    /// Counts a failure against all units of a plan.
-    pub(super) fn blame(&mut self, ticket: Ticket, lacks: &Lacks) {
-        let units = self.flights.get(&ticket).map_or_else(Vec::new, |flight| flight.units.clone());
-        for id in units {
+    /// Counts a failure against all groups of a plan.
+    pub(super) fn record_failure(&mut self, ticket: Ticket, shortage: &Shortage) {
+        let groups =
+            self.in_flight.get(&ticket).map_or_else(Vec::new, |in_flight| in_flight.groups.clone());
+        for id in groups {
             self.count_failure(id);
-            if let Some(unit) = self.units.get_mut(&id) {
-                unit.lacks = Some(lacks.clone());
+            if let Some(queued) = self.groups.get_mut(&id) {
+                queued.shortage = Some(shortage.clone());
             }
         }
     }
 
-    /// Gives up what a permit holds. Nothing was bound.
-    pub(crate) fn release(&mut self, ticket: Ticket, reason: &str) {
-        let Some(flight) = self.flights.remove(&ticket) else { return };
-        self.timers.remove(&(flight.until, Timer::Flight(ticket)));
-        for &id in &flight.units {
+    /// Release of a held plan. No pod of it is bound.
+    pub(super) fn release(&mut self, ticket: Ticket, reason: &str) {
+        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+        for &id in &in_flight.groups {
             self.emit(id, GroupChange::HoldReleased { reason: reason.to_owned() });
         }
-        self.take_back(&flight);
-        self.land(&flight.units);
+        self.take_back(&in_flight);
+        self.plan_ended(&in_flight.groups);
     }
 
-    /// Takes a plan's pods out of the cluster; none of them is bound.
-    pub(super) fn take_back(&mut self, flight: &Flight) {
-        for assignment in flight.plan.assignments() {
+    /// Removes the pods of a plan from the cluster; none of them is bound.
+    pub(super) fn take_back(&mut self, in_flight: &PlanInFlight) {
+        for assignment in in_flight.plan.assignments() {
             let pod = assignment.pod();
             if let Some((id, seq)) = self.pods.get(&full_name(pod)).copied()
-                && let Some(unit) = self.units.get_mut(&id)
-                && let Some(member) = unit.members.get_mut(&seq)
-                && member.place == Place::Planned
+                && let Some(queued) = self.groups.get_mut(&id)
+                && let Some(member) = queued.members.get_mut(&seq)
+                && member.state == MemberState::Planned
             {
-                member.place = Place::Pending;
-                self.take_off(pod.namespace(), &pod.name);
+                member.state = MemberState::Pending;
+                self.remove_pod(pod.namespace(), &pod.name);
             }
         }
     }
 
-    /// Units whose plan is no more find their place. Strictly, what runs of a gang that did not
-    /// get back to its minimum goes too.
-    pub(super) fn land(&mut self, units: &[UnitId]) {
-        for &id in units {
+    /// New phases of the groups whose plan has ended. Unless `keep_running` is set, a started gang
+    /// that is still below its minimum is evicted.
+    pub(super) fn plan_ended(&mut self, groups: &[GroupId]) {
+        for &id in groups {
             self.set_phase(id, Phase::Idle);
         }
-        for &id in units {
+        for &id in groups {
             self.settle_linked(id);
         }
-        for &id in units {
-            let Some(unit) = self.units.get(&id) else { continue };
-            if unit.started && unit.below_since.is_some() && !unit.root.keep_running {
+        for &id in groups {
+            let Some(queued) = self.groups.get(&id) else { continue };
+            if queued.started && queued.below_since.is_some() && !queued.root.keep_running {
                 self.evict(id);
             }
         }
     }
 
-    pub(crate) fn flight_expired(&mut self, ticket: Ticket) {
-        let Some(flight) = self.flights.get(&ticket) else { return };
-        if flight.held_by.is_none() {
+    pub(super) fn plan_expired(&mut self, ticket: Ticket) {
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return };
+        if in_flight.held_by.is_none() {
             self.undo(ticket, "binding took too long");
             return;
         }
-        self.counters.holds_expired += 1;
-        let by = flight.held_by.clone().unwrap_or_default();
-        for id in flight.units.clone() {
+        self.metrics.holds_expired += 1;
+        let by = in_flight.held_by.clone().unwrap_or_default();
+        for id in in_flight.groups.clone() {
             self.emit(id, GroupChange::HoldExpired);
         }
         let reason = "the permit took too long";
-        self.blame(ticket, &Lacks::Consent { by, reason: reason.to_owned() });
+        self.record_failure(ticket, &Shortage::Permit { by, reason: reason.to_owned() });
         self.release(ticket, reason);
     }
 
-    /// Takes in a result for a pod whose group is gone.
-    pub(super) fn stray(
+    /// Result for a pod whose group has been removed.
+    pub(super) fn unknown_pod_result(
         &mut self,
         namespace: &str,
         name: &str,
@@ -353,58 +371,59 @@ impl Scheduler {
             return Err(QueueError::UnknownPod(format!("{namespace}/{name}")));
         }
         if off {
-            self.take_off(namespace, name);
+            self.remove_pod(namespace, name);
         }
         Ok(())
     }
 
-    pub(super) fn bound(&mut self, id: UnitId, seq: u64, name: &str) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let Some(member) = unit.members.get_mut(&seq) else { return };
-        // Of what is taken back anyway, the last word is whether it is off.
-        if let (Phase::Binding(ticket), Place::Planned) = (&unit.phase, member.place) {
+    pub(super) fn bound(&mut self, id: GroupId, seq: u64, name: &str) {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let Some(member) = queued.members.get_mut(&seq) else { return };
+        // A member that is being unbound stays so until its unbinding is reported.
+        if let (Phase::Binding(ticket), MemberState::Planned) = (&queued.phase, member.state) {
             let ticket = *ticket;
-            member.place = Place::Bound;
-            self.counters.bound += 1;
-            self.check_health(id);
+            member.state = MemberState::Bound;
+            self.metrics.bound += 1;
+            self.update_health(id);
             self.result_in(ticket, name);
         }
     }
 
-    /// A member was seen bound in the cluster.
-    pub(crate) fn seen_bound(&mut self, id: UnitId, seq: u64, name: &str) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let phase = unit.phase.clone();
-        let Some(member) = unit.members.get_mut(&seq) else { return };
-        match (phase, member.place) {
-            (Phase::Binding(_), Place::Planned) => self.bound(id, seq, name),
-            (Phase::Held(ticket), Place::Planned) => {
-                // Somebody else has bound it. The rest is held no longer on its behalf.
-                member.place = Place::Bound;
-                if let Some(flight) = self.flights.get_mut(&ticket) {
-                    flight.outstanding.remove(name);
+    /// Observation of a member as bound in the cluster.
+    pub(super) fn seen_bound(&mut self, id: GroupId, seq: u64, name: &str) {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let phase = queued.phase.clone();
+        let Some(member) = queued.members.get_mut(&seq) else { return };
+        match (phase, member.state) {
+            (Phase::Binding(_), MemberState::Planned) => self.bound(id, seq, name),
+            (Phase::Held(ticket), MemberState::Planned) => {
+                // The pod was bound from outside, so the plan no longer describes the gang: release
+                // the rest.
+                member.state = MemberState::Bound;
+                if let Some(in_flight) = self.in_flight.get_mut(&ticket) {
+                    in_flight.outstanding.remove(name);
                 }
-                self.release(ticket, "a member was bound by somebody else");
+                self.release(ticket, "a member was bound from outside");
             }
-            (_, Place::Pending) => {
+            (_, MemberState::Pending) => {
                 self.found_bound(id, seq);
                 self.settle_linked(id);
             }
-            (_, Place::Bound) => self.settle_linked(id),
+            (_, MemberState::Bound) => self.settle_linked(id),
             _ => {}
         }
     }
 
-    /// A member that waited is bound, by somebody else or by what came too late. If its gang is
-    /// being evicted, it has to go, too.
-    pub(super) fn found_bound(&mut self, id: UnitId, seq: u64) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let Some(member) = unit.members.get_mut(&seq) else { return };
-        if !unit.evicting {
-            member.place = Place::Bound;
+    /// A pending member found bound, from outside or by a late result. If its gang is being
+    /// evicted, the pod is unbound as well.
+    pub(super) fn found_bound(&mut self, id: GroupId, seq: u64) {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let Some(member) = queued.members.get_mut(&seq) else { return };
+        if !queued.evicting {
+            member.state = MemberState::Bound;
             return;
         }
-        member.place = Place::Unbinding;
+        member.state = MemberState::Unbinding;
         let (namespace, name) = (member.pod.namespace().to_owned(), member.pod.name.clone());
         let node = self.node_of(&namespace, &name).unwrap_or_default();
         let pods = alloc::vec![BoundPod { namespace, name, node }];
@@ -412,36 +431,36 @@ impl Scheduler {
         self.outbox.push_back(Decision::Unbind { groups, pods, reason });
     }
 
-    pub(super) fn bind_failed(&mut self, id: UnitId, seq: u64, name: &str, reason: &str) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        let phase = unit.phase.clone();
-        let Some(member) = unit.members.get_mut(&seq) else { return };
-        let place = member.place;
-        if !matches!(place, Place::Planned | Place::Unbinding) {
+    pub(super) fn bind_failed(&mut self, id: GroupId, seq: u64, name: &str, reason: &str) {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let phase = queued.phase.clone();
+        let Some(member) = queued.members.get_mut(&seq) else { return };
+        let place = member.state;
+        if !matches!(place, MemberState::Planned | MemberState::Unbinding) {
             return;
         }
-        member.place = Place::Pending;
+        member.state = MemberState::Pending;
         let (namespace, pod) = (member.pod.namespace().to_owned(), member.pod.name.clone());
-        self.take_off(&namespace, &pod);
-        self.counters.bind_failures += 1;
+        self.remove_pod(&namespace, &pod);
+        self.metrics.bind_failures += 1;
         let (name, reason) = (name.to_owned(), reason.to_owned());
         self.emit(id, GroupChange::BindFailed { pod: name.clone(), reason: reason.clone() });
         match (phase, place) {
-            (Phase::Binding(ticket), Place::Planned) => {
+            (Phase::Binding(ticket), MemberState::Planned) => {
                 let why = format!("pod {name}: {reason}");
                 let mut first = false;
-                if let Some(flight) = self.flights.get_mut(&ticket) {
-                    first = flight.failures == 0;
-                    flight.failures = flight.failures.saturating_add(1);
+                if let Some(in_flight) = self.in_flight.get_mut(&ticket) {
+                    first = in_flight.failures == 0;
+                    in_flight.failures = in_flight.failures.saturating_add(1);
                 }
                 if first {
-                    self.blame(ticket, &Lacks::Binding { reason: why.clone() });
+                    self.record_failure(ticket, &Shortage::Binding { reason: why.clone() });
                 }
                 if self.may_keep(ticket) {
                     self.result_in(ticket, &name);
                 } else {
-                    if let Some(flight) = self.flights.get_mut(&ticket) {
-                        flight.outstanding.remove(&name);
+                    if let Some(in_flight) = self.in_flight.get_mut(&ticket) {
+                        in_flight.outstanding.remove(&name);
                     }
                     self.undo(ticket, &why);
                 }
@@ -450,58 +469,58 @@ impl Scheduler {
         }
     }
 
-    /// Whether policy and minimum let a plan go on without the pods it has lost.
+    /// Whether policy and minimum allow a plan to continue without the pods it has lost.
     pub(super) fn may_keep(&self, ticket: Ticket) -> bool {
-        let Some(flight) = self.flights.get(&ticket) else { return false };
-        let keeps = |id: &UnitId| {
-            let Some(unit) = self.units.get(id) else { return false };
-            let policy = unit.root.keep_running
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return false };
+        let keeps = |id: &GroupId| {
+            let Some(queued) = self.groups.get(id) else { return false };
+            let policy = queued.root.keep_running
                 || self.settings.on_bind_failure == OnBindFailure::KeepMinimum;
-            policy && self.holds(*id)
+            policy && self.keeps_minimum(*id)
         };
-        flight.units.iter().all(keeps)
+        in_flight.groups.iter().all(keeps)
     }
 
-    /// Whether a unit has its minimum with what is planned.
-    pub(super) fn holds(&self, id: UnitId) -> bool {
-        let Some(unit) = self.units.get(&id) else { return false };
-        let mut tallies: Vec<Tally> = unit.tallies(&self.cluster);
-        for tally in &mut tallies {
-            tally.running = tally.existing.saturating_sub(tally.pending);
+    /// Whether the members that run or are planned satisfy the minimum of a group.
+    pub(super) fn keeps_minimum(&self, id: GroupId) -> bool {
+        let Some(queued) = self.groups.get(&id) else { return false };
+        let mut counts: Vec<MemberCounts> = queued.counts(&self.cluster);
+        for count in &mut counts {
+            count.running = count.existing.saturating_sub(count.pending);
         }
-        unit.satisfied(&tallies)
+        queued.has_minimum(&counts)
     }
 
     pub(super) fn result_in(&mut self, ticket: Ticket, name: &str) {
-        let Some(flight) = self.flights.get_mut(&ticket) else { return };
-        flight.outstanding.remove(name);
-        if !flight.outstanding.is_empty() {
+        let Some(in_flight) = self.in_flight.get_mut(&ticket) else { return };
+        in_flight.outstanding.remove(name);
+        if !in_flight.outstanding.is_empty() {
             return;
         }
-        let Some(flight) = self.flights.remove(&ticket) else { return };
-        self.timers.remove(&(flight.until, Timer::Flight(ticket)));
-        self.counters.binding.add_duration(self.now.since(flight.since));
-        for &id in &flight.units {
-            let Some(unit) = self.units.get_mut(&id) else { continue };
-            unit.conflicts = 0;
-            if !unit.started {
-                self.counters.tries.add(u64::from(unit.attempts) + 1);
+        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
+        self.metrics.binding.add_duration(self.now.since(in_flight.since));
+        for &id in &in_flight.groups {
+            let Some(queued) = self.groups.get_mut(&id) else { continue };
+            queued.conflicts = 0;
+            if !queued.started {
+                self.metrics.tries.add(u64::from(queued.attempts) + 1);
             }
-            if flight.failures == 0 {
-                unit.attempts = 0;
-                unit.not_before = Time::ZERO;
-                unit.lacks = None;
+            if in_flight.failures == 0 {
+                queued.attempts = 0;
+                queued.not_before = Time::ZERO;
+                queued.shortage = None;
             }
-            unit.nominated = None;
-            let was_started = unit.started;
-            let pods = flight.plan.len().saturating_sub(flight.failures as usize);
+            queued.nominated = None;
+            let was_started = queued.started;
+            let pods = in_flight.plan.len().saturating_sub(in_flight.failures as usize);
             self.set_phase(id, Phase::Idle);
-            self.check_health(id);
+            self.update_health(id);
             if was_started && pods > 0 {
                 self.emit(id, GroupChange::Joined { pods });
             }
         }
-        for &id in &flight.units {
+        for &id in &in_flight.groups {
             self.settle_linked(id);
         }
     }

@@ -1,76 +1,80 @@
-//! Who is tried next, and what comes of it.
+//! Decisions: the choice of the next group, and the attempt to place it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::lack::{lack, loosely};
-use super::loose::Watched;
-use super::observe::{Gate, GroupChange, Lacks, ReservationEnd};
-use super::scheduler::{Decision, Scheduler, Timer};
+use super::decision::Decision;
+use super::ids::{GroupId, QueueKey};
+use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{MemberState, Phase, full_name};
+use super::scheduler::{Scheduler, Timer};
 use super::settings::HeadOfLine;
-use super::unit::{Key, Phase, UnitId, full_name};
+use super::shortage::Shortage;
+use super::shortage::{find_shortage, wake_hint};
+use super::wake::hints::WakeCondition;
 use crate::base::Time;
 use crate::model::{GroupPolicy, PodGroup};
 use crate::place::{Outcome, PlaceError, UnplacedKind};
 use crate::state::Plan;
 
-/// What came of trying.
-pub(crate) enum Found {
+/// Result of an attempt to place a group.
+pub(super) enum AttemptResult {
     Plan(Plan, Option<(Time, String)>),
-    Nothing(Lacks, Watched),
-    Trouble(PlaceError),
+    Unschedulable(Shortage, WakeCondition),
+    Error(PlaceError),
 }
 
 impl Scheduler {
-    /// What is to be done next; `None` if nothing is until something happens or
-    /// [`Scheduler::next_wake`] has come.
+    /// The next decision; `None` if there is nothing to do until the next input or
+    /// [`Scheduler::next_wake`].
     ///
-    /// Groups are tried in the order of the queue, one after the other, until one is placed. Each
-    /// costs one request of the planner, unless counting alone shows that it cannot be placed.
+    /// Groups are tried in queue order until one is placed. Each attempt costs one request to the
+    /// planner, unless counting capacity alone shows that the group cannot be placed.
     pub fn poll_decision(&mut self, now: Time) -> Option<Decision> {
         self.expire(now, true);
         loop {
             if let Some(mut decision) = self.outbox.pop_front() {
                 if let Decision::Bind { ticket, plan, .. } = &mut decision
-                    && let Some(flight) = self.flights.get(ticket)
+                    && let Some(in_flight) = self.in_flight.get(ticket)
                 {
-                    // Members may have gone since it was decided.
-                    plan.clone_from(&flight.plan);
+                    // Members may have been deleted since the decision was queued.
+                    plan.clone_from(&in_flight.plan);
                 }
                 return Some(decision);
             }
-            self.wake();
-            if core::mem::take(&mut self.stirred) {
-                self.claim();
+            self.apply_changes();
+            if core::mem::take(&mut self.reservations_due) {
+                self.update_reservations();
                 continue;
             }
             let ready = self.next_ready();
-            if let Some(id) = self.watches.next(&self.cluster, &self.framework, ready.as_ref()) {
-                // What it lacked is there: no reason to back off.
-                self.counters.woken += 1;
+            if let Some(id) = self.wait_index.next(&self.cluster, &self.framework, ready.as_ref()) {
+                // The missing capacity is there, so the back-off does not apply.
+                self.metrics.woken += 1;
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
                 continue;
             }
-            self.attempt(ready?.unit);
+            self.attempt(ready?.group);
         }
     }
 
-    /// Takes in what has changed, and wakes whoever cannot tell whether it helps. Who lacks room
-    /// is woken when it is its turn, so that no more are woken than there is room for.
-    fn wake(&mut self) {
-        if self.moved.is_empty() {
+    /// Applies the recorded changes to the wait index and wakes the groups that wait for a hint.
+    /// Groups that wait for capacity are woken one at a time in queue order, so that no more are
+    /// woken than the capacity can serve.
+    fn apply_changes(&mut self) {
+        if self.changes.is_empty() {
             return;
         }
-        let moved = core::mem::take(&mut self.moved);
-        for id in self.watches.wake(&self.cluster, &self.framework, &moved) {
-            let Some(unit) = self.units.get(&id) else { continue };
-            if !matches!(unit.phase, Phase::Sleeping(_)) {
+        let changes = core::mem::take(&mut self.changes);
+        for id in self.wait_index.wake(&self.cluster, &self.framework, &changes) {
+            let Some(queued) = self.groups.get(&id) else { continue };
+            if !matches!(queued.phase, Phase::Unschedulable(_)) {
                 continue;
             }
-            let until = unit.not_before;
-            self.counters.woken_loosely += 1;
+            let until = queued.not_before;
+            self.metrics.woken_by_hint += 1;
             if until > self.now {
                 self.set_phase(id, Phase::BackingOff(until));
                 self.emit(id, GroupChange::BackedOff { until });
@@ -81,61 +85,63 @@ impl Scheduler {
         }
     }
 
-    /// The first group that may be tried.
-    fn next_ready(&self) -> Option<Key> {
-        let heads = self.lanes.iter().filter_map(|(queue, lane)| -> Option<&Key> {
-            let first = lane.ready.first()?;
-            match self.settings.rule(queue) {
+    /// The first group, over all queues, that may be tried.
+    fn next_ready(&self) -> Option<QueueKey> {
+        let heads = self.queues.iter().filter_map(|(name, queue)| -> Option<&QueueKey> {
+            let first = queue.ready.first()?;
+            match self.settings.rule(name) {
                 HeadOfLine::BestEffort => Some(first),
-                HeadOfLine::StrictFifo => (lane.waiting.first() == Some(first)).then_some(first),
+                HeadOfLine::StrictFifo => (queue.waiting.first() == Some(first)).then_some(first),
             }
         });
         heads.min().cloned()
     }
 
-    /// Tries a unit, and those that start together with it.
-    fn attempt(&mut self, id: UnitId) {
+    /// Attempt to place a group, with its gang group.
+    fn attempt(&mut self, id: GroupId) {
         if self.reserving.contains(&id) {
-            // Others that reserve may make use of what changed.
-            self.stirred |= self.refresh(id);
+            // Other reservations may use what this attempt changed.
+            self.reservations_due |= self.refresh_reservation(id);
             return;
         }
-        let cohort = match self.cohort(id) {
-            Ok(cohort) => cohort,
+        let gang = match self.gang_group(id) {
+            Ok(gang) => gang,
             Err(gate) => {
                 self.set_phase(id, Phase::Gated(gate.clone()));
                 self.emit(id, GroupChange::Gated(gate));
                 return;
             }
         };
-        let Some(tree) = self.joint_tree(&cohort) else {
+        let Some(tree) = self.joint_tree(&gang) else {
             self.set_phase(id, Phase::Idle);
             return;
         };
-        match self.find(id, &cohort, &tree, true) {
-            Found::Plan(plan, held) => self.launch(cohort, plan, held),
-            Found::Nothing(lacks, watched) => self.sleep(&cohort, &lacks, &watched),
-            Found::Trouble(error) => self.fail(&cohort, &error),
+        match self.find_plan(id, &gang, &tree, true) {
+            AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
+            AttemptResult::Unschedulable(shortage, wake_on) => {
+                self.mark_unschedulable(&gang, &shortage, &wake_on);
+            }
+            AttemptResult::Error(error) => self.fail(&gang, &error),
         }
     }
 
-    /// Units cannot be asked for as they are.
-    pub(crate) fn fail(&mut self, units: &[UnitId], error: &PlaceError) {
+    /// Fails groups whose request the planner refuses.
+    pub(super) fn fail(&mut self, groups: &[GroupId], error: &PlaceError) {
         let reason = error.to_string();
-        for &id in units {
+        for &id in groups {
             self.set_phase(id, Phase::Failed(reason.clone()));
             self.end_reservation(id, ReservationEnd::Outranked);
             self.emit(id, GroupChange::Failed { reason: reason.clone() });
         }
     }
 
-    /// The members that wait, of one or several units, as one tree; `None` if there are none.
-    pub(crate) fn joint_tree(&self, units: &[UnitId]) -> Option<PodGroup> {
-        let mut trees: Vec<PodGroup> = units
+    /// The pending members of one or several groups as one tree; `None` if there are none.
+    pub(super) fn joint_tree(&self, groups: &[GroupId]) -> Option<PodGroup> {
+        let mut trees: Vec<PodGroup> = groups
             .iter()
-            .filter_map(|id| self.units.get(id))
-            .filter(|unit| unit.pending() > 0)
-            .map(|unit| unit.tree(&unit.tallies(&self.cluster)))
+            .filter_map(|id| self.groups.get(id))
+            .filter(|queued| queued.pending() > 0)
+            .map(|queued| queued.pending_tree(&queued.counts(&self.cluster)))
             .collect();
         if trees.len() <= 1 {
             return trees.pop();
@@ -149,86 +155,90 @@ impl Scheduler {
         Some(joint)
     }
 
-    /// Looks for a plan, and puts it into the cluster if there is one. `in_step` says that nothing
-    /// has moved since [`Scheduler::wake`].
-    pub(crate) fn find(
+    /// Plan for a tree, committed to the cluster if there is one. `in_step` says that the wait
+    /// index has seen every change ([`Scheduler::apply_changes`] ran last).
+    pub(super) fn find_plan(
         &mut self,
-        id: UnitId,
-        cohort: &[UnitId],
+        id: GroupId,
+        gang: &[GroupId],
         tree: &PodGroup,
         in_step: bool,
-    ) -> Found {
-        self.counters.attempts += 1;
-        if let Some(plan) = self.nominated(id, cohort) {
-            self.counters.placed += 1;
-            return Found::Plan(plan, None);
+    ) -> AttemptResult {
+        self.metrics.attempts += 1;
+        if let Some(plan) = self.nominated(id, gang) {
+            self.metrics.placed += 1;
+            return AttemptResult::Plan(plan, None);
         }
-        if let Some((lacks, watched)) =
-            lack(&self.cluster, &self.framework, &mut self.watches, tree, in_step)
+        if let Some((shortage, wake_on)) =
+            find_shortage(&self.cluster, &self.framework, &mut self.wait_index, tree, in_step)
         {
-            self.counters.short_of_room += 1;
-            return Found::Nothing(lacks, watched);
+            self.metrics.short_of_capacity += 1;
+            return AttemptResult::Unschedulable(shortage, wake_on);
         }
-        let strategy = self.units.get(&id).and_then(|unit| unit.strategy);
+        let strategy = self.groups.get(&id).and_then(|queued| queued.strategy);
         let request = self.request(tree, strategy, self.now);
         let outcome = match self.planner.place(&self.cluster, &self.framework, request) {
             Ok(outcome) => outcome,
             Err(error @ PlaceError::Scattered { .. }) => {
-                self.counters.no_arrangement += 1;
-                let lacks = Lacks::Arrangement { claim: error.to_string() };
-                return Found::Nothing(lacks, Watched::Anything);
+                self.metrics.no_placement += 1;
+                let shortage = Shortage::Placement { outcome: error.to_string() };
+                return AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange);
             }
-            Err(error) => return Found::Trouble(error),
+            Err(error) => return AttemptResult::Error(error),
         };
         let (plan, held) = match outcome {
             Outcome::Placed(plan) => (plan, None),
             Outcome::Held { plan, until, by } => (plan, Some((until, by))),
             Outcome::Denied { by, reason } => {
-                self.counters.denied += 1;
-                return Found::Nothing(Lacks::Consent { by, reason }, Watched::Anything);
+                self.metrics.denied += 1;
+                return AttemptResult::Unschedulable(
+                    Shortage::Permit { by, reason },
+                    WakeCondition::AnyChange,
+                );
             }
             Outcome::Unplaced(unplaced) => {
-                self.counters.no_arrangement += 1;
-                let claim = match unplaced.kind {
+                self.metrics.no_placement += 1;
+                let outcome = match unplaced.kind {
                     UnplacedKind::Exhausted => "exhausted",
                     UnplacedKind::Greedy => "greedy",
                     _ => "infeasible",
                 };
-                let lacks = Lacks::Arrangement { claim: String::from(claim) };
-                return Found::Nothing(lacks, loosely(&self.framework, tree));
+                let shortage = Shortage::Placement { outcome: String::from(outcome) };
+                return AttemptResult::Unschedulable(shortage, wake_hint(&self.framework, tree));
             }
         };
         if plan.is_empty() {
-            // Its minimum runs, and nobody who waits can join.
-            self.counters.no_arrangement += 1;
-            let lacks = Lacks::Arrangement { claim: String::from("nobody can join") };
-            return Found::Nothing(lacks, loosely(&self.framework, tree));
+            // The minimum already runs, and no pending member can join.
+            self.metrics.no_placement += 1;
+            let shortage =
+                Shortage::Placement { outcome: String::from("no pending member can join") };
+            return AttemptResult::Unschedulable(shortage, wake_hint(&self.framework, tree));
         }
         match self.cluster.commit(&self.framework, &plan) {
             Ok(()) => {
-                self.counters.placed += 1;
-                Found::Plan(plan, held)
+                self.metrics.placed += 1;
+                AttemptResult::Plan(plan, held)
             }
             Err(error) => {
-                let lacks = Lacks::Arrangement { claim: error.to_string() };
-                Found::Nothing(lacks, Watched::Anything)
+                let shortage = Shortage::Placement { outcome: error.to_string() };
+                AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange)
             }
         }
     }
 
-    /// The nominated plan of a unit, taken up, if it holds now.
-    fn nominated(&mut self, id: UnitId, cohort: &[UnitId]) -> Option<Plan> {
-        if cohort.len() != 1 {
+    /// The nominated plan of a group, committed, if it holds now.
+    fn nominated(&mut self, id: GroupId, gang: &[GroupId]) -> Option<Plan> {
+        if gang.len() != 1 {
             return None;
         }
-        let unit = self.units.get_mut(&id)?;
-        let plan = unit.nominated.as_ref()?;
+        let queued = self.groups.get_mut(&id)?;
+        let plan = queued.nominated.as_ref()?;
         let waits = |name: &String| {
-            let member = self.pods.get(name).and_then(|(_, seq)| unit.members.get(seq));
-            member.is_some_and(|member| member.place == super::unit::Place::Pending)
+            let member = self.pods.get(name).and_then(|(_, seq)| queued.members.get(seq));
+            member.is_some_and(|member| member.state == MemberState::Pending)
         };
         if !plan.assignments().all(|assignment| waits(&full_name(assignment.pod()))) {
-            unit.nominated = None;
+            queued.nominated = None;
             return None;
         }
         let plan = plan.clone();
@@ -236,42 +246,40 @@ impl Scheduler {
         Some(plan)
     }
 
-    /// Units were tried in vain.
-    pub(crate) fn sleep(&mut self, units: &[UnitId], lacks: &Lacks, watched: &Watched) {
-        let counted = matches!(watched, Watched::Room { .. });
-        for &id in units {
+    /// Groups for which no placement was found: records the shortage and the wake condition.
+    pub(super) fn mark_unschedulable(
+        &mut self,
+        groups: &[GroupId],
+        shortage: &Shortage,
+        wake_on: &WakeCondition,
+    ) {
+        let counted = matches!(wake_on, WakeCondition::Capacity { .. });
+        for &id in groups {
             self.count_failure(id);
-            if let Some(unit) = self.units.get_mut(&id) {
-                unit.lacks = Some(lacks.clone());
+            if let Some(queued) = self.groups.get_mut(&id) {
+                queued.shortage = Some(shortage.clone());
             }
-            let retry = (!counted).then(|| self.now.after(self.settings.floor));
-            self.set_phase(id, Phase::Sleeping(retry));
-            self.sleep_on(id, watched.clone());
-            self.emit(id, GroupChange::Slept(lacks.clone()));
+            let retry = (!counted).then(|| self.now.after(self.settings.max_in_unschedulable));
+            self.set_phase(id, Phase::Unschedulable(retry));
+            self.wait_for(id, wake_on.clone());
+            self.emit(id, GroupChange::Unschedulable(shortage.clone()));
             self.consider_reservation(id);
         }
     }
 
-    /// Sees to it that a unit that may reserve later is looked at then.
-    fn consider_reservation(&mut self, id: UnitId) {
+    /// Schedules the time at which a group becomes eligible for a reservation.
+    fn consider_reservation(&mut self, id: GroupId) {
         let Some(policy) = self.settings.reservation else { return };
-        let Some(unit) = self.units.get(&id) else { return };
-        let Some(ready) = unit.ready_since.filter(|_| unit.reservation.is_none()) else { return };
-        let when = ready.after(policy.after).max(unit.no_reservation_before);
+        let Some(queued) = self.groups.get(&id) else { return };
+        let Some(ready) = queued.ready_since.filter(|_| queued.reservation.is_none()) else {
+            return;
+        };
+        let when = ready.after(policy.after).max(queued.no_reservation_before);
         if when > self.now {
             self.timers.insert((when, Timer::Reservation(id)));
-        } else if unit.hopeless_at != Some(self.epoch) && self.reserving.len() < policy.at_most {
-            self.stirred = true;
-        }
-    }
-}
-
-impl Gate {
-    /// The group that is short, or the partner waited for.
-    pub fn group(&self) -> Option<&str> {
-        match self {
-            Gate::Members { group, .. } | Gate::Partner { group } => Some(group),
-            Gate::Evicting => None,
+        } else if queued.infeasible_at != Some(self.epoch) && self.reserving.len() < policy.at_most
+        {
+            self.reservations_due = true;
         }
     }
 }

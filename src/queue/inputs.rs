@@ -1,33 +1,37 @@
-//! What goes in: groups, members, events of the cluster, the time.
+//! Inputs of the scheduler: groups, members, cluster events, time.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::error::QueueError;
+use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
-use super::scheduler::{QueueError, Scheduler, Timer};
-use super::unit::{Member, Phase, Place, Unit, UnitId, full_name, split, stand_in};
+use super::queued_group::{
+    Member, MemberState, Phase, QueuedGroup, empty_leaf_pod, full_name, split,
+};
+use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
 use crate::state::{Applied, Event, NodeView, Plan, StateError};
 
 impl Scheduler {
-    /// Takes the time in: everything due by then happens.
+    /// An advance of time: every timer due by `now` fires.
     pub fn handle_time(&mut self, now: Time) {
         self.expire(now, true);
     }
 
-    /// A root group appeared or changed, with its whole tree.
+    /// A root group that appeared or changed, with its whole tree.
     ///
-    /// A leaf may be empty, and members may come one by one by [`Scheduler::handle_pod`]. Pods
-    /// that the tree lists are added, or take the place of what was known of them while they
-    /// wait; pods that it does not list stay. A pod that names a node is bound already.
+    /// A leaf may be empty; members may follow one by one through [`Scheduler::handle_pod`]. Pods
+    /// listed in the tree are added, or replace the known pod while it is pending; members that it
+    /// does not list stay. A pod that names a node is already bound.
     ///
     /// # Errors
-    /// The tree is unsound, a group or pod of it belongs to another tree, or the cluster cannot
-    /// take a bound pod.
+    /// The tree is invalid, a group or pod of it belongs to another tree, or the cluster refuses a
+    /// bound pod.
     pub fn handle_group(&mut self, group: PodGroup, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let root = group.full_name();
@@ -53,17 +57,17 @@ impl Scheduler {
             }
         }
         for pod in &adopted {
-            self.note(pod.node.as_deref().unwrap_or(""));
+            self.pods_changed(pod.node.as_deref().unwrap_or(""));
         }
         let known = self.names.get(&root).map(|(id, _)| *id);
         let id = if let Some(id) = known { id } else { self.take_number() };
-        let old_leaves = match self.units.get_mut(&id) {
+        let old_leaves = match self.groups.get_mut(&id) {
             Some(_) => {
-                self.leave(id);
+                self.leave_queue(id);
                 self.forget_names(id);
-                self.units
+                self.groups
                     .get_mut(&id)
-                    .map_or_else(Vec::new, |unit| core::mem::take(&mut unit.leaves))
+                    .map_or_else(Vec::new, |queued| core::mem::take(&mut queued.leaves))
             }
             None => Vec::new(),
         };
@@ -81,13 +85,13 @@ impl Scheduler {
         for partner in &tree.gang_group {
             self.links.entry(partner.clone()).or_default().insert(id);
         }
-        if let Some(unit) = self.units.get_mut(&id) {
-            unit.root = tree;
-            unit.leaves = leaves;
-            unit.hopeless_at = None;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.root = tree;
+            queued.leaves = leaves;
+            queued.infeasible_at = None;
             self.move_members(id, &old_leaves);
         } else {
-            self.units.insert(id, Unit::new(tree, leaves, self.now));
+            self.groups.insert(id, QueuedGroup::new(tree, leaves, self.now));
             self.emit(id, GroupChange::Added);
         }
         for (index, (leaf, pods)) in parts.into_iter().enumerate() {
@@ -100,33 +104,33 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A root group is gone. Members that wait are forgotten, plans on their way are taken back;
-    /// pods that run stay in the cluster until they are deleted.
+    /// The removal of a root group. Pending members are dropped and plans in flight are taken back;
+    /// running pods stay in the cluster until they are deleted.
     ///
     /// # Errors
     /// There is no root group of that name.
     pub fn handle_group_removed(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        if let Some(unit) = self.units.get_mut(&id) {
-            // What runs is nobody's business any more.
-            unit.started = false;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            // Pods that keep running no longer count as members.
+            queued.started = false;
         }
         if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) =
-            self.units.get(&id).map(|unit| unit.phase.clone())
+            self.groups.get(&id).map(|queued| queued.phase.clone())
         {
             self.abandon(ticket, "the group was removed");
         }
         self.end_reservation(id, ReservationEnd::Outranked);
-        self.leave(id);
+        self.leave_queue(id);
         self.emit(id, GroupChange::Removed);
         let partners = self.linked(id);
         self.forget_names(id);
-        if let Some(unit) = self.units.remove(&id) {
-            for member in unit.members.values() {
+        if let Some(queued) = self.groups.remove(&id) {
+            for member in queued.members.values() {
                 self.pods.remove(&full_name(&member.pod));
             }
-            if let Some(since) = unit.below_since {
+            if let Some(since) = queued.below_since {
                 self.timers.remove(&(since.after(self.settings.stale_after), Timer::Below(id)));
             }
         }
@@ -136,11 +140,11 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A member that waits appeared or changed. It names its group; a pod whose group is not known
-    /// yet is kept aside until it is.
+    /// A pending member that appeared or changed. The pod names its group; it is kept as an orphan
+    /// until that group is known.
     ///
     /// # Errors
-    /// The pod is unsound, names no group, or belongs to another one.
+    /// The pod is invalid, names no group, or belongs to another one.
     pub fn handle_pod(&mut self, pod: Pod, now: Time) -> Result<(), QueueError> {
         if pod.node.is_some() {
             return self.handle_event(Event::PodChanged { pod, version: 0 }, now).map(|_| ());
@@ -155,7 +159,7 @@ impl Scheduler {
                 self.check_member(&name, id, index)?;
                 self.put_member(id, index, pod);
                 self.settle_linked(id);
-                self.ask_again(id);
+                self.recheck_permits(id);
             }
             Some((_, None)) => return Err(QueueError::PodTaken { pod: name, group: leaf }),
             None => self.put_orphan(leaf, pod),
@@ -163,7 +167,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A pod is gone, whether it waited or ran.
+    /// The deletion of a pod, pending or running.
     ///
     /// # Errors
     /// None at present; unknown pods are ignored.
@@ -178,11 +182,11 @@ impl Scheduler {
         self.handle_event(event, now).map(|_| ())
     }
 
-    /// A member has finished its work: its room is free, and it counts towards the minimum for
-    /// ever.
+    /// A member that has finished: its capacity is free, and it counts towards the minimum for
+    /// good.
     ///
     /// # Errors
-    /// There is no such member.
+    /// The pod is not a member of a known group.
     pub fn handle_pod_finished(
         &mut self,
         namespace: &str,
@@ -192,14 +196,14 @@ impl Scheduler {
         self.expire(now, false);
         let full = format!("{namespace}/{name}");
         let &(id, seq) = self.pods.get(&full).ok_or(QueueError::UnknownPod(full))?;
-        self.take_off(namespace, name);
-        self.vanish(id, seq, true);
+        self.remove_pod(namespace, name);
+        self.remove_member(id, seq, true);
         Ok(())
     }
 
-    /// Something happened to the cluster; see [`Event`]. Pods that are members are recognised by
-    /// name, and by the group they name: one bound elsewhere is bound, one deleted has vanished,
-    /// one without a node waits ([`Scheduler::handle_pod`]).
+    /// A change of the cluster; see [`Event`]. Members are recognised by name and by the group they
+    /// name: a pod bound from outside counts as bound, a deleted pod leaves its group, a pod
+    /// without a node is pending ([`Scheduler::handle_pod`]).
     ///
     /// # Errors
     /// As [`Cluster::apply`](crate::Cluster::apply) and [`Scheduler::handle_pod`].
@@ -217,48 +221,47 @@ impl Scheduler {
                 let name = node.name.clone();
                 let applied = self.cluster.apply(Event::NodeChanged { node, version })?;
                 if applied == Applied::Changed {
-                    self.note_node(&name, None);
-                    for id in self.units_on(&name) {
+                    self.node_changed(&name, None);
+                    for id in self.groups_on(&name) {
                         self.settle_linked(id);
                     }
                 }
                 Ok(applied)
             }
             Event::NodeRemoved { name, version } => {
-                let units = self.units_on(&name);
+                let groups = self.groups_on(&name);
                 let members = self.members_on(&name);
                 let row = self.cluster.node(&name).map(NodeView::row);
                 let event = Event::NodeRemoved { name: name.clone(), version };
                 let applied = self.cluster.apply(event)?;
                 if applied == Applied::Changed {
-                    self.note_node(&name, row);
-                    self.node_lost(&units, &members);
+                    self.node_changed(&name, row);
+                    self.node_lost(&groups, &members);
                 }
                 Ok(applied)
             }
             event => {
                 let applied = self.cluster.apply(event)?;
                 if applied == Applied::Changed {
-                    self.note_all();
+                    self.cluster_changed();
                 }
                 Ok(applied)
             }
         }
     }
 
-    /// Keeps a group out of the queue. A plan that is held is released; one that is being bound
-    /// goes on.
+    /// A pause: the group leaves its queue. A held plan is released; a plan being bound continues.
     ///
     /// # Errors
     /// There is no root group of that name.
     pub fn handle_pause(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        let Some(unit) = self.units.get_mut(&id) else { return Ok(()) };
-        if core::mem::replace(&mut unit.paused, true) {
+        let Some(queued) = self.groups.get_mut(&id) else { return Ok(()) };
+        if core::mem::replace(&mut queued.paused, true) {
             return Ok(());
         }
-        let held = match unit.phase {
+        let held = match queued.phase {
             Phase::Held(ticket) => Some(ticket),
             _ => None,
         };
@@ -270,22 +273,22 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Lets a paused group into the queue again, and tries a failed one again.
+    /// The end of a pause: the group may enter its queue again. A failed group is tried again.
     ///
     /// # Errors
     /// There is no root group of that name.
     pub fn handle_resume(&mut self, group: &str, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        let Some(unit) = self.units.get_mut(&id) else { return Ok(()) };
-        if core::mem::replace(&mut unit.paused, false) {
+        let Some(queued) = self.groups.get_mut(&id) else { return Ok(()) };
+        if core::mem::replace(&mut queued.paused, false) {
             self.emit(id, GroupChange::Resumed);
         }
         self.settle_linked(id);
         Ok(())
     }
 
-    /// Sets the strategy of a group; `None` is the scheduler's own.
+    /// A strategy for one group; `None` selects the scheduler's own.
     ///
     /// # Errors
     /// There is no root group of that name.
@@ -297,26 +300,26 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(group)?;
-        if let Some(unit) = self.units.get_mut(&id) {
-            unit.strategy = strategy;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.strategy = strategy;
         }
         self.settle_linked(id);
         Ok(())
     }
 
-    /// Says where a group is to go if that is possible: room that preemption makes. Room for the
-    /// plan is put aside, even beyond what nodes have yet, until the group is placed or
-    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) is over. The nomination
+    /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
+    /// reserved, even beyond what nodes have free now, until the group is placed or
+    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) has passed. The nomination
     /// itself outlasts failed bindings, holds and conflicts, until the group starts.
     ///
     /// # Errors
-    /// There is no root group of the plan's name, or a pod of the plan is none of its members.
+    /// There is no root group of the plan's name, or a pod of the plan is not one of its members.
     pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let id = self.root(&plan.group())?;
         for assignment in plan.assignments() {
             let name = full_name(assignment.pod());
-            if self.pods.get(&name).is_none_or(|(unit, _)| *unit != id) {
+            if self.pods.get(&name).is_none_or(|(queued, _)| *queued != id) {
                 return Err(QueueError::UnknownPod(name));
             }
         }
@@ -324,16 +327,16 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What the embedder's own order rests on has changed: asks it for all ranks again.
-    /// O(waiting groups).
+    /// A change of what the embedder's [`QueueOrder`](super::QueueOrder) reads: all ranks are
+    /// computed again. O(waiting groups).
     pub fn handle_reorder(&mut self, now: Time) {
         self.expire(now, false);
         self.rekey_all();
-        self.stirred = true;
+        self.reservations_due = true;
     }
 
-    /// Lets happen what is due before a time, or by it.
-    pub(crate) fn expire(&mut self, now: Time, inclusive: bool) {
+    /// Fires the timers due before `now`, or by `now` if `inclusive`.
+    pub(super) fn expire(&mut self, now: Time, inclusive: bool) {
         while let Some(&(time, timer)) = self.timers.first() {
             if time > now || time == now && !inclusive {
                 break;
@@ -348,33 +351,36 @@ impl Scheduler {
     pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Phase(id) => {
-                if matches!(self.units.get(&id).map(|unit| &unit.phase), Some(Phase::Sleeping(_))) {
-                    self.counters.floor_retries += 1;
+                if matches!(
+                    self.groups.get(&id).map(|queued| &queued.phase),
+                    Some(Phase::Unschedulable(_))
+                ) {
+                    self.metrics.periodic_retries += 1;
                 }
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
             }
-            Timer::Flight(ticket) => self.flight_expired(ticket),
+            Timer::Plan(ticket) => self.plan_expired(ticket),
             Timer::Below(id) => self.evict(id),
             Timer::Reservation(id) => {
-                let over = self.units.get(&id).and_then(|unit| unit.reservation.as_ref());
+                let over = self.groups.get(&id).and_then(|queued| queued.reservation.as_ref());
                 if over.is_some_and(|reserved| reserved.until <= self.now) {
-                    self.counters.reservation_timeouts += 1;
+                    self.metrics.reservation_timeouts += 1;
                     self.end_reservation(id, ReservationEnd::Timeout);
                 }
-                self.stirred = true;
+                self.reservations_due = true;
             }
         }
     }
 
-    pub(crate) fn root(&self, group: &str) -> Result<UnitId, QueueError> {
+    pub(super) fn root(&self, group: &str) -> Result<GroupId, QueueError> {
         let found = self.names.get(group).map(|(id, _)| *id);
         found
-            .filter(|id| self.units.get(id).is_some_and(|unit| unit.name == group))
+            .filter(|id| self.groups.get(id).is_some_and(|queued| queued.name == group))
             .ok_or_else(|| QueueError::UnknownGroup(group.to_owned()))
     }
 
-    pub(crate) fn take_number(&mut self) -> u64 {
+    pub(super) fn take_number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
         number
@@ -390,9 +396,11 @@ impl Scheduler {
         group.visit(&mut |part| {
             let name = part.full_name();
             if let Some((id, _)) = self.names.get(&name)
-                && (Some(*id) != own || self.units.get(id).is_some_and(|unit| unit.name != root))
+                && (Some(*id) != own
+                    || self.groups.get(id).is_some_and(|queued| queued.name != root))
             {
-                let root = self.units.get(id).map_or_else(String::new, |unit| unit.name.clone());
+                let root =
+                    self.groups.get(id).map_or_else(String::new, |queued| queued.name.clone());
                 taken = taken.take().or(Some(QueueError::GroupTaken { group: name, root }));
             }
             for pod in &part.pods {
@@ -410,17 +418,17 @@ impl Scheduler {
     pub(super) fn check_member(
         &self,
         name: &str,
-        id: UnitId,
+        id: GroupId,
         leaf: usize,
     ) -> Result<(), QueueError> {
         let Some(&(other, seq)) = self.pods.get(name) else { return Ok(()) };
-        let unit = self.units.get(&other);
-        let member = unit.and_then(|unit| unit.members.get(&seq));
+        let queued = self.groups.get(&other);
+        let member = queued.and_then(|queued| queued.members.get(&seq));
         if other == id && member.is_none_or(|member| member.leaf == leaf) {
             return Ok(());
         }
-        let group = unit
-            .and_then(|unit| unit.leaves.get(member?.leaf))
+        let group = queued
+            .and_then(|queued| queued.leaves.get(member?.leaf))
             .map_or_else(String::new, String::clone);
         Err(QueueError::PodTaken { pod: name.to_owned(), group })
     }
@@ -433,27 +441,27 @@ impl Scheduler {
         }
     }
 
-    /// Adds a member, or takes in what changed of it while it waits.
-    pub(super) fn put_member(&mut self, id: UnitId, leaf: usize, pod: Pod) {
+    /// Adds a member, or updates it while it is pending.
+    pub(super) fn put_member(&mut self, id: GroupId, leaf: usize, pod: Pod) {
         let name = full_name(&pod);
         let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
-            // It may have been known without its group.
-            self.note(&node);
+            // The pod may have been in the cluster without its group.
+            self.pods_changed(&node);
             let pod = pod.clone().on(node);
             let _ = self.cluster.apply(Event::PodChanged { pod, version: 0 });
         }
         let known = self.pods.get(&name).map(|(_, seq)| *seq);
         let next = if known.is_none() { self.take_number() } else { 0 };
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        match known.and_then(|seq| unit.members.get_mut(&seq)) {
-            Some(member) if member.place == Place::Pending => {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        match known.and_then(|seq| queued.members.get_mut(&seq)) {
+            Some(member) if member.state == MemberState::Pending => {
                 member.leaf = leaf;
                 member.pod = pod;
             }
             Some(_) => return,
             None => {
-                unit.members.insert(next, Member { leaf, pod, place: Place::Pending });
+                queued.members.insert(next, Member { leaf, pod, state: MemberState::Pending });
                 self.pods.insert(name, (id, next));
             }
         }
@@ -462,40 +470,40 @@ impl Scheduler {
         }
     }
 
-    /// After the tree has changed: members find their leaf again, or go.
-    pub(super) fn move_members(&mut self, id: UnitId, old: &[String]) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
+    /// Reassigns members to leaves after a change of the tree; members without a leaf are removed.
+    pub(super) fn move_members(&mut self, id: GroupId, old: &[String]) {
+        let Some(queued) = self.groups.get_mut(&id) else { return };
         let mut homeless = Vec::new();
-        for (seq, member) in &mut unit.members {
+        for (seq, member) in &mut queued.members {
             let leaf = old.get(member.leaf);
-            match leaf.and_then(|leaf| unit.leaves.iter().position(|other| other == leaf)) {
+            match leaf.and_then(|leaf| queued.leaves.iter().position(|other| other == leaf)) {
                 Some(leaf) => member.leaf = leaf,
                 None => homeless.push(*seq),
             }
         }
         for seq in homeless {
-            self.vanish(id, seq, false);
+            self.remove_member(id, seq, false);
         }
     }
 
-    pub(super) fn forget_names(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get(&id) else { return };
-        unit.root.visit(&mut |group| {
+    pub(super) fn forget_names(&mut self, id: GroupId) {
+        let Some(queued) = self.groups.get(&id) else { return };
+        queued.root.visit(&mut |group| {
             self.names.remove(&group.full_name());
         });
-        for partner in &unit.root.gang_group {
-            if let Some(units) = self.links.get_mut(partner) {
-                units.remove(&id);
-                if units.is_empty() {
+        for partner in &queued.root.gang_group {
+            if let Some(groups) = self.links.get_mut(partner) {
+                groups.remove(&id);
+                if groups.is_empty() {
                     self.links.remove(partner);
                 }
             }
         }
     }
 
-    /// Takes a unit out of its queue, unless it is on its way.
-    pub(super) fn leave(&mut self, id: UnitId) {
-        if self.units.get(&id).is_some_and(|unit| !unit.phase.busy()) {
+    /// Takes a group out of its queue, unless it has a plan in flight.
+    pub(super) fn leave_queue(&mut self, id: GroupId) {
+        if self.groups.get(&id).is_some_and(|queued| !queued.phase.busy()) {
             self.set_phase(id, Phase::Idle);
         }
     }
@@ -508,8 +516,8 @@ impl Scheduler {
         let name = full_name(&pod);
         if pod.group.is_none()
             && let Some((id, seq)) = self.pods.get(&name)
-            && let Some(unit) = self.units.get(id)
-            && let Some(member) = unit.members.get(seq)
+            && let Some(queued) = self.groups.get(id)
+            && let Some(member) = queued.members.get(seq)
         {
             pod.group.clone_from(&member.pod.group);
         }
@@ -525,9 +533,9 @@ impl Scheduler {
         if applied == Applied::Stale {
             return Ok(applied);
         }
-        self.note(&node);
+        self.pods_changed(&node);
         if let Some(old) = old.filter(|old| *old != node) {
-            self.note(&old);
+            self.pods_changed(&old);
         }
         match (self.pods.get(&name).copied(), place, leaf) {
             (Some((id, seq)), ..) => self.seen_bound(id, seq, &name),
@@ -555,10 +563,10 @@ impl Scheduler {
             return Ok(applied);
         }
         if let Some(node) = node {
-            self.note(&node);
+            self.pods_changed(&node);
         }
         if let Some(&(id, seq)) = self.pods.get(&full) {
-            self.vanish(id, seq, false);
+            self.remove_member(id, seq, false);
             return Ok(Applied::Changed);
         }
         self.orphans.retain(|_, pods| {
@@ -576,7 +584,7 @@ fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
 
 fn fill_empty(group: &mut PodGroup) {
     if group.groups.is_empty() && group.pods.is_empty() {
-        group.pods.push(stand_in(group));
+        group.pods.push(empty_leaf_pod(group));
     }
     for inner in &mut group.groups {
         fill_empty(inner);

@@ -1,39 +1,40 @@
-//! The life of groups: waiting, deciding, permitting, binding, retrying.
+//! The scheduler: a queue of pending groups, with permits, binding, reservations and retries.
 //!
-//! [`Scheduler`] is a pure state machine. Events and the time go in by `handle_*`; decisions,
-//! events and the next wake-up come out by `poll_*` and [`Scheduler::next_wake`]. It has no clock,
-//! no thread and no I/O.
+//! [`Scheduler`] is a pure state machine. `handle_*` methods take events and their times;
+//! [`Scheduler::poll_decision`] and [`Scheduler::poll_event`] return decisions and events, and
+//! [`Scheduler::next_wake`] the time of the next timer. It has no clock, no thread and no I/O.
 
 mod binding;
-mod claim;
-mod class;
-mod cohort;
+mod capacity;
 mod decide;
+mod decision;
+mod error;
+mod gang_group;
+mod ids;
 mod inputs;
-mod lack;
-mod loose;
-mod losses;
-pub mod observe;
+mod lost_members;
+mod observe;
 mod phases;
-mod room;
+mod queued_group;
+mod reservation;
 mod scheduler;
-pub mod settings;
+mod settings;
+mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
-mod unit;
-mod watch;
+mod status;
+mod wake;
 
-pub use observe::{
-    Counters, Gate, GroupChange, GroupEvent, Histogram, Lacks, ReservationEnd, Waits,
-};
-pub use scheduler::{
-    BoundPod, Decision, GroupState, GroupStatus, Memory, QueueError, ReservationView, Scheduler,
-    Work,
-};
+pub use decision::{BoundPod, Decision};
+pub use error::QueueError;
+pub use ids::Ticket;
+pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
+pub use scheduler::Scheduler;
 pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
     Waiting,
 };
+pub use shortage::Shortage;
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
-pub use unit::Ticket;
+pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};

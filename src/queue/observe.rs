@@ -1,265 +1,237 @@
-//! What a scheduler tells of itself: events, counters, histograms.
+//! Events, metrics and histograms of the scheduler.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::shortage::Shortage;
 use crate::base::Time;
-use crate::model::Amounts;
 
-/// What happened to a group, and when.
+/// A change of one group, with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GroupEvent {
-    /// When.
+    /// Time of the change.
     pub at: Time,
-    /// The full name of the root group.
+    /// Full name of the root group.
     pub group: String,
-    /// What.
+    /// The change.
     pub change: GroupChange,
 }
 
-/// What happened to a group.
+/// A change of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub enum GroupChange {
-    /// It is known now.
+    /// The group is known from now on.
     Added,
-    /// It is known no more.
+    /// The group was removed.
     Removed,
-    /// It may not be tried yet.
+    /// The group cannot be tried until its gate opens.
     Gated(Gate),
-    /// It is in the queue.
+    /// The group is in the active queue.
     Queued,
-    /// It is out of the queue for a while.
+    /// The group is backing off.
     BackedOff {
-        /// Until when.
+        /// End of the back-off.
         until: Time,
     },
-    /// It was tried in vain, and waits for something to change.
-    Slept(Lacks),
-    /// It went behind its equals after failing again and again.
+    /// No placement was found; the group waits for a change that could help.
+    Unschedulable(Shortage),
+    /// The group moved behind its equals after repeated failures.
     Demoted {
-        /// Failures in a row.
+        /// Consecutive failures.
         attempts: u32,
     },
-    /// A plan was found, and a permit wants it to wait. The pods take room.
+    /// A plan was found, and a permit holds it. Its pods use capacity.
     Held {
-        /// How many pods.
+        /// Number of pods in the plan.
         pods: usize,
-        /// The permit.
+        /// Name of the permit.
         by: String,
-        /// When to give up.
+        /// Deadline of the hold.
         until: Time,
     },
-    /// The permit took too long.
+    /// The hold reached its deadline.
     HoldExpired,
-    /// What was held is held no more.
+    /// The held plan was released.
     HoldReleased {
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
     /// A plan went out to be bound.
     Binding {
-        /// How many pods.
+        /// Number of pods in the plan.
         pods: usize,
     },
     /// A pod could not be bound.
     BindFailed {
-        /// The pod.
+        /// Full name of the pod.
         pod: String,
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
-    /// The plan is taken back whole.
+    /// The whole plan is being taken back.
     Undone {
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
     /// Another scheduler's commit came first.
     Conflict {
-        /// What moved.
+        /// The conflict, for people.
         reason: String,
     },
-    /// It runs: as many as its minimum asks for, or more.
+    /// The gang has started: at least its minimum runs.
     Started {
-        /// How long it waited since it was ready first.
+        /// Time from first being ready to the start.
         waited: Duration,
     },
-    /// Members that came late run too.
+    /// Late members of a started gang run.
     Joined {
-        /// How many.
+        /// Number of pods that joined.
         pods: usize,
     },
-    /// It fell below its minimum.
+    /// The gang fell below its minimum.
     BelowMinimum,
-    /// It has its minimum again.
+    /// The gang is back at its minimum.
     Recovered,
-    /// It was below its minimum for too long.
+    /// The gang was below its minimum for too long and is to be evicted.
     EvictionAsked {
-        /// How many pods are to go.
+        /// Number of pods to evict.
         pods: usize,
     },
-    /// The embedder paused it.
+    /// The embedder paused the group.
     Paused,
-    /// The embedder resumed it.
+    /// The embedder resumed the group.
     Resumed,
-    /// It began to put capacity aside.
+    /// A reservation began.
     Reserving {
-        /// When it gives up.
+        /// Deadline of the reservation.
         until: Time,
     },
-    /// It puts so much aside now.
+    /// The reserved capacity changed.
     Reserved {
-        /// Room for so many pods.
+        /// Number of pods that the reserved capacity holds.
         pods: usize,
     },
-    /// It puts nothing aside any more.
+    /// The reservation ended.
     ReservationEnded {
-        /// Why.
+        /// The reason.
         reason: ReservationEnd,
     },
-    /// It cannot be tried at all until it changes.
+    /// The request is invalid; the group cannot be tried until it changes.
     Failed {
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
     /// All members have finished.
     Finished,
 }
 
-/// Why a group may not be tried yet.
+/// The condition that keeps a group from being tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub enum Gate {
-    /// A group of its tree has too few members: pods of a leaf that exist and are not gated, or
-    /// groups that have enough themselves.
+    /// Too few members: pods of a leaf that exist and are not gated, or child groups that satisfy
+    /// their own minimum.
     Members {
-        /// The group.
+        /// Full name of the group in the tree.
         group: String,
-        /// How many there are.
+        /// Members present.
         have: u64,
-        /// How many there must be.
+        /// Members required.
         need: u64,
     },
-    /// A group that must start together with it is not ready.
+    /// A partner of the same gang group is not ready.
     Partner {
-        /// The partner.
+        /// Full name of the partner.
         group: String,
     },
-    /// It is being evicted.
+    /// The gang is being evicted.
     Evicting,
 }
 
-/// What a group that was tried in vain lacks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-#[non_exhaustive]
-pub enum Lacks {
-    /// Room: even if nothing else were placed, there is not enough for pods it cannot do without.
-    /// No strategy can place it until there is.
-    Room {
-        /// The group of the tree that lacks it.
-        group: String,
-        /// What each of the pods asks for.
-        requests: Amounts,
-        /// For how many pods it needs room, at the least.
-        needed: u64,
-        /// For how many there is room, at the most, in the best domain.
-        found: u64,
-        /// The level, if all must be in one domain.
-        level: Option<String>,
-    },
-    /// An arrangement: counting does not exclude that it fits, but its strategy found no place.
-    Arrangement {
-        /// What was claimed: `infeasible`, `exhausted`, `greedy`, or the trouble with it.
-        claim: String,
-    },
-    /// Consent: a permit denied it.
-    Consent {
-        /// The permit.
-        by: String,
-        /// Why.
-        reason: String,
-    },
-    /// A binding that holds.
-    Binding {
-        /// Why the last one did not.
-        reason: String,
-    },
+impl Gate {
+    /// The group that lacks members, or the partner that is not ready.
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            Gate::Members { group, .. } | Gate::Partner { group } => Some(group),
+            Gate::Evicting => None,
+        }
+    }
 }
 
-/// Why a reservation ended.
+/// The reason for the end of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub enum ReservationEnd {
     /// The group was placed.
     Used,
-    /// It took too long.
+    /// The reservation reached its timeout.
     Timeout,
-    /// The group is no longer among the first, or no longer waits.
+    /// The group no longer waits, or no longer ranks among those that may reserve.
     Outranked,
     /// The group would not fit an empty cluster.
-    Hopeless,
+    Infeasible,
 }
 
-/// Totals since the beginning, for an embedder's metrics.
+/// Totals since the scheduler was created, for export as metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
-pub struct Counters {
-    /// Groups tried.
+pub struct Metrics {
+    /// Attempts to place a group.
     pub attempts: u64,
-    /// Tries that found a plan.
+    /// Attempts that found a plan.
     pub placed: u64,
-    /// Tries that ended on a permit's denial.
+    /// Attempts that a permit denied.
     pub denied: u64,
-    /// Tries in vain that a count explains.
-    pub short_of_room: u64,
-    /// Tries in vain that no count explains.
-    pub no_arrangement: u64,
-    /// Groups woken because what they lacked is there.
+    /// Failed attempts explained by too little capacity.
+    pub short_of_capacity: u64,
+    /// Failed attempts that capacity does not explain.
+    pub no_placement: u64,
+    /// Groups woken because the capacity that they waited for is there.
     pub woken: u64,
-    /// Groups woken because something changed that they may have read.
-    pub woken_loosely: u64,
-    /// Groups tried again because of the periodic floor.
-    pub floor_retries: u64,
+    /// Groups woken by a change that may help them.
+    pub woken_by_hint: u64,
+    /// Groups tried again after
+    /// [`Settings::max_in_unschedulable`](super::Settings::max_in_unschedulable).
+    pub periodic_retries: u64,
     /// Groups started.
     pub started: u64,
     /// Pods bound.
     pub bound: u64,
     /// Pods that could not be bound.
     pub bind_failures: u64,
-    /// Gangs taken back while they were being bound.
+    /// Plans taken back while being bound.
     pub undone: u64,
     /// Plans lost to another scheduler.
     pub conflicts: u64,
-    /// Holds that expired.
+    /// Holds that reached their deadline.
     pub holds_expired: u64,
     /// Gangs reported for eviction.
     pub evictions: u64,
     /// Reservations begun.
     pub reservations: u64,
-    /// Reservations given up at their timeout.
+    /// Reservations that reached their timeout.
     pub reservation_timeouts: u64,
-    /// Events dropped because nobody polled them.
+    /// Events dropped because the log was full.
     pub events_dropped: u64,
-    /// Waiting time from ready to started.
+    /// Time from first being ready to the start.
     pub waiting: Histogram,
-    /// Time from a plan to all of its pods bound.
+    /// Time from a plan to the last of its bindings.
     pub binding: Histogram,
-    /// Tries until a group started.
+    /// Attempts up to the start of a group.
     pub tries: Histogram,
 }
 
-/// Counts of values by power of two.
+/// A histogram with one bucket for each power of two.
 ///
 /// Bucket `i` counts values below `2^i` that are not below `2^(i−1)`; bucket 0 counts zeros.
 /// Durations are in milliseconds.
@@ -291,12 +263,12 @@ impl Histogram {
         self.buckets.iter().enumerate().map(|(bucket, count)| (1_u128 << bucket, *count))
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The sum of the values, saturating.
+    /// Sum of the values, saturating.
     pub fn sum(&self) -> u64 {
         self.sum
     }
@@ -305,26 +277,26 @@ impl Histogram {
 /// Events not yet polled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct EventLog {
-    pub(crate) events: VecDeque<GroupEvent>,
+pub(super) struct EventLog {
+    pub(super) events: VecDeque<GroupEvent>,
 }
 
-/// How long a group spent in each state on its way, all told.
+/// Total time that a group spent in each state before it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub struct Waits {
-    /// Without enough members, or paused.
+    /// Gated or paused.
     pub gated: Duration,
-    /// In the queue, ready to be tried.
+    /// In the active queue.
     pub queued: Duration,
     /// Backing off.
     pub backing_off: Duration,
-    /// Lacking something.
-    pub sleeping: Duration,
+    /// Unschedulable: no placement was found, and nothing that could help has changed.
+    pub unschedulable: Duration,
     /// Held by a permit.
     pub permitting: Duration,
-    /// Being bound, or taken back.
+    /// Being bound or unbound.
     pub binding: Duration,
 }
 

@@ -1,4 +1,8 @@
-//! The scheduler: what it holds, and what can be read of it.
+//! The scheduler: its state, and what can be read of it.
+//!
+//! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
+//! `binding`, `gang_group`, `lost_members`, `reservation` and `snapshot` each hold one `impl` block
+//! of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,30 +11,33 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::loose::Moved;
-use super::observe::{Counters, EventLog, Gate, GroupChange, GroupEvent, Lacks, Waits};
+use super::decision::Decision;
+use super::error::QueueError;
+use super::ids::{GroupId, QueueKey, Ticket};
+use super::observe::{EventLog, GroupChange, GroupEvent, Metrics};
+use super::queued_group::{MemberState, Phase, QueuedGroup, add_wait};
 use super::settings::{PriorityThenTime, QueueOrder, Settings};
-use super::unit::{Key, Phase, Place, Ticket, Unit, UnitId};
-use super::watch::Watches;
+use super::status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+use super::wake::hints::Changes;
+use super::wake::index::WaitIndex;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
-use crate::model::ModelError;
-use crate::place::{Outcome, PlaceError, Planner, Request};
-use crate::state::{Cluster, Plan, Row, StateError};
+use crate::place::{Outcome, Planner, Request};
+use crate::state::{Cluster, Plan, Row};
 
 /// A scheduler as a pure state machine.
 ///
-/// It owns the cluster: feed it all events of nodes and pods. Methods are of four kinds:
-/// - `handle_*` take something in that happened, at a time;
-/// - [`poll_decision`](Scheduler::poll_decision) and [`poll_event`](Scheduler::poll_event) give
-///   out what follows, as data;
-/// - [`next_wake`](Scheduler::next_wake) says when time alone makes something happen;
-/// - everything else reads.
+/// It owns the cluster: pass it every event of nodes and pods. Methods are of four kinds:
+/// - `handle_*` take an input and its time;
+/// - [`poll_decision`](Scheduler::poll_decision) and [`poll_event`](Scheduler::poll_event) return
+///   what follows, as data;
+/// - [`next_wake`](Scheduler::next_wake) returns the time of the next timer;
+/// - all others read.
 ///
 /// After any `handle_*`, poll decisions until there are none. Time must not run backwards; a time
 /// before the latest counts as the latest.
 ///
-/// Of timers and inputs at the same instant, the input comes first: what arrives exactly at a
+/// Between timers and inputs of the same instant, the input comes first: what arrives exactly at a
 /// deadline is in time, unless [`Scheduler::handle_time`] or [`Scheduler::poll_decision`] was
 /// called for that instant before.
 ///
@@ -49,7 +56,7 @@ use crate::state::{Cluster, Plan, Row, StateError};
 ///     panic!("there is room for it")
 /// };
 /// for assignment in plan.assignments() {
-///     // Bind it, then say what came of it.
+/// Bind the pod, then report the result.
 ///     scheduler.handle_binding("default", &assignment.pod().name, Ok(()), Time::from_secs(2))?;
 /// }
 /// assert_eq!(scheduler.state("default/trainer"), Some(GroupState::Running));
@@ -57,314 +64,89 @@ use crate::state::{Cluster, Plan, Row, StateError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Scheduler {
-    pub(crate) cluster: Cluster,
-    pub(crate) framework: Framework,
-    pub(crate) planner: Planner,
-    pub(crate) order: Arc<dyn QueueOrder>,
-    pub(crate) settings: Settings,
-    pub(crate) now: Time,
-    pub(crate) units: BTreeMap<UnitId, Unit>,
-    /// Groups of all trees: the unit, and the place among its leaves.
-    pub(crate) names: BTreeMap<String, (UnitId, Option<usize>)>,
+    pub(super) cluster: Cluster,
+    pub(super) framework: Framework,
+    pub(super) planner: Planner,
+    pub(super) order: Arc<dyn QueueOrder>,
+    pub(super) settings: Settings,
+    pub(super) now: Time,
+    pub(super) groups: BTreeMap<GroupId, QueuedGroup>,
+    /// Groups of all trees by full name: the root, and the index of the leaf.
+    pub(super) names: BTreeMap<String, (GroupId, Option<usize>)>,
     /// Members by full name.
-    pub(crate) pods: BTreeMap<String, (UnitId, u64)>,
+    pub(super) pods: BTreeMap<String, (GroupId, u64)>,
     /// Pods whose group is not known yet, by its full name.
-    pub(crate) orphans: BTreeMap<String, Vec<crate::model::Pod>>,
-    /// Units that name a group as their partner.
-    pub(crate) links: BTreeMap<String, BTreeSet<UnitId>>,
-    pub(crate) flights: BTreeMap<Ticket, Flight>,
-    pub(crate) lanes: BTreeMap<String, Lane>,
-    pub(crate) timers: BTreeSet<(Time, Timer)>,
-    pub(crate) watches: Watches,
-    /// Units with a reservation.
-    pub(crate) reserving: BTreeSet<UnitId>,
-    pub(crate) moved: Moved,
-    /// Something happened that reservations may make use of.
-    pub(crate) stirred: bool,
-    /// Grows whenever nodes change.
-    pub(crate) epoch: u64,
-    pub(crate) outbox: VecDeque<Decision>,
-    pub(crate) log: EventLog,
-    pub(crate) counters: Counters,
-    pub(crate) next: u64,
+    pub(super) orphans: BTreeMap<String, Vec<crate::model::Pod>>,
+    /// Groups that name a partner, by the partner's full name.
+    pub(super) links: BTreeMap<String, BTreeSet<GroupId>>,
+    pub(super) in_flight: BTreeMap<Ticket, PlanInFlight>,
+    pub(super) queues: BTreeMap<String, WaitingQueue>,
+    pub(super) timers: BTreeSet<(Time, Timer)>,
+    pub(super) wait_index: WaitIndex,
+    /// Groups with a reservation.
+    pub(super) reserving: BTreeSet<GroupId>,
+    pub(super) changes: Changes,
+    /// Whether something changed that reservations may use.
+    pub(super) reservations_due: bool,
+    /// Number of node changes.
+    pub(super) epoch: u64,
+    pub(super) outbox: VecDeque<Decision>,
+    pub(super) log: EventLog,
+    pub(super) metrics: Metrics,
+    pub(super) next: u64,
 }
 
 /// A plan that is held or being bound.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Flight {
-    pub(crate) units: Vec<UnitId>,
-    pub(crate) plan: Plan,
-    pub(crate) since: Time,
-    pub(crate) until: Time,
-    /// The permit that holds it; `None` once it is being bound.
-    pub(crate) held_by: Option<String>,
+pub(super) struct PlanInFlight {
+    pub(super) groups: Vec<GroupId>,
+    pub(super) plan: Plan,
+    pub(super) since: Time,
+    pub(super) until: Time,
+    /// The permit that holds the plan; `None` while it is being bound.
+    pub(super) held_by: Option<String>,
     /// Pods whose result is not known.
-    pub(crate) outstanding: BTreeSet<String>,
-    pub(crate) failures: u32,
+    pub(super) outstanding: BTreeSet<String>,
+    pub(super) failures: u32,
 }
 
-/// The groups of one queue that wait.
+/// The waiting groups of one queue.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
-    pub(crate) waiting: BTreeSet<Key>,
-    pub(crate) ready: BTreeSet<Key>,
+pub(super) struct WaitingQueue {
+    pub(super) waiting: BTreeSet<QueueKey>,
+    pub(super) ready: BTreeSet<QueueKey>,
 }
 
-/// What is due at a time.
+/// The timer of a group or plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) enum Timer {
-    /// A back-off or a floor.
-    Phase(UnitId),
-    Flight(Ticket),
-    Below(UnitId),
-    /// A reservation may begin, or ends.
-    Reservation(UnitId),
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-#[non_exhaustive]
-#[must_use]
-pub enum Decision {
-    /// Bind these pods, and report each by [`Scheduler::handle_binding`]. They take room from now
-    /// on.
-    Bind {
-        /// What to call the plan by.
-        ticket: Ticket,
-        /// The root groups that start with it, or join.
-        groups: Vec<String>,
-        /// Where each pod goes.
-        plan: Plan,
-    },
-    /// Take these pods off again: stop bindings under way and delete or reset what was bound.
-    /// Report each by [`Scheduler::handle_unbound`] if it exists still and may be placed anew, or
-    /// by [`Scheduler::handle_pod_deleted`]. They take room until then.
-    Unbind {
-        /// The root groups.
-        groups: Vec<String>,
-        /// The pods.
-        pods: Vec<BoundPod>,
-        /// Why.
-        reason: String,
-    },
-    /// Evict the whole gang: it was below its minimum for too long. Report each pod by
-    /// [`Scheduler::handle_pod_deleted`].
-    Evict {
-        /// The root group.
-        group: String,
-        /// The pods that still run, or are on a node that is gone.
-        pods: Vec<BoundPod>,
-        /// Since when it is below its minimum.
-        since: Time,
-    },
-}
-
-/// A pod and its node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct BoundPod {
-    /// The pod's namespace.
-    pub namespace: String,
-    /// The pod's name.
-    pub name: String,
-    /// The node; empty if that is gone.
-    pub node: String,
-}
-
-/// Where a group stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-#[non_exhaustive]
-pub enum GroupState {
-    /// It may not be tried yet.
-    Gated(Gate),
-    /// It is in the queue.
-    Queued,
-    /// It is out of the queue for a while.
-    BackingOff {
-        /// Until when.
-        until: Time,
-    },
-    /// It waits for something to change.
-    Sleeping {
-        /// What it lacks.
-        lacks: Option<Lacks>,
-        /// When it is tried again whatever happens.
-        retry: Option<Time>,
-    },
-    /// A permit holds its plan; its pods take room.
-    Permitting {
-        /// The permit.
-        by: String,
-        /// When it is given up.
-        until: Time,
-    },
-    /// Its pods are being bound.
-    Binding {
-        /// Since when.
-        since: Time,
-    },
-    /// Its pods are being taken off again.
-    Undoing,
-    /// It has its minimum, and nobody waits.
-    Running,
-    /// It ran, and is below its minimum, and nobody waits who could help.
-    BelowMinimum {
-        /// Since when.
-        since: Time,
-    },
-    /// The embedder paused it.
-    Paused,
-    /// All members have finished.
-    Finished,
-    /// It cannot be tried until it changes.
-    Failed {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// Everything there is to read of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-#[non_exhaustive]
-pub struct GroupStatus {
-    /// Where it stands.
-    pub state: GroupState,
-    /// Whether it has had its minimum.
-    pub started: bool,
-    /// Since when it is below its minimum, if it is.
-    pub below_minimum_since: Option<Time>,
-    /// Members that wait for a place.
-    pub pending: usize,
-    /// Members that are held or being bound.
-    pub planned: usize,
-    /// Members that are bound.
-    pub bound: usize,
-    /// Members that have finished.
-    pub finished: usize,
-    /// Failures in a row.
-    pub attempts: u32,
-    /// What it lacked when it was tried last, if that was in vain.
-    pub lacks: Option<Lacks>,
-    /// How long it spent where.
-    pub waits: Waits,
-}
-
-/// Capacity put aside for a group. Its stand-ins are pods of namespace
-/// [`Scheduler::RESERVED`] in the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ReservationView {
-    /// The root group.
-    pub group: String,
-    /// Since when.
-    pub since: Time,
-    /// Until when at most.
-    pub until: Time,
-    /// Pods there is room for so far, by node.
-    pub pods: BTreeMap<String, usize>,
-    /// For how many pods the group would like room.
-    pub of: usize,
-}
-
-/// How much is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Memory {
-    /// Root groups.
-    pub groups: usize,
-    /// Members of groups.
-    pub members: usize,
-    /// Counts of room that groups sleep on.
-    pub watches: usize,
-    /// Nodes remembered by those counts, in all.
-    pub watched_nodes: usize,
-    /// Timers.
-    pub timers: usize,
-}
-
-/// How much was looked at to find out whom events help. It is not saved: a scheduler that was
-/// restored begins anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Work {
-    /// Counts of room looked at: of a class, or of one shape on one node or on all with room.
-    pub visited: u64,
-    /// How often a group's turn had come, and a count by all filters let it sleep on.
-    pub spared: u64,
-}
-
-/// What a scheduler refuses. Its state is as it was.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum QueueError {
-    /// A group or pod is unsound.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// The cluster refuses something.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// A trial makes no sense.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// There is no group of that name.
-    #[error("group {0}: is not known")]
-    UnknownGroup(String),
-    /// A group of the tree belongs to another tree.
-    #[error("group {group}: belongs to {root}")]
-    GroupTaken {
-        /// The group.
-        group: String,
-        /// The root it belongs to.
-        root: String,
-    },
-    /// There is no member of that name.
-    #[error("pod {0}: is no member of a known group")]
-    UnknownPod(String),
-    /// A pod belongs to another group, or to a group of another namespace.
-    #[error("pod {pod}: belongs to {group}")]
-    PodTaken {
-        /// The pod.
-        pod: String,
-        /// The group.
-        group: String,
-    },
-    /// A pod that is to be a member names no group.
-    #[error("pod {0}: names no group")]
-    NoGroup(String),
-    /// The plan is no longer on its way, or was never.
-    #[error("the ticket is not valid, or not any more")]
-    StaleTicket,
-    /// The group's plan is not held by a permit.
-    #[error("group {0}: is not held")]
-    NotHeld(String),
+pub(super) enum Timer {
+    /// End of a back-off, or the next periodic attempt.
+    Phase(GroupId),
+    Plan(Ticket),
+    Below(GroupId),
+    /// Start or end of a reservation.
+    Reservation(GroupId),
 }
 
 impl fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheduler")
             .field("now", &self.now)
-            .field("groups", &self.units.len())
-            .field("flights", &self.flights.len())
+            .field("groups", &self.groups.len())
+            .field("in_flight", &self.in_flight.len())
             .field("next_wake", &self.next_wake())
             .finish_non_exhaustive()
     }
 }
 
 impl Scheduler {
-    /// The namespace of stand-ins for reserved capacity.
-    pub const RESERVED: &'static str = "phalanx-reserved";
+    /// Namespace of the placeholder pods that hold reserved capacity.
+    pub const RESERVED_NAMESPACE: &'static str = "phalanx-reserved";
 
-    /// A scheduler over a cluster. What runs in it already is known by name only; tell the groups
-    /// it belongs to, and members are recognised.
+    /// A scheduler over a cluster. Pods that already run are known by name only; they become
+    /// members once [`Scheduler::handle_group`] adds their group.
     pub fn new(cluster: Cluster, framework: Framework, settings: Settings) -> Scheduler {
         Scheduler {
             cluster,
@@ -373,27 +155,27 @@ impl Scheduler {
             order: Arc::new(PriorityThenTime),
             settings,
             now: Time::ZERO,
-            units: BTreeMap::new(),
+            groups: BTreeMap::new(),
             names: BTreeMap::new(),
             pods: BTreeMap::new(),
             orphans: BTreeMap::new(),
             links: BTreeMap::new(),
-            flights: BTreeMap::new(),
-            lanes: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            queues: BTreeMap::new(),
             timers: BTreeSet::new(),
-            watches: Watches::default(),
+            wait_index: WaitIndex::default(),
             reserving: BTreeSet::new(),
-            moved: Moved::default(),
-            stirred: false,
+            changes: Changes::default(),
+            reservations_due: false,
             epoch: 0,
             outbox: VecDeque::new(),
             log: EventLog::default(),
-            counters: Counters::default(),
+            metrics: Metrics::default(),
             next: 1,
         }
     }
 
-    /// Uses an order of the embedder's own. Groups that wait already are put in order anew.
+    /// Sets the embedder's own queue order. Waiting groups are sorted again.
     #[must_use]
     pub fn with_order(mut self, order: impl QueueOrder + 'static) -> Scheduler {
         self.order = Arc::new(order);
@@ -401,7 +183,7 @@ impl Scheduler {
         self
     }
 
-    /// The cluster, with everything held or being bound, and with reservations.
+    /// The cluster, including planned pods and the placeholders of reservations.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -416,12 +198,12 @@ impl Scheduler {
         &self.settings
     }
 
-    /// Totals since the beginning.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// Totals since the scheduler was created.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
-    /// The latest time heard of.
+    /// The latest time passed in.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -431,112 +213,122 @@ impl Scheduler {
         self.log.events.pop_front()
     }
 
-    /// When time alone makes something happen: call [`Scheduler::poll_decision`] then, or at any
-    /// input before. `None` if time changes nothing.
+    /// Time of the next timer: call [`Scheduler::poll_decision`] then, or at any input before.
+    /// `None` if there is no timer.
     pub fn next_wake(&self) -> Option<Time> {
         self.timers.first().map(|(time, _)| *time)
     }
 
-    /// Root groups, in the order of their names.
+    /// Full names of the root groups, sorted.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        let roots = self.names.iter().filter(|(name, (unit, _))| {
-            self.units.get(unit).is_some_and(|unit| unit.name == **name)
+        let roots = self.names.iter().filter(|(name, (queued, _))| {
+            self.groups.get(queued).is_some_and(|queued| queued.name == **name)
         });
         roots.map(|(name, _)| name.as_str())
     }
 
-    /// Groups that wait in a queue, first to last: in the queue, backing off or sleeping.
+    /// Waiting groups of a queue, in queue order: queued, backing off or unschedulable.
     pub fn queue(&self, queue: &str) -> impl Iterator<Item = &str> {
-        let lane = self.lanes.get(queue);
-        lane.into_iter()
-            .flat_map(|lane| &lane.waiting)
-            .filter_map(|key| self.units.get(&key.unit))
-            .map(|unit| unit.name.as_str())
+        let queue = self.queues.get(queue);
+        queue
+            .into_iter()
+            .flat_map(|queue| &queue.waiting)
+            .filter_map(|key| self.groups.get(&key.group))
+            .map(|queued| queued.name.as_str())
     }
 
-    /// Where a group stands, by the full name of any group of its tree; `None` if it is not known.
+    /// The state of a group, by the full name of any group of its tree; `None` if unknown.
     pub fn state(&self, group: &str) -> Option<GroupState> {
-        self.unit(group).map(|unit| self.state_of(unit))
+        self.group(group).map(|queued| self.state_of(queued))
     }
 
-    /// Everything there is to read of a group. O(members).
+    /// The full status of a group; `None` if unknown. O(members).
     pub fn status(&self, group: &str) -> Option<GroupStatus> {
-        let unit = self.unit(group)?;
-        let count = |place| unit.members.values().filter(|member| member.place == place).count();
-        let mut waits = unit.waits;
-        super::phases::add_wait(&mut waits, &unit.phase, self.now.since(unit.phase_since));
+        let queued = self.group(group)?;
+        let count = |place| queued.members.values().filter(|member| member.state == place).count();
+        let mut waits = queued.waits;
+        add_wait(&mut waits, &queued.phase, self.now.since(queued.phase_since));
         Some(GroupStatus {
-            state: self.state_of(unit),
-            started: unit.started,
-            below_minimum_since: unit.below_since,
-            pending: count(Place::Pending),
-            planned: count(Place::Planned),
-            bound: count(Place::Bound),
-            finished: count(Place::Done),
-            attempts: unit.attempts,
-            lacks: unit.lacks.clone(),
+            state: self.state_of(queued),
+            started: queued.started,
+            below_minimum_since: queued.below_since,
+            pending: count(MemberState::Pending),
+            planned: count(MemberState::Planned),
+            bound: count(MemberState::Bound),
+            finished: count(MemberState::Done),
+            attempts: queued.attempts,
+            shortage: queued.shortage.clone(),
             waits,
         })
     }
 
-    /// Reservations, in the order in which their groups came.
+    /// Reservations, in the order in which their groups arrived.
     pub fn reservations(&self) -> Vec<ReservationView> {
-        let reserving = self.reserving.iter().filter_map(|id| self.units.get(id));
-        let reserving = reserving.filter_map(|unit| Some((unit, unit.reservation.as_ref()?)));
+        let reserving = self.reserving.iter().filter_map(|id| self.groups.get(id));
+        let reserving = reserving.filter_map(|queued| Some((queued, queued.reservation.as_ref()?)));
         reserving
-            .map(|(unit, reserved)| {
+            .map(|(queued, reserved)| {
                 let mut pods = BTreeMap::new();
-                for (_, node) in &reserved.claims {
+                for (_, node) in &reserved.placeholders {
                     *pods.entry(node.clone()).or_default() += 1;
                 }
                 let (since, until) = (reserved.since, reserved.until);
-                ReservationView { group: unit.name.clone(), since, until, pods, of: unit.pending() }
+                ReservationView {
+                    group: queued.name.clone(),
+                    since,
+                    until,
+                    pods,
+                    wanted: queued.pending(),
+                }
             })
             .collect()
     }
 
-    /// What would come of trying a group now, alone, with what is reserved for it. Nothing
-    /// changes. `None` if none of its members waits.
+    /// The outcome of trying a group now, alone, with the capacity reserved for it. The state does
+    /// not change. `None` if no member is pending.
     ///
     /// # Errors
-    /// There is no such group, or it cannot be asked for.
+    /// The group is unknown, or the planner refuses the request.
     pub fn trial(&self, group: &str, now: Time) -> Result<Option<Outcome>, QueueError> {
         let unknown = || QueueError::UnknownGroup(group.to_owned());
         let (id, _) = self.names.get(group).ok_or_else(unknown)?;
-        let units = match self.cohort(*id) {
-            Ok(units) => units,
+        let groups = match self.gang_group(*id) {
+            Ok(groups) => groups,
             Err(_) => alloc::vec![*id],
         };
-        let Some(tree) = self.joint_tree(&units) else { return Ok(None) };
+        let Some(tree) = self.joint_tree(&groups) else { return Ok(None) };
         let mut cluster = self.cluster.clone();
-        for unit in units.iter().filter_map(|unit| self.units.get(unit)) {
-            for (pod, _) in unit.reservation.iter().flat_map(|reserved| &reserved.claims) {
+        for queued in groups.iter().filter_map(|queued| self.groups.get(queued)) {
+            for (pod, _) in queued.reservation.iter().flat_map(|reserved| &reserved.placeholders) {
                 cluster.remove_pod(pod.namespace(), &pod.name)?;
             }
         }
-        let strategy = self.units.get(id).and_then(|unit| unit.strategy);
+        let strategy = self.groups.get(id).and_then(|queued| queued.strategy);
         let request = self.request(&tree, strategy, now);
         Ok(Some(Planner::new().place(&cluster, &self.framework, request)?))
     }
 
-    /// How much is kept.
-    pub fn memory(&self) -> Memory {
-        let (watches, watched_nodes) = self.watches.size();
-        Memory {
-            groups: self.units.len(),
+    /// Sizes of the scheduler's state.
+    pub fn memory_stats(&self) -> MemoryStats {
+        let (capacity_counts, counted_nodes) = self.wait_index.size();
+        MemoryStats {
+            groups: self.groups.len(),
             members: self.pods.len(),
-            watches,
-            watched_nodes,
+            capacity_counts,
+            counted_nodes,
             timers: self.timers.len(),
         }
     }
 
-    /// How much was looked at to find out whom events help.
-    pub fn work(&self) -> Work {
-        Work { visited: self.watches.visited, spared: self.watches.spared }
+    /// Work of the wait index since the scheduler was created or restored.
+    pub fn wake_stats(&self) -> WakeStats {
+        WakeStats {
+            capacity_checks: self.wait_index.capacity_checks,
+            still_short: self.wait_index.still_short,
+        }
     }
 
-    pub(crate) fn request<'a>(
+    pub(super) fn request<'a>(
         &self,
         tree: &'a crate::model::PodGroup,
         strategy: Option<Strategy>,
@@ -550,36 +342,39 @@ impl Scheduler {
         }
     }
 
-    fn unit(&self, group: &str) -> Option<&Unit> {
-        let (unit, _) = self.names.get(group)?;
-        self.units.get(unit)
+    fn group(&self, group: &str) -> Option<&QueuedGroup> {
+        let (queued, _) = self.names.get(group)?;
+        self.groups.get(queued)
     }
 
-    fn state_of(&self, unit: &Unit) -> GroupState {
-        match &unit.phase {
+    fn state_of(&self, queued: &QueuedGroup) -> GroupState {
+        match &queued.phase {
             Phase::Gated(gate) => GroupState::Gated(gate.clone()),
             Phase::Queued => GroupState::Queued,
             Phase::BackingOff(until) => GroupState::BackingOff { until: *until },
-            Phase::Sleeping(retry) => {
-                GroupState::Sleeping { lacks: unit.lacks.clone(), retry: *retry }
+            Phase::Unschedulable(retry) => {
+                GroupState::Unschedulable { shortage: queued.shortage.clone(), retry: *retry }
             }
             Phase::Held(ticket) => {
-                let flight = self.flights.get(ticket);
+                let in_flight = self.in_flight.get(ticket);
                 GroupState::Permitting {
-                    by: flight.and_then(|flight| flight.held_by.clone()).unwrap_or_default(),
-                    until: flight.map_or(Time::ZERO, |flight| flight.until),
+                    by: in_flight
+                        .and_then(|in_flight| in_flight.held_by.clone())
+                        .unwrap_or_default(),
+                    until: in_flight.map_or(Time::ZERO, |in_flight| in_flight.until),
                 }
             }
             Phase::Binding(ticket) => {
-                let since = self.flights.get(ticket).map_or(Time::ZERO, |flight| flight.since);
+                let since =
+                    self.in_flight.get(ticket).map_or(Time::ZERO, |in_flight| in_flight.since);
                 GroupState::Binding { since }
             }
             Phase::Undoing => GroupState::Undoing,
             Phase::Paused => GroupState::Paused,
             Phase::Failed(reason) => GroupState::Failed { reason: reason.clone() },
-            Phase::Idle => match unit.below_since {
+            Phase::Idle => match queued.below_since {
                 Some(since) => GroupState::BelowMinimum { since },
-                None if unit.members.values().all(|member| member.place == Place::Done) => {
+                None if queued.members.values().all(|member| member.state == MemberState::Done) => {
                     GroupState::Finished
                 }
                 None => GroupState::Running,
@@ -587,36 +382,36 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn emit(&mut self, unit: UnitId, change: GroupChange) {
-        let Some(unit) = self.units.get(&unit) else { return };
-        let event = GroupEvent { at: self.now, group: unit.name.clone(), change };
+    pub(super) fn emit(&mut self, queued: GroupId, change: GroupChange) {
+        let Some(queued) = self.groups.get(&queued) else { return };
+        let event = GroupEvent { at: self.now, group: queued.name.clone(), change };
         self.log.events.push_back(event);
         while self.log.events.len() > self.settings.event_capacity {
             self.log.events.pop_front();
-            self.counters.events_dropped += 1;
+            self.metrics.events_dropped += 1;
         }
     }
 
-    /// Records that a node, or what is on it, has changed.
-    pub(crate) fn note(&mut self, node: &str) {
-        if !self.moved.nodes.contains(node) {
-            self.moved.nodes.insert(node.to_owned());
+    /// Records a change of the pods on a node.
+    pub(super) fn pods_changed(&mut self, node: &str) {
+        if !self.changes.pods.contains(node) {
+            self.changes.pods.insert(node.to_owned());
         }
-        self.stirred = true;
+        self.reservations_due = true;
     }
 
-    /// Records that a node itself has changed, or is gone.
-    pub(crate) fn note_node(&mut self, name: &str, gone: Option<Row>) {
+    /// Records a change of a node itself, or its removal from a row.
+    pub(super) fn node_changed(&mut self, name: &str, gone: Option<Row>) {
         match gone {
-            Some(row) => self.moved.gone.insert(row),
-            None => self.moved.changed.insert(name.to_owned()),
+            Some(row) => self.changes.removed.insert(row),
+            None => self.changes.nodes.insert(name.to_owned()),
         };
         self.epoch += 1;
-        self.note_all();
+        self.cluster_changed();
     }
 
-    pub(crate) fn note_all(&mut self) {
-        self.moved.anything = true;
-        self.stirred = true;
+    pub(super) fn cluster_changed(&mut self) {
+        self.changes.all = true;
+        self.reservations_due = true;
     }
 }

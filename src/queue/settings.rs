@@ -1,4 +1,4 @@
-//! What an embedder can choose.
+//! Options of the scheduler.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -8,7 +8,8 @@ use crate::base::Time;
 use crate::framework::Strategy;
 use crate::place::request::DEFAULT_BUDGET;
 
-/// Options of a [`Scheduler`](super::Scheduler). The defaults are those of the field.
+/// Options of a [`Scheduler`](super::Scheduler), with kube-scheduler's defaults where it has the
+/// option.
 ///
 /// ```
 /// use core::time::Duration;
@@ -25,39 +26,40 @@ use crate::place::request::DEFAULT_BUDGET;
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long a group stays out of the queue after a failure whose cause is not known to be
-    /// gone.
+    /// Back-off of a group after a failure whose cause is not known to have gone.
     pub backoff: Backoff,
-    /// How often a group is tried again although nothing is known to have happened that could
-    /// help it. Only groups whose failure no count explains are retried so: plugins of reach
-    /// `Cluster` or that read the time may change their mind unseen. Default 5 minutes.
-    pub floor: Duration,
-    /// How long a plan is held for a permit, unless the group says otherwise. Default 5 minutes.
+    /// Longest stay of an unschedulable group without a new attempt, as kube-scheduler's
+    /// `podMaxInUnschedulablePodsDuration`. It applies only to failures that capacity does not
+    /// explain: plugins that read the time, or whose reach is `Cluster`, may change their answer
+    /// without an event. Default 5 minutes.
+    pub max_in_unschedulable: Duration,
+    /// Longest time that a permit may hold a plan, unless the group sets its own. Default 5
+    /// minutes.
     pub permit_timeout: Duration,
-    /// How long binding may take before it counts as failed. Default 10 minutes.
+    /// Longest time that binding a plan may take before it counts as failed. Default 10 minutes.
     pub bind_timeout: Duration,
-    /// How long a started gang may be below its minimum before it is reported for eviction.
+    /// Time that a started gang may stay below its minimum before it is reported for eviction.
     /// Default 60 s, as KAI's stale gangs.
     pub stale_after: Duration,
-    /// What a head that cannot be placed means for those behind it.
+    /// Treatment of the groups behind a head that cannot be placed.
     pub head_of_line: HeadOfLine,
     /// As [`Settings::head_of_line`], for single queues by name.
     pub queues: BTreeMap<String, HeadOfLine>,
-    /// After so many failures in a row a group goes behind its equals. `None`: never.
+    /// Number of consecutive failures after which a group moves behind its equals. `None`: never.
     pub demote_after: Option<u32>,
-    /// What a failed binding means for the rest of the gang. A group with
-    /// [`keep_running`](crate::model::PodGroup::keep_running) is always kept if it can be.
+    /// Treatment of a gang after one of its bindings failed. A group with
+    /// [`keep_running`](crate::model::PodGroup::keep_running) is always kept if its minimum allows.
     pub on_bind_failure: OnBindFailure,
-    /// Whether the head of the line may put capacity aside, and how much.
+    /// Reservations for the first groups in line. `None`: no reservations.
     pub reservation: Option<ReservationPolicy>,
-    /// The strategy of groups that have none of their own; `None`: the framework's.
+    /// Strategy of groups without one of their own. `None`: the framework's.
     pub strategy: Option<Strategy>,
-    /// Steps a search may take.
+    /// Step budget of a search; see [`Request::budget`](crate::place::Request::budget).
     pub budget: u64,
-    /// What decides between equal scores; give schedulers that plan side by side different ones.
+    /// Tie-break between equal scores. Give schedulers that plan side by side different salts.
     pub salt: u64,
-    /// How many events are kept for [`poll_event`](super::Scheduler::poll_event); the oldest are
-    /// dropped, and counted.
+    /// Number of events kept for [`poll_event`](super::Scheduler::poll_event); the oldest are
+    /// dropped, and counted in [`Metrics::events_dropped`](super::Metrics::events_dropped).
     pub event_capacity: usize,
 }
 
@@ -65,7 +67,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             backoff: Backoff::default(),
-            floor: Duration::from_secs(300),
+            max_in_unschedulable: Duration::from_secs(300),
             permit_timeout: Duration::from_secs(300),
             bind_timeout: Duration::from_secs(600),
             stale_after: Duration::from_secs(60),
@@ -83,20 +85,20 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The rule of a queue.
+    /// The rule of one queue.
     pub fn rule(&self, queue: &str) -> HeadOfLine {
         self.queues.get(queue).copied().unwrap_or(self.head_of_line)
     }
 }
 
-/// A wait that doubles: `first · 2^(n−1)`, at most `most`. Default 1 s to 10 s, as
+/// An exponential back-off: `first · 2^(n−1)`, at most `most`. Default 1 s to 10 s, as
 /// kube-scheduler's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Backoff {
-    /// The wait after the first failure.
+    /// Back-off after the first failure.
     pub first: Duration,
-    /// The longest wait.
+    /// Longest back-off.
     pub most: Duration,
 }
 
@@ -107,7 +109,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after so many failures in a row. Never zero, so that time moves between tries.
+    /// Back-off after a number of consecutive failures. Never zero, so that time advances between
+    /// attempts.
     pub fn after(self, failures: u32) -> Duration {
         let doubled = 1_u32
             .checked_shl(failures.saturating_sub(1))
@@ -117,41 +120,40 @@ impl Backoff {
     }
 }
 
-/// What a head that cannot be placed means for those behind it in its queue.
+/// Treatment of the groups behind a head that cannot be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub enum HeadOfLine {
-    /// They are tried.
+    /// The groups behind are tried.
     #[default]
     BestEffort,
-    /// They wait until the head is placed, gated or paused.
+    /// The groups behind wait until the head is placed, gated or paused.
     StrictFifo,
 }
 
-/// What a failed binding means for the rest of the gang.
+/// Treatment of a gang after one of its bindings failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub enum OnBindFailure {
-    /// All of them are undone.
+    /// The whole plan is undone.
     #[default]
     UndoAll,
-    /// They stay if the minimum holds without those that failed.
+    /// The other members stay if the minimum holds without the failed ones.
     KeepMinimum,
 }
 
-/// How the first waiting groups may put capacity aside as it frees.
+/// Rules for reservations by the first groups in line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub struct ReservationPolicy {
-    /// How long a group must have been ready before it may reserve. Default 60 s.
+    /// Time that a group must have been ready before it may reserve. Default 60 s.
     pub after: Duration,
-    /// How long a reservation lasts at most; afterwards the group must wait `after` anew.
-    /// Default 1 hour.
+    /// Longest duration of a reservation; afterwards the group waits `after` again. Default 1 hour.
     pub timeout: Duration,
-    /// How many groups may reserve at a time. Default 1.
+    /// Number of reservations at a time. Default 1.
     pub at_most: usize,
 }
 
@@ -165,29 +167,28 @@ impl Default for ReservationPolicy {
     }
 }
 
-/// What an order may read of a group that waits.
+/// The view of a waiting group that a [`QueueOrder`] reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
     /// The root group, without its pods.
     pub group: &'a crate::model::PodGroup,
-    /// When it joined the queue, or was demoted last.
+    /// Time at which the group joined the queue, or was last demoted.
     pub since: Time,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub attempts: u32,
-    /// How many pods wait.
+    /// Number of pending pods.
     pub pending: usize,
 }
 
-/// An embedder's own order of the queue.
+/// The embedder's own queue order.
 ///
-/// Groups are tried by rank, lower first; then by priority, higher first; then by time; then in
-/// the order in which they came. The rank is asked for when a group joins the queue; after
-/// anything else it rests on has changed, call
-/// [`Scheduler::handle_reorder`](super::Scheduler::handle_reorder).
+/// Groups are tried by rank, lower first; then by priority, higher first; then by time; then by
+/// arrival. The rank is computed when a group joins the queue; after any other change of what it
+/// reads, call [`Scheduler::handle_reorder`](super::Scheduler::handle_reorder).
 ///
 /// Any `Fn(&Waiting) -> i64` is an order.
 pub trait QueueOrder: Send + Sync {
-    /// The rank of a group.
+    /// The rank of a group; lower ranks are tried first.
     fn rank(&self, waiting: &Waiting<'_>) -> i64;
 }
 

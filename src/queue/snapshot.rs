@@ -1,4 +1,4 @@
-//! A scheduler as data.
+//! The serialised state of a scheduler.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -7,19 +7,21 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::loose::Moved;
-use super::observe::{Counters, EventLog};
-use super::scheduler::{Decision, Flight, Scheduler, Timer};
+use super::decision::Decision;
+use super::ids::{GroupId, Ticket};
+use super::observe::{EventLog, Metrics};
+use super::queued_group::{Phase, QueuedGroup, full_name};
+use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
-use super::unit::{Ticket, Unit, UnitId, full_name};
+use super::wake::hints::Changes;
 use crate::base::Time;
 use crate::framework::Framework;
 use crate::model::Pod;
 use crate::state::Cluster;
 
-/// The whole state of a [`Scheduler`], but for its framework and its order, which are code.
+/// The whole state of a [`Scheduler`], except for its framework and order, which are code.
 ///
-/// Equal states are equal bytes.
+/// Equal states serialise to equal bytes.
 ///
 /// ```
 /// use phalanx::queue::{PriorityThenTime, SavedScheduler, Scheduler, Settings};
@@ -38,16 +40,16 @@ pub struct SavedScheduler {
     cluster: Cluster,
     settings: Settings,
     now: Time,
-    units: Vec<(UnitId, Unit)>,
+    groups: Vec<(GroupId, QueuedGroup)>,
     orphans: BTreeMap<String, Vec<Pod>>,
-    flights: Vec<(Ticket, Flight)>,
+    in_flight: Vec<(Ticket, PlanInFlight)>,
     timers: BTreeSet<(Time, Timer)>,
-    moved: Moved,
-    stirred: bool,
+    changes: Changes,
+    reservations_due: bool,
     epoch: u64,
     outbox: VecDeque<Decision>,
     log: EventLog,
-    counters: Counters,
+    metrics: Metrics,
     next: u64,
 }
 
@@ -58,22 +60,26 @@ impl Scheduler {
             cluster: self.cluster.clone(),
             settings: self.settings.clone(),
             now: self.now,
-            units: self.units.iter().map(|(id, unit)| (*id, unit.clone())).collect(),
+            groups: self.groups.iter().map(|(id, queued)| (*id, queued.clone())).collect(),
             orphans: self.orphans.clone(),
-            flights: self.flights.iter().map(|(id, flight)| (*id, flight.clone())).collect(),
+            in_flight: self
+                .in_flight
+                .iter()
+                .map(|(id, in_flight)| (*id, in_flight.clone()))
+                .collect(),
             timers: self.timers.clone(),
-            moved: self.moved.clone(),
-            stirred: self.stirred,
+            changes: self.changes.clone(),
+            reservations_due: self.reservations_due,
             epoch: self.epoch,
             outbox: self.outbox.clone(),
             log: self.log.clone(),
-            counters: self.counters.clone(),
+            metrics: self.metrics.clone(),
             next: self.next,
         }
     }
 
-    /// A scheduler that goes on where another was saved. With an equal framework and order, it
-    /// answers everything as that one would have.
+    /// A scheduler that continues from a saved state. With an equal framework and order, its
+    /// answers equal those of the saved one.
     pub fn restore(
         saved: SavedScheduler,
         framework: Framework,
@@ -83,45 +89,45 @@ impl Scheduler {
         scheduler.order = Arc::new(order);
         scheduler.now = saved.now;
         scheduler.orphans = saved.orphans;
-        scheduler.flights = saved.flights.into_iter().collect();
+        scheduler.in_flight = saved.in_flight.into_iter().collect();
         scheduler.timers = saved.timers;
-        scheduler.moved = saved.moved;
-        scheduler.stirred = saved.stirred;
+        scheduler.changes = saved.changes;
+        scheduler.reservations_due = saved.reservations_due;
         scheduler.epoch = saved.epoch;
         scheduler.outbox = saved.outbox;
         scheduler.log = saved.log;
-        scheduler.counters = saved.counters;
+        scheduler.metrics = saved.metrics;
         scheduler.next = saved.next;
-        for (id, unit) in saved.units {
+        for (id, queued) in saved.groups {
             let mut leaf = 0;
-            unit.root.visit(&mut |group| {
+            queued.root.visit(&mut |group| {
                 let place = group.groups.is_empty().then(|| {
                     leaf += 1;
                     leaf - 1
                 });
                 scheduler.names.insert(group.full_name(), (id, place));
             });
-            for partner in &unit.root.gang_group {
+            for partner in &queued.root.gang_group {
                 scheduler.links.entry(partner.clone()).or_default().insert(id);
             }
-            for (seq, member) in &unit.members {
+            for (seq, member) in &queued.members {
                 scheduler.pods.insert(full_name(&member.pod), (id, *seq));
             }
-            if unit.reservation.is_some() {
+            if queued.reservation.is_some() {
                 scheduler.reserving.insert(id);
             }
-            if let Some(key) = &unit.key {
-                let lane = scheduler.lanes.entry(unit.root.queue.clone()).or_default();
-                lane.waiting.insert(key.clone());
-                if unit.phase == super::unit::Phase::Queued {
-                    lane.ready.insert(key.clone());
+            if let Some(key) = &queued.key {
+                let queue = scheduler.queues.entry(queued.root.queue.clone()).or_default();
+                queue.waiting.insert(key.clone());
+                if queued.phase == Phase::Queued {
+                    queue.ready.insert(key.clone());
                 }
             }
             let (cluster, framework) = (&scheduler.cluster, &scheduler.framework);
-            if let Some(key) = &unit.key {
-                scheduler.watches.subscribe(cluster, framework, key, &unit.watched);
+            if let Some(key) = &queued.key {
+                scheduler.wait_index.subscribe(cluster, framework, key, &queued.wake_on);
             }
-            scheduler.units.insert(id, unit);
+            scheduler.groups.insert(id, queued);
         }
         scheduler
     }

@@ -5,7 +5,7 @@ use core::mem;
 
 use smallvec::SmallVec;
 
-use super::check::{check_named, full_name, name_in};
+use super::check::{check_named, full_name};
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row};
@@ -103,7 +103,7 @@ impl Cluster {
             Err(error) => {
                 if is_first {
                     self.pods.forget_if_empty(held.entry.group);
-                    self.shapes.release(held.entry.shape);
+                    self.shapes.discard(held.entry.shape);
                 }
                 Err(error)
             }
@@ -127,7 +127,7 @@ impl Cluster {
             {
                 last.entry.group
             }
-            (Some(group), _) => self.pods.group(&name_in(pod.namespace(), group)),
+            (Some(group), _) => self.pods.group(pod.namespace(), group),
         };
         let first_member = self.pods.first_member(group);
         let entry = Entry { shape, group, first_member, version: 0, hidden: false };

@@ -1,4 +1,4 @@
-//! Making a cluster.
+//! The builder of a cluster: its levels.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,6 +12,13 @@ use super::ids::LabelKey;
 #[must_use]
 pub struct ClusterBuilder {
     levels: Vec<String>,
+}
+
+impl Cluster {
+    /// A builder.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder::default()
+    }
 }
 
 impl ClusterBuilder {

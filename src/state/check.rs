@@ -1,4 +1,4 @@
-//! Whether a pod can be taken.
+//! Checks of pods before they enter a cluster, and full names.
 
 use alloc::format;
 use alloc::string::String;

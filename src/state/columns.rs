@@ -1,4 +1,4 @@
-//! What is known of each node, a column a fact.
+//! Node columns: one column a fact, in chunks of rows.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,11 +13,10 @@ use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::sparse::Sparse;
 use crate::model::{Amounts, Device, Image, Taint};
 
-/// What does not change while pods come and go.
+/// The fields of a node that pods do not change.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeSpec {
     pub(crate) name: Box<str>,
-    pub(crate) version: u64,
     /// In order of key number.
     pub(crate) labels: Box<[(LabelKey, LabelValue)]>,
     /// [`NodeSpec::rare`] reads it, [`Rare::packed`] makes it.
@@ -27,7 +26,7 @@ pub(crate) struct NodeSpec {
 /// The specs of all nodes by row; `None` where a row is not in use.
 pub(crate) type NodeSpecs = Chunked<Option<Arc<NodeSpec>>>;
 
-/// What most nodes do not have.
+/// Fields of a node that most nodes leave empty, apart from its spec.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rare {
     pub(crate) taints: Vec<Taint>,
@@ -42,7 +41,8 @@ pub(crate) struct Rare {
     pub(crate) unschedulable: bool,
 }
 
-static PLAIN: Rare = Rare {
+/// Nothing.
+pub(crate) static PLAIN: Rare = Rare {
     taints: Vec::new(),
     images: Vec::new(),
     devices: Vec::new(),
@@ -85,6 +85,8 @@ pub(crate) struct Columns {
     /// Numbers of the embedder's own, and places among equals, where they are not 0.
     keys: Sparse<NonZeroU64>,
     tie_ranks: Sparse<NonZeroI64>,
+    /// The versions of nodes, apart from their specs: a version that grows changes no spec.
+    versions: Sparse<NonZeroU64>,
     /// The place in the order among equals: lower first. Not dense.
     pub(crate) rank: Chunked<u32>,
     pub(crate) pod_limit: Chunked<i64>,
@@ -228,6 +230,14 @@ impl Columns {
 
     pub(crate) fn key(&self, row: Row) -> u64 {
         self.keys.get(row).map_or(0, |key| key.get())
+    }
+
+    pub(crate) fn version(&self, row: Row) -> u64 {
+        self.versions.get(row).map_or(0, |version| version.get())
+    }
+
+    pub(crate) fn set_version(&mut self, row: Row, version: u64) {
+        self.versions.set(row, NonZeroU64::new(version));
     }
 
     pub(crate) fn tie_rank(&self, row: Row) -> i64 {

@@ -1,4 +1,4 @@
-//! The devices of nodes: what each is, what is left of it, and what pods need of them.
+//! Devices: what each of a node is, what is left of it, and what pods need of them.
 //!
 //! Names are numbers here ([`DeviceTerm`]), and what is left of a node's devices is one short list
 //! of integers, so that judging a node does no string work and allocates nothing. A chunk of
@@ -10,13 +10,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::cluster::Cluster;
-use super::columns::Columns;
-use super::error::StateError;
-use super::ids::{NONE, Row};
-use super::shapes::ShapeEntry;
-use super::view::NodeView;
-use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, PodShape};
+use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule};
 
 /// The kind, the model, the island or a unit of devices, as a number of one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +25,7 @@ pub(crate) struct DeviceSpecs {
     /// One amount a device and unit, device by device.
     capacity: Box<[i64]>,
     /// Whether capacities are far from the ends of 64 bits.
-    narrow: bool,
+    pub(super) narrow: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -104,10 +98,15 @@ impl DeviceSpecs {
 }
 
 impl DeviceState {
+    /// Whether all that is left is far from the ends of 64 bits.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.0.iter().all(|word| is_narrow(*word))
+    }
+
     /// Takes what a pod holds (`sign` 1), or gives it back (-1). Devices and units that the node
     /// does not have are passed over. `None` if an amount would leave 64 bits; what was done up to
     /// there then remains done.
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         specs: &DeviceSpecs,
         needs: &[DeviceNeed],
@@ -156,6 +155,11 @@ pub struct NodeDevices<'a> {
 }
 
 impl<'a> NodeDevices<'a> {
+    #[inline]
+    pub(super) fn new(specs: &'a DeviceSpecs, state: &'a DeviceState) -> NodeDevices<'a> {
+        NodeDevices { specs, words: &state.0 }
+    }
+
     /// How many devices there are; their indexes are below it.
     #[inline]
     pub fn len(self) -> usize {
@@ -225,13 +229,13 @@ impl<'a> NodeDevices<'a> {
         (self.words[device * self.specs.stride()] & (WHOLE - 1)) as usize
     }
 
-    /// Whether nobody uses the device.
+    /// Whether no pod uses the device.
     #[inline]
     pub fn is_idle(self, device: usize) -> bool {
         self.words[device * self.specs.stride()] == 0
     }
 
-    /// Whether somebody holds all of the device.
+    /// Whether a pod holds all of the device.
     #[inline]
     pub fn is_whole(self, device: usize) -> bool {
         self.words[device * self.specs.stride()] >= WHOLE
@@ -292,12 +296,6 @@ pub struct DeviceNeed {
 type Share = SmallVec<[(Option<DeviceTerm>, i64); 2]>;
 
 impl DeviceNeed {
-    /// The needs of a pod. Names the cluster has never heard are of no device. O(requests).
-    pub fn of(cluster: &Cluster, pod: &PodShape) -> Vec<DeviceNeed> {
-        let find = |text: &str| cluster.device_term(text);
-        pod.devices.iter().map(|request| DeviceNeed::new(request, find)).collect()
-    }
-
     pub(crate) fn new(
         request: &DeviceRequest,
         mut find: impl FnMut(&str) -> Option<DeviceTerm>,
@@ -372,135 +370,6 @@ impl DeviceNeed {
             || !(self.any_model
                 || other.any_model
                 || self.models.iter().any(|model| other.models.contains(model)))
-    }
-}
-
-impl<'a> NodeView<'a> {
-    /// The node's devices as they are now; `None` if it has none. O(1).
-    #[inline]
-    pub fn device_room(self) -> Option<NodeDevices<'a>> {
-        let specs = self.spec.rare().device_specs.as_deref()?;
-        let state = match self.devices {
-            Some(state) => state,
-            None => self.cluster.columns.device_state.get(self.row)?,
-        };
-        Some(NodeDevices { specs, words: &state.0 })
-    }
-}
-
-impl Cluster {
-    /// The devices of a node, and what is left of them when some pods hold theirs.
-    pub(super) fn devices_of(
-        &mut self,
-        node: &Node,
-        slots: impl Iterator<Item = u32>,
-    ) -> Result<Option<(Arc<DeviceSpecs>, DeviceState)>, StateError> {
-        let terms = &mut self.label_values;
-        let specs = DeviceSpecs::new(&node.devices, |text| DeviceTerm(terms.intern(text)));
-        let Some(specs) = specs else { return Ok(None) };
-        let state = self.tally_devices(&specs, slots).ok_or_else(|| StateError::Overflow {
-            node: node.name.clone(),
-            resource: "devices".into(),
-        })?;
-        Ok(Some((specs, state)))
-    }
-
-    /// The number of a kind, model, island or unit of devices; `None` if nothing has mentioned it.
-    pub fn device_term(&self, text: &str) -> Option<DeviceTerm> {
-        self.label_values.find(text).map(DeviceTerm)
-    }
-
-    /// The text of a kind, model, island or unit of devices.
-    pub fn device_text(&self, term: DeviceTerm) -> &str {
-        self.label_values.text(term.0)
-    }
-
-    /// Whether what is left of a row's devices stays within 64 bits with one more holder, a pod of
-    /// a shape.
-    pub(crate) fn room_for_devices(
-        &self,
-        row: Row,
-        entry: &ShapeEntry,
-        held: &[Vec<u32>],
-    ) -> Result<(), StateError> {
-        let (Some(spec), Some(state)) = (self.spec(row), self.columns.device_state.get(row)) else {
-            return Ok(());
-        };
-        let Some(specs) = &spec.rare().device_specs else { return Ok(()) };
-        // Far from the ends of 64 bits nothing can go wrong; else try it out.
-        let few = held.iter().map(Vec::len).sum::<usize>() <= 64;
-        let narrow = few && specs.narrow && entry.narrow_devices;
-        if held.is_empty() || narrow && state.0.iter().all(|word| is_narrow(*word)) {
-            return Ok(());
-        }
-        let mut trial = DeviceState::clone(state);
-        trial.apply(specs, &entry.devices, held, 1).ok_or_else(|| StateError::Overflow {
-            node: spec.name.as_ref().into(),
-            resource: "devices".into(),
-        })
-    }
-
-    /// Counts what a linked pod holds. [`Cluster::room_for_devices`] it has been asked for.
-    pub(crate) fn count_devices(&mut self, row: Row, slot: u32, sign: i64) {
-        let Some(held) = self.pods.devices(slot) else { return };
-        let Some(record) = self.pods.record(slot) else { return };
-        let Some(entry) = self.shapes.entry(record.shape()) else { return };
-        let Columns { spec, device_state, .. } = &mut self.columns;
-        let specs = spec[row].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
-        if let Some(specs) = specs
-            && let Some(state) = device_state.get_mut(row)
-        {
-            // Within 64 bits, as was asked beforehand.
-            let _ = Arc::make_mut(state).apply(specs, &entry.devices, held, sign);
-        }
-    }
-
-    /// Takes devices of a row, or gives them back, on top of the cluster: in `state`, which
-    /// begins as the row has them. The devices are free for it, so amounts stay within 64 bits.
-    pub(crate) fn hold_devices(
-        &self,
-        row: Row,
-        state: &mut Option<DeviceState>,
-        needs: &[DeviceNeed],
-        held: &[Vec<u32>],
-        sign: i64,
-    ) {
-        let specs = self.spec(row).and_then(|spec| spec.rare().device_specs.as_ref());
-        let known = self.columns.device_state.get(row);
-        if let (Some(specs), Some(known)) = (specs, known) {
-            let _ = state
-                .get_or_insert_with(|| DeviceState::clone(known))
-                .apply(specs, needs, held, sign);
-        }
-    }
-
-    /// What is left of devices when some pods hold theirs; `None` if that does not fit 64 bits.
-    pub(crate) fn tally_devices(
-        &self,
-        specs: &DeviceSpecs,
-        slots: impl Iterator<Item = u32>,
-    ) -> Option<DeviceState> {
-        let mut state = specs.idle();
-        for slot in slots {
-            let Some(record) = self.pods.record(slot) else { continue };
-            let Some(entry) = self.shapes.entry(record.shape()) else { continue };
-            let held = self.pods.devices(slot).map_or(&[][..], |held| held);
-            state.apply(specs, &entry.devices, held, 1)?;
-        }
-        Some(state)
-    }
-
-    /// The slots of the pods on a row.
-    pub(crate) fn slots_on(&self, row: Row) -> impl Iterator<Item = u32> + '_ {
-        let mut slot = self.columns.first_pod(row);
-        core::iter::from_fn(move || {
-            if slot == NONE {
-                return None;
-            }
-            let this = slot;
-            slot = self.pods.record(slot)?.next;
-            Some(this)
-        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a cluster refuses.
+//! Errors of cluster updates. All leave the state unchanged.
 
 use alloc::string::String;
 

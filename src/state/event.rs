@@ -1,4 +1,4 @@
-//! What happens to a cluster, as an embedder hears of it.
+//! Events: versioned changes of single objects, and how a cluster applies them.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -7,6 +7,7 @@ use super::check::bound_node;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::journal::Change;
+use super::tombstones::Deleted;
 use crate::model::{Labels, Node, Pod};
 
 /// A change to one object.
@@ -78,7 +79,7 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Applied {
-    /// The state changed.
+    /// The event counts. The state changed, unless the object is what it was but for its version.
     Changed,
     /// The pod is known, but waits aside for its node.
     Parked,
@@ -86,15 +87,6 @@ pub enum Applied {
     Unknown,
     /// The event was not newer than what is known; nothing changed.
     Stale,
-}
-
-/// Objects whose deletions are remembered.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) enum Deleted {
-    Node(String),
-    Namespace(String),
-    Pod(String, String),
 }
 
 impl Cluster {
@@ -124,13 +116,13 @@ impl Cluster {
     /// Forgets deletions of versions up to and including `version`: events older than them would
     /// count again. Call it now and then with a version below which nothing can still arrive.
     pub fn forget_deleted(&mut self, version: u64) {
-        Arc::make_mut(&mut self.deleted).retain(|_, deleted| *deleted > version);
+        self.deleted.forget_up_to(version);
     }
 
     fn node_changed(&mut self, node: &Node, version: u64) -> Result<Applied, StateError> {
         node.check()?;
         let row = self.row_of(&node.name);
-        let known = row.and_then(|row| self.spec(row)).map_or(0, |spec| spec.version);
+        let known = row.map_or(0, |row| self.columns.version(row));
         let key = Deleted::Node(node.name.clone());
         if is_stale(version, known) || self.is_deleted(&key, version) {
             return Ok(Applied::Stale);
@@ -145,8 +137,8 @@ impl Cluster {
 
     fn node_removed(&mut self, name: String, version: u64) -> Applied {
         let row = self.row_of(&name);
-        let known = row.and_then(|row| self.spec(row)).map_or(0, |spec| spec.version);
-        self.deletion(Deleted::Node(name), version, known, row.is_some(), |cluster| {
+        let known = row.map_or(0, |row| self.columns.version(row));
+        self.deletion(&Deleted::Node(name), version, known, row.is_some(), |cluster| {
             if let Some(row) = row {
                 cluster.remove_row(row);
             }
@@ -160,15 +152,14 @@ impl Cluster {
             return Applied::Stale;
         }
         self.recall(&key, version);
-        Arc::make_mut(&mut self.namespaces).insert(name, (labels, version.max(known)));
-        self.journal.record(Change::Namespaces);
+        self.put_namespace(name, labels, version.max(known));
         Applied::Changed
     }
 
     fn namespace_removed(&mut self, name: &str, version: u64) -> Applied {
         let known = self.namespaces.get(name).map(|(_, version)| *version);
         let key = Deleted::Namespace(String::from(name));
-        self.deletion(key, version, known.unwrap_or(0), known.is_some(), |cluster| {
+        self.deletion(&key, version, known.unwrap_or(0), known.is_some(), |cluster| {
             Arc::make_mut(&mut cluster.namespaces).remove(name);
             cluster.journal.record(Change::Namespaces);
         })
@@ -191,7 +182,7 @@ impl Cluster {
     fn pod_deleted(&mut self, namespace: String, name: String, version: u64) -> Applied {
         let slot = self.slot_of(&namespace, &name);
         let known = slot.map_or(0, |slot| self.pods.version(slot));
-        self.deletion(Deleted::Pod(namespace, name), version, known, slot.is_some(), |cluster| {
+        self.deletion(&Deleted::Pod(namespace, name), version, known, slot.is_some(), |cluster| {
             if let Some(slot) = slot {
                 cluster.drop_pod(slot);
             }
@@ -200,19 +191,18 @@ impl Cluster {
 
     fn deletion(
         &mut self,
-        key: Deleted,
+        key: &Deleted,
         version: u64,
         known: u64,
         exists: bool,
         delete: impl FnOnce(&mut Cluster),
     ) -> Applied {
         // A deletion carries the last version of its object or a later one.
-        if version != 0 && version < known || exists && self.is_deleted(&key, version) {
+        if version != 0 && version < known || exists && self.is_deleted(key, version) {
             return Applied::Stale;
         }
         if version != 0 {
-            let remembered = Arc::make_mut(&mut self.deleted).entry(key).or_default();
-            *remembered = (*remembered).max(version);
+            self.deleted.remember(key, version);
         }
         if !exists {
             return Applied::Unknown;
@@ -222,14 +212,14 @@ impl Cluster {
     }
 
     fn is_deleted(&self, key: &Deleted, version: u64) -> bool {
-        version != 0 && self.deleted.get(key).is_some_and(|deleted| version <= *deleted)
+        version != 0 && self.deleted.version(key).is_some_and(|deleted| version <= deleted)
     }
 
     /// Forgets the deletion of an object that has come back with a later version. Without one,
     /// the deletion still tells late events from new ones.
     fn recall(&mut self, key: &Deleted, version: u64) {
-        if version != 0 && self.deleted.contains_key(key) {
-            Arc::make_mut(&mut self.deleted).remove(key);
+        if version != 0 {
+            self.deleted.forget(key);
         }
     }
 }

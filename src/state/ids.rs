@@ -1,4 +1,4 @@
-//! Numbers that stand for things of one cluster.
+//! Ids: numbers of nodes, pods, resources, labels and shapes of one cluster.
 
 /// A place of a node in the columns of a cluster; dense, below [`Cluster::rows`].
 ///

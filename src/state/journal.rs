@@ -1,10 +1,49 @@
-//! What has changed lately, for those who keep results between looks.
+//! The change log of a cluster: which rows changed, what of them, and which pods came and went.
+//!
+//! # What a follower does
+//!
+//! A follower keeps results that it computed from a cluster, together with the [`Moment`] it read
+//! them at. [`Journal::since`] lists what has changed since, oldest first. Without a list (too far
+//! behind, or another lineage) every result is void. With one, replaying it in order is enough:
+//!
+//! | change | what has changed | what a follower does |
+//! |---|---|---|
+//! | [`Change::Pods`] | one pod came to a row or left it | the sums and the list of pods of that row are read again, or counted up and down by the shape; a pod that was updated is one that left and one that came |
+//! | [`Change::Node`] | what [`NodeChange`] names of one row | results about the row are computed again where they read what is named |
+//! | [`Change::Namespaces`] | labels of a namespace | results that read labels of namespaces are void |
+//!
+//! Beside the row itself, a change of a node reaches
+//! - the domains of its labels: [`NodeChange::label`] says whether the value of a key may be another;
+//! - counts over all nodes, for plugins that read them: the number of nodes
+//!   ([`NodeChange::ADDED`], [`NodeChange::REMOVED`]), how many have an image
+//!   ([`NodeChange::IMAGES`]), taints ([`NodeChange::TAINTS`]) or are unschedulable
+//!   ([`NodeChange::UNSCHEDULABLE`]). An addition and a removal name what the node has of these.
+//!
+//! **Rows.** A node keeps its row while it exists. An added node has a row that was free or one that
+//! is new, and then [`Cluster::rows`](super::Cluster::rows) has grown: columns by row are to be
+//! extended to it before the list is replayed. A row that is not in use has no view, no pods, and
+//! zeros in the columns. Pods of a node that goes leave the row before it does; pods that waited for
+//! a node come to the row after it.
+//!
+//! **Ranks.** `Cluster::rank_epoch` moves only when ranks that were given are given anew; then all
+//! orders among equals are void. An addition that finds a rank between its neighbours leaves it.
+//! The rank of one row alone changes with [`NodeChange::ADDED`] and [`NodeChange::TIE_RANK`].
+//! `Cluster::order.in_row_order` may change with either.
+//!
+//! **Names.** Numbers of resources, label keys and label values are never given anew, and names get
+//! one when they are first mentioned, by a node or by a pod. What was resolved to no number is to be
+//! resolved again when `Cluster::names` has grown.
+//!
+//! **Shapes.** A shape keeps its number, and `Cluster::shape_entry` knows it, for as long as the
+//! journal remembers a change that names it.
 
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many changes are remembered; who is further behind starts anew.
-const REMEMBERED: usize = 4_096;
+use super::ids::{LabelKey, NONE, ShapeId};
+use crate::base::chunks::Chunked;
+
+/// How many changes are remembered; a follower that is further behind starts anew.
+pub(super) const REMEMBERED: usize = 4_096;
 
 /// A point in the history of a cluster: which history, and how many changes into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,37 +55,72 @@ pub(crate) struct Moment {
 /// One change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The pods of a row came, went or changed.
-    Pods(u32),
-    /// Nodes came, went or changed.
-    Nodes,
-    /// Labels of a namespace changed.
+    /// A pod came to a row, or left it.
+    Pods { row: u32, shape: ShapeId, added: bool, deleting: bool },
+    /// A node came, went or changed.
+    Node { row: u32, change: NodeChange },
+    /// Labels of a namespace changed, or a namespace came or went.
     Namespaces,
 }
 
-/// A change in four bytes: the row, or one of two numbers that no row has.
-#[derive(Debug, Clone, Copy)]
-struct Packed(u32);
+/// What of a node may have changed: a set of kinds, and which label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeChange {
+    kinds: u16,
+    /// The number of the one label key whose value changed; `NONE` for several, or one that had no
+    /// number.
+    key: u32,
+}
 
-impl Packed {
-    fn of(change: Change) -> Packed {
-        match change {
-            Change::Pods(row) => Packed(row),
-            Change::Nodes => Packed(u32::MAX),
-            Change::Namespaces => Packed(u32::MAX - 1),
-        }
+#[cfg_attr(not(test), expect(dead_code, reason = "planners are to read the kinds they declare"))]
+impl NodeChange {
+    /// Nothing has changed.
+    pub(crate) const NOTHING: NodeChange = NodeChange { kinds: 0, key: NONE };
+    /// The row is in use now. Comes with the kinds of all that the node has.
+    pub(crate) const ADDED: NodeChange = NodeChange::kind(0);
+    /// The row is not in use any longer. Comes with the kinds of all that the node had.
+    pub(crate) const REMOVED: NodeChange = NodeChange::kind(1);
+    /// Labels; [`NodeChange::label`] says which.
+    pub(crate) const LABELS: NodeChange = NodeChange::kind(2);
+    pub(crate) const TAINTS: NodeChange = NodeChange::kind(3);
+    pub(crate) const UNSCHEDULABLE: NodeChange = NodeChange::kind(4);
+    /// Allocatable amounts, capacity, or the limit of pods.
+    pub(crate) const RESOURCES: NodeChange = NodeChange::kind(5);
+    /// Devices, and with them what is left of them.
+    pub(crate) const DEVICES: NodeChange = NodeChange::kind(6);
+    pub(crate) const IMAGES: NodeChange = NodeChange::kind(7);
+    /// The place among equals.
+    pub(crate) const TIE_RANK: NodeChange = NodeChange::kind(8);
+    /// The embedder's own number.
+    pub(crate) const KEY: NodeChange = NodeChange::kind(9);
+
+    const fn kind(bit: u16) -> NodeChange {
+        NodeChange { kinds: 1 << bit, key: NONE }
     }
 
-    fn change(self) -> Change {
-        match self.0 {
-            u32::MAX => Change::Nodes,
-            row if row == u32::MAX - 1 => Change::Namespaces,
-            row => Change::Pods(row),
-        }
+    /// The labels of one key, or of several.
+    pub(super) fn labels(key: Option<LabelKey>) -> NodeChange {
+        NodeChange { key: key.map_or(NONE, |key| key.0), ..NodeChange::LABELS }
+    }
+
+    /// This and another, if `also` holds.
+    pub(super) fn and(self, other: NodeChange, also: bool) -> NodeChange {
+        let key = if other.has(NodeChange::LABELS) { other.key } else { self.key };
+        if also { NodeChange { kinds: self.kinds | other.kinds, key } } else { self }
+    }
+
+    /// Whether one of the kinds of another is among its own.
+    pub(crate) fn has(self, any: NodeChange) -> bool {
+        self.kinds & any.kinds != 0
+    }
+
+    /// Whether the value of a label may have changed.
+    pub(crate) fn label(self, key: LabelKey) -> bool {
+        self.has(NodeChange::LABELS) && (self.key == NONE || self.key == key.0)
     }
 }
 
-/// The last changes of a cluster.
+/// The last changes of a cluster, at most [`REMEMBERED`], of 16 bytes each.
 ///
 /// A clone shares its original's history up to the moment it was made. Its first own change
 /// begins a history of its own, so that equal moments always mean equal states.
@@ -57,7 +131,7 @@ pub(crate) struct Journal {
     origin: Moment,
     shared: bool,
     /// The last changes, each at its [`place`].
-    recent: Vec<Packed>,
+    recent: Chunked<Change>,
 }
 
 /// Where the change that follows a generation is kept.
@@ -73,7 +147,7 @@ fn new_lineage() -> usize {
 impl Default for Journal {
     fn default() -> Journal {
         let now = Moment { lineage: new_lineage(), generation: 0 };
-        Journal { now, origin: now, shared: false, recent: Vec::new() }
+        Journal { now, origin: now, shared: false, recent: Chunked::default() }
     }
 }
 
@@ -89,6 +163,7 @@ impl Journal {
     }
 
     /// Records a change and returns its generation.
+    #[inline]
     pub(crate) fn record(&mut self, change: Change) -> u64 {
         if self.shared {
             self.shared = false;
@@ -96,9 +171,11 @@ impl Journal {
             self.now.lineage = new_lineage();
         }
         // The first change leads to generation 1, so what follows comes in order.
-        match self.recent.get_mut(place(self.now.generation)) {
-            Some(oldest) => *oldest = Packed::of(change),
-            None => self.recent.push(Packed::of(change)),
+        let at = place(self.now.generation);
+        if at < self.recent.len() {
+            *self.recent.get_mut(at) = change;
+        } else {
+            self.recent.push(change);
         }
         self.now.generation += 1;
         self.now.generation
@@ -111,7 +188,7 @@ impl Journal {
         let missed = usize::try_from(self.now.generation.checked_sub(then.generation)?).ok()?;
         let generations = then.generation..self.now.generation;
         (known && missed <= self.recent.len())
-            .then(|| generations.map(|generation| self.recent[place(generation)].change()))
+            .then(|| generations.map(|generation| self.recent[place(generation)]))
     }
 }
 
@@ -120,27 +197,32 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    fn came(row: u32) -> Change {
+        Change::Pods { row, shape: ShapeId(0), added: true, deleting: false }
+    }
+
     #[test]
     fn a_clone_continues_its_original_but_not_its_siblings() {
         let mut a = Journal::default();
-        a.record(Change::Pods(1));
+        a.record(came(1));
         let seen = a.now();
         let mut b = a.clone();
         assert_eq!(b.now(), a.now());
-        a.record(Change::Pods(2));
-        b.record(Change::Pods(3));
-        assert_eq!(b.since(seen).unwrap().collect::<Vec<_>>(), [Change::Pods(3)]);
-        assert_eq!(a.since(seen).unwrap().collect::<Vec<_>>(), [Change::Pods(2)]);
+        a.record(came(2));
+        b.record(came(3));
+        assert_eq!(b.since(seen).unwrap().collect::<Vec<_>>(), [came(3)]);
+        assert_eq!(a.since(seen).unwrap().collect::<Vec<_>>(), [came(2)]);
         assert!(a.since(b.now()).is_none() && b.since(a.now()).is_none());
         for row in 0..REMEMBERED as u32 - 1 {
             let then = a.now();
-            a.record(Change::Pods(row));
-            a.record(Change::Nodes);
-            let since = [Change::Pods(row), Change::Nodes];
-            assert_eq!(a.since(then).unwrap().collect::<Vec<_>>(), since);
+            a.record(came(row));
+            let node = Change::Node { row, change: NodeChange::TAINTS };
+            a.record(node);
+            assert_eq!(a.since(then).unwrap().collect::<Vec<_>>(), [came(row), node]);
             assert_eq!(a.since(a.now()).unwrap().count(), 0);
         }
         assert!(a.since(seen).is_none());
         assert_eq!(a.recent.len(), REMEMBERED);
+        assert!(size_of::<Change>() <= 16);
     }
 }

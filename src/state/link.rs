@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::mem;
 
-use super::check::{full_name, name_in};
+use super::check::full_name;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
@@ -29,7 +29,7 @@ impl Cluster {
         if let Some(row) = row
             && let Err(error) = self.room_for(row, shape, &pod.device_indexes)
         {
-            self.shapes.release(shape);
+            self.shapes.discard(shape);
             if let Some((slot, Some(row))) = old_place {
                 self.link(slot, row);
             }
@@ -37,9 +37,7 @@ impl Cluster {
         }
         if let Some((slot, place)) = old_place {
             match place {
-                // A pod that moves leaves another node changed.
-                Some(left) if Some(left) != row => self.touch(left),
-                Some(_) => {}
+                Some(left) => self.record_pod(left, slot, false),
                 None => self.unpark(slot),
             }
             self.erase(slot);
@@ -52,7 +50,7 @@ impl Cluster {
             Ok(slot) => slot,
             Err(error) => {
                 self.pods.forget_if_empty(group);
-                self.shapes.release(shape);
+                self.shapes.release(shape, self.journal.now().generation);
                 return Err(error);
             }
         };
@@ -65,7 +63,7 @@ impl Cluster {
     /// The number of a pod's group, which is not forgotten before [`Cluster::store`].
     pub(crate) fn group_of(&mut self, pod: &Pod) -> u32 {
         match &pod.group {
-            Some(group) => self.pods.group(&name_in(pod.namespace(), group)),
+            Some(group) => self.pods.group(pod.namespace(), group),
             None => NONE,
         }
     }
@@ -106,7 +104,9 @@ impl Cluster {
             return Ok(self.pods.insert(pod, entry, (NONE, NONE), devices));
         };
         let head = self.columns.count(row, shape, 1);
-        *head.generation = self.journal.record(Change::Pods(row as u32));
+        let (shape, deleting) = (entry.shape, pod.deleting);
+        let change = Change::Pods { row: row as u32, shape, added: true, deleting };
+        *head.generation = self.journal.record(change);
         let next = mem::replace(head.first_pod, slot);
         if let Some(next) = self.pods.record_mut(next) {
             next.previous = slot;
@@ -122,14 +122,14 @@ impl Cluster {
     /// Takes out a pod that is on no row.
     pub(crate) fn erase(&mut self, slot: u32) {
         if let Some(shape) = self.pods.remove(slot, &self.shapes) {
-            self.shapes.release(shape);
+            self.shapes.release(shape, self.journal.now().generation);
         }
     }
 
     /// Takes a pod away from wherever it is.
     pub(crate) fn drop_pod(&mut self, slot: u32) {
         if let Some(row) = self.unlink(slot) {
-            self.touch(row);
+            self.record_pod(row, slot, false);
         } else {
             self.unpark(slot);
         }
@@ -142,9 +142,12 @@ impl Cluster {
         }
     }
 
-    /// Records that the pods of a row have changed.
-    pub(crate) fn touch(&mut self, row: Row) {
-        *self.columns.head(row).generation = self.journal.record(Change::Pods(row as u32));
+    /// Records that a pod has come to a row, or has left it.
+    pub(crate) fn record_pod(&mut self, row: Row, slot: u32, added: bool) {
+        let Some(record) = self.pods.record(slot) else { return };
+        let (shape, deleting) = (record.shape(), record.deleting());
+        let change = Change::Pods { row: row as u32, shape, added, deleting };
+        *self.columns.head(row).generation = self.journal.record(change);
     }
 
     /// Whether the sums of a row stay within 64 bits with one more pod, of a shape in use.
@@ -193,7 +196,7 @@ impl Cluster {
         self.count_devices(row, slot, 1);
     }
 
-    /// Takes a pod off its row, which is returned.
+    /// Takes a pod off its row, which is returned, and whose change is recorded elsewhere.
     pub(crate) fn unlink(&mut self, slot: u32) -> Option<Row> {
         let record = self.pods.record_mut(slot)?;
         if record.row == NONE {

@@ -1,4 +1,4 @@
-//! What is: the cluster, transactions over it, and plans to change it.
+//! Cluster state: nodes, bound pods, transactions over them, and plans to change them.
 
 mod bind;
 mod builder;
@@ -8,9 +8,13 @@ pub(crate) mod columns;
 pub mod devices;
 pub mod error;
 pub mod event;
+mod held;
 pub mod ids;
 pub(crate) mod journal;
+#[cfg(test)]
+mod journal_tests;
 mod link;
+mod nodes;
 mod objects;
 mod order;
 pub(crate) mod overlay;
@@ -23,6 +27,7 @@ pub(crate) mod roster;
 mod shapes;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod tombstones;
 pub mod txn;
 pub mod view;
 

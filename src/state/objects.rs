@@ -1,4 +1,4 @@
-//! Nodes and pods of a cluster as values of their own.
+//! Conversions of views to nodes and pods of the model.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;

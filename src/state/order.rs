@@ -4,9 +4,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::cluster::Cluster;
-use super::ids::Row;
-
 /// Rows in a block before it is split.
 const BLOCK: usize = 512;
 
@@ -96,42 +93,11 @@ impl NodeOrder {
     }
 }
 
-impl Cluster {
-    /// Gives a row its place in the order among equals.
-    pub(super) fn rank(&mut self, row: Row) {
-        let columns = &self.columns;
-        let place = |row: Row| {
-            columns.spec[row].as_deref().map(|spec| (columns.tie_rank(row), &*spec.name))
-        };
-        let own = place(row);
-        let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
-        self.order.in_row_order &= found.after.is_none() && row + 1 == columns.len();
-        let of = |row: u32| columns.rank[row as Row];
-        if let Some(rank) = rank_between(found.before.map(of), found.after.map(of)) {
-            *self.columns.rank.get_mut(row) = rank;
-            return;
-        }
-        let rows: Vec<u32> = self.order.iter().collect();
-        self.order.in_row_order = rows.is_sorted();
-        let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
-        for (place, row) in rows.into_iter().enumerate() {
-            *self.columns.rank.get_mut(row as Row) = ((place as u64 + 1) * step) as u32;
-        }
-        self.rank_epoch += 1;
-    }
-
-    pub(super) fn unrank(&mut self, row: Row) {
-        let columns = &self.columns;
-        let own = columns.rank[row];
-        self.order.remove(|other| columns.rank[other as Row].cmp(&own));
-    }
-}
-
 /// Steps between ranks at either end, where sorted input arrives.
 const STEP: u32 = 4_096;
 
 /// A rank between two, if there is one: in the middle, but at either end near what is there.
-fn rank_between(before: Option<u32>, after: Option<u32>) -> Option<u32> {
+pub(super) fn rank_between(before: Option<u32>, after: Option<u32>) -> Option<u32> {
     match (before, after) {
         (None, None) => Some(1 << 31),
         (Some(before), None) => {

@@ -1,4 +1,4 @@
-//! What a decision under way has placed, beside the cluster it does not touch.
+//! The overlay: usage by pods that a decision under way has placed, beside an unchanged cluster.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -48,7 +48,7 @@ impl Takes {
     pub(crate) fn of(shape: &PodShape, cluster: &Cluster) -> Takes {
         let requests = shape.requests.iter().filter(|(_, amount)| *amount != 0);
         Takes {
-            // A resource nobody has mentioned is on no node, so nothing can be taken of it.
+            // A resource without a number is on no node, so nothing can be taken of it.
             requests: requests
                 .filter_map(|(name, amount)| Some((cluster.resource(name)?, amount)))
                 .collect(),
@@ -68,7 +68,7 @@ impl Takes {
 }
 
 impl Overlay {
-    /// Forgets everything placed, and tells of each row that may have been looked at with it.
+    /// Forgets everything placed, and calls `tell` for each row that may have been read with it.
     pub(crate) fn clear(&mut self, mut tell: impl FnMut(u32)) {
         for row in self.rows.drain(..) {
             self.slots[row as usize] = 0;
@@ -172,7 +172,7 @@ impl Overlay {
         fits
     }
 
-    /// Takes everything back that was placed since a mark, and tells of each row.
+    /// Takes everything back that was placed since a mark, and calls `tell` for each row.
     pub(crate) fn rollback(
         &mut self,
         cluster: &Cluster,

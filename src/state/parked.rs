@@ -1,4 +1,4 @@
-//! Pods whose node does not exist.
+//! Parked pods: bound pods whose node does not exist.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -37,7 +37,7 @@ impl Parked {
         }
     }
 
-    /// Nobody waits for a node any longer.
+    /// Forgets all pods that wait for a node, as it exists now.
     pub(crate) fn release(&mut self, node: &str) {
         for slot in self.by_node.remove(node).unwrap_or_default() {
             self.by_slot.remove(&slot);

@@ -1,4 +1,4 @@
-//! The parts that the values of a level's label make of the nodes.
+//! Partitions of the nodes by the label values of each declared level.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,12 +1,13 @@
-//! The pods that are bound: linked node by node, and group by group.
+//! Bound pods: records by slot, found by name, linked by node and by group.
 
 use alloc::sync::Arc;
 use core::hash::{Hash, Hasher};
 use core::num::NonZeroU64;
 
+use super::check::name_in;
 use super::ids::{NONE, ShapeId};
-use super::shapes::Shapes;
-use crate::base::hash::{FixedHasher, hash_of};
+use super::shapes::{Shapes, namespace_hash};
+use crate::base::hash::FixedHasher;
 use crate::base::index::Index;
 use crate::base::slab::Slab;
 use crate::base::sparse::Sparse;
@@ -50,10 +51,27 @@ impl PodRecord {
 }
 
 /// A group of which pods are bound.
+///
+/// Its name in the slab is the full name. Neither part is free of slashes, so the length of the
+/// namespace tells `a/b` + `c` from `a` + `b/c`.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     /// The first of its pods; the others are linked from there.
     first: u32,
+    /// The length of the namespace in the full name.
+    split: u32,
+}
+
+/// The namespace and the name of a group.
+fn group_pair(groups: &Slab<Group>, id: u32) -> (&str, &str) {
+    let Some((full, group)) = groups.named(id) else { return ("", "") };
+    let split = group.split as usize;
+    (full.get(..split).unwrap_or(""), full.get(split + 1..).unwrap_or(""))
+}
+
+fn group_hash(groups: &Slab<Group>, id: u32) -> u64 {
+    let (namespace, name) = group_pair(groups, id);
+    pod_hash(namespace_hash(namespace), name)
 }
 
 /// Bound pods by slot, and by namespace and name.
@@ -61,7 +79,7 @@ struct Group {
 pub(crate) struct Pods {
     records: Slab<PodRecord>,
     index: Index,
-    /// By full name. A group without pods is forgotten.
+    /// By namespace and name. A group without pods is forgotten.
     groups: Slab<Group>,
     group_index: Index,
     uids: Sparse<Arc<str>>,
@@ -70,14 +88,7 @@ pub(crate) struct Pods {
     devices: Sparse<Devices>,
 }
 
-/// The state of a hash of a pod's identity after the namespace.
-pub(crate) fn namespace_hash(namespace: &str) -> FixedHasher {
-    let mut hasher = FixedHasher::default();
-    namespace.hash(&mut hasher);
-    hasher
-}
-
-/// The hash of a pod's identity.
+/// The hash of the identity of a pod or a group.
 #[inline]
 fn pod_hash(mut namespace: FixedHasher, name: &str) -> u64 {
     name.hash(&mut namespace);
@@ -245,27 +256,26 @@ impl Pods {
         Some(record.shape())
     }
 
-    /// The number of a group by its full name, given now if it has none. A group that gets no pod
-    /// is to be given to [`Pods::forget_if_empty`].
-    pub(crate) fn group(&mut self, full: &str) -> u32 {
-        let hash = hash_of(full);
+    /// The number of a group, given now if it has none. A group that gets no pod is to be given to
+    /// [`Pods::forget_if_empty`].
+    pub(crate) fn group(&mut self, namespace: &str, name: &str) -> u32 {
+        let hash = pod_hash(namespace_hash(namespace), name);
         let groups = &self.groups;
         let known = self.group_index.insert(
             hash,
             groups.next(),
-            |id| groups.name(id) == full,
-            |id| hash_of(groups.name(id)),
+            |id| group_pair(groups, id) == (namespace, name),
+            |id| group_hash(groups, id),
         );
-        match known {
-            Some(id) => id,
-            None => self.groups.insert(full, Group { first: NONE }),
-        }
+        let split = namespace.len() as u32;
+        let new = Group { first: NONE, split };
+        known.unwrap_or_else(|| self.groups.insert(&name_in(namespace, name), new))
     }
 
     pub(crate) fn forget_if_empty(&mut self, group: u32) {
         if self.groups.get(group).is_some_and(|group| group.first == NONE) {
             let groups = &self.groups;
-            let hash_of = |id| hash_of(groups.name(id));
+            let hash_of = |id| group_hash(groups, id);
             self.group_index.remove(hash_of(group), group, hash_of);
             self.groups.remove(group);
         }
@@ -294,9 +304,11 @@ impl Pods {
         }
     }
 
-    /// The slots of a group's pods, by its full name, in no particular order.
-    pub(crate) fn members(&self, full: &str) -> impl Iterator<Item = u32> + '_ {
-        let group = self.group_index.find(hash_of(full), |id| self.groups.name(id) == full);
+    /// The slots of a group's pods, in no particular order.
+    pub(crate) fn members(&self, namespace: &str, name: &str) -> impl Iterator<Item = u32> + '_ {
+        let hash = pod_hash(namespace_hash(namespace), name);
+        let is = |id| group_pair(&self.groups, id) == (namespace, name);
+        let group = self.group_index.find(hash, is);
         let mut slot = group.map_or(NONE, |group| self.first_member(group));
         core::iter::from_fn(move || {
             let this = slot;

@@ -1,9 +1,9 @@
-//! Reading a cluster.
+//! Read access to a cluster: nodes, pods, names and counts.
 
 use super::cluster::Cluster;
 use super::ids::{LabelKey, LabelValue, NodeId, ResourceId, Row, ShapeId};
 use super::view::{NodeView, PodView};
-use crate::model::{Labels, PodShape};
+use crate::model::{Labels, PodGroup, PodShape};
 
 impl Cluster {
     /// The labels of a namespace; `None` if it is not known.
@@ -59,9 +59,31 @@ impl Cluster {
         self.pods.slots().filter_map(|slot| self.pod_view(slot))
     }
 
-    /// The bound pods of a group, by its full name `namespace/name`, in no particular order.
+    /// The bound pods of a group, by its full name `namespace/name`, in no particular order. Of
+    /// several slashes the last one ends the namespace; [`Cluster::pods_of`] needs no such rule.
+    ///
+    /// ```
+    /// use phalanx::Cluster;
+    /// use phalanx::model::{Node, Pod};
+    ///
+    /// let mut cluster = Cluster::new();
+    /// cluster.add_node(Node::new("n1"))?;
+    /// cluster.add_pod(Pod::new().name("p").in_namespace("team").in_group("train").on("n1"))?;
+    /// assert_eq!(cluster.group_pods("team/train").count(), 1);
+    /// # Ok::<(), phalanx::StateError>(())
+    /// ```
     pub fn group_pods(&self, group: &str) -> impl Iterator<Item = PodView<'_>> {
-        self.pods.members(group).filter_map(|slot| self.pod_view(slot))
+        let (namespace, name) = group.rsplit_once('/').unwrap_or(("", group));
+        self.members(namespace, name)
+    }
+
+    /// The bound pods of a group, without those of groups inside it, in no particular order.
+    pub fn pods_of(&self, group: &PodGroup) -> impl Iterator<Item = PodView<'_>> {
+        self.members(&group.namespace, &group.name)
+    }
+
+    fn members(&self, namespace: &str, name: &str) -> impl Iterator<Item = PodView<'_>> {
+        self.pods.members(namespace, name).filter_map(|slot| self.pod_view(slot))
     }
 
     /// The shapes of bound pods, each with the number of pods that have it, in no particular
@@ -134,6 +156,12 @@ impl Cluster {
     /// How many nodes have an image, by its exact name.
     pub fn nodes_with_image(&self, name: &str) -> u32 {
         self.image_nodes.get(name).copied().unwrap_or(0)
+    }
+
+    /// How many names of resources, label keys and label values have a number. It only grows.
+    #[expect(dead_code, reason = "read by followers of the journal that resolve names")]
+    pub(crate) fn names(&self) -> usize {
+        self.resources.len() + self.label_keys.len() + self.label_values.len()
     }
 
     /// How many changes there have been. Equal numbers of one cluster mean that placement sees

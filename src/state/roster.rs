@@ -1,4 +1,4 @@
-//! A group as it is placed: its pods by number, and told apart by shape.
+//! The roster of a group: its pods by number, and their distinct shapes.
 
 use alloc::sync::Arc;
 

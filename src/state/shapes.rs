@@ -1,13 +1,15 @@
-//! The shapes of pods, each kept once.
+//! The shapes of pods: each kept once, counted by use, and kept as long as the journal names it.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::Hash;
+use core::mem;
 
 use super::devices::{DeviceNeed, is_narrow};
 use super::ids::{ResourceId, ShapeId};
-use super::pods::namespace_hash;
+use super::journal::REMEMBERED;
 use crate::base::chunks::Chunked;
 use crate::base::hash::{FixedHasher, hash_of};
 use crate::base::index::Index;
@@ -28,14 +30,25 @@ pub(crate) struct ShapeEntry {
     pub(crate) namespace_hash: FixedHasher,
 }
 
+/// The generation of shapes that are not retired.
+const IN_USE: u64 = u64::MAX;
+
 /// Shapes by number, counted by use.
+///
+/// A shape whose last use ends keeps its number while the journal remembers its pods, so that the
+/// log can name shapes in four bytes. There are at most as many of these as changes remembered.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shapes {
     entries: Chunked<Option<Arc<ShapeEntry>>>,
     uses: Chunked<u32>,
     free: Vec<u32>,
     index: Index,
-    /// Those with affinity terms.
+    /// The generation in which the last use ended, for those in `retired`; else `IN_USE`.
+    ended: Chunked<u64>,
+    /// Shapes without uses that the journal may name, in order of the generation in which their
+    /// last use ended. Those that are used again since are among them.
+    retired: Arc<VecDeque<(u64, u32)>>,
+    /// Shapes in use that have affinity terms.
     affinity: Arc<BTreeSet<u32>>,
     /// The one acquired last.
     last: u32,
@@ -53,6 +66,7 @@ impl Shapes {
             .iter()
             .zip(self.uses.iter())
             .enumerate()
+            .filter(|(_, (_, uses))| **uses > 0)
             .filter_map(|(id, (entry, uses))| Some((ShapeId(id as u32), entry.as_ref()?, *uses)))
     }
 
@@ -71,8 +85,7 @@ impl Shapes {
     ) -> ShapeId {
         let last = self.entry(ShapeId(self.last));
         if last.is_some_and(|entry| Arc::ptr_eq(&entry.shape, shape)) {
-            *self.uses.get_mut(self.last as usize) += 1;
-            return ShapeId(self.last);
+            return self.use_again(self.last);
         }
         let hash = hash_of(&**shape);
         let entries = &self.entries;
@@ -82,9 +95,8 @@ impl Shapes {
                 .is_some_and(|entry| Arc::ptr_eq(&entry.shape, shape) || entry.shape == *shape)
         };
         if let Some(id) = self.index.find(hash, same) {
-            *self.uses.get_mut(id as usize) += 1;
             self.last = id;
-            return ShapeId(id);
+            return self.use_again(id);
         }
         let (requests, devices) = resolve();
         let amounts = devices.iter().flat_map(DeviceNeed::each);
@@ -105,6 +117,7 @@ impl Shapes {
         } else {
             self.entries.push(entry);
             self.uses.push(1);
+            self.ended.push(IN_USE);
             self.entries.len() as u32 - 1
         };
         if shape.has_pod_affinity() {
@@ -121,22 +134,80 @@ impl Shapes {
         *self.uses.get_mut(id.index()) += more;
     }
 
-    /// Counts one use less, and forgets a shape nobody uses.
-    pub(crate) fn release(&mut self, id: ShapeId) {
-        let uses = self.uses.get_mut(id.index());
-        *uses -= 1;
-        if *uses > 0 {
+    /// How many numbers have been given at once.
+    #[cfg(test)]
+    pub(crate) fn most_ids(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn use_again(&mut self, id: u32) -> ShapeId {
+        let uses = self.uses.get_mut(id as usize);
+        *uses += 1;
+        if *uses == 1 && self.has_affinity(id) {
+            Arc::make_mut(&mut self.affinity).insert(id);
+        }
+        ShapeId(id)
+    }
+
+    fn has_affinity(&self, id: u32) -> bool {
+        self.entry(ShapeId(id)).is_some_and(|entry| entry.shape.has_pod_affinity())
+    }
+
+    /// Counts one use less, at a generation of the journal. A shape without uses is forgotten once
+    /// the journal has forgotten that generation.
+    pub(crate) fn release(&mut self, id: ShapeId, now: u64) {
+        if !self.is_last_use(id) {
             return;
         }
-        let entries = &self.entries;
-        self.index.remove(hash_in(entries, id.0), id.0, |id| hash_in(entries, id));
-        if let Some(entry) = self.entries.get_mut(id.index()).take() {
-            if entry.shape.has_pod_affinity() {
-                Arc::make_mut(&mut self.affinity).remove(&id.0);
+        // One whose end is of this very generation still waits to be forgotten.
+        if mem::replace(self.ended.get_mut(id.index()), now) != now {
+            Arc::make_mut(&mut self.retired).push_back((now, id.0));
+        }
+        while let Some(&(ended, id)) = self.retired.front()
+            && now - ended >= REMEMBERED as u64
+        {
+            Arc::make_mut(&mut self.retired).pop_front();
+            if self.ended[id as usize] == ended {
+                if self.uses[id as usize] == 0 {
+                    self.forget(id);
+                }
+                *self.ended.get_mut(id as usize) = IN_USE;
             }
-            self.free.push(id.0);
         }
     }
+
+    /// Counts one use less that the journal does not know of.
+    pub(crate) fn discard(&mut self, id: ShapeId) {
+        if self.is_last_use(id) && self.ended[id.index()] == IN_USE {
+            self.forget(id.0);
+        }
+    }
+
+    /// Counts one use less, and returns whether it was the last.
+    fn is_last_use(&mut self, id: ShapeId) -> bool {
+        let uses = self.uses.get_mut(id.index());
+        *uses -= 1;
+        let is_last = *uses == 0;
+        if is_last && self.has_affinity(id.0) {
+            Arc::make_mut(&mut self.affinity).remove(&id.0);
+        }
+        is_last
+    }
+
+    fn forget(&mut self, id: u32) {
+        let entries = &self.entries;
+        self.index.remove(hash_in(entries, id), id, |id| hash_in(entries, id));
+        if self.entries.get_mut(id as usize).take().is_some() {
+            self.free.push(id);
+        }
+    }
+}
+
+/// The state of a hash of a pod's identity after the namespace.
+pub(crate) fn namespace_hash(namespace: &str) -> FixedHasher {
+    let mut hasher = FixedHasher::default();
+    namespace.hash(&mut hasher);
+    hasher
 }
 
 fn hash_in(entries: &Chunked<Option<Arc<ShapeEntry>>>, id: u32) -> u64 {

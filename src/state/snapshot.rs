@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::check::bound_node;
 use super::cluster::Cluster;
-use super::event::Deleted;
+use super::tombstones::Deleted;
 use crate::model::{Labels, Node, Pod};
 
 #[derive(Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Serialize for Cluster {
     /// Levels in their order; namespaces, nodes and pods by name.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut nodes: Vec<_> =
-            self.nodes().map(|node| (node.to_node(), node.spec.version)).collect();
+            self.nodes().map(|node| (node.to_node(), self.columns.version(node.row))).collect();
         nodes.sort_by(|a, b| a.0.name.cmp(&b.0.name));
         let bound = self.pods().filter_map(|pod| Some((pod, pod.node()?.name())));
         let parked =
@@ -47,7 +47,7 @@ impl Serialize for Cluster {
                 .collect(),
             nodes,
             pods,
-            deleted: self.deleted.iter().map(|(key, version)| (key.clone(), *version)).collect(),
+            deleted: self.deleted.sorted(),
         }
         .serialize(serializer)
     }
@@ -75,7 +75,9 @@ impl<'de> Deserialize<'de> for Cluster {
             }
             cluster.put_pod(&pod, node, version, None).map_err(D::Error::custom)?;
         }
-        Arc::make_mut(&mut cluster.deleted).extend(snapshot.deleted);
+        for (object, version) in snapshot.deleted {
+            cluster.deleted.remember(&object, version);
+        }
         Ok(cluster)
     }
 }

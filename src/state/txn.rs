@@ -1,4 +1,4 @@
-//! Transactions: change a copy, look, and take it back.
+//! Transactions: changes to a copy of a cluster, with checkpoints to roll back to.
 
 use alloc::format;
 use alloc::string::String;
@@ -144,7 +144,7 @@ impl Txn {
         let shape = self.cluster.acquire_shape(pod.shape());
         let held = devices.as_deref().unwrap_or(&[]);
         if let Err(error) = self.cluster.room_for(row, shape, held) {
-            self.cluster.shapes.release(shape);
+            self.cluster.shapes.discard(shape);
             return Err(error);
         }
         let group = self.cluster.group_of(pod);
@@ -172,7 +172,7 @@ impl Txn {
     /// There is no such pod, or it is on no node.
     pub fn evict_pod(&mut self, pod: PodId) -> Result<(), StateError> {
         let row = self.cluster.unlink(pod.0).ok_or(StateError::StaleId)?;
-        self.cluster.touch(row);
+        self.cluster.record_pod(row, pod.0, false);
         self.record(Undo::Evicted(pod.0, row));
         Ok(())
     }
@@ -267,13 +267,13 @@ impl Txn {
         match self.undo.pop().map(|(_, change)| change) {
             Some(Undo::Placed(slot)) => {
                 if let Some(row) = self.cluster.unlink(slot) {
-                    self.cluster.touch(row);
+                    self.cluster.record_pod(row, slot, false);
                 }
                 self.cluster.erase(slot);
             }
             Some(Undo::Evicted(slot, row)) => {
                 self.cluster.link(slot, row);
-                self.cluster.touch(row);
+                self.cluster.record_pod(row, slot, true);
             }
             Some(Undo::Added(row)) => self.cluster.remove_row(row),
             None => {}

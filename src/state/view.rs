@@ -1,4 +1,4 @@
-//! Reading one node, one pod.
+//! Views: one node or one pod, read in place.
 
 use smallvec::SmallVec;
 
@@ -27,6 +27,25 @@ pub(crate) struct RowUsage {
     pub(crate) pod_count: i64,
     pub(crate) scored: [i64; 2],
     pub(crate) used: SmallVec<[i64; 6]>,
+}
+
+impl Cluster {
+    /// A node by row; `None` for a row that is not in use.
+    #[inline]
+    pub fn view(&self, row: Row) -> Option<NodeView<'_>> {
+        let spec = self.columns.spec.get(row)?.as_deref()?;
+        Some(NodeView { cluster: self, spec, row, usage: None, devices: None })
+    }
+
+    #[inline]
+    pub(crate) fn pod_view(&self, slot: u32) -> Option<PodView<'_>> {
+        if slot == NONE {
+            return None;
+        }
+        let record = self.pods.record(slot)?;
+        let shape = &*self.shapes.entry(record.shape())?.shape;
+        Some(PodView { cluster: self, record, slot, shape })
+    }
 }
 
 impl<'a> NodeView<'a> {

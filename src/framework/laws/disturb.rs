@@ -1,4 +1,4 @@
-//! Disturbing a cluster, and comparing answers before and after.
+//! Disturbances of a cluster, with answers compared before and after.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -6,15 +6,13 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::subject::{Answer, Question, Ready, Subject, put, rows};
-use super::{Law, LawError};
+use super::law::{Law, LawError};
+use super::subject::{Answer, Question, Ready, Subject, put, rows, sample};
 use crate::base::Time;
 use crate::framework::declaration::{Declaration, Reach};
 use crate::model::{Effect, Node, Pod, PodGroup, PodShape, Taint};
 use crate::state::{Cluster, NodeView, Row};
 
-/// How many nodes are disturbed, at most.
-pub(super) const NODES: usize = 32;
 /// How many placements stand at once.
 const DEPTH: usize = 4;
 
@@ -39,8 +37,7 @@ impl<'a> Trial<'a> {
         index: usize,
     ) -> Trial<'a> {
         let rows = rows(cluster);
-        let step = rows.len().div_ceil(NODES).max(1);
-        let touched = rows.iter().copied().step_by(step).collect();
+        let touched = sample(&rows);
         let pod = &shapes[index];
         let declaration = subject.declare(pod);
         Trial { subject, cluster, shapes, index, pod, declaration, rows, touched }
@@ -75,7 +72,7 @@ impl<'a> Trial<'a> {
         let expected = first.answers(self.subject, self.cluster, question, false);
         let reversed = first.answers(self.subject, self.cluster, question, true);
         self.same(Law::Repeatable, &expected, &reversed, "when asked in the opposite order")?;
-        // The feasible nodes are told in no particular order.
+        // The feasible nodes come in no particular order.
         let backwards: Vec<Row> = self.rows.iter().rev().copied().collect();
         let question = Question::new(self.pod, &backwards);
         let mut anew = self.fresh(self.cluster, question);

@@ -1,22 +1,22 @@
-//! Whether a plugin tells nodes apart no finer than it promises.
+//! The law of grain: a plugin tells nodes apart no finer than it promises.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::disturb::NODES;
-use super::subject::{Answer, Question, Ready, Subject, put, rows};
-use super::{Law, LawError};
+use super::law::{Law, LawError};
+use super::subject::{Answer, Question, Ready, Subject, put, rows, sample};
 use crate::framework::declaration::Declaration;
 use crate::framework::grain::Grain;
 use crate::model::{Pod, PodShape};
-use crate::state::{Cluster, LabelValue, Row};
+use crate::state::{Cluster, LabelValue, NodeView, Row};
 
 /// How many placements stand at once.
 const DEPTH: usize = 6;
 
-/// Has pods come and go, as a planner would tell of them, and compares what is kept with what is
+/// Lets pods come and go, as in a planner, and compares what is kept with what is
 /// prepared anew.
 pub(super) fn check_grain(
     subject: &dyn Subject,
@@ -32,18 +32,18 @@ pub(super) fn check_grain(
     let anew = Question::new(&shapes[index], &rows);
     let question = Question { kept: true, ..anew };
     let trial = Trial { subject, cluster, index, question };
-    let step = rows.len().div_ceil(NODES).max(1);
-    let touched: Vec<Row> = rows.iter().copied().step_by(step).collect();
+    let touched = sample(&rows);
     let fresh = |cluster: &Cluster| {
         let ready = Ready::new(subject, &declaration, cluster, anew);
         ready.answers(subject, cluster, anew, false)
     };
     trial.deleting(&declaration, shapes, &touched)?;
+    trial.leaving(&declaration, &touched)?;
     for round in 0..(shapes.len() * touched.len()).div_ceil(DEPTH) {
         let mut txn = cluster.txn();
         let mut kept = Ready::new(subject, &declaration, &txn, question);
         let mut before = trial.look(&kept, &txn)?;
-        let mut stack = Vec::new();
+        let mut stack = VecDeque::new();
         for depth in 0..DEPTH {
             let number = round * DEPTH + depth;
             let placed = &shapes[number % shapes.len()];
@@ -51,9 +51,7 @@ pub(super) fn check_grain(
             let row = touched[(number / shapes.len() * 5 + depth / 2) % touched.len()];
             let pod = Pod::of_shape(placed.clone().into()).name(format!("law-pod-{number}"));
             let point = txn.checkpoint();
-            if put(&mut txn, &pod, row).is_err() {
-                continue;
-            }
+            let Ok(id) = put(&mut txn, &pod, row) else { continue };
             kept.change(subject, &txn, question, placed, row, true);
             let after = trial.look(&kept, &txn)?;
             trial.within(&before, &after, row, "came to")?;
@@ -62,10 +60,16 @@ pub(super) fn check_grain(
                 trial.considers_classes(&mut kept, &txn, &after)?;
             }
             before = after;
-            stack.push((point, placed, row));
+            stack.push_back((point, id, placed, row));
         }
-        while let Some((point, placed, row)) = stack.pop() {
-            if txn.rollback(point).is_err() {
+        // Pods leave in the order in which they came, or last first as placements are taken back.
+        let in_order = round % 2 == 1;
+        while let Some((point, id, placed, row)) =
+            if in_order { stack.pop_front() } else { stack.pop_back() }
+        {
+            let left =
+                if in_order { txn.evict_pod(id).is_ok() } else { txn.rollback(point).is_ok() };
+            if !left {
                 break;
             }
             kept.change(subject, &txn, question, placed, row, false);
@@ -116,6 +120,28 @@ impl Trial<'_> {
             let fresh = fresh.answers(self.subject, &cluster, anew, false);
             let given = kept.answers(self.subject, &cluster, self.question, false);
             self.same(&fresh, &given, "after a pod came that is being deleted")?;
+        }
+        Ok(())
+    }
+
+    /// Pods that were there when the plugin prepared leave.
+    fn leaving(&self, declaration: &Declaration, touched: &[Row]) -> Result<(), LawError> {
+        let anew = Question { kept: false, ..self.question };
+        let mut txn = self.cluster.txn();
+        let mut kept = Ready::new(self.subject, declaration, &txn, self.question);
+        for &row in touched {
+            let pods = self.cluster.view(row).into_iter().flat_map(NodeView::pods);
+            for pod in pods.filter(|pod| !(pod.deleting() && declaration.ignores_deleting)).take(2)
+            {
+                if txn.evict_pod(pod.id()).is_err() {
+                    continue;
+                }
+                kept.change(self.subject, &txn, self.question, pod.shape(), row, false);
+                let fresh = Ready::new(self.subject, declaration, &txn, anew);
+                let fresh = fresh.answers(self.subject, &txn, anew, false);
+                let given = kept.answers(self.subject, &txn, self.question, false);
+                self.same(&fresh, &given, "after a pod left that was there before")?;
+            }
         }
         Ok(())
     }
@@ -188,7 +214,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Whether the feasible nodes may be told one for a class.
+    /// Whether one feasible node may stand for its class.
     fn considers_classes(
         &self,
         kept: &mut Ready,

@@ -1,4 +1,4 @@
-//! Laws that plugins keep, and checks that find out those that do not.
+//! Laws that plugins keep, and checks that detect those that do not.
 //!
 //! The crate keeps a plugin's answers for as long as its [`Declaration`](super::Declaration)
 //! says that they hold. A plugin that reads more than it declares therefore gets stale answers.
@@ -33,13 +33,13 @@
 
 mod disturb;
 mod grain;
+mod law;
 mod room;
 mod subject;
+mod sums;
 mod verdicts;
 
-use alloc::string::String;
-use core::fmt;
-
+pub use law::{Law, LawError};
 pub use verdicts::{check_domain_score, check_permit};
 
 use self::disturb::Trial;
@@ -48,84 +48,6 @@ use super::builder::Framework;
 use super::traits::{Filter, Score};
 use crate::model::PodShape;
 use crate::state::Cluster;
-
-/// What every plugin keeps to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Law {
-    /// The name is not empty, and stays the same.
-    Name,
-    /// The same question has the same answer, in any order of asking; preparing anew and declaring
-    /// anew change nothing.
-    Repeatable,
-    /// The answer for a block of rows is the answer for each of its nodes.
-    Block,
-    /// Pods that come and go beyond the declared reach change nothing.
-    Reach,
-    /// Unless declared, nodes that come, go or change do not change the answer for another node.
-    Nodes,
-    /// A filter declared monotone never turns a "no" into a "yes" because a pod was placed.
-    Monotone,
-    /// Unless declared, the group changes nothing.
-    Group,
-    /// Unless declared, the time changes nothing.
-    Time,
-    /// What was prepared and brought up to date by `take` and `undo` answers as what is prepared
-    /// anew.
-    Incremental,
-    /// A plugin with a [`Grain`](super::Grain) tells nodes apart as that says, and what it prepared
-    /// to be kept goes on answering as what is prepared anew.
-    Grain,
-    /// A node takes no more pods than a filter says it has room for, nor do all nodes together, and
-    /// where the filter declares that it judges room, its verdict is just that.
-    Room,
-    /// A filter that declares to read a node's sums alone does not tell apart pods that take the
-    /// same.
-    Pods,
-    /// Scores end within `0..=100` without being clamped.
-    Range,
-    /// A hold ends after the time of the request.
-    Hold,
-}
-
-impl fmt::Display for Law {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Law::Name => "name",
-            Law::Repeatable => "repeatable",
-            Law::Block => "block",
-            Law::Reach => "reach",
-            Law::Nodes => "nodes",
-            Law::Monotone => "monotone",
-            Law::Group => "group",
-            Law::Time => "time",
-            Law::Incremental => "incremental",
-            Law::Grain => "grain",
-            Law::Room => "room",
-            Law::Pods => "pods",
-            Law::Range => "range",
-            Law::Hold => "hold",
-        })
-    }
-}
-
-/// A law that a plugin broke, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("plugin {plugin:?} breaks the law {law} (shape {shape}, node {node:?}): {detail}")]
-#[non_exhaustive]
-pub struct LawError {
-    /// The plugin's name.
-    pub plugin: String,
-    /// The law.
-    pub law: Law,
-    /// The node for which the answer was wrong; empty where it is about no single one.
-    pub node: String,
-    /// The shape, by its place in the list that the check was given; for permits and domain
-    /// scores, the place of the context.
-    pub shape: usize,
-    /// What was done, what was expected, what came.
-    pub detail: String,
-}
 
 /// Checks a filter on a cluster, for each of some shapes; the same shapes are placed here and
 /// there to disturb it.
@@ -186,6 +108,7 @@ fn check(subject: &dyn Subject, cluster: &Cluster, shapes: &[PodShape]) -> Resul
     for index in 0..shapes.len() {
         Trial::new(subject, cluster, shapes, index).run()?;
         grain::check_grain(subject, cluster, shapes, index)?;
+        sums::check_sums(subject, cluster, shapes, index)?;
     }
     Ok(())
 }

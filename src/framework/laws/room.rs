@@ -1,22 +1,27 @@
-//! Bounds on how many pods a node takes, and filters that read sums alone.
+//! The law of room: verdicts and bounds compared while nodes fill up.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::subject::{FilterSubject, Question, Ready, put, rows};
-use super::{Law, LawError};
+use super::law::{Law, LawError};
+use super::subject::{FilterSubject, Question, Ready, put, rows, sample};
 use crate::framework::block::Block;
-use crate::framework::declaration::Reach;
+use crate::framework::declaration::Declaration;
 use crate::framework::traits::Filter;
+use crate::model::resources::PODS;
 use crate::model::{Pod, PodShape};
 use crate::state::{Cluster, NodeView, Row};
 
 /// Pods placed one after another on a node, at most.
-const PODS: usize = 12;
+const STEPS: i64 = 12;
+/// Pods that a node has room for once it is made small.
+const LEFT: i64 = 2;
 
-/// Checks one shape of a filter.
+/// Checks one shape of a filter: on the cluster as it is, and with nodes made so small, by one
+/// amount at a time, that a few pods fill them. Few clusters that tests are written with have a
+/// node that is nearly full.
 pub(super) fn check_room(
     filter: &dyn Filter,
     cluster: &Cluster,
@@ -24,103 +29,169 @@ pub(super) fn check_room(
     index: usize,
 ) -> Result<(), LawError> {
     let Some(pod) = shapes.get(index) else { return Ok(()) };
-    let subject = FilterSubject(filter);
-    let declaration = filter.declare(pod);
-    let rows = rows(cluster);
-    let question = Question::new(pod, &rows);
-    let broken = |law, row: Row, detail: String| LawError {
-        plugin: filter.name().to_owned(),
-        law,
-        node: cluster.view(row).map_or("", |node| node.name()).to_owned(),
-        shape: index,
-        detail,
+    let check = |cluster: &Cluster| {
+        Filling { filter, cluster, pod, index, declaration: filter.declare(pod) }.run()
     };
-    let passes = |cluster: &Cluster, row: Row| {
-        let question = Question::new(pod, &rows);
-        let ready = Ready::new(&subject, &declaration, cluster, question);
-        let at = Question { rows: &[row], ..question };
-        ready.answers(&subject, cluster, at, false).iter().all(|answer| !answer.is_no())
-    };
-    let ready = Ready::new(&subject, &declaration, cluster, question);
-    if !ready.is_prepared() {
-        return Ok(());
+    check(cluster)?;
+    let requested = pod.requests.iter().filter(|(_, amount)| *amount > 0);
+    [(PODS, 1)]
+        .into_iter()
+        .chain(requested)
+        .try_for_each(|(name, amount)| check(&with_small_nodes(cluster, name, amount)))
+}
+
+/// The cluster with no node that has room for more than [`LEFT`] times an amount.
+fn with_small_nodes(cluster: &Cluster, name: &str, amount: i64) -> Cluster {
+    let mut small = cluster.clone();
+    let left = amount.saturating_mul(LEFT + 1) - 1;
+    for view in cluster.nodes() {
+        let (used, allocatable) = match cluster.resource(name) {
+            _ if name == PODS => (view.pod_count(), view.pod_limit()),
+            Some(resource) => (view.used(resource), view.allocatable(resource)),
+            None => continue,
+        };
+        if allocatable.saturating_sub(used) > left {
+            let mut node = view.to_node();
+            node.allocatable.set(name, used.saturating_add(left));
+            // A node that cannot be changed stays as it is.
+            let _ = small.update_node(&node);
+        }
     }
-    let cx = ready.context(cluster, question);
-    for block in Block::all(cluster) {
-        for before in [i64::MAX, 1] {
-            let mut bounds = vec![before; block.len()];
-            filter.room_block(&cx, &block, &mut bounds);
-            for (row, bound) in block.rows().zip(bounds) {
-                let Some(node) = cluster.view(row) else { continue };
-                let expected = before.min(filter.room(&cx, node));
-                if bound != expected {
-                    let detail = format!("the block has room for {bound}, the node for {expected}");
-                    return Err(broken(Law::Room, row, detail));
+    small
+}
+
+/// One shape of a filter on one cluster.
+struct Filling<'a> {
+    filter: &'a dyn Filter,
+    cluster: &'a Cluster,
+    pod: &'a PodShape,
+    index: usize,
+    declaration: Declaration,
+}
+
+impl Filling<'_> {
+    fn run(&self) -> Result<(), LawError> {
+        let rows = rows(self.cluster);
+        let question = Question::new(self.pod, &rows);
+        let touched = sample(&rows);
+        let ready = self.ready(self.cluster, question);
+        if ready.is_prepared() {
+            let blocks = Block::all(self.cluster);
+            blocks
+                .into_iter()
+                .try_for_each(|block| self.block(self.cluster, question, &ready, &block))?;
+            self.together(question, &ready, &touched)?;
+        }
+        touched.iter().try_for_each(|&row| self.node(question, row))
+    }
+
+    /// Nodes are filled one after the other, and hold no more than all together were said to.
+    fn together(
+        &self,
+        question: Question<'_>,
+        ready: &Ready,
+        touched: &[Row],
+    ) -> Result<(), LawError> {
+        let cx = ready.context(self.cluster, question);
+        let bounds = [1, STEPS, i64::MAX].map(|enough| self.filter.room_of_all(&cx, enough));
+        let bound = bounds.into_iter().min().unwrap_or(i64::MAX);
+        let (mut txn, mut placed) = (self.cluster.txn(), 0);
+        for &row in touched {
+            for _ in 0..STEPS {
+                let ready = self.ready(&txn, question);
+                let passes = self.passes(&ready, &txn, question, row);
+                if !passes || put(&mut txn, &self.numbered(placed), row).is_err() {
+                    break;
+                }
+                placed += 1;
+                if placed > bound {
+                    let detail = format!("all nodes together take more than {bound}");
+                    return Err(self.broken(row, detail));
                 }
             }
         }
+        Ok(())
     }
-    let step = rows.len().div_ceil(super::disturb::NODES).max(1);
-    let of_all = [1, PODS as i64, i64::MAX].map(|enough| filter.room_of_all(&cx, enough));
-    let of_all = of_all.into_iter().min().unwrap_or(i64::MAX);
-    let mut together = cluster.txn();
-    let mut number = 0;
-    for &row in rows.iter().step_by(step) {
-        for _ in 0..PODS {
-            let pod = Pod::of_shape(pod.clone().into()).name(format!("law-pod-{number}"));
-            if !passes(&together, row) || put(&mut together, &pod, row).is_err() {
-                break;
+
+    /// One node is filled, and judged before each pod.
+    fn node(&self, question: Question<'_>, row: Row) -> Result<(), LawError> {
+        let mut txn = self.cluster.txn();
+        // The lowest count that a bound so far allows.
+        let mut most = i64::MAX;
+        for placed in 0..=STEPS {
+            let ready = self.ready(&txn, question);
+            let Some(node) = txn.view(row) else { break };
+            let passes = self.passes(&ready, &txn, question, row);
+            if self.declaration.room && passes != has_room(&txn, node, self.pod) {
+                let detail =
+                    format!("the verdict is not whether the node has room, {placed} pods later");
+                return Err(self.broken(row, detail));
             }
-            number += 1;
-            if number > of_all {
-                let detail = format!("all nodes together take more than {of_all}");
-                return Err(broken(Law::Room, row, detail));
+            if ready.is_prepared() {
+                let bound = self.filter.room(&ready.context(&txn, question), node);
+                most = most.min(bound.saturating_add(placed));
+                if let Some(block) = Block::all(&txn).nth(row / Block::MOST) {
+                    self.block(&txn, question, &ready, &block)?;
+                }
             }
-        }
-    }
-    drop(together);
-    for &row in rows.iter().step_by(step) {
-        let Some(node) = cluster.view(row) else { continue };
-        if declaration.room && passes(cluster, row) != has_room(cluster, node, pod) {
-            let detail = "the verdict is not whether the node has room".to_owned();
-            return Err(broken(Law::Room, row, detail));
-        }
-        let bound = filter.room(&cx, node);
-        let mut txn = cluster.txn();
-        for placed in 0..PODS {
-            if !passes(&txn, row) {
-                break;
+            if passes && placed >= most {
+                let detail = format!("takes more than the {most} it has room for");
+                return Err(self.broken(row, detail));
             }
-            if placed as i64 >= bound {
-                let detail = format!("takes more than the {bound} it has room for");
-                return Err(broken(Law::Room, row, detail));
-            }
-            let pod = Pod::of_shape(pod.clone().into()).name(format!("law-pod-{placed}"));
-            if put(&mut txn, &pod, row).is_err() {
+            if !passes || put(&mut txn, &self.numbered(placed), row).is_err() {
                 break;
             }
         }
-        if declaration.reach != Reach::Node || declaration.reads_pods {
-            continue;
-        }
-        for other in shapes {
-            let mut bare = PodShape::default();
-            bare.requests.clone_from(&other.requests);
-            bare.incoming_requests.clone_from(&other.incoming_requests);
-            bare.existing_requests = other.existing_requests;
-            bare.devices.clone_from(&other.devices);
-            let verdict = |shape: &PodShape| {
-                let mut txn = cluster.txn();
-                let pod = Pod::of_shape(shape.clone().into()).name("law-pod");
-                put(&mut txn, &pod, row).ok().map(|()| passes(&txn, row))
-            };
-            if verdict(other) != verdict(&bare) {
-                let detail = "tells pods apart that take the same".to_owned();
-                return Err(broken(Law::Pods, row, detail));
+        Ok(())
+    }
+
+    /// The bounds of a block are those of its nodes.
+    fn block(
+        &self,
+        cluster: &Cluster,
+        question: Question<'_>,
+        ready: &Ready,
+        block: &Block<'_>,
+    ) -> Result<(), LawError> {
+        let cx = ready.context(cluster, question);
+        for before in [i64::MAX, 1] {
+            let mut bounds = vec![before; block.len()];
+            self.filter.room_block(&cx, block, &mut bounds);
+            for (row, bound) in block.rows().zip(bounds) {
+                let Some(node) = cluster.view(row) else { continue };
+                let expected = before.min(self.filter.room(&cx, node));
+                if bound != expected {
+                    let detail = format!("the block has room for {bound}, the node for {expected}");
+                    return Err(self.broken(row, detail));
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn ready(&self, cluster: &Cluster, question: Question<'_>) -> Ready {
+        Ready::new(&FilterSubject(self.filter), &self.declaration, cluster, question)
+    }
+
+    fn passes(&self, ready: &Ready, cluster: &Cluster, question: Question<'_>, row: Row) -> bool {
+        let at = Question { rows: &[row], ..question };
+        let answers = ready.answers(&FilterSubject(self.filter), cluster, at, false);
+        answers.iter().all(|answer| !answer.is_no())
+    }
+
+    fn numbered(&self, number: i64) -> Pod {
+        Pod::of_shape(self.pod.clone().into()).name(format!("law-pod-{number}"))
+    }
+
+    fn broken(&self, row: Row, detail: String) -> LawError {
+        LawError {
+            plugin: self.filter.name().to_owned(),
+            law: Law::Room,
+            node: self.cluster.view(row).map_or("", |node| node.name()).to_owned(),
+            shape: self.index,
+            detail,
+        }
+    }
 }
 
 /// Room as [`Fit`](crate::plugins::Fit) has it.

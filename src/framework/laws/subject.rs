@@ -1,4 +1,4 @@
-//! Filters and scores alike: things that answer for a node.
+//! Filters and scores under test, behind one trait.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,20 +8,23 @@ use crate::framework::block::Block;
 use crate::framework::context::{Context, Feasible, Prepared};
 use crate::framework::counters::Counter;
 use crate::framework::declaration::Declaration;
-use crate::framework::device_choice::{TightestFit, choose_devices};
+use crate::framework::device_choice::TightestFit;
+use crate::framework::device_fit::choose_devices;
 use crate::framework::grain::Grain;
 use crate::framework::prepared::Resolved;
 use crate::framework::traits::{Filter, Normalization, Score, Verdict};
 use crate::model::{Pod, PodGroup, PodShape};
-use crate::state::{Cluster, DeviceNeed, NodeView, Row, StateError, Txn};
+use crate::state::{Cluster, DeviceNeed, NodeView, PodId, Row, StateError, Txn};
+
+/// How many nodes are disturbed, at most.
+const NODES: usize = 32;
 
 /// Places a pod, on devices of the node if they serve it, else without any.
-pub(super) fn put(txn: &mut Txn, pod: &Pod, row: Row) -> Result<(), StateError> {
+pub(super) fn put(txn: &mut Txn, pod: &Pod, row: Row) -> Result<PodId, StateError> {
     let shape = pod.shape();
     let needs = DeviceNeed::of(txn, shape);
     let chosen = choose_devices(&TightestFit, txn, shape, txn.view(row), &needs);
-    txn.place_with(pod, row, chosen.unwrap_or(None))?;
-    Ok(())
+    txn.place_with(pod, row, chosen.unwrap_or(None))
 }
 
 /// What a plugin says of a node.
@@ -169,13 +172,13 @@ impl Subject for ScoreSubject<'_> {
     }
 }
 
-/// What is asked, beside the cluster.
+/// The question to a plugin, beside the cluster.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) pod: &'a PodShape,
     pub(super) group: Option<&'a PodGroup>,
     pub(super) now: Time,
-    /// The rows asked about; they also stand for the feasible nodes.
+    /// The rows in question; they also stand for the feasible nodes.
     pub(super) rows: &'a [Row],
     /// Whether what is prepared is to be kept.
     pub(super) kept: bool,
@@ -222,12 +225,17 @@ impl Ready {
         matches!(self.resolved, Resolved::Prepared(..))
     }
 
+    /// Whether preparation left the row in.
+    pub(super) fn may_pass(&self, row: Row) -> bool {
+        !matches!(&self.resolved, Resolved::Prepared(_, Some(only)) if !only.contains(row))
+    }
+
     /// Whether the plugin skipped the pod.
     pub(super) fn skips(&self) -> bool {
         matches!(self.resolved, Resolved::Skipped)
     }
 
-    /// The answers for the rows asked about, last row first if `reversed`, but told in order.
+    /// The answers for the rows in question, worked out last row first if `reversed`, but in order.
     pub(super) fn answers(
         &self,
         subject: &dyn Subject,
@@ -348,4 +356,10 @@ impl Ready {
 /// All rows in use, in the order of ties.
 pub(super) fn rows(cluster: &Cluster) -> Vec<Row> {
     cluster.nodes().map(NodeView::row).collect()
+}
+
+/// The rows that are disturbed: all of them up to [`NODES`], else that many, evenly spaced.
+pub(super) fn sample(rows: &[Row]) -> Vec<Row> {
+    let step = rows.len().div_ceil(NODES).max(1);
+    rows.iter().copied().step_by(step).collect()
 }

@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::law::{Law, LawError};
 use super::subject::{Answer, Question, Ready, ScoreSubject};
-use super::{Law, LawError};
 use crate::framework::MAX_SCORE;
 use crate::framework::context::{DomainContext, PermitContext};
 use crate::framework::traits::{DomainScore, Normalization, Permit, PermitVerdict, Score};

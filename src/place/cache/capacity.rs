@@ -109,9 +109,9 @@ impl Capacity {
         let first = self.log.len();
         for change in changes {
             match change {
-                Change::Pods(row) if self.log[first..].last() == Some(&row) => {}
-                Change::Pods(row) => self.log.push(row),
-                Change::Nodes | Change::Namespaces => return false,
+                Change::Pods { row, .. } if self.log[first..].last() == Some(&row) => {}
+                Change::Pods { row, .. } => self.log.push(row),
+                Change::Node { .. } | Change::Namespaces => return false,
             }
         }
         true

@@ -33,7 +33,8 @@ pub(crate) struct Asker<'a> {
 
 /// Whether a filter is evaluated once for each node.
 fn is_evaluated(declaration: &Declaration) -> bool {
-    declaration.bounds_capacity() && !declaration.room
+    let by_amounts = declaration.room && !declaration.is_pod_independent();
+    declaration.is_counting_bound() && !by_amounts
 }
 
 /// Whether some filter judges room for a shape.

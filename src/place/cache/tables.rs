@@ -89,11 +89,11 @@ impl PlannerCache {
         let Some(changes) = cluster.journal.since(self.moment) else { return false };
         for change in changes {
             match change {
-                Change::Pods(row) => {
+                Change::Pods { row, .. } => {
                     self.scratch.note(row);
                     self.classes.events.changed(cluster, row);
                 }
-                Change::Nodes | Change::Namespaces => return false,
+                Change::Node { .. } | Change::Namespaces => return false,
             }
         }
         true

@@ -167,7 +167,7 @@ fn collect<'a>(
 
 /// The nodes that members of a group run on.
 fn runs<'c>(cluster: &'c Cluster, group: &PodGroup) -> impl Iterator<Item = NodeView<'c>> {
-    cluster.group_pods(&group.full_name()).filter_map(PodView::node).collect::<Vec<_>>().into_iter()
+    cluster.pods_of(group).filter_map(PodView::node).collect::<Vec<_>>().into_iter()
 }
 
 fn refuse_unsupported(gang: &Gang, group: &PodGroup, first: u32) -> Result<(), PlaceError> {

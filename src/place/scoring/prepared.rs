@@ -8,7 +8,7 @@ use super::view::View;
 use crate::base::chunks::CHUNK;
 use crate::base::sum::Sum;
 use crate::framework::prepared::{Plugin, PreparedFilters, PreparedPlugin, Resolved};
-use crate::framework::{Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Reach};
+use crate::framework::{Block, Context, Declaration, Framework, MAX_SCORE, Normalization};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Row};
 
@@ -63,14 +63,14 @@ impl PreparedPlugins {
                 return None;
             }
             match plugin {
-                _ if !declaration.is_node_local() => {
+                _ if !declaration.is_pod_local() => {
                     let skips = declaration.reads_affinity && plugin.skips(framework, &cx);
                     if skips { &mut all.unconcerned } else { &mut all.non_local }.push(plugin);
                 }
                 Plugin::Filter(index) => {
                     if all.filters.add(framework, index, &declaration, &cx) {
                         all.reads_pods |= declaration.reads_pods;
-                        all.counts &= declaration.room || declaration.reach == Reach::Static;
+                        all.counts &= declaration.room || declaration.is_pod_independent();
                     }
                 }
                 Plugin::Score(index) => all.add_score(framework, index, &declaration, &cx)?,
@@ -358,7 +358,7 @@ pub(crate) fn is_too_large(
     let cx = Context::new(cluster, shape);
     framework.judging_room().any(|(index, filter)| {
         let declaration = filter.declare(shape);
-        if !declaration.is_node_local() || !declaration.is_cacheable() {
+        if !declaration.is_pod_local() || !declaration.is_cacheable() {
             return false;
         }
         match Plugin::Filter(index).prepare(framework, &cx) {

@@ -98,8 +98,8 @@ fn judge(model: &Problem<'_>, txn: &Txn, class: usize, nodes: &[u32]) -> Vec<(u3
 /// Whether a pod that is placed changes verdicts and totals of a shape on its own node only.
 fn is_node_local(framework: &Framework, shape: &PodShape) -> bool {
     Plugin::all(framework).all(|plugin| {
-        let score = plugin.score(framework);
-        plugin.declare(framework, shape).is_node_local()
+        let (declaration, score) = (plugin.declare(framework, shape), plugin.score(framework));
+        declaration.is_pod_local()
             && score.is_none_or(|(_, score)| score.normalization() == Normalization::None)
     })
 }

@@ -192,7 +192,7 @@ fn island_home(
     let mut rows: Vec<Row> = Vec::new();
     let mut islands: Vec<Option<DeviceTerm>> = Vec::new();
     group.visit(&mut |part| {
-        for pod in cluster.group_pods(&part.full_name()) {
+        for pod in cluster.pods_of(part) {
             let Some(node) = pod.node() else { continue };
             rows.push(node.row());
             let Some(devices) = node.device_room() else { continue };
@@ -258,9 +258,7 @@ pub(crate) fn home(
     let mut home = None;
     let mut error = None;
     group.visit(&mut |part| {
-        for node in
-            cluster.group_pods(&part.full_name()).filter_map(crate::state::view::PodView::node)
-        {
+        for node in cluster.pods_of(part).filter_map(crate::state::view::PodView::node) {
             let value = id.and_then(|id| node.label_value(id));
             if value.is_none() || home.is_some_and(|home| Some(home) != value) {
                 error = Some(scattered());
@@ -278,12 +276,7 @@ pub(crate) fn running(cluster: &Cluster, group: &PodGroup) -> usize {
         return running;
     }
     group.visit(&mut |part| {
-        let mut name: SmallVec<[u8; 128]> = SmallVec::from_slice(part.namespace.as_bytes());
-        name.push(b'/');
-        name.extend_from_slice(part.name.as_bytes());
-        // Two strings and a slash are a string.
-        let name = core::str::from_utf8(&name).unwrap_or_default();
-        running += cluster.group_pods(name).filter(|pod| pod.node().is_some()).count();
+        running += cluster.pods_of(part).filter(|pod| pod.node().is_some()).count();
     });
     running
 }

@@ -100,8 +100,7 @@ impl<'a> Requirement<'a> {
             let mut homes = Vec::new();
             if !self.slice {
                 self.group.visit(&mut |group| {
-                    let name = group.full_name();
-                    let nodes = cluster.group_pods(&name).filter_map(PodView::node);
+                    let nodes = cluster.pods_of(group).filter_map(PodView::node);
                     homes.extend(nodes.map(|node| path_of(cluster, node.row(), id)));
                 });
             }

@@ -1,4 +1,4 @@
-//! How little would be left of a node.
+//! Best fit: a score for how little would be left of a node's devices.
 
 use super::pool::{DevicePool, Pool, left};
 use crate::framework::{Context, Declaration, MAX_SCORE, Normalization, Preparation, Score};

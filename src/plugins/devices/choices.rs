@@ -1,4 +1,4 @@
-//! Choices of devices beside the default one.
+//! Device choices beside the default one.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ impl DeviceChoice for LowestIndex {
 
 /// Shares go where most is left after them, whole devices by index.
 ///
-/// Ties go to the lowest index. With several units asked for, the first by name decides first.
+/// Ties go to the lowest index. With several units requested, the first by name decides first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpreadDevices;
 

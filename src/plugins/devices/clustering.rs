@@ -1,4 +1,4 @@
-//! Keeping pods of one kind of device request together.
+//! GPU clustering: a score that keeps pods of one kind of device request together.
 
 use super::pool::{DevicePool, Pool, left};
 use crate::framework::{Context, Declaration, Preparation, Score};

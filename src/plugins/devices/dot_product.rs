@@ -1,4 +1,4 @@
-//! How much a node has left of what the pod wants.
+//! Dot product: a score for how much a node has left of what the pod requests.
 
 use super::pool::{DevicePool, Pool, left};
 use crate::framework::{Context, Declaration, Preparation, Score};

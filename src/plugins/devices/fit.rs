@@ -1,4 +1,4 @@
-//! Whether a node's devices serve a pod.
+//! The filter for devices: whether those of a node serve a pod.
 
 use alloc::vec::Vec;
 

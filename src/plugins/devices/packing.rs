@@ -1,4 +1,4 @@
-//! Filling devices that are in use before those that are not.
+//! GPU packing: a score that fills devices in use before idle ones.
 
 use super::pool::{DevicePool, Pool};
 use crate::framework::{Context, Declaration, Preparation, Score};

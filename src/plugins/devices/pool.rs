@@ -1,4 +1,4 @@
-//! What the published scores read of a node: its devices of one kind, by one unit.
+//! A pool: the devices of one kind on a node, by one unit, as the published scores read them.
 
 use alloc::string::String;
 

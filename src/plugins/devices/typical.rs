@@ -1,4 +1,4 @@
-//! The pods a workload is typically made of, and what of a node they could not use.
+//! Typical pods of a workload, and what of a node they could not use.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -159,7 +159,7 @@ impl TypicalPods {
         self.useless(cluster, &models, &slots, pool.cpu_free(node)) / self.weight
     }
 
-    /// The numbers that a cluster gives to the models asked for by name.
+    /// The numbers that a cluster gives to the models requested by name.
     pub(super) fn models(&self, cluster: &Cluster) -> Models {
         Models(self.named.iter().map(|(model, _)| cluster.device_term(model)).collect())
     }
@@ -218,7 +218,7 @@ enum Each {
     Whole,
 }
 
-/// The numbers of the models asked for by name, in order of name.
+/// The numbers of the models requested by name, in order of name.
 #[derive(Debug)]
 pub(super) struct Models(Vec<Option<DeviceTerm>>);
 

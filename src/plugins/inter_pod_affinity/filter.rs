@@ -1,10 +1,11 @@
-//! Required terms.
+//! Inter-pod affinity as a filter: required terms.
 
 use alloc::vec::Vec;
 
+use super::super::changes::take_and_undo;
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
-use super::company::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
+use super::terms::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
 use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
@@ -97,28 +98,11 @@ impl Filter for InterPodAffinity {
         Some(grain.epoch(u64::from(state.wanted_anywhere != 0)))
     }
 
-    fn take(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        change(prepared, cx, placed, node, 1);
-    }
-
-    fn undo(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        change(prepared, cx, placed, node, -1);
-    }
+    take_and_undo!(change);
 }
 
 fn change(
+    _: &InterPodAffinity,
     prepared: &mut Prepared,
     cx: &Context<'_>,
     placed: &PodShape,

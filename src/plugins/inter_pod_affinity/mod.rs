@@ -1,8 +1,8 @@
-//! The company of other pods.
+//! Affinity and anti-affinity between pods.
 
-mod company;
 mod filter;
 mod score;
+mod terms;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,11 @@
-//! Preferred terms.
+//! Inter-pod affinity as a score: preferred terms.
 
 use alloc::vec::Vec;
 
+use super::super::changes::take_and_undo;
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
-use super::company::{
+use super::terms::{
     Effects, Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
 };
 use crate::framework::{
@@ -18,7 +19,7 @@ struct State {
     /// The pod's own terms, weights negative for anti-affinity.
     own: Vec<(i64, Term)>,
     namespace: Labels,
-    /// What company is worth, per domain.
+    /// What the pods of a domain are worth, per domain.
     worth: Sums,
     /// Of a shape: keys by number, with the amount.
     effects: Effects<Vec<(usize, i64)>>,
@@ -84,31 +85,13 @@ impl Score for InterPodAffinity {
         Some(Grain::new(cx.prepared::<State>()?.worth.keys()))
     }
 
-    fn take(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        self.change(prepared, cx, placed, node, 1);
-    }
-
-    fn undo(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        self.change(prepared, cx, placed, node, -1);
-    }
+    take_and_undo!(InterPodAffinity::change);
 }
 
 impl InterPodAffinity {
     /// What a pod of a shape is worth to the pod being placed: keys by number, with the amount.
     fn effect(
-        self,
+        &self,
         state: &mut State,
         cluster: &Cluster,
         pod: &PodShape,
@@ -140,7 +123,7 @@ impl InterPodAffinity {
     }
 
     fn change(
-        self,
+        &self,
         prepared: &mut Prepared,
         cx: &Context<'_>,
         placed: &PodShape,

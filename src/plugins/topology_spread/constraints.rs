@@ -1,4 +1,4 @@
-//! The constraints that hold for a pod.
+//! The spread constraints that hold for a pod.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Counting the pods that run.
+//! Counts of running pods per constraint.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,8 @@
-//! Constraints that reject.
+//! Topology spread as a filter: constraints that must hold.
 
 use alloc::vec::Vec;
 
+use super::super::changes::take_and_undo;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
@@ -155,33 +156,16 @@ impl Filter for PodTopologySpread {
         Some(Grain::new(keys).epoch(state.epoch))
     }
 
-    fn take(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        change(prepared, cx, placed, node, Domains::add);
-    }
-
-    fn undo(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        change(prepared, cx, placed, node, Domains::subtract);
-    }
+    take_and_undo!(change);
 }
 
 fn change(
+    _: &PodTopologySpread,
     prepared: &mut Prepared,
     cx: &Context<'_>,
     placed: &PodShape,
     node: NodeView<'_>,
-    by_one: fn(&mut Domains, LabelValue),
+    sign: i64,
 ) {
     let Some(state) = prepared.value_mut::<State>() else { return };
     for counted in &mut state.list {
@@ -189,7 +173,11 @@ fn change(
             && let Some(value) = counted.domain(node)
         {
             let least = counted.domains.least();
-            by_one(&mut counted.domains, value);
+            if sign > 0 {
+                counted.domains.add(value);
+            } else {
+                counted.domains.subtract(value);
+            }
             state.epoch += u64::from(least != counted.domains.least());
         }
     }

@@ -1,4 +1,4 @@
-//! Spreading evenly over the values of a node label.
+//! Topology spread: pods spread evenly over the values of a node label.
 
 mod constraints;
 mod counts;

@@ -1,7 +1,8 @@
-//! Constraints that score.
+//! Topology spread as a score: constraints that prefer.
 
 use alloc::vec::Vec;
 
+use super::super::changes::take_and_undo;
 use super::super::tally::Tally;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
@@ -159,28 +160,11 @@ impl Score for PodTopologySpread {
         Some(if by_node { grain.each() } else { grain })
     }
 
-    fn take(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        count(prepared, cx, placed, node, 1);
-    }
-
-    fn undo(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-    ) {
-        count(prepared, cx, placed, node, -1);
-    }
+    take_and_undo!(count);
 }
 
 fn count(
+    _: &PodTopologySpread,
     prepared: &mut Prepared,
     cx: &Context<'_>,
     placed: &PodShape,

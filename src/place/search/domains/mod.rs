@@ -168,7 +168,7 @@ impl<'m, 'a> Solver<'m, 'a> {
         let id = cluster.label_key(key);
         let mut home = Home::Nowhere;
         part.group.visit(&mut |group| {
-            for node in cluster.group_pods(&group.full_name()).filter_map(PodView::node) {
+            for node in cluster.pods_of(group).filter_map(PodView::node) {
                 let path = id.and_then(|id| path_of(cluster, node.row(), id));
                 home = match (core::mem::replace(&mut home, Home::Scattered), path) {
                     (Home::Nowhere, Some(path)) => Home::In(path),

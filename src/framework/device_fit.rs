@@ -1,0 +1,360 @@
+//! Devices of a node matched with the requests of a pod: whether they serve them, how many such
+//! pods they serve, and which devices a pod that is placed gets.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::builder::Framework;
+use super::context::Context;
+use super::device_choice::{DeviceChoice, DeviceOffer};
+use crate::model::{IslandRule, PodShape};
+use crate::state::{Cluster, DeviceNeed, Devices, NodeDevices, NodeView, Row};
+
+/// How often groups may be combined anew before requests that compete for devices, and are each
+/// confined to one group, count as impossible.
+const COMBINATIONS: usize = 4_096;
+
+/// Indexes of devices; few enough for no allocation as a rule.
+pub(crate) type Indexes = SmallVec<[u32; 16]>;
+
+/// Whether some devices of a node serve all needs at once.
+///
+/// O(devices × models allowed) for each need, unless needs compete for the same devices or are
+/// confined to groups. Competing needs are matched exactly, save that after 4,096 combinations of
+/// groups the answer is no.
+pub fn devices_fit(node: NodeView<'_>, needs: &[DeviceNeed]) -> bool {
+    if needs.is_empty() {
+        return true;
+    }
+    let Some(devices) = node.device_room() else { return false };
+    if independent(needs) {
+        return needs.iter().all(|need| fits_alone(devices, need));
+    }
+    match_all(devices, needs).is_some()
+}
+
+/// Whether devices still serve the needs they were chosen for.
+pub(crate) fn still_fit(node: NodeView<'_>, needs: &[DeviceNeed], held: &[Vec<u32>]) -> bool {
+    let Some(devices) = node.device_room() else { return needs.is_empty() };
+    let mut taken = Indexes::new();
+    needs.len() == held.len()
+        && needs.iter().zip(held).all(|(need, held)| {
+            let grouped = need.count() <= 1 || {
+                let island = need.island() == IslandRule::Required;
+                let numa = need.numa() == IslandRule::Required;
+                let group = |device: &u32| devices.group(*device as usize, island, numa);
+                let first = held.first().and_then(group);
+                first.is_some() && held.iter().all(|device| group(device) == first)
+            };
+            held.len() == need.count()
+                && grouped
+                && held.iter().all(|&device| {
+                    let fresh = !taken.contains(&device);
+                    taken.push(device);
+                    fresh && devices.admits(need, device as usize)
+                })
+        })
+}
+
+/// How many more pods of such needs the devices of a node can take, one after the other, when each
+/// is given devices as cleverly as possible. `u64::MAX` if there is no limit.
+///
+/// Exact where no two needs can compete for a device (their kinds or allowed models differ);
+/// otherwise an upper bound. It counts devices only, not what the pod takes of the node beside
+/// them. O(devices × units × log(capacity)) for each need.
+///
+/// ```
+/// use phalanx::Cluster;
+/// use phalanx::framework::device_capacity;
+/// use phalanx::model::{Device, DeviceRequest, Node, Pod};
+/// use phalanx::state::DeviceNeed;
+///
+/// let gpu = || Device::new("gpu", "A100").capacity("milli", 1_000);
+/// let mut cluster = Cluster::new();
+/// cluster.add_node(Node::new("n1").device(gpu()).device(gpu()))?;
+///
+/// let pod = Pod::new().device(DeviceRequest::share("gpu", "milli", 300));
+/// let needs = DeviceNeed::of(&cluster, pod.shape());
+/// assert_eq!(device_capacity(cluster.node("n1").unwrap(), &needs), 6);
+/// # Ok::<(), phalanx::StateError>(())
+/// ```
+pub fn device_capacity(node: NodeView<'_>, needs: &[DeviceNeed]) -> u64 {
+    let Some(devices) = node.device_room() else {
+        return if needs.is_empty() { u64::MAX } else { 0 };
+    };
+    needs.iter().map(|need| capacity_of(devices, need)).min().unwrap_or(u64::MAX)
+}
+
+fn capacity_of(devices: NodeDevices<'_>, need: &DeviceNeed) -> u64 {
+    let candidates = candidates(devices, need, &[]);
+    let (island, numa) = required(need);
+    if !island && !numa {
+        return capacity_among(devices, need, &candidates);
+    }
+    let parts = groups(devices, &candidates, island, numa);
+    parts.iter().map(|part| capacity_among(devices, need, part)).fold(0, u64::saturating_add)
+}
+
+/// Pods that some devices, all of which serve the need, can take.
+fn capacity_among(devices: NodeDevices<'_>, need: &DeviceNeed, among: &[u32]) -> u64 {
+    let count = need.count() as u64;
+    if (among.len() as u64) < count || count == 0 {
+        return if count == 0 { u64::MAX } else { 0 };
+    }
+    if need.is_whole() {
+        return among.len() as u64 / count;
+    }
+    // How often each device can serve.
+    let times = |&device: &u32| {
+        let each = need.each().iter().filter(|(_, amount)| *amount > 0);
+        let per_unit = each.map(|(unit, amount)| {
+            let unit = unit.and_then(|unit| devices.unit(unit));
+            unit.map_or(0, |unit| (devices.free(device as usize, unit) / amount).max(0) as u64)
+        });
+        per_unit.min().unwrap_or(u64::MAX)
+    };
+    let times: SmallVec<[u64; 16]> = among.iter().map(times).collect();
+    // t pods can be served if the devices, each at most t times, serve t times the count.
+    let serves = |pods: u64| {
+        let served: u128 = times.iter().map(|&times| u128::from(times.min(pods))).sum();
+        served >= u128::from(pods) * u128::from(count)
+    };
+    let (mut low, mut high) = (0_u64, u64::MAX);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if serves(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// A node whose devices do not serve a pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unfit;
+
+/// The devices of a pod that is about to be placed on a node; `None` if it needs none.
+pub(crate) fn choose_devices(
+    choice: &dyn DeviceChoice,
+    cluster: &Cluster,
+    pod: &PodShape,
+    node: Option<NodeView<'_>>,
+    needs: &[DeviceNeed],
+) -> Result<Option<Devices>, Unfit> {
+    if needs.is_empty() {
+        return Ok(None);
+    }
+    let lists = node.and_then(|node| choose(choice, &Context::new(cluster, pod), node, needs));
+    lists.map(|lists| Some(lists.into())).ok_or(Unfit)
+}
+
+/// [`choose_devices`] for a pod and a row of a cluster.
+pub(crate) fn choose_for(
+    framework: &Framework,
+    cluster: &Cluster,
+    pod: &PodShape,
+    row: Row,
+) -> Result<Option<Devices>, Unfit> {
+    let needs = DeviceNeed::of(cluster, pod);
+    choose_devices(framework.device_choice(), cluster, pod, cluster.view(row), &needs)
+}
+
+/// Devices for all needs, one ascending list a need; `None` if there are none.
+fn choose(
+    choice: &dyn DeviceChoice,
+    cx: &Context<'_>,
+    node: NodeView<'_>,
+    needs: &[DeviceNeed],
+) -> Option<Vec<Vec<u32>>> {
+    let devices = node.device_room()?;
+    let mut taken = Indexes::new();
+    let mut lists = Vec::with_capacity(needs.len());
+    for (request, need) in needs.iter().enumerate() {
+        let all = candidates(devices, need, &taken);
+        let Some(candidates) = confine(devices, need, all) else {
+            // Only a competitor can have taken what is missing.
+            return if request == 0 { None } else { match_all(devices, needs) };
+        };
+        let offer = DeviceOffer { node, devices, need, request, candidates: &candidates };
+        let mut chosen = choice.choose(cx, &offer);
+        chosen.sort_unstable();
+        let sound = chosen.len() == need.count()
+            && chosen.windows(2).all(|pair| pair[0] != pair[1])
+            && chosen.iter().all(|device| candidates.binary_search(device).is_ok());
+        if !sound {
+            chosen = candidates.iter().take(need.count()).copied().collect();
+        }
+        taken.extend_from_slice(&chosen);
+        lists.push(chosen);
+    }
+    Some(lists)
+}
+
+fn independent(needs: &[DeviceNeed]) -> bool {
+    let mut later = needs.iter().enumerate();
+    later.all(|(at, need)| needs[at + 1..].iter().all(|other| need.disjoint(other)))
+}
+
+fn required(need: &DeviceNeed) -> (bool, bool) {
+    let strict = |rule| rule == IslandRule::Required && need.count() > 1;
+    (strict(need.island()), strict(need.numa()))
+}
+
+/// Whether a need would be served if it were the only one. Allocates only for groups.
+fn fits_alone(devices: NodeDevices<'_>, need: &DeviceNeed) -> bool {
+    let (island, numa) = required(need);
+    if island || numa {
+        let candidates = candidates(devices, need, &[]);
+        return groups(devices, &candidates, island, numa)
+            .iter()
+            .any(|part| part.len() >= need.count());
+    }
+    let mut missing = need.count();
+    for device in 0..devices.len() {
+        if missing == 0 {
+            break;
+        }
+        missing -= usize::from(devices.admits(need, device));
+    }
+    missing == 0
+}
+
+fn candidates(devices: NodeDevices<'_>, need: &DeviceNeed, taken: &[u32]) -> Indexes {
+    (0..devices.len())
+        .filter(|&device| devices.admits(need, device))
+        .map(|device| device as u32)
+        .filter(|device| !taken.contains(device))
+        .collect()
+}
+
+/// Candidates by group, in order of each group's first device. Devices in no group are left out.
+fn groups(
+    devices: NodeDevices<'_>,
+    candidates: &[u32],
+    island: bool,
+    numa: bool,
+) -> SmallVec<[Indexes; 4]> {
+    let mut groups: SmallVec<[((u32, u32), Indexes); 4]> = SmallVec::new();
+    for &device in candidates {
+        let Some(key) = devices.group(device as usize, island, numa) else { continue };
+        match groups.iter_mut().find(|(have, _)| *have == key) {
+            Some((_, members)) => members.push(device),
+            None => groups.push((key, SmallVec::from_slice(&[device]))),
+        }
+    }
+    groups.into_iter().map(|(_, members)| members).collect()
+}
+
+/// The candidates left when a need's wishes for groups are granted, those that are not required
+/// only if possible: NUMA nodes are given up first.
+fn confine(devices: NodeDevices<'_>, need: &DeviceNeed, candidates: Indexes) -> Option<Indexes> {
+    let count = need.count();
+    let must = required(need);
+    let wants = |rule| rule != IslandRule::Any && count > 1;
+    let (island, numa) = (wants(need.island()), wants(need.numa()));
+    for keys in [(island, numa), (island, must.1), (must.0, numa), must] {
+        if (must.0 && !keys.0) || (must.1 && !keys.1) {
+            continue;
+        }
+        if !keys.0 && !keys.1 {
+            break;
+        }
+        let groups = groups(devices, &candidates, keys.0, keys.1);
+        let enough = groups.into_iter().filter(|group| group.len() >= count);
+        // Groups are in order of their first device, and the first of the smallest is found.
+        if let Some(group) = enough.min_by_key(SmallVec::len) {
+            return Some(group);
+        }
+    }
+    (must == (false, false) && candidates.len() >= count).then_some(candidates)
+}
+
+/// Devices for needs that may compete: the first assignment in order of groups that is complete.
+fn match_all(devices: NodeDevices<'_>, needs: &[DeviceNeed]) -> Option<Vec<Vec<u32>>> {
+    let total = needs.iter().map(DeviceNeed::count).fold(0, usize::saturating_add);
+    if total > devices.len() {
+        return None;
+    }
+    let options: Vec<SmallVec<[Indexes; 4]>> = needs
+        .iter()
+        .map(|need| {
+            let candidates = candidates(devices, need, &[]);
+            let (island, numa) = required(need);
+            let mut options = if island || numa {
+                groups(devices, &candidates, island, numa)
+            } else {
+                smallvec::smallvec![candidates]
+            };
+            options.retain(|option| option.len() >= need.count());
+            options
+        })
+        .collect();
+    let mut tries = COMBINATIONS;
+    let mut picked: Vec<usize> = vec![0];
+    // Depth first over one group a need; a prefix that does not match is not extended.
+    while let Some(last) = picked.last().copied() {
+        let depth = picked.len();
+        if last >= options[depth - 1].len() {
+            picked.pop();
+            if let Some(previous) = picked.last_mut() {
+                *previous += 1;
+            }
+            continue;
+        }
+        tries = tries.checked_sub(1)?;
+        let chosen: Vec<&Indexes> =
+            picked.iter().zip(&options).map(|(&at, options)| &options[at]).collect();
+        match matching(devices.len(), &chosen, needs) {
+            Some(lists) if depth == needs.len() => return Some(lists),
+            Some(_) => picked.push(0),
+            None => picked[depth - 1] += 1,
+        }
+    }
+    None
+}
+
+/// Different devices for each need out of its own, by augmenting paths.
+fn matching(devices: usize, options: &[&Indexes], needs: &[DeviceNeed]) -> Option<Vec<Vec<u32>>> {
+    let mut holder: Vec<Option<usize>> = vec![None; devices];
+    for (at, need) in needs.iter().enumerate().take(options.len()) {
+        for _ in 0..need.count() {
+            let mut seen = vec![false; options.len()];
+            if !augment(at, options, &mut holder, &mut seen) {
+                return None;
+            }
+        }
+    }
+    let mut lists = vec![Vec::new(); options.len()];
+    for (device, holder) in holder.into_iter().enumerate() {
+        if let Some(holder) = holder {
+            lists[holder].push(device as u32);
+        }
+    }
+    Some(lists)
+}
+
+fn augment(
+    need: usize,
+    options: &[&Indexes],
+    holder: &mut [Option<usize>],
+    seen: &mut [bool],
+) -> bool {
+    seen[need] = true;
+    for &device in options[need] {
+        let device = device as usize;
+        // A need that holds the device looks for another one, once.
+        let freed = match holder[device] {
+            None => true,
+            Some(other) => !seen[other] && augment(other, options, holder, seen),
+        };
+        if freed {
+            holder[device] = Some(need);
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,311 @@
+//! Objects taken one by one: what scheduling reads of them is kept.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::field::{Fault, Field};
+use super::groups::{self, GroupObject};
+use super::manifests::Note;
+use super::mode::Mode;
+use super::owners::Owners;
+use super::pod::{Fate, PodRecord};
+use super::priority::Classes;
+use super::stream::Kind;
+use super::value::Value;
+use super::volcano::{self, Job};
+use super::{metadata, node, pod};
+use crate::base::hash::FixedMap;
+use crate::model::{Labels, ModelError, Node, PodShape, Problem};
+
+/// What was read so far.
+#[derive(Debug)]
+pub(super) struct Objects {
+    pub(super) mode: Mode,
+    pub(super) sources: Vec<String>,
+    pub(super) nodes: Vec<Node>,
+    node_index: FixedMap<String, usize>,
+    pub(super) namespaces: BTreeMap<String, Labels>,
+    pub(super) pods: Vec<PodRecord>,
+    pub(super) pod_index: FixedMap<String, usize>,
+    shapes: FixedMap<Arc<PodShape>, ()>,
+    pub(super) groups: Vec<GroupObject>,
+    pub(super) jobs: Vec<Job>,
+    /// Volcano jobs that have pods of their own in the input.
+    pub(super) started_jobs: BTreeSet<(String, String)>,
+    pub(super) classes: Classes,
+    pub(super) owners: Owners,
+    pub(super) notes: Vec<Note>,
+    pub(super) ignored: BTreeMap<String, u64>,
+    /// Objects that a second one with the same kind and name must not follow.
+    seen: BTreeSet<(&'static str, String, String)>,
+    order: u64,
+}
+
+impl Objects {
+    /// Nothing read yet.
+    pub(super) fn new(mode: Mode) -> Objects {
+        Objects {
+            mode,
+            sources: Vec::new(),
+            nodes: Vec::new(),
+            node_index: FixedMap::default(),
+            namespaces: BTreeMap::new(),
+            pods: Vec::new(),
+            pod_index: FixedMap::default(),
+            shapes: FixedMap::default(),
+            groups: Vec::new(),
+            jobs: Vec::new(),
+            started_jobs: BTreeSet::new(),
+            classes: Classes::default(),
+            owners: Owners::default(),
+            notes: Vec::new(),
+            ignored: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            order: 0,
+        }
+    }
+
+    /// What is taken from now on is from this source.
+    pub(super) fn begin(&mut self, source: &str) {
+        if self.sources.last().is_none_or(|last| last != source) {
+            self.sources.push(source.to_owned());
+        }
+    }
+
+    /// The number of the source that is being read.
+    fn source(&self) -> u32 {
+        u32::try_from(self.sources.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Takes an object, or the objects of a list. `like` is the kind and version of objects that
+    /// state none, because their list does.
+    pub(super) fn accept(&mut self, value: Value, like: Option<&Kind>) -> Fault<()> {
+        match value {
+            Value::Null => Ok(()),
+            Value::List(values) => values.into_iter().try_for_each(|v| self.accept(v, like)),
+            Value::Map(_) => {
+                let text = |name: &str| value.entry(name).and_then(Value::text).unwrap_or("");
+                let stated = (text("apiVersion").to_owned(), text("kind").to_owned());
+                let (version, kind) = match like {
+                    Some(like) if stated.1.is_empty() => like.clone(),
+                    _ => stated,
+                };
+                match kind.strip_suffix("List") {
+                    Some(of) if value.entry("items").is_some() => {
+                        let like = (!of.is_empty()).then(|| (version, of.to_owned()));
+                        self.accept_items(value, like.as_ref())
+                    }
+                    _ => self.object(&value, &version, &kind),
+                }
+            }
+            other => {
+                let text = format!("{} is no object", other.what());
+                Err(ModelError::new("document", "kind", Problem::Invalid(text)))
+            }
+        }
+    }
+
+    fn accept_items(&mut self, list: Value, like: Option<&Kind>) -> Fault<()> {
+        let Value::Map(entries) = list else { return Ok(()) };
+        for (_, items) in entries.into_iter().filter(|(name, _)| name == "items") {
+            match items {
+                Value::List(_) | Value::Null => self.accept(items, like)?,
+                other => {
+                    let text = format!("is {}, not a list", other.what());
+                    return Err(ModelError::new("list", "items", Problem::Invalid(text)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one object.
+    fn object(&mut self, value: &Value, version: &str, kind: &str) -> Fault<()> {
+        if kind.is_empty() {
+            let object = metadata::object("object", false, value, self.mode);
+            return Err(ModelError::new(object.name, "kind", Problem::Required));
+        }
+        self.order += 1;
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let Some(sort) = Sort::of(group, kind) else {
+            let name = if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
+            *self.ignored.entry(name).or_default() += 1;
+            return Ok(());
+        };
+        let object = metadata::object(kind, sort.namespaced(), value, self.mode);
+        let root = Field::root(&object, value);
+        if root.strict() {
+            root.check_repeats()?;
+        }
+        match sort {
+            Sort::Node => self.node(&root),
+            Sort::Pod => self.pod(&root),
+            Sort::Namespace => self.namespace(&root),
+            Sort::Service => self.owners.service(&root),
+            Sort::Controller => self.owners.controller(kind, &root),
+            Sort::PriorityClass => self.classes.add(&root),
+            Sort::Workload => {
+                let groups = groups::workload(&root)?;
+                self.once("workload", &root)?;
+                for group in groups {
+                    self.group(group);
+                }
+                Ok(())
+            }
+            Sort::PodGroup => self.add_group("podgroup", &root, groups::pod_group(&root, false)?),
+            Sort::CompositePodGroup => {
+                self.add_group("compositepodgroup", &root, groups::pod_group(&root, true)?)
+            }
+            Sort::Coscheduling => {
+                self.add_group("coscheduling podgroup", &root, groups::coscheduling(&root)?)
+            }
+            Sort::Volcano => self.add_group("volcano podgroup", &root, groups::volcano(&root)?),
+            Sort::Job => {
+                let mut job = volcano::job(&root)?;
+                self.once("volcano job", &root)?;
+                (job.group.source, job.group.order) = (self.source(), self.order);
+                for task in &mut job.tasks {
+                    task.template.pod = self.interned(task.template.pod.clone());
+                }
+                self.jobs.push(job);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_group(&mut self, kind: &'static str, root: &Field<'_>, group: GroupObject) -> Fault<()> {
+        self.once(kind, root)?;
+        self.group(group);
+        Ok(())
+    }
+
+    fn group(&mut self, mut group: GroupObject) {
+        (group.source, group.order) = (self.source(), self.order);
+        self.groups.push(group);
+    }
+
+    /// Refuses a second object of one kind and name, where persons wrote them.
+    fn once(&mut self, kind: &'static str, root: &Field<'_>) -> Fault<()> {
+        let (namespace, name) = (metadata::namespace(root)?, metadata::name(root)?);
+        if self.seen.insert((kind, namespace, name.clone())) || !root.strict() {
+            return Ok(());
+        }
+        Err(root.fail_at("metadata.name", Problem::Duplicate(name)))
+    }
+
+    fn node(&mut self, root: &Field<'_>) -> Fault<()> {
+        let node = node::node(root)?;
+        match self.node_index.get(&node.name) {
+            Some(_) if root.strict() => {
+                return Err(root.fail_at("metadata.name", Problem::Duplicate(node.name)));
+            }
+            // What is stored later replaces what was stored earlier.
+            Some(&at) => self.nodes[at] = node,
+            None => {
+                self.node_index.insert(node.name.clone(), self.nodes.len());
+                self.nodes.push(node);
+            }
+        }
+        Ok(())
+    }
+
+    fn namespace(&mut self, root: &Field<'_>) -> Fault<()> {
+        let name = metadata::name(root)?;
+        let labels = node::labels(root)?;
+        if self.namespaces.insert(name.clone(), labels).is_some() && root.strict() {
+            return Err(root.fail_at("metadata.name", Problem::Duplicate(name)));
+        }
+        Ok(())
+    }
+
+    fn pod(&mut self, root: &Field<'_>) -> Fault<()> {
+        if let Some(job) = volcano::job_of(root)? {
+            self.started_jobs.insert((metadata::namespace(root)?, job));
+        }
+        let mut record = match pod::pod(root)? {
+            Fate::Kept(record) => *record,
+            Fate::Finished => return Ok(()),
+            Fate::Abandoned => {
+                self.notes.push(Note::new(root, "is being deleted before it ran: left out"));
+                return Ok(());
+            }
+        };
+        for what in &record.unmodelled {
+            self.notes.push(Note::new(root, &format!("{what} not modelled")));
+        }
+        if !record.pod.scheduling_gates.is_empty() && record.pod.node.is_none() {
+            let gates = record.pod.scheduling_gates.join(", ");
+            self.notes.push(Note::new(root, &format!("waits for scheduling gates: {gates}")));
+        }
+        (record.source, record.order) = (self.source(), self.order);
+        record.pod = self.interned(record.pod);
+        let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
+        match self.pod_index.get(&full) {
+            Some(_) if root.strict() => {
+                return Err(root.fail_at("metadata.name", Problem::Duplicate(record.pod.name)));
+            }
+            Some(&at) => self.pods[at] = record,
+            None => {
+                self.pod_index.insert(full, self.pods.len());
+                self.pods.push(record);
+            }
+        }
+        Ok(())
+    }
+
+    /// The pod, sharing its shape with the pods before it that have the same.
+    fn interned(&mut self, pod: crate::model::Pod) -> crate::model::Pod {
+        if let Some((shape, ())) = self.shapes.get_key_value(&**pod.shape()) {
+            return pod.with_shape(shape.clone());
+        }
+        self.shapes.insert(pod.shape().clone(), ());
+        pod
+    }
+}
+
+/// The kinds that are read.
+#[derive(Clone, Copy)]
+enum Sort {
+    Node,
+    Pod,
+    Namespace,
+    Service,
+    Controller,
+    PriorityClass,
+    Workload,
+    PodGroup,
+    CompositePodGroup,
+    Coscheduling,
+    Volcano,
+    Job,
+}
+
+impl Sort {
+    fn of(group: &str, kind: &str) -> Option<Sort> {
+        Some(match (group, kind) {
+            ("", "Node") => Sort::Node,
+            ("", "Pod") => Sort::Pod,
+            ("", "Namespace") => Sort::Namespace,
+            ("", "Service") => Sort::Service,
+            ("", "ReplicationController") | ("apps", "ReplicaSet" | "StatefulSet") => {
+                Sort::Controller
+            }
+            ("scheduling.k8s.io", "PriorityClass") => Sort::PriorityClass,
+            ("scheduling.k8s.io", "Workload") => Sort::Workload,
+            ("scheduling.k8s.io", "PodGroup") => Sort::PodGroup,
+            ("scheduling.k8s.io", "CompositePodGroup") => Sort::CompositePodGroup,
+            ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Sort::Coscheduling,
+            ("scheduling.volcano.sh", "PodGroup") => Sort::Volcano,
+            ("batch.volcano.sh", "Job") => Sort::Job,
+            _ => return None,
+        })
+    }
+
+    fn namespaced(self) -> bool {
+        !matches!(self, Sort::Node | Sort::Namespace | Sort::PriorityClass)
+    }
+}

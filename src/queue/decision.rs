@@ -1,0 +1,64 @@
+//! Decisions of a scheduler, for the embedder to carry out.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::ids::Ticket;
+use crate::base::Time;
+use crate::state::Plan;
+
+/// An instruction to the embedder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+#[must_use]
+pub enum Decision {
+    /// Bind these pods and report each by
+    /// [`Scheduler::handle_binding`](super::Scheduler::handle_binding). They use capacity from now
+    /// on.
+    Bind {
+        /// Identifies the plan in later reports.
+        ticket: Ticket,
+        /// Full names of the root groups that start with the plan, or gain members by it.
+        groups: Vec<String>,
+        /// The pods and their nodes.
+        plan: Plan,
+    },
+    /// Unbind these pods: stop bindings under way, and delete or reset pods already bound. Report
+    /// each by [`Scheduler::handle_unbound`](super::Scheduler::handle_unbound) if the pod still
+    /// exists and may be placed again, else by
+    /// [`Scheduler::handle_pod_deleted`](super::Scheduler::handle_pod_deleted). They use capacity
+    /// until then.
+    Unbind {
+        /// Full names of the root groups.
+        groups: Vec<String>,
+        /// The pods to unbind.
+        pods: Vec<BoundPod>,
+        /// The reason, for people.
+        reason: String,
+    },
+    /// Evict the whole gang: it was below its minimum for longer than
+    /// [`Settings::stale_after`](super::Settings::stale_after). Report each pod by
+    /// [`Scheduler::handle_pod_deleted`](super::Scheduler::handle_pod_deleted).
+    Evict {
+        /// Full name of the root group.
+        group: String,
+        /// The pods that still run, or whose node was removed.
+        pods: Vec<BoundPod>,
+        /// The time at which the gang fell below its minimum.
+        since: Time,
+    },
+}
+
+/// A pod and its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct BoundPod {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// Name of the node; empty if the node was removed.
+    pub node: String,
+}

@@ -1,0 +1,418 @@
+//! Reservations: capacity set aside for the first groups in line as it frees.
+//!
+//! Reserved capacity is held by placeholder pods: pods in a namespace of their own that request
+//! what the members would, so that filters on capacity see them and filters on labels do not. After
+//! every change the group is tried without its placeholders; if no placement is found, placeholders
+//! are placed for as many members as fit.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::decide::AttemptResult;
+use super::ids::{GroupId, QueueKey};
+use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{Phase, QueuedGroup, Reservation};
+use super::scheduler::{Scheduler, Timer};
+use super::settings::ReservationPolicy;
+use super::shortage::{Shortage, shapes};
+use super::wake::hints::WakeCondition;
+use crate::base::Time;
+use crate::framework::Evaluation;
+use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
+use crate::place::Outcome;
+use crate::state::{Plan, PodView};
+
+/// Number of waiting groups of each queue that are considered for a reservation.
+const CANDIDATES: usize = 64;
+
+impl Scheduler {
+    /// Updates all reservations, and places the groups that fit.
+    pub(super) fn update_reservations(&mut self) {
+        let is_nominated =
+            |id: &GroupId| self.groups.get(id).is_some_and(|queued| queued.nominated.is_some());
+        let nominated: Vec<GroupId> = self.reserving.iter().copied().filter(is_nominated).collect();
+        let Some(policy) = self.settings.reservation else {
+            self.refresh_reservations(&nominated);
+            return;
+        };
+        let mut chosen = Vec::new();
+        for key in self.first_in_line() {
+            if chosen.len() >= policy.at_most {
+                break;
+            }
+            let Some(queued) = self.groups.get(&key.group) else { continue };
+            if queued.reservation.is_some() {
+                if queued.nominated.is_none() {
+                    chosen.push(key.group);
+                }
+            } else if queued.infeasible_at == Some(self.epoch)
+                || self.now < queued.no_reservation_before
+            {
+                // The group stays behind, and the next in line may reserve.
+            } else if queued.attempts == 0
+                || queued.ready_since.is_none_or(|ready| ready.after(policy.after) > self.now)
+            {
+                break;
+            } else if self.begin_reservation(key.group, policy) {
+                chosen.push(key.group);
+            }
+        }
+        let outranked: Vec<GroupId> = self
+            .reserving
+            .iter()
+            .copied()
+            .filter(|id| !nominated.contains(id) && !chosen.contains(id))
+            .collect();
+        for id in outranked {
+            self.end_reservation(id, ReservationEnd::Outranked);
+        }
+        chosen.extend(nominated);
+        self.refresh_reservations(&chosen);
+    }
+
+    fn first_in_line(&self) -> BTreeSet<QueueKey> {
+        self.queues
+            .values()
+            .flat_map(|queue| queue.waiting.iter().take(CANDIDATES))
+            .cloned()
+            .collect()
+    }
+
+    /// Start of a reservation, unless the group would not fit an empty cluster.
+    fn begin_reservation(&mut self, id: GroupId, policy: ReservationPolicy) -> bool {
+        let Ok(gang) = self.gang_group(id) else { return false };
+        let alone = gang.len() == 1;
+        let tree = if alone { self.joint_tree(&gang) } else { None };
+        let domain = tree.and_then(|tree| self.reservation_domain(id, &tree));
+        let until = self.now.after(policy.timeout);
+        let (now, epoch) = (self.now, self.epoch);
+        let Some(queued) = self.groups.get_mut(&id) else { return false };
+        let Some(domain) = domain else {
+            queued.infeasible_at = Some(epoch);
+            self.emit(id, GroupChange::ReservationEnded { reason: ReservationEnd::Infeasible });
+            return false;
+        };
+        queued.reservation =
+            Some(Reservation { since: now, until, domain, placeholders: Vec::new() });
+        self.reserving.insert(id);
+        self.timers.insert((until, Timer::Reservation(id)));
+        self.metrics.reservations += 1;
+        self.emit(id, GroupChange::Reserving { until });
+        true
+    }
+
+    /// The domain to reserve in; `Some(None)` if the group may go anywhere. Among the domains that
+    /// would fit the group if empty, the one with most capacity now.
+    #[allow(clippy::option_option)]
+    fn reservation_domain(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+    ) -> Option<Option<(String, String)>> {
+        let strategy = self.groups.get(&id)?.strategy;
+        let mut empty = self.cluster.txn();
+        let pods: Vec<_> = self.cluster.pods().map(PodView::id).collect();
+        // Running members of the group keep their places.
+        let own: BTreeSet<_> = {
+            let mut own = BTreeSet::new();
+            tree.visit(&mut |group| {
+                own.extend(self.cluster.pods_of(group).map(PodView::id));
+            });
+            own
+        };
+        for pod in pods.into_iter().filter(|pod| !own.contains(pod)) {
+            // Pods whose node was removed use no capacity.
+            let _ = empty.evict_pod(pod);
+        }
+        let fits = |scheduler: &mut Scheduler, within: Option<&(String, String)>| {
+            let mut request = scheduler.request(tree, strategy, scheduler.now);
+            if let Some((key, value)) = within {
+                request = request.within(key, value);
+            }
+            let mut planner = crate::place::Planner::new();
+            let outcome = planner.place(&empty, &scheduler.framework, request);
+            matches!(outcome, Ok(Outcome::Placed(_) | Outcome::Held { .. }))
+        };
+        let Some(key) = tree.topology.require.clone() else {
+            return fits(self, None).then_some(None);
+        };
+        let mut values: Vec<(Reverse<usize>, String)> = Vec::new();
+        let names: BTreeSet<String> = self
+            .cluster
+            .nodes()
+            .filter_map(|node| node.label(&key).map(ToOwned::to_owned))
+            .collect();
+        for value in names {
+            let domain = (key.clone(), value);
+            let now =
+                self.largest_partial_plan(id, tree, Some(&domain)).map_or(0, |plan| plan.len());
+            values.push((Reverse(now), domain.1));
+        }
+        values.sort_unstable();
+        // Domains in which a reservation timed out may hold pods that never end: try the others
+        // first.
+        let tried_domains =
+            self.groups.get(&id).map(|queued| queued.tried_domains.clone()).unwrap_or_default();
+        values.sort_by_key(|(_, value)| tried_domains.contains(value));
+        let domains = values.into_iter().map(|(_, value)| (key.clone(), value));
+        let found = domains.into_iter().find(|domain| fits(self, Some(domain)));
+        if let Some((_, value)) = &found
+            && tried_domains.contains(value)
+            && let Some(queued) = self.groups.get_mut(&id)
+        {
+            queued.tried_domains.clear();
+        }
+        found.map(Some)
+    }
+
+    /// Plan for as many members as can be placed now, whatever the minimum.
+    fn largest_partial_plan(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        within: Option<&(String, String)>,
+    ) -> Option<Plan> {
+        let mut relaxed = tree.clone();
+        drop_minimums(&mut relaxed);
+        let strategy = self.groups.get(&id)?.strategy;
+        let mut request = self.request(&relaxed, strategy, self.now);
+        if let Some((key, value)) = within {
+            request = request.within(key, value);
+        }
+        match self.planner.place(&self.cluster, &self.framework, request) {
+            Ok(Outcome::Placed(plan) | Outcome::Held { plan, .. }) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// Refreshes reservations in order until none changes. Placeholders move only if their number
+    /// grows or their place has become unsuitable, so they move no more often than there are
+    /// members; filters that are not monotone are held to the same limit.
+    fn refresh_reservations(&mut self, groups: &[GroupId]) {
+        let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
+        let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
+        let mut left = members.sum::<usize>() + 2 * groups.len();
+        while let Some(&id) = groups.iter().find(|id| due.contains(*id) && left > 0) {
+            due.remove(&id);
+            left -= 1;
+            if self.refresh_reservation(id) {
+                due.extend(groups.iter().filter(|other| **other != id));
+            }
+            if !self.outbox.is_empty() {
+                // The rest is refreshed after the decision, which has changed the cluster.
+                return;
+            }
+        }
+    }
+
+    /// An attempt without the placeholders of the group, unless it backs off. If no placement is
+    /// found, placeholders stay where they are, unless more of them fit elsewhere. Returns whether
+    /// anything changed.
+    pub(super) fn refresh_reservation(&mut self, id: GroupId) -> bool {
+        let Some(queued) = self.groups.get(&id) else { return false };
+        if !queued.phase.waits() || queued.reservation.is_none() {
+            return false;
+        }
+        if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) {
+            // A group with partners cannot start alone on its reserved capacity.
+            self.end_reservation(id, ReservationEnd::Outranked);
+            return true;
+        }
+        let Some(reserved) =
+            self.groups.get_mut(&id).and_then(|queued| queued.reservation.as_mut())
+        else {
+            return false;
+        };
+        let old = core::mem::take(&mut reserved.placeholders);
+        let domain = reserved.domain.clone();
+        for (pod, _) in &old {
+            let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
+        }
+        let Some(tree) = self.joint_tree(&[id]) else {
+            self.placeholders_changed(&old);
+            return !old.is_empty();
+        };
+        let backs_off =
+            self.groups.get(&id).is_some_and(|queued| matches!(queued.phase, Phase::BackingOff(_)));
+        if !backs_off {
+            match self.find_plan(id, &[id], &tree, false) {
+                AttemptResult::Unschedulable(shortage, _) => self.stay_unschedulable(id, &shortage),
+                AttemptResult::Plan(plan, held) => {
+                    self.placeholders_changed(&old);
+                    self.start_plan(alloc::vec![id], plan, held);
+                    return true;
+                }
+                AttemptResult::Error(error) => {
+                    self.placeholders_changed(&old);
+                    self.fail(&[id], &error);
+                    return true;
+                }
+            }
+        }
+        let nominated = self.groups.get(&id).and_then(|queued| queued.nominated.clone());
+        let placeholders = if let Some(plan) = nominated {
+            self.add_placeholders(id, &plan)
+        } else {
+            let plan = self.largest_partial_plan(id, &tree, domain.as_ref());
+            let kept = self.keep_placeholders(&old, &tree);
+            match plan.filter(|plan| plan.len() > kept.len()) {
+                Some(plan) => {
+                    for (pod, _) in &kept {
+                        let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
+                    }
+                    self.add_placeholders(id, &plan)
+                }
+                None => kept,
+            }
+        };
+        let (before, after) = (by_node_and_shape(&old), by_node_and_shape(&placeholders));
+        let changed = before != after;
+        if changed {
+            let differs = |place: &&(&str, &PodShape)| before.get(*place) != after.get(*place);
+            let nodes = before.keys().chain(after.keys()).filter(differs);
+            self.changes.pods.extend(nodes.map(|(node, _)| (*node).to_owned()));
+            self.emit(id, GroupChange::Reserved { pods: placeholders.len() });
+        }
+        if let Some(reserved) =
+            self.groups.get_mut(&id).and_then(|queued| queued.reservation.as_mut())
+        {
+            reserved.placeholders = placeholders;
+        }
+        changed
+    }
+
+    /// A group with a reservation has no wake condition: it is tried after every change.
+    fn stay_unschedulable(&mut self, id: GroupId, shortage: &Shortage) {
+        let Some(queued) = self.groups.get(&id) else { return };
+        if queued.phase == Phase::Queued {
+            self.mark_unschedulable(&[id], shortage, &WakeCondition::Never);
+        } else if queued.wake_on != WakeCondition::Never {
+            self.wait_for(id, WakeCondition::Never);
+        }
+    }
+
+    fn placeholders_changed(&mut self, placeholders: &[(Pod, String)]) {
+        for (_, node) in placeholders {
+            self.pods_changed(node);
+        }
+    }
+
+    /// Adds placeholders for a plan to the cluster.
+    fn add_placeholders(&mut self, id: GroupId, plan: &Plan) -> Vec<(Pod, String)> {
+        let mut placeholders = Vec::with_capacity(plan.len());
+        for (index, assignment) in plan.assignments().enumerate() {
+            let node = assignment.node();
+            if self.cluster.node(node).is_none() {
+                continue;
+            }
+            let mut pod = Pod::new()
+                .in_namespace(Scheduler::RESERVED_NAMESPACE)
+                .name(format!("{id}-{index}"))
+                .priority(assignment.pod().priority)
+                .on(node);
+            let asked = assignment.pod().shape();
+            let shape = pod.shape_mut();
+            shape.requests.clone_from(&asked.requests);
+            shape.incoming_requests.clone_from(&asked.incoming_requests);
+            shape.existing_requests = asked.existing_requests;
+            shape.devices.clone_from(&asked.devices);
+            pod.device_indexes = assignment.devices().to_vec();
+            if self.cluster.add_pod(pod.clone()).is_ok() {
+                placeholders.push((pod, node.to_owned()));
+            }
+        }
+        placeholders
+    }
+
+    /// Adds those placeholders again whose node still suits a pending member.
+    fn keep_placeholders(&mut self, old: &[(Pod, String)], tree: &PodGroup) -> Vec<(Pod, String)> {
+        let mut waiting = shapes(tree.all_pods().into_iter());
+        let mut kept = Vec::with_capacity(old.len());
+        for (pod, node) in old {
+            let alike = |shape: &PodShape| {
+                shape.requests == pod.shape().requests && shape.devices == pod.shape().devices
+            };
+            let Some((shape, left)) =
+                waiting.iter_mut().find(|(shape, left)| *left > 0 && alike(shape))
+            else {
+                continue;
+            };
+            let evaluation = Evaluation::new(&self.framework, &self.cluster, shape, None, self.now);
+            let suits = self.cluster.node(node).is_some_and(|node| evaluation.filter(node).is_ok());
+            if suits && self.cluster.add_pod(pod.clone()).is_ok() {
+                *left -= 1;
+                kept.push((pod.clone(), node.clone()));
+            }
+        }
+        kept
+    }
+
+    /// End of a reservation, if there is one.
+    pub(super) fn end_reservation(&mut self, id: GroupId, reason: ReservationEnd) {
+        let now = self.now;
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let Some(reserved) = queued.reservation.take() else { return };
+        self.reserving.remove(&id);
+        self.timers.remove(&(reserved.until, Timer::Reservation(id)));
+        if reason == ReservationEnd::Timeout {
+            let after =
+                self.settings.reservation.map_or(Time::MAX, |policy| now.after(policy.after));
+            queued.no_reservation_before = after;
+            queued.tried_domains.extend(reserved.domain.as_ref().map(|(_, value)| value.clone()));
+            queued.nominated = None;
+            if after < Time::MAX {
+                self.timers.insert((after, Timer::Reservation(id)));
+            }
+        }
+        for (pod, node) in &reserved.placeholders {
+            if self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok() {
+                self.pods_changed(node);
+            }
+        }
+        self.emit(id, GroupChange::ReservationEnded { reason });
+        // The group had no wake condition, since it was tried after every change.
+        let asleep = self
+            .groups
+            .get(&id)
+            .is_some_and(|queued| matches!(queued.phase, Phase::Unschedulable(_)));
+        if asleep {
+            self.set_phase(id, Phase::Queued);
+        }
+    }
+
+    /// Start of a nomination, and of its reservation if the group waits.
+    pub(super) fn nominate(&mut self, id: GroupId, plan: Plan) {
+        self.end_reservation(id, ReservationEnd::Outranked);
+        let until = self.now.after(self.settings.permit_timeout);
+        let since = self.now;
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        queued.nominated = Some(plan);
+        if queued.phase.waits() {
+            let placeholders = Vec::new();
+            queued.reservation = Some(Reservation { since, until, domain: None, placeholders });
+            self.reserving.insert(id);
+            self.timers.insert((until, Timer::Reservation(id)));
+        }
+        self.reservations_due = true;
+    }
+}
+
+/// Number of placeholders by node and shape.
+fn by_node_and_shape(placeholders: &[(Pod, String)]) -> BTreeMap<(&str, &PodShape), i64> {
+    let mut places = BTreeMap::new();
+    for (pod, node) in placeholders {
+        *places.entry((node.as_str(), &**pod.shape())).or_default() += 1;
+    }
+    places
+}
+
+/// Lowers all minimums of a tree, so that any one member is enough.
+fn drop_minimums(group: &mut PodGroup) {
+    group.policy = GroupPolicy::Basic {};
+    group.min_pods = None;
+    group.groups.iter_mut().for_each(drop_minimums);
+}

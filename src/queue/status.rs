@@ -1,0 +1,136 @@
+//! The readable state of groups, reservations and the scheduler.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+use super::observe::{Gate, Waits};
+use super::shortage::Shortage;
+use crate::base::Time;
+
+/// The state of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum GroupState {
+    /// Gated: the group cannot be tried yet.
+    Gated(Gate),
+    /// In the active queue, ready to be tried.
+    Queued,
+    /// Backing off after a failure.
+    BackingOff {
+        /// End of the back-off.
+        until: Time,
+    },
+    /// Tried without finding a placement; waits for a change that could help, as in
+    /// kube-scheduler's pool of unschedulable pods.
+    Unschedulable {
+        /// The shortage of the last attempt.
+        shortage: Option<Shortage>,
+        /// Time of the next periodic attempt, if there is one.
+        retry: Option<Time>,
+    },
+    /// Held by a permit; the planned pods use capacity.
+    Permitting {
+        /// Name of the permit.
+        by: String,
+        /// Deadline of the hold.
+        until: Time,
+    },
+    /// The planned pods are being bound.
+    Binding {
+        /// Time at which the plan went out.
+        since: Time,
+    },
+    /// The pods of the plan are being unbound.
+    Undoing,
+    /// At its minimum or above, without pending members.
+    Running,
+    /// Started, now below its minimum, and no pending member could restore it.
+    BelowMinimum {
+        /// Time at which the gang fell below its minimum.
+        since: Time,
+    },
+    /// Paused by the embedder.
+    Paused,
+    /// All members have finished.
+    Finished,
+    /// Invalid: the group cannot be tried until it changes.
+    Failed {
+        /// The reason, for people.
+        reason: String,
+    },
+}
+
+/// The full status of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct GroupStatus {
+    /// The state of the group.
+    pub state: GroupState,
+    /// Whether the gang has reached its minimum.
+    pub started: bool,
+    /// Time at which the gang fell below its minimum, if it is below.
+    pub below_minimum_since: Option<Time>,
+    /// Members without a placement.
+    pub pending: usize,
+    /// Members held or being bound.
+    pub planned: usize,
+    /// Members bound.
+    pub bound: usize,
+    /// Members finished.
+    pub finished: usize,
+    /// Consecutive failures.
+    pub attempts: u32,
+    /// Shortage of the last attempt, if it failed.
+    pub shortage: Option<Shortage>,
+    /// Total time spent in each state.
+    pub waits: Waits,
+}
+
+/// Capacity reserved for a group, held by placeholder pods in namespace
+/// [`Scheduler::RESERVED_NAMESPACE`](super::Scheduler::RESERVED_NAMESPACE).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ReservationView {
+    /// Full name of the root group.
+    pub group: String,
+    /// Start of the reservation.
+    pub since: Time,
+    /// Deadline of the reservation.
+    pub until: Time,
+    /// Number of pods that the reserved capacity holds so far, by node.
+    pub pods: BTreeMap<String, usize>,
+    /// Number of pods to reserve for.
+    pub wanted: usize,
+}
+
+/// Sizes of the scheduler's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// Root groups.
+    pub groups: usize,
+    /// Members of groups.
+    pub members: usize,
+    /// Capacity counts in the wait index.
+    pub capacity_counts: usize,
+    /// Nodes in those counts, in all.
+    pub counted_nodes: usize,
+    /// Timers.
+    pub timers: usize,
+}
+
+/// Work of the wait index. It is not saved: it starts at zero in a restored scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct WakeStats {
+    /// Capacity counts evaluated: of a bucket, or of one shape on one node or on all nodes with
+    /// capacity.
+    pub capacity_checks: u64,
+    /// Evaluations, at a group's turn, that found its capacity still short.
+    pub still_short: u64,
+}

@@ -1,0 +1,15 @@
+//! The example programs, run as a user runs them.
+//!
+//! A program of its own: the modules of the examples name each other from the root of a program.
+
+#[path = "../../examples/common/mod.rs"]
+mod common;
+mod fgd;
+mod place_gang;
+mod replay;
+#[allow(dead_code, reason = "the plot is drawn by the program")]
+#[path = "../../examples/fgd/run.rs"]
+mod run;
+#[allow(dead_code, reason = "files are read by the program")]
+#[path = "../../examples/fgd/trace.rs"]
+mod trace;

@@ -1,0 +1,6 @@
+//! Devices: which of them a pod gets, by brute force and case by case.
+
+mod cases;
+mod islands;
+mod properties;
+mod world;

@@ -1,0 +1,9 @@
+//! The queue: pods and groups from arrival to the end, by rules and by random events.
+
+mod model;
+mod reservations;
+mod rules;
+mod sharing;
+mod starvation;
+mod steps;
+mod world;

@@ -1,0 +1,9 @@
+//! Manifests: what the dialects say, and what is refused.
+
+mod broken;
+mod defaults;
+mod dialects;
+mod reading;
+mod refusals;
+mod refused_groups;
+mod refused_pods;

@@ -1,0 +1,13 @@
+//! Placement: the planner against the plain loop, brute force and its own promises.
+
+mod brute_force;
+mod determinism;
+mod equality;
+mod explain;
+mod fast;
+mod objectives;
+mod reach;
+mod runs;
+mod search_memory;
+mod tight_gangs;
+mod worked_examples;

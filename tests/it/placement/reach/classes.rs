@@ -1,0 +1,64 @@
+//! Plugins that read beyond the node: the planner answers what the plain loop answers, and asks
+//! them once a class of nodes.
+
+use phalanx::{Cluster, Outcome, PlaceError, Planner, Request, Strategy};
+
+use super::random::*;
+use crate::support::budget;
+use crate::support::dice::Dice;
+
+/// What there is to see at a glance.
+fn brief(outcome: &Result<Outcome, PlaceError>) -> String {
+    match outcome {
+        Ok(Outcome::Placed(plan)) => {
+            let pairs = plan.assignments().map(|a| format!("{}>{}", a.pod().name, a.node()));
+            format!("{:?} {:?}", pairs.collect::<Vec<_>>(), plan.domains().collect::<Vec<_>>())
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn classes_answer_like_the_plain_loop() {
+    let (mut placed, mut fast, mut asked) = (0, 0, 0);
+    let worlds = budget::of(200, 2_000);
+    for seed in 0..worlds {
+        let mut dice = Dice(seed);
+        let mut cluster = Cluster::builder().levels([ZONE, RACK]).build().unwrap();
+        let most = if dice.one_in(4) { 40 } else { 12 };
+        let nodes = 1 + dice.roll(most);
+        for name in 0..nodes {
+            let node = node(&mut dice, name);
+            cluster.add_node(node).unwrap();
+        }
+        let framework = framework(&mut dice);
+        let mut planner = if dice.one_in(4) { Planner::unpruned() } else { Planner::new() };
+        planner = planner.threads(1 + dice.roll(2) as usize);
+        let shared = leaf(&mut dice, "shared");
+        for step in 0..12 {
+            let name = format!("g{step}");
+            let group =
+                if dice.one_in(2) { again(&shared, &name) } else { group(&mut dice, &name) };
+            let request = Request::new(&group).strategy(Strategy::Kubernetes);
+            let calls = planner.plugin_calls();
+            let given = planner.place(&cluster, &framework, request);
+            asked += 1;
+            fast += u32::from(planner.plugin_calls() > calls);
+            let expected = Planner::place_reference(&cluster, &framework, &group);
+            assert_eq!(brief(&given), brief(&expected), "seed {seed} step {step}");
+            assert_eq!(given, expected, "seed {seed} step {step}");
+            if let Ok(outcome) = given
+                && let Some(plan) = outcome.plan()
+                && dice.roll(4) > 0
+            {
+                placed += plan.len();
+                let asked = Request::new(&group).strategy(Strategy::Kubernetes);
+                phalanx::reference::is_sound(plan, asked, &cluster, &framework).unwrap();
+                cluster.commit(&framework, plan).unwrap();
+            }
+            disturb(&mut dice, &mut cluster, nodes, step);
+        }
+    }
+    assert!(placed as u64 > 10 * worlds, "only {placed} pods placed");
+    assert!(fast * 10 > asked * 7, "{fast} of {asked} with what was kept");
+}

@@ -1,0 +1,171 @@
+//! A false promise about classes of nodes is caught.
+
+use phalanx::framework::{Context, Declaration, Feasible, Grain, Preparation, Prepared, Score};
+use phalanx::laws::{Law, check_framework, check_score};
+use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint};
+use phalanx::state::NodeView;
+use phalanx::{Cluster, Framework};
+
+use super::worlds::*;
+
+/// Likes zones with few pods of an app, and makes a promise about it.
+struct Thin {
+    keys: &'static [&'static str],
+    /// What is false about the promise.
+    lie: Lie,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lie {
+    Nothing,
+    /// The whole cluster is read, and the epoch does not tell.
+    Epoch,
+    /// What is prepared is not kept up to date.
+    Take,
+    /// Nothing is prepared where nothing runs yet.
+    Skip,
+    /// Where the node stands is read.
+    Name,
+    /// The feasible nodes are counted by another label.
+    Feasible,
+    /// Pods that are being deleted do not count, undeclared.
+    Deleting,
+    /// The pod that came last is taken back, whichever left.
+    Last,
+    /// Pods that were there when it prepared are never taken back.
+    Before,
+}
+
+#[derive(Default)]
+struct Thinness {
+    zones: std::collections::BTreeMap<String, i64>,
+    all: i64,
+    feasible: i64,
+    /// The zones of pods that came, in order.
+    came: Vec<String>,
+}
+
+impl Thinness {
+    fn add(&mut self, node: NodeView<'_>, placed: &PodShape, amount: i64) {
+        if placed.labels.get("app").is_some_and(|app| app == "batch") {
+            self.all += amount;
+            *self.zones.entry(node.label("zone").unwrap_or("").into()).or_default() += amount;
+        }
+    }
+}
+
+impl Score for Thin {
+    fn name(&self) -> &str {
+        "thin"
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+        let mut seen = Thinness::default();
+        for pod in cx.cluster().pods() {
+            if let Some(node) = pod.node()
+                && (self.lie != Lie::Deleting || !pod.deleting())
+            {
+                seen.add(node, pod.shape(), 1);
+            }
+        }
+        if seen.all == 0 && (!cx.is_kept() || self.lie == Lie::Skip) {
+            return Preparation::Constant(0);
+        }
+        Preparation::with(seen)
+    }
+
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let seen: &Thinness = cx.prepared().unwrap();
+        let own = seen.zones.get(node.label("zone").unwrap_or("")).copied().unwrap_or(0);
+        own + match self.lie {
+            Lie::Epoch => seen.all,
+            Lie::Name if own > 0 => i64::from(node.name() == "n1"),
+            Lie::Feasible => seen.feasible,
+            _ => 0,
+        }
+    }
+
+    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
+        let rack = cx.cluster().label_key("rack").unwrap();
+        let racks = feasible.values(rack, &[]).len() as i64;
+        prepared.value_mut::<Thinness>().unwrap().feasible = racks;
+    }
+
+    fn take(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        let seen: &mut Thinness = prepared.value_mut().unwrap();
+        if self.lie != Lie::Take {
+            seen.add(on, placed, 1);
+            seen.came.push(on.label("zone").unwrap_or("").into());
+        }
+    }
+
+    fn undo(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
+        let seen: &mut Thinness = prepared.value_mut().unwrap();
+        let last = seen.came.pop();
+        match (self.lie, last) {
+            (Lie::Take, _) | (Lie::Before, None) => {}
+            (Lie::Last, Some(zone))
+                if placed.labels.get("app").is_some_and(|app| app == "batch") =>
+            {
+                seen.all -= 1;
+                *seen.zones.entry(zone).or_default() -= 1;
+            }
+            _ => seen.add(on, placed, -1),
+        }
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        let declaration = Declaration::cluster().grained();
+        if self.lie == Lie::Feasible { declaration.reading_feasible() } else { declaration }
+    }
+
+    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
+        Some(Grain::of(cx, self.keys.iter().copied()))
+    }
+}
+
+#[test]
+fn a_false_promise_about_classes_is_caught() {
+    let mut cluster = Cluster::new();
+    for index in 0..6 {
+        let node = Node::new(format!("n{index}"))
+            .capacity("cpu", 8)
+            .label("zone", ["a", "b"][index % 2])
+            .label("rack", format!("r{}", index / 2));
+        cluster.add_node(node).unwrap();
+    }
+    let check = |keys, lie| check_score(&Thin { keys, lie }, &cluster, &shapes());
+    assert_eq!(check(&["zone"], Lie::Nothing), Ok(()));
+    assert_eq!(check(&["zone", "rack"], Lie::Nothing), Ok(()));
+    for (keys, lie) in [
+        (&["rack"][..], Lie::Nothing),
+        (&[], Lie::Nothing),
+        (&["zone"], Lie::Epoch),
+        (&["zone"], Lie::Take),
+        (&["zone"], Lie::Skip),
+        (&["zone"], Lie::Name),
+        (&["zone"], Lie::Feasible),
+        (&["zone"], Lie::Deleting),
+        (&["zone"], Lie::Last),
+    ] {
+        assert_eq!(check(keys, lie).unwrap_err().law, Law::Grain, "{keys:?}");
+    }
+    let old = Pod::new().name("old").label("app", "batch").on("n1");
+    cluster.add_pod(old).unwrap();
+    let check = |lie| check_score(&Thin { keys: &["zone"], lie }, &cluster, &shapes());
+    assert_eq!(check(Lie::Nothing), Ok(()));
+    assert_eq!(check(Lie::Before).unwrap_err().law, Law::Grain);
+    // What the crate promises of its own plugins.
+    let app = || LabelSelector::label("app", "batch");
+    let pods = [
+        Pod::new().label("app", "batch").spread(SpreadConstraint::new(1, "zone", app())),
+        Pod::new()
+            .label("app", "batch")
+            .spread(SpreadConstraint::new(1, "rack", app()).preferred()),
+        Pod::new().label("app", "batch").affinity(PodAffinityTerm::new("zone", app())),
+        Pod::new().label("app", "batch").anti_affinity(PodAffinityTerm::new("rack", app())),
+        Pod::new().label("app", "web"),
+    ];
+    let shapes: Vec<PodShape> = pods.iter().map(|pod| (**pod.shape()).clone()).collect();
+    assert_eq!(check_framework(&Framework::kubernetes(), &cluster, &shapes), Ok(()));
+}

@@ -1,0 +1,6 @@
+//! What the topics share.
+
+pub(crate) mod budget;
+pub(crate) mod dice;
+pub(crate) mod held;
+pub(crate) mod worlds;

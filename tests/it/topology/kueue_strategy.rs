@@ -1,0 +1,166 @@
+//! `Strategy::Kueue`: what a group becomes, what it gets, and what it is told.
+
+use std::collections::BTreeMap;
+
+use phalanx::model::{Node, Pod, PodGroup, Taint};
+use phalanx::place::PlaceError;
+use phalanx::place::kueue::{Failure, Gates, Room};
+use phalanx::plugins::{Fit, LeastAllocated, TaintToleration};
+use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy, place_gang};
+
+fn framework() -> Framework {
+    let builder = Framework::builder().filter(Fit).filter(TaintToleration);
+    let builder = builder.score(1, LeastAllocated::of([("cpu", 1)]));
+    builder.strategy(Strategy::Kueue).build().unwrap()
+}
+
+/// Nodes `n0`, `n1` ... with so many cores, in racks.
+fn cluster(levels: &[&str], nodes: &[(&str, i64)]) -> Cluster {
+    let mut cluster = Cluster::builder().levels(levels.iter().copied()).build().unwrap();
+    for (number, (rack, cpu)) in nodes.iter().enumerate() {
+        let node = Node::new(format!("n{number}")).capacity("cpu", *cpu).label("rack", *rack);
+        cluster.add_node(node).unwrap();
+    }
+    cluster
+}
+
+fn group(name: &str, pods: usize, cpu: i64) -> PodGroup {
+    PodGroup::gang(name, pods as u32).pods(pods, Pod::new().request("cpu", cpu))
+}
+
+fn place(cluster: &Cluster, group: &PodGroup) -> Outcome {
+    let outcome = place_gang(cluster, &framework(), group).unwrap();
+    if let Some(plan) = outcome.plan() {
+        phalanx::reference::is_sound(plan, group, cluster, &framework()).unwrap();
+    }
+    outcome
+}
+
+fn on_nodes(outcome: &Outcome) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for one in outcome.plan().unwrap_or_else(|| panic!("{outcome}")).assignments() {
+        *counts.entry(one.node().to_string()).or_default() += 1;
+    }
+    counts
+}
+
+fn failure(outcome: &Outcome) -> Failure {
+    let Outcome::Unplaced(unplaced) = outcome else { panic!("{outcome}") };
+    assert_eq!(outcome.word(), "greedy");
+    unplaced.failure.clone().expect("a failure")
+}
+
+#[test]
+fn without_levels_nodes_are_the_leaves() {
+    let cluster = cluster(&[], &[("a", 3), ("a", 3), ("b", 2), ("b", 1)]);
+    let outcome = place(&cluster, &group("g", 7, 1));
+    let least_free_first = [("n0", 3), ("n1", 1), ("n2", 2), ("n3", 1)];
+    let expected = least_free_first.map(|(node, pods)| (node.to_string(), pods));
+    assert_eq!(on_nodes(&outcome), BTreeMap::from(expected));
+    let gates = Gates { profile_mixed: false, ..Gates::default() };
+    let gang = group("g", 7, 1);
+    let outcome = place_gang(&cluster, &framework(), Request::new(&gang).gates(gates)).unwrap();
+    let best_fit = [("n0", 3), ("n1", 3), ("n3", 1)].map(|(node, pods)| (node.to_string(), pods));
+    assert_eq!(on_nodes(&outcome), BTreeMap::from(best_fit));
+    assert_eq!(
+        outcome,
+        Planner::place_reference(&cluster, &framework(), Request::new(&gang).gates(gates)).unwrap()
+    );
+}
+
+#[test]
+fn a_rack_is_chosen_by_counts_and_its_nodes_by_scores() {
+    let cluster = cluster(&["rack"], &[("a", 8), ("a", 8), ("b", 4), ("b", 4), ("b", 4)]);
+    let outcome = place(&cluster, &group("g", 6, 2).require("rack"));
+    // Rack b holds six of two cores too, and has less room. Its nodes share the pods.
+    let plan = outcome.plan().unwrap();
+    assert_eq!(plan.domains().next(), Some(("default/g", "rack", "b")));
+    assert_eq!(on_nodes(&outcome).into_values().collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[test]
+fn what_does_not_fit_says_how_much_would() {
+    let cluster = cluster(&["rack"], &[("a", 3), ("a", 3), ("b", 4)]);
+    let outcome = place(&cluster, &group("g", 7, 1).require("rack"));
+    let Failure::NoFit(no_fit) = failure(&outcome) else { panic!("{outcome}") };
+    assert!(matches!(no_fit.room, Room::Whole { fits: 6, of: 7, .. }), "{no_fit}");
+    assert!(outcome.to_string().contains("6 of 7 pods fit"), "{outcome}");
+    let unknown = place(&cluster, &group("g", 1, 1).require("zone"));
+    assert_eq!(failure(&unknown).kind(), "unknown-level");
+    let odd = place(&cluster, &group("g", 5, 1).slice("rack", 2));
+    assert_eq!(failure(&odd).kind(), "count-not-divisible");
+    // The sum of a rack is enough, but three cores hold one pod of two.
+    let scattered = place(&cluster, &group("g", 3, 2).require("rack"));
+    assert_eq!(failure(&scattered).kind(), "no-node");
+}
+
+#[test]
+fn groups_go_one_after_the_other_and_never_back() {
+    let cluster = cluster(&["rack"], &[("a", 4), ("b", 2)]);
+    let both = |first: usize, second: usize| {
+        let first = group("first", first, 1).require("rack");
+        PodGroup::gang("w", 2).group(first).group(group("second", second, 1).require("rack"))
+    };
+    let outcome = place(&cluster, &both(2, 4));
+    assert_eq!(on_nodes(&outcome).into_values().collect::<Vec<_>>(), [4, 2]);
+    // The first takes part of the roomier rack, as nobody else has room for it.
+    let outcome = place(&cluster, &both(3, 3));
+    assert!(matches!(failure(&outcome), Failure::NoFit(_)));
+    let Outcome::Unplaced(unplaced) = outcome else { unreachable!() };
+    assert_eq!(unplaced.group, "default/second");
+    assert_eq!(unplaced.partial.expect("the first group").len(), 3);
+}
+
+#[test]
+fn members_that_run_keep_the_others_in_their_rack() {
+    let mut cluster = cluster(&["rack"], &[("a", 8), ("b", 4), ("b", 4)]);
+    let mut gang = group("g", 4, 1).require("rack");
+    for pod in &mut gang.pods {
+        *pod = pod.clone().in_group("g");
+    }
+    let survivors = gang.pods.split_off(2);
+    for pod in survivors {
+        cluster.add_pod(pod.on("n2")).unwrap();
+    }
+    let outcome = place(&cluster, &gang);
+    assert!(on_nodes(&outcome).keys().all(|node| node != "n0"));
+    cluster.add_pod(Pod::new().name("x").request("cpu", 4).on("n1")).unwrap();
+    cluster.add_pod(Pod::new().name("y").request("cpu", 1).on("n2")).unwrap();
+    let outcome = place(&cluster, &gang);
+    assert_eq!(failure(&outcome).kind(), "no-fit");
+}
+
+#[test]
+fn hosts_are_filtered_and_a_leader_sits_with_its_workers() {
+    let mut cluster =
+        Cluster::builder().levels(["rack", "kubernetes.io/hostname"]).build().unwrap();
+    for (name, rack, cpu) in [("a1", "a", 4), ("a2", "a", 4), ("b1", "b", 3), ("b2", "b", 3)] {
+        let mut node = Node::new(name).capacity("cpu", cpu).label("rack", rack);
+        node = node.label("kubernetes.io/hostname", name);
+        if name == "a2" {
+            node = node.taint(Taint::new("repair", "", "NoSchedule".to_string().into()));
+        }
+        cluster.add_node(node).unwrap();
+    }
+    let mut leader = group("leader", 1, 1).require("rack");
+    leader.leader = true;
+    let gang = PodGroup::gang("w", 2).group(leader).group(group("workers", 5, 1).require("rack"));
+    let outcome = place(&cluster, &gang);
+    assert_eq!(on_nodes(&outcome), BTreeMap::from([("b1".into(), 3), ("b2".into(), 3)]));
+    let larger = group("g", 7, 1).require("rack");
+    let Failure::NoFit(no_fit) = failure(&place(&cluster, &larger)) else { panic!("it fits") };
+    assert_eq!(no_fit.excluded.taints, BTreeMap::from([("repair:NoSchedule".into(), 1)]));
+}
+
+#[test]
+fn what_kueue_does_not_know_is_an_error() {
+    let cluster = cluster(&["rack"], &[("a", 8)]);
+    let mut ranked = group("g", 2, 1);
+    ranked.topology.ranked = true;
+    let mixed = group("g", 1, 1).pod(Pod::new().name("other").request("cpu", 2));
+    let outer = PodGroup::gang("w", 1).group(group("g", 1, 1)).require("rack");
+    for group in [ranked, mixed, outer] {
+        let refused = place_gang(&cluster, &framework(), &group);
+        assert!(matches!(refused, Err(PlaceError::Unsupported { .. })), "{refused:?}");
+    }
+}
