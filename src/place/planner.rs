@@ -133,7 +133,6 @@ impl Planner {
         let within = Confinement::rows(rows.as_deref());
         let (prune, threads) = (self.prune, self.threads);
         let mut layout = Layout::default();
-        core::mem::swap(&mut layout.members, &mut self.spare);
         self.memory.threads = threads;
         let (cache, run) = (&mut self.memory, &mut self.run);
         let fits = match TableEngine::open(cache, run, cluster, framework, &gang, &request) {
@@ -142,6 +141,7 @@ impl Planner {
                 false
             }
             Opened::Fast(engine) => {
+                core::mem::swap(&mut layout.members, &mut self.spare);
                 let mut strategy = Sequential { cluster, framework, engine, prune, threads };
                 strategy.place(&gang, gang.group(), 0, within, &mut layout)?
             }

@@ -127,7 +127,7 @@ impl ScoreTable {
         }
         let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
         let local = Local { prepared, ranking, cursor: *cursor, calls };
-        classes.best_of_all(classed.as_deref_mut()?, local, view, log)
+        classes.best_of_all(classed.as_deref_mut()?, &local, view, log)
     }
 
     /// The best of the rows of a domain, where non-local plugins apply.
@@ -136,11 +136,11 @@ impl ScoreTable {
         classes: &mut NodeClasses,
         view: View<'_>,
         log: Log<'_>,
-        within: Within<'_>,
+        within: &mut Within<'_>,
     ) -> Option<Row> {
         let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
-        let local = Local { prepared, ranking, cursor: *cursor, calls };
-        classes.best_within(classed.as_deref_mut()?, local, view, log, within)
+        let mut local = Local { prepared, ranking, cursor: *cursor, calls };
+        classes.best_within(classed.as_deref_mut()?, &mut local, view, log, within)
     }
 
     /// Evaluates every row. Returns false, with nothing scored, if fewer than `wanted` pods fit.

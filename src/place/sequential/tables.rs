@@ -134,13 +134,11 @@ fn open_tables(
     cache.prebuild(cluster, framework, shapes);
     let mut indices = SmallVec::<[usize; 4]>::with_capacity(shapes.len());
     for shape in shapes {
-        match cache.table(cluster, framework, shape, wanted)? {
-            Ok(index) => indices.push(index),
-            Err(TooFew) => {
-                cache.refusals.note(cluster, framework, shape, wanted);
-                return Some(Err(TooFew));
-            }
-        }
+        let Ok(index) = cache.table(cluster, framework, shape, wanted)? else {
+            cache.refusals.note(cluster, framework, shape, wanted);
+            return Some(Err(TooFew));
+        };
+        indices.push(index);
     }
     // Tables show plugins the sums of what was placed, not the pods themselves.
     if gang.members() > 1 && indices.iter().any(|&index| cache.reads_pods(index)) {
@@ -211,9 +209,9 @@ impl TableEngine<'_> {
                 let PlannerCache { tables, scratch, classes, .. } = &mut **cache;
                 let table = &mut tables[indices[shape as usize]];
                 if table.has_non_local() {
-                    let within = scratch.within(rows, shape, cursor);
+                    let mut within = scratch.within(rows, shape, cursor);
                     let view = scratch.view(framework, cluster);
-                    let best = table.best_within(classes, view, scratch.log(), within);
+                    let best = table.best_within(classes, view, scratch.log(), &mut within);
                     scratch.mark_read();
                     return best;
                 }

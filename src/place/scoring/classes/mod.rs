@@ -124,7 +124,7 @@ impl NodeClasses {
     pub(crate) fn best_of_all(
         &mut self,
         Classed { plugins, whole }: &mut Classed,
-        local: Local<'_>,
+        local: &Local<'_>,
         view: View<'_>,
         log: Log<'_>,
     ) -> Option<Row> {
@@ -147,10 +147,10 @@ impl NodeClasses {
     pub(crate) fn best_within(
         &mut self,
         Classed { plugins, .. }: &mut Classed,
-        local: Local<'_>,
+        local: &mut Local<'_>,
         view: View<'_>,
         log: Log<'_>,
-        within: Within<'_>,
+        within: &mut Within<'_>,
     ) -> Option<Row> {
         if self.domains.len() <= within.shape {
             self.domains.resize_with(within.shape + 1, ClassIndex::default);
