@@ -235,6 +235,44 @@ impl Ranking {
         );
     }
 
+    /// Adds places that are not feasible, up to so many in all.
+    pub(crate) fn grow(&mut self, places: usize, rank: impl Fn(usize) -> u32) {
+        self.tree.grow(places);
+        if !self.raws.is_empty() {
+            self.ranks.extend((self.ranks.len()..places).map(rank));
+            self.plain.resize(places, 0);
+            self.raws.iter_mut().for_each(|column| column.resize(places, 0));
+        }
+    }
+
+    /// Gives a place another rank. Its key has to be made anew.
+    pub(crate) fn set_rank(&mut self, place: usize, rank: u32) {
+        if let Some(known) = self.ranks.get_mut(place) {
+            *known = rank;
+        }
+    }
+
+    /// Gives all places other ranks.
+    pub(crate) fn set_ranks(
+        &mut self,
+        places: usize,
+        rank: impl Fn(usize) -> u32,
+        normalized: &[Normalized<'_>],
+    ) {
+        if !normalized.is_empty() {
+            self.ranks.clear();
+            self.ranks.extend((0..places).map(rank));
+            self.make_keys(normalized);
+            return;
+        }
+        let above = |key: u64, place: usize| {
+            if key == 0 { 0 } else { key >> 32 << 32 | u64::from(!rank(place)) }
+        };
+        let keys: Vec<u64> =
+            (0..places).map(|place| above(self.tree.key(place), place)).collect();
+        self.tree.rebuild(|out| out.extend(keys));
+    }
+
     /// What is known of a place; `None` if it is not feasible.
     pub(crate) fn judgement(&self, place: usize) -> Option<RawScores> {
         let key = self.tree.key(place);
