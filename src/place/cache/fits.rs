@@ -80,8 +80,7 @@ impl Fits {
     /// other nodes than the one it evaluates, so that all capacities are void.
     pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, framework: &Framework) -> bool {
         *self = Fits::new(cluster, framework, &self.shape, None);
-        let mut declarations =
-            framework.filters().iter().map(|filter| filter.declare(&self.shape));
+        let mut declarations = framework.filters().iter().map(|filter| filter.declare(&self.shape));
         declarations.any(|declaration| is_evaluated(&declaration) && declaration.reads_nodes)
     }
 

@@ -121,7 +121,8 @@ impl PlannerCache {
         }
         // Ranks that a salted order gives anew are fewer than its nodes' changes.
         self.epochs += 1 << 32;
-        let mut order = SaltedOrder::new(cluster, salt, (self.scratch.changes.nodes_end(), self.epochs));
+        let mut order =
+            SaltedOrder::new(cluster, salt, (self.scratch.changes.nodes_end(), self.epochs));
         order.last_use = self.requests;
         self.orders.push(order);
         self.orders[self.orders.len() - 1].ranks()

@@ -268,8 +268,7 @@ impl Ranking {
         let above = |key: u64, place: usize| {
             if key == 0 { 0 } else { key >> 32 << 32 | u64::from(!rank(place)) }
         };
-        let keys: Vec<u64> =
-            (0..places).map(|place| above(self.tree.key(place), place)).collect();
+        let keys: Vec<u64> = (0..places).map(|place| above(self.tree.key(place), place)).collect();
         self.tree.rebuild(|out| out.extend(keys));
     }
 

@@ -100,7 +100,8 @@ impl SaltedOrder {
     pub(crate) fn follow(&mut self, cluster: &Cluster, events: &[NodeEvent]) {
         self.cursor += events.len() as u64;
         self.hashes.resize(cluster.rows(), 0);
-        let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true).and(NodeChange::TIE_RANK, true);
+        let moves =
+            NodeChange::ADDED.and(NodeChange::REMOVED, true).and(NodeChange::TIE_RANK, true);
         for event in events.iter().filter(|event| event.change.has(moves)) {
             let row = event.row;
             self.order.retain(|other| *other != row);

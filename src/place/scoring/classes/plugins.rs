@@ -46,7 +46,11 @@ impl NodeReads {
         self.all
             || change.has(NodeChange::ADDED)
             || change.has(NodeChange::REMOVED)
-            || self.keys.iter().filter_map(|key| cluster.label_key(key)).any(|key| change.label(key))
+            || self
+                .keys
+                .iter()
+                .filter_map(|key| cluster.label_key(key))
+                .any(|key| change.label(key))
     }
 }
 
