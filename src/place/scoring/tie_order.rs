@@ -12,7 +12,15 @@ use crate::state::{Cluster, Row};
 /// The ranks that decide between equal totals, lower first: the cluster's own, or those of a salt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ranks {
-    salted: Option<Arc<Vec<u32>>>,
+    salted: Option<Salted>,
+}
+
+#[derive(Debug, Clone)]
+struct Salted {
+    /// By row.
+    ranks: Arc<Vec<u32>>,
+    /// Rows in use, in order.
+    order: Arc<Vec<u32>>,
 }
 
 impl Ranks {
@@ -21,7 +29,7 @@ impl Ranks {
     pub(crate) fn of(&self, cluster: &Cluster, row: Row) -> u32 {
         match &self.salted {
             None => cluster.columns.rank[row],
-            Some(ranks) => ranks[row],
+            Some(salted) => salted.ranks[row],
         }
     }
 
@@ -33,7 +41,13 @@ impl Ranks {
     /// The ranks by row, unless they are the cluster's own.
     #[inline]
     pub(crate) fn salted(&self) -> Option<&[u32]> {
-        self.salted.as_ref().map(|ranks| &ranks[..])
+        self.salted.as_ref().map(|salted| &salted.ranks[..])
+    }
+
+    /// The rows in use in order, unless that is the cluster's own.
+    #[inline]
+    pub(crate) fn order(&self) -> Option<&[u32]> {
+        self.salted.as_ref().map(|salted| &salted.order[..])
     }
 }
 
@@ -59,23 +73,21 @@ pub(crate) struct SaltedOrder {
     /// By row, of rows in use.
     hashes: Vec<u64>,
     ranks: Arc<Vec<u32>>,
-    /// Rows in use, in order.
-    order: Vec<u32>,
+    order: Arc<Vec<u32>>,
 }
 
 impl SaltedOrder {
     /// Ranks all nodes; `epoch` is one that no order has had before. O(n log n).
     pub(crate) fn new(cluster: &Cluster, salt: u64, (cursor, epoch): (u64, u64)) -> SaltedOrder {
-        let order: Vec<u32> = cluster.nodes().map(|node| node.row() as u32).collect();
+        let mut order: Vec<u32> = cluster.nodes().map(|node| node.row() as u32).collect();
         let mut hashes = alloc::vec![0; cluster.rows()];
         for &row in &order {
             hashes[row as Row] = tie(cluster, row as Row, salt);
         }
-        let ranks = Arc::new(alloc::vec![0; cluster.rows()]);
-        let mut salted = SaltedOrder { salt, epoch, cursor, last_use: 0, hashes, ranks, order };
         // Nodes come in order of their own ranks, and the sort keeps that of equal hashes.
-        let hashes = &salted.hashes;
-        salted.order.sort_by_key(|&row| hashes[row as Row]);
+        order.sort_by_key(|&row| hashes[row as Row]);
+        let (ranks, order) = (Arc::new(alloc::vec![0; cluster.rows()]), Arc::new(order));
+        let mut salted = SaltedOrder { salt, epoch, cursor, last_use: 0, hashes, ranks, order };
         salted.number();
         salted
     }
@@ -92,7 +104,8 @@ impl SaltedOrder {
     /// The ranks, and which order they are of.
     pub(crate) fn ranks(&self) -> (Ranks, OrderStamp) {
         let stamp = OrderStamp { salt: self.salt, epoch: self.epoch };
-        (Ranks { salted: Some(Arc::clone(&self.ranks)) }, stamp)
+        let (ranks, order) = (Arc::clone(&self.ranks), Arc::clone(&self.order));
+        (Ranks { salted: Some(Salted { ranks, order }) }, stamp)
     }
 
     /// Takes changes of nodes in. O(n) for each node that came, went or has another place among
@@ -104,7 +117,7 @@ impl SaltedOrder {
             NodeChange::ADDED.and(NodeChange::REMOVED, true).and(NodeChange::TIE_RANK, true);
         for event in events.iter().filter(|event| event.change.has(moves)) {
             let row = event.row;
-            self.order.retain(|other| *other != row);
+            Arc::make_mut(&mut self.order).retain(|other| *other != row);
             if cluster.view(row as Row).is_none() {
                 continue;
             }
@@ -116,7 +129,7 @@ impl SaltedOrder {
             ranks.resize(cluster.rows(), 0);
             let rank = |at: Option<usize>| Some(ranks[*self.order.get(at?)? as Row]);
             let free = rank_between(rank(at.checked_sub(1)), rank(Some(at)));
-            self.order.insert(at, row);
+            Arc::make_mut(&mut self.order).insert(at, row);
             match free {
                 Some(free) => ranks[row as Row] = free,
                 None => self.number(),
