@@ -1,7 +1,7 @@
 //! The cases of `placement` and `instructions`: one for every figure that is asked for.
 
 use crate::scene::{Constraint, Scene};
-use crate::stage::{WARMING, Work};
+use crate::stage::{EVENTS, WARMING, Work};
 
 /// The most GPUs that a node has.
 const GPUS: usize = 8;
@@ -14,6 +14,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) work: Work,
     pub(crate) threads: usize,
+    pub(crate) salt: u64,
     pub(crate) scene: Scene,
 }
 
@@ -62,6 +63,13 @@ pub(crate) fn all() -> Vec<Case> {
             }
         }
 
+        list.group("salted", on(5_000));
+        for size in [1, 64, 1_000] {
+            list.gang(size, Work::Warm);
+            list.last().scene.churn = Some(10);
+            list.last().salt = 7;
+        }
+
         list.group("refused", on(5_000));
         for (name, work) in [("cold", Work::Cold), ("warm", Work::Warm)] {
             let size = GPUS * 5_000 + 1;
@@ -99,6 +107,17 @@ pub(crate) fn all() -> Vec<Case> {
         list.add(name, Work::Queue, |scene| {
             (scene.pods, scene.constraint) = (500, constraint);
         });
+    }
+
+    list.group("events", on(5_000));
+    for (shape, constraint) in
+        [("plain", Constraint::None), ("zone_spread", Constraint::ZoneSpread)]
+    {
+        for (event, name) in EVENTS {
+            list.add(&format!("{shape}_{name}"), Work::Event(event), |scene| {
+                scene.constraint = constraint;
+            });
+        }
     }
 
     list.group("commit", on(5_000));
@@ -139,7 +158,7 @@ impl List {
         }
         change(&mut scene);
         let (group, name) = (self.group.clone(), name.to_owned());
-        self.cases.push(Case { group, name, work, threads: 1, scene });
+        self.cases.push(Case { group, name, work, threads: 1, salt: 0, scene });
     }
 
     fn last(&mut self) -> &mut Case {

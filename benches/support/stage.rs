@@ -3,7 +3,9 @@
 use std::hint::black_box;
 use std::ops::Range;
 
+use phalanx::model::{Effect, Labels, Node, Taint};
 use phalanx::place::Gang;
+use phalanx::state::Event;
 use phalanx::{Cluster, Framework, Outcome, Plan, Planner, Request, Strategy};
 use rayon::ThreadPool;
 
@@ -15,6 +17,33 @@ use crate::straight::Columns;
 /// pods, with the third it makes trees.
 pub(crate) const WARMING: usize = 3;
 
+/// What happens to one node, or to a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Happening {
+    Nothing,
+    Equal,
+    Added,
+    Removed,
+    Relabelled,
+    Tainted,
+    Cordoned,
+    Resized,
+    Namespace,
+}
+
+/// All of them, with their names.
+pub(crate) const EVENTS: [(Happening, &str); 9] = [
+    (Happening::Nothing, "no_event"),
+    (Happening::Equal, "equal"),
+    (Happening::Added, "added"),
+    (Happening::Removed, "removed"),
+    (Happening::Relabelled, "relabelled"),
+    (Happening::Tainted, "tainted"),
+    (Happening::Cordoned, "cordoned"),
+    (Happening::Resized, "resized"),
+    (Happening::Namespace, "namespace"),
+];
+
 /// What is done with the gangs of a scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -24,6 +53,9 @@ pub(crate) enum Work {
     Cold,
     /// The first gang is decided by a planner that has decided it before, after the scene's churn.
     Warm,
+    /// The first gang is decided by a planner that has decided it before, after one event. The
+    /// event is undone between rounds.
+    Event(Happening),
     /// The plan of the first gang is committed.
     Commit,
     /// All gangs but the first few are decided and committed by a planner that has met those.
@@ -38,6 +70,7 @@ pub(crate) struct Stage {
     work: Work,
     fits: bool,
     threads: usize,
+    salt: u64,
     pool: Option<ThreadPool>,
     framework: Framework,
     cluster: Cluster,
@@ -50,7 +83,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(case: Case) -> Stage {
         let fits = case.fits();
-        let Case { scene, work, threads, .. } = case;
+        let Case { scene, work, threads, salt, .. } = case;
         let cluster = scene.cluster();
         let pool = (threads > 1).then(|| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -68,6 +101,7 @@ impl Stage {
             work,
             fits,
             threads,
+            salt,
             pool,
         }
     }
@@ -75,7 +109,7 @@ impl Stage {
     /// Does the work so many times.
     pub(crate) fn rounds(&mut self, times: u64, meter: Meter<'_>) {
         // What is kept is made by the first gangs a planner meets.
-        if self.work == Work::Warm {
+        if matches!(self.work, Work::Warm | Work::Event(_)) {
             for _ in 0..WARMING {
                 self.round(&mut |part| part());
             }
@@ -102,6 +136,13 @@ impl Stage {
                 self.churn.step(&mut self.cluster);
                 self.first(meter);
             }
+            Work::Event(happening) => {
+                let before = self.cluster.node(EVENT_NODE).expect("it is there").to_node();
+                happen(&mut self.cluster, happening, &before);
+                self.first(meter);
+                undo(&mut self.cluster, happening, before);
+                self.first(&mut |part| part());
+            }
             Work::Commit => {
                 let plan = self.first(&mut |part| part());
                 meter(&mut || {
@@ -125,7 +166,7 @@ impl Stage {
     /// Decides and commits some of the gangs.
     fn run(&mut self, gangs: Range<usize>, plans: &mut Vec<Plan>) {
         for gang in &self.gangs[gangs] {
-            let outcome = decide(&mut self.planner, &self.cluster, &self.framework, gang);
+            let outcome = decide(&mut self.planner, &self.cluster, &self.framework, gang, 0);
             let Outcome::Placed(plan) = outcome else { panic!("{outcome}") };
             self.cluster.commit(&self.framework, &plan).expect("nothing has moved");
             plans.push(plan);
@@ -137,7 +178,8 @@ impl Stage {
         let mut outcome = None;
         meter(&mut || {
             let (cluster, gang) = (black_box(&self.cluster), &self.gangs[0]);
-            outcome = Some(decide(&mut self.planner, cluster, &self.framework, gang));
+            let framework = &self.framework;
+            outcome = Some(decide(&mut self.planner, cluster, framework, gang, self.salt));
         });
         let outcome = outcome.expect("a meter runs what it is given");
         assert_eq!(outcome.is_placed(), self.fits, "{outcome}");
@@ -152,7 +194,54 @@ impl Stage {
     }
 }
 
-fn decide(planner: &mut Planner, cluster: &Cluster, framework: &Framework, gang: &Gang) -> Outcome {
-    let request = Request::from(gang).strategy(Strategy::Kubernetes);
+/// The node that events are about.
+const EVENT_NODE: &str = "n000007";
+/// A node that comes and goes.
+const GUEST: &str = "guest";
+
+fn change(cluster: &mut Cluster, node: Node) {
+    let event = Event::NodeChanged { node, version: 0 };
+    cluster.apply(event).expect("a sound node");
+}
+
+fn happen(cluster: &mut Cluster, happening: Happening, before: &Node) {
+    let mut node = before.clone();
+    match happening {
+        Happening::Nothing => {}
+        Happening::Equal => change(cluster, node),
+        Happening::Added => {
+            node.name = GUEST.into();
+            change(cluster, node);
+        }
+        Happening::Removed => cluster.remove_node(EVENT_NODE).expect("it is there"),
+        Happening::Relabelled => change(cluster, node.label("note", "x")),
+        Happening::Tainted => {
+            change(cluster, node.taint(Taint::new("t", "", Effect::NoSchedule)));
+        }
+        Happening::Cordoned => change(cluster, node.unschedulable()),
+        Happening::Resized => change(cluster, node.capacity("cpu", 63)),
+        Happening::Namespace => {
+            let labels = Labels::from([("team".to_string(), "x".to_string())]);
+            cluster.set_namespace("default", labels);
+        }
+    }
+}
+
+fn undo(cluster: &mut Cluster, happening: Happening, before: Node) {
+    match happening {
+        Happening::Added => cluster.remove_node(GUEST).expect("it is there"),
+        Happening::Namespace => cluster.set_namespace("default", Labels::new()),
+        _ => change(cluster, before),
+    }
+}
+
+fn decide(
+    planner: &mut Planner,
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    salt: u64,
+) -> Outcome {
+    let request = Request::from(gang).strategy(Strategy::Kubernetes).salt(salt);
     planner.place(cluster, framework, request).expect("a sound request")
 }

@@ -40,6 +40,18 @@ impl Tournament {
         (self.built, self.asked) = (0, 0);
     }
 
+    /// Adds places without keys, up to so many in all. The tree is made anew where they are too
+    /// many for its last nodes, which leaves room for more.
+    pub(crate) fn grow(&mut self, places: usize) {
+        if places <= self.keys.len() {
+            return;
+        }
+        self.keys.resize(places.next_multiple_of(FAN * FAN * FAN), 0);
+        if self.built > 0 {
+            self.build();
+        }
+    }
+
     /// Makes the tree, if it is used often enough to be worth it.
     #[inline]
     pub(crate) fn ask(&mut self) {

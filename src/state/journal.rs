@@ -72,7 +72,6 @@ pub(crate) struct NodeChange {
     key: u32,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "planners are to read the kinds they declare"))]
 impl NodeChange {
     /// Nothing has changed.
     pub(crate) const NOTHING: NodeChange = NodeChange { kinds: 0, key: NONE };
@@ -104,7 +103,7 @@ impl NodeChange {
     }
 
     /// This and another, if `also` holds.
-    pub(super) fn and(self, other: NodeChange, also: bool) -> NodeChange {
+    pub(crate) fn and(self, other: NodeChange, also: bool) -> NodeChange {
         let key = if other.has(NodeChange::LABELS) { other.key } else { self.key };
         if also { NodeChange { kinds: self.kinds | other.kinds, key } } else { self }
     }

@@ -16,7 +16,7 @@ mod journal_tests;
 mod link;
 mod nodes;
 mod objects;
-mod order;
+pub(crate) mod order;
 pub(crate) mod overlay;
 mod parked;
 pub(crate) mod parts;

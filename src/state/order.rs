@@ -97,7 +97,7 @@ impl NodeOrder {
 const STEP: u32 = 4_096;
 
 /// A rank between two, if there is one: in the middle, but at either end near what is there.
-pub(super) fn rank_between(before: Option<u32>, after: Option<u32>) -> Option<u32> {
+pub(crate) fn rank_between(before: Option<u32>, after: Option<u32>) -> Option<u32> {
     match (before, after) {
         (None, None) => Some(1 << 31),
         (Some(before), None) => {

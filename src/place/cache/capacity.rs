@@ -3,7 +3,7 @@
 //! A column is one number a node: what is free of a resource, or how many pods of a shape fit.
 //! Its sums over domains are kept beside it. The rows that the cluster's journal names are read
 //! again, and sums move by the difference, so that a request costs in proportion to what has
-//! changed.
+//! changed of pods and nodes.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -15,7 +15,7 @@ use crate::framework::prepared::MANY;
 use crate::framework::{Block, Framework};
 use crate::model::PodShape;
 use crate::place::topology::tree::{NONE, Tree};
-use crate::state::journal::{Change, Moment};
+use crate::state::journal::{Change, Moment, NodeChange};
 use crate::state::{Cluster, ResourceId, Row};
 
 /// Columns kept at most, and at most so many rows in all of them together.
@@ -52,23 +52,25 @@ struct Column {
     total: i128,
     /// Sums by partition of the tree and by domain; empty where not asked for yet.
     sums: Vec<Vec<i128>>,
-    /// How much of the log is accounted for.
-    cursor: usize,
+    /// As of when the values are.
+    moment: Moment,
+    /// As of which tree the sums are.
+    tree: u64,
 }
 
 /// Columns, and the tree their sums go by.
 #[derive(Debug, Default)]
 pub(crate) struct Capacity {
     framework: Option<Framework>,
+    /// As of when the tree is.
     moment: Moment,
-    rank_epoch: u64,
     pub(crate) tree: Tree,
+    /// Trees made so far.
+    trees: u64,
     columns: Vec<Column>,
     by_shape: FixedMap<u64, Vec<u32>>,
     /// Columns beyond these hold for one request alone.
     kept: usize,
-    /// Rows that changed, oldest first.
-    log: Vec<u32>,
 }
 
 /// A set of nodes that sums are kept of.
@@ -84,37 +86,31 @@ impl Capacity {
     /// Takes in what has changed since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
-        let known = same && self.rank_epoch == cluster.rank_epoch && self.catch_up(cluster);
-        let most = (COLUMN_ROWS / cluster.rows().max(1)).clamp(16, COLUMNS);
-        if !known {
+        if !same || !self.is_same_tree(cluster) {
             self.tree = Tree::new(cluster);
-            self.framework = Some(framework.clone());
+            self.trees += 1;
         }
-        if !known || self.kept > most || self.log.len() > 4 * cluster.rows() + 4_096 {
+        let most = (COLUMN_ROWS / cluster.rows().max(1)).clamp(16, COLUMNS);
+        if !same || self.kept > most {
+            self.framework = Some(framework.clone());
             self.kept = 0;
             self.by_shape.clear();
-            self.log.clear();
         }
         self.columns.truncate(self.kept);
         self.moment = cluster.moment();
-        self.rank_epoch = cluster.rank_epoch;
     }
 
-    /// Follows the journal; false if it does not reach back far enough, or nodes have changed.
-    fn catch_up(&mut self, cluster: &Cluster) -> bool {
-        if cluster.moment() == self.moment {
-            return true;
-        }
-        let Some(changes) = cluster.journal.since(self.moment) else { return false };
-        let first = self.log.len();
-        for change in changes {
-            match change {
-                Change::Pods { row, .. } if self.log[first..].last() == Some(&row) => {}
-                Change::Pods { row, .. } => self.log.push(row),
-                Change::Node { .. } | Change::Namespaces => return false,
+    /// Whether nodes, their order and their domains are what they were.
+    fn is_same_tree(&self, cluster: &Cluster) -> bool {
+        let Some(mut changes) = cluster.journal.since(self.moment) else { return false };
+        changes.all(|change| match change {
+            Change::Pods { .. } | Change::Namespaces => true,
+            Change::Node { change, .. } => {
+                let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
+                !change.has(moves.and(NodeChange::TIE_RANK, true))
+                    && !self.tree.is_changed_by(cluster, change)
             }
-        }
-        true
+        })
     }
 
     /// The column of an amount, up to date.
@@ -139,7 +135,7 @@ impl Capacity {
         asker: Asker<'_>,
     ) -> usize {
         if !Fits::lasts(framework, shape) {
-            let fits = Fits::new(cluster, framework, shape, asker);
+            let fits = Fits::new(cluster, framework, shape, Some(asker));
             return self.add(cluster, What::Fits(fits), Some(asker), false);
         }
         let hash = hash_of(&**shape);
@@ -152,7 +148,7 @@ impl Capacity {
             self.refresh(cluster, place as usize);
             return place as usize;
         }
-        let fits = Fits::new(cluster, framework, shape, asker);
+        let fits = Fits::new(cluster, framework, shape, Some(asker));
         let place = self.add(cluster, What::Fits(fits), Some(asker), true);
         if place < self.kept {
             self.by_shape.entry(hash).or_default().push(place as u32);
@@ -178,7 +174,8 @@ impl Capacity {
             }
         }
         let total = values.iter().map(|&value| i128::from(value)).sum();
-        let column = Column { what, values, total, sums: Vec::new(), cursor: self.log.len() };
+        let (moment, tree) = (cluster.moment(), self.trees);
+        let column = Column { what, values, total, sums: Vec::new(), moment, tree };
         // What comes after a column of one request goes with it.
         let keep = keep && self.kept == self.columns.len();
         self.columns.push(column);
@@ -189,11 +186,44 @@ impl Capacity {
     }
 
     fn refresh(&mut self, cluster: &Cluster, place: usize) {
-        let Capacity { framework, tree, columns, log, .. } = self;
+        let Capacity { framework, tree, trees, columns, .. } = self;
         let (Some(framework), Some(column)) = (framework.as_ref(), columns.get_mut(place)) else {
             return;
         };
-        for &row in &log[core::mem::replace(&mut column.cursor, log.len())..] {
+        if core::mem::replace(&mut column.tree, *trees) != *trees {
+            column.sums.clear();
+        }
+        let then = core::mem::replace(&mut column.moment, cluster.moment());
+        if then == column.moment {
+            return;
+        }
+        let mut nodes = false;
+        let mut rows: Vec<u32> = Vec::new();
+        if let Some(changes) = cluster.journal.since(then) {
+            for change in changes {
+                match change {
+                    Change::Pods { row, .. } if rows.last() == Some(&row) => {}
+                    Change::Pods { row, .. } => rows.push(row),
+                    Change::Node { row, .. } => {
+                        nodes = true;
+                        rows.push(row);
+                    }
+                    Change::Namespaces => {}
+                }
+            }
+        } else {
+            nodes = true;
+            rows.extend(0..cluster.rows() as u32);
+        }
+        column.values.resize(cluster.rows(), 0);
+        if nodes
+            && let What::Fits(fits) = &mut column.what
+            && fits.follow_nodes(cluster, framework)
+        {
+            rows.clear();
+            rows.extend(0..cluster.rows() as u32);
+        }
+        for row in rows {
             let row = row as Row;
             let now = match &column.what {
                 What::Amount(amount) => amount.of(cluster, row),

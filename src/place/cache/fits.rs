@@ -54,9 +54,9 @@ impl Fits {
         cluster: &Cluster,
         framework: &Framework,
         shape: &Arc<PodShape>,
-        asker: Asker<'_>,
+        asker: Option<Asker<'_>>,
     ) -> Fits {
-        let cx = context(cluster, shape, Some(asker));
+        let cx = context(cluster, shape, asker);
         let mut fits = Fits {
             shape: Arc::clone(shape),
             filters: PreparedFilters::new(framework, &cx, is_evaluated),
@@ -74,6 +74,14 @@ impl Fits {
             fits.ask = Some(ask);
         }
         fits
+    }
+
+    /// Prepares the filters again after nodes have changed. Returns whether one of them reads
+    /// other nodes than the one it evaluates, so that all capacities are void.
+    pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, framework: &Framework) -> bool {
+        *self = Fits::new(cluster, framework, &self.shape, None);
+        let mut declarations = framework.filters().iter().map(|filter| filter.declare(&self.shape));
+        declarations.any(|declaration| is_evaluated(&declaration) && declaration.reads_nodes)
     }
 
     /// The capacity of one row.

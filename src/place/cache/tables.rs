@@ -11,25 +11,31 @@ use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::{Framework, Gathered};
 use crate::model::PodShape;
 use crate::place::scoring::classes::NodeClasses;
-use crate::place::scoring::prepared::PreparedPlugins;
 use crate::place::scoring::scratch::Scratch;
 use crate::place::scoring::table::{BuildBuffers, FEW, ScoreTable};
+use crate::place::scoring::tie_order::{OrderStamp, Ranks, SaltedOrder};
+use crate::place::scoring::view::View;
 use crate::place::topology::candidates::{Candidate, all_rows, level_partition, partition};
-use crate::state::journal::{Change, Moment};
+use crate::state::journal::NodeChange;
 use crate::state::{Cluster, LabelKey, Row};
 
 /// Tables kept at most, and at most so many rows in all tables together. A request that has more
 /// shapes has a table for each of them, and then all are given up.
 const TABLES: usize = 4_096;
 const TABLE_ROWS: usize = 8_000_000;
+/// Salted orders kept at most.
+const ORDERS: usize = 4;
 
 /// What a planner keeps between requests: tables by shape, brought up to date from the cluster's
 /// journal, and the buffers of a decision under way.
 #[derive(Debug, Default)]
 pub(crate) struct PlannerCache {
     framework: Option<Framework>,
-    moment: Moment,
-    rank_epoch: u64,
+    /// The order of nodes with equal totals in the request under way.
+    ranks: (Ranks, OrderStamp),
+    orders: Vec<SaltedOrder>,
+    /// Orders made so far.
+    epochs: u64,
     pub(crate) tables: Vec<ScoreTable>,
     by_shape: FixedMap<u64, Vec<u32>>,
     /// Tables by the address of their shape.
@@ -56,47 +62,29 @@ pub(crate) struct PlannerCache {
 
 impl PlannerCache {
     /// Takes in what has changed since the last request.
-    pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
+    pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework, salt: u64) {
         self.requests += 1;
         self.scratch.clear();
-        self.classes.events.begin();
-        let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
-        let now = cluster.moment();
-        let known = same
-            && self.rank_epoch == cluster.rank_epoch
-            && self.tables.len() <= most_tables(cluster.rows())
-            && self.catch_up(cluster);
+        let nodes = self.scratch.changes.nodes_end();
+        let known = self.scratch.changes.sync(cluster)
+            && self.framework.as_ref().is_some_and(|known| known.same(framework))
+            && self.tables.len() <= most_tables(cluster.rows());
         if !known {
             self.framework = Some(framework.clone());
             self.forget();
         }
-        self.moment = now;
-        self.rank_epoch = cluster.rank_epoch;
-        let scratch = &mut self.scratch;
-        if scratch.log.len() > 4 * cluster.rows() + 4_096 {
-            let keep = scratch.log.len() / 2;
-            scratch.log_start += keep as u64;
-            scratch.seen = scratch.seen.max(scratch.log_start);
-            scratch.log.drain(..keep);
-        }
-    }
-
-    /// Follows the journal; false if it does not reach back far enough, or nodes have changed.
-    fn catch_up(&mut self, cluster: &Cluster) -> bool {
-        if cluster.moment() == self.moment {
-            return true;
-        }
-        let Some(changes) = cluster.journal.since(self.moment) else { return false };
-        for change in changes {
-            match change {
-                Change::Pods { row, .. } => {
-                    self.scratch.note(row);
-                    self.classes.events.changed(cluster, row);
-                }
-                Change::Node { .. } | Change::Namespaces => return false,
+        for event in self.scratch.changes.nodes_since(nodes).unwrap_or(&[]) {
+            self.classes.node_changed(event.change);
+            let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
+            if event.change.has(moves.and(NodeChange::TIE_RANK, true)) {
+                self.partitions.clear();
+            } else {
+                // A level's domains go by the levels above it, too.
+                let levels = cluster.levels.iter().any(|level| event.change.label(*level));
+                self.partitions.retain(|key, _| !levels && !event.change.label(*key));
             }
         }
-        true
+        self.ranks = self.order_of(cluster, salt);
     }
 
     fn forget(&mut self) {
@@ -107,10 +95,37 @@ impl PlannerCache {
         self.by_shape.clear();
         self.by_address.clear();
         self.partitions.clear();
-        self.scratch.log.clear();
-        self.scratch.log_start = 0;
-        self.scratch.seen = 0;
-        self.scratch.kept = 0;
+        self.orders.clear();
+        self.scratch.changes.forget();
+    }
+
+    /// The ranks under a salt.
+    fn order_of(&mut self, cluster: &Cluster, salt: u64) -> (Ranks, OrderStamp) {
+        if salt == 0 {
+            return (Ranks::default(), OrderStamp { salt, epoch: cluster.rank_epoch });
+        }
+        let (changes, requests) = (&self.scratch.changes, self.requests);
+        let known = self.orders.iter_mut().find(|order| order.salt == salt);
+        if let Some(order) = known
+            && let Some(events) = changes.nodes_since(order.cursor)
+        {
+            order.follow(cluster, events);
+            order.last_use = requests;
+            return order.ranks();
+        }
+        self.orders.retain(|order| order.salt != salt);
+        if self.orders.len() >= ORDERS
+            && let Some(oldest) = (0..ORDERS).min_by_key(|&at| self.orders[at].last_use)
+        {
+            self.orders.swap_remove(oldest);
+        }
+        // Ranks that a salted order gives anew are fewer than its nodes' changes.
+        self.epochs += 1 << 32;
+        let mut order =
+            SaltedOrder::new(cluster, salt, (self.scratch.changes.nodes_end(), self.epochs));
+        order.last_use = self.requests;
+        self.orders.push(order);
+        self.orders[self.orders.len() - 1].ranks()
     }
 
     /// Evaluations of a node by a plugin, so far.
@@ -146,11 +161,15 @@ impl PlannerCache {
         });
         if let Some(place) = found {
             let place = place as usize;
-            let behind = self.scratch.log_end() - self.tables[place].cursor;
-            let reachable = self.tables[place].cursor >= self.scratch.log_start;
-            let table = &mut self.tables[place];
+            let (table, changes) = (&mut self.tables[place], &self.scratch.changes);
+            let behind = changes.end() - table.cursor;
             table.last_use = self.requests;
-            if reachable {
+            if changes.reaches(table.cursor)
+                && let Some(events) = changes.nodes_since(table.nodes)
+                && (events.is_empty()
+                    || table.follow_nodes(framework, cluster, (events, &self.ranks.0))?)
+            {
+                table.set_ranks(framework, cluster, (&self.ranks.0, self.ranks.1));
                 if !self.ready(cluster, framework, place) {
                     return None;
                 }
@@ -165,8 +184,7 @@ impl PlannerCache {
                 }
             }
             let calls = self.tables[place].all_calls();
-            let mut table =
-                ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
+            let mut table = self.fresh(cluster, framework, shape)?;
             core::mem::swap(&mut table.ranking, &mut self.tables[place].ranking);
             table.calls = calls;
             self.tables[place] = table;
@@ -175,11 +193,11 @@ impl PlannerCache {
             }
             return Some(self.build(cluster, framework, place, wanted));
         }
-        let mut table =
-            ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
+        let mut table = self.fresh(cluster, framework, shape)?;
         table.concerned = self.affinity;
-        let view = self.scratch.view(framework, cluster);
-        if !table.prepare_non_local(&mut self.classes, view) {
+        let Scratch { overlay, changes, .. } = &mut self.scratch;
+        let view = View { framework, cluster, overlay };
+        if !table.prepare_non_local(&mut self.classes, view, changes) {
             return None;
         }
         let place = self.make_room(cluster.rows());
@@ -194,7 +212,20 @@ impl PlannerCache {
     fn ready(&mut self, cluster: &Cluster, framework: &Framework, place: usize) -> bool {
         let table = &mut self.tables[place];
         table.concerned = self.affinity || !table.prepared.still_holds(framework, cluster);
-        table.prepare_non_local(&mut self.classes, self.scratch.view(framework, cluster))
+        let Scratch { overlay, changes, .. } = &mut self.scratch;
+        let view = View { framework, cluster, overlay };
+        table.prepare_non_local(&mut self.classes, view, changes)
+    }
+
+    /// A table that is not built yet.
+    fn fresh(
+        &self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shape: &Arc<PodShape>,
+    ) -> Option<ScoreTable> {
+        let nodes = self.scratch.changes.nodes_end();
+        ScoreTable::prepare(framework, cluster, shape, &self.ranks, nodes)
     }
 
     /// Keeps a table, in place of another or beside the others.
@@ -240,19 +271,18 @@ impl PlannerCache {
         if new.len() < 2 || new.len() * cluster.rows() < WORTH_IT {
             return;
         }
+        let (ranks, nodes) = (&self.ranks, self.scratch.changes.nodes_end());
         let built: Vec<Option<ScoreTable>> = new
             .par_iter()
             .map(|shape| {
-                let mut table =
-                    ScoreTable::new(PreparedPlugins::prepare(framework, cluster, shape)?, cluster);
+                let mut table = ScoreTable::prepare(framework, cluster, shape, ranks, nodes)?;
                 table.build(framework, cluster, 0, &mut BuildBuffers::default());
                 Some(table)
             })
             .collect();
-        self.scratch.seen = self.scratch.log_end();
-        self.scratch.kept = self.scratch.log_end();
+        self.scratch.changes.look_to_keep();
         for mut table in built.into_iter().flatten() {
-            table.cursor = self.scratch.log_end();
+            table.cursor = self.scratch.changes.end();
             table.last_use = self.requests;
             let (hash, place) = (hash_of(&*table.prepared.shape), self.make_room(cluster.rows()));
             self.keep(table, hash, place);
@@ -277,13 +307,12 @@ impl PlannerCache {
         place: usize,
         wanted: usize,
     ) -> Result<usize, TooFew> {
-        let end = self.scratch.log_end();
+        let end = self.scratch.changes.end();
         let table = &mut self.tables[place];
         table.last_use = self.requests;
         // The overlay is empty while tables are made: nothing has been placed yet.
         table.cursor = end;
-        self.scratch.seen = end;
-        self.scratch.kept = end;
+        self.scratch.changes.look_to_keep();
         if table.build(framework, cluster, wanted, &mut self.build_buffers) {
             Ok(place)
         } else {
@@ -307,12 +336,10 @@ impl PlannerCache {
 
     /// Evaluates the rows again that changed since a table was looked at.
     pub(crate) fn flush(&mut self, cluster: &Cluster, framework: &Framework, place: usize) {
-        let (table, scratch) = (&mut self.tables[place], &mut self.scratch);
-        let from = (table.cursor - scratch.log_start) as usize;
-        table.cursor = scratch.log_end();
-        scratch.seen = table.cursor;
-        scratch.kept = table.cursor;
-        let changed = &scratch.log[from..];
+        self.scratch.changes.look_to_keep();
+        let (table, scratch) = (&mut self.tables[place], &self.scratch);
+        let changed = scratch.changes.since(table.cursor);
+        table.cursor = scratch.changes.end();
         if changed.is_empty() {
             return;
         }

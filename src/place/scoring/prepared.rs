@@ -3,12 +3,15 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use super::ranking::{Normalized, Ranking, RawScores, key};
+use super::tie_order::Ranks;
 use super::view::View;
 use crate::base::chunks::CHUNK;
 use crate::base::sum::Sum;
 use crate::framework::prepared::{Plugin, PreparedFilters, PreparedPlugin, Resolved};
-use crate::framework::{Block, Context, Declaration, Framework, MAX_SCORE, Normalization};
+use crate::framework::{Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Score};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Row};
 
@@ -31,6 +34,12 @@ pub(crate) struct PreparedPlugins {
     pub(crate) non_local: Vec<Plugin>,
     /// The sum of scores that are the same for every node.
     pub(crate) constant: i64,
+    /// The raw scores of those, by their index in the framework.
+    constants: SmallVec<[(usize, i64); 4]>,
+    /// Whether a plugin reads other nodes, though not their pods.
+    reads_nodes: bool,
+    /// The order of nodes with equal totals.
+    pub(crate) ranks: Ranks,
     /// Whether a plugin reads more of a node than its sums.
     pub(crate) reads_pods: bool,
     /// Whether the filters' room is how many pods a feasible row takes.
@@ -53,6 +62,9 @@ impl PreparedPlugins {
             unconcerned: Vec::new(),
             non_local: Vec::new(),
             constant: 0,
+            constants: SmallVec::new(),
+            reads_nodes: false,
+            ranks: Ranks::default(),
             reads_pods: false,
             counts: true,
         };
@@ -63,12 +75,15 @@ impl PreparedPlugins {
                 return None;
             }
             match plugin {
-                _ if !declaration.is_pod_local() => {
+                _ if !declaration.is_pod_local() || declaration.reads_feasible => {
                     let skips = declaration.reads_affinity && plugin.skips(framework, &cx);
                     if skips { &mut all.unconcerned } else { &mut all.non_local }.push(plugin);
                 }
                 Plugin::Filter(index) => {
-                    if all.filters.add(framework, index, &declaration, &cx) {
+                    let evaluates = all.filters.add(framework, index, &declaration, &cx);
+                    let rejects = all.filters.rows.rejected().is_some();
+                    all.reads_nodes |= declaration.reads_nodes && (evaluates || rejects);
+                    if evaluates {
                         all.reads_pods |= declaration.reads_pods;
                         all.counts &= declaration.room || declaration.is_pod_independent();
                     }
@@ -94,16 +109,79 @@ impl PreparedPlugins {
             Resolved::Skipped | Resolved::Rejected(_) => {}
             Resolved::Constant(_) | Resolved::Prepared(..) if own => return None,
             Resolved::Constant(raw) => {
-                self.constant += weight * normalization.apply(&**score, raw, raw, raw);
+                self.add_constant(index, *weight, &**score, raw);
+                self.reads_nodes |= declaration.reads_nodes;
             }
             Resolved::Prepared(prepared, _) => {
                 self.reads_pods |= declaration.reads_pods;
+                self.reads_nodes |= declaration.reads_nodes;
                 let plain = normalization == Normalization::None;
                 let list = if plain { &mut self.plain } else { &mut self.normalized };
                 list.push(PreparedPlugin { index, prepared, counters: Vec::new() });
             }
         }
         Some(())
+    }
+
+    fn add_constant(&mut self, plugin: usize, weight: i64, score: &dyn Score, raw: i64) {
+        self.constant += weight * score.normalization().apply(score, raw, raw, raw);
+        self.constants.push((plugin, raw));
+    }
+
+    /// Prepares the plugins again after some nodes have changed. False if answers for other nodes
+    /// may be others now; `None` as [`PreparedPlugins::prepare`].
+    ///
+    /// By what these plugins declare, only rows that changed have to be evaluated again, unless
+    /// one reads other nodes too, or a score begins or ceases to be the same for all nodes.
+    pub(crate) fn follow(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        rows: impl Iterator<Item = Row> + Clone,
+    ) -> Option<bool> {
+        let mut fresh = PreparedPlugins::prepare(framework, cluster, &self.shape)?;
+        fresh.ranks = self.ranks.clone();
+        for &(plugin, raw) in &self.constants {
+            fresh.keep_constant(framework, cluster, (plugin, raw), rows.clone());
+        }
+        let plugins = |stages: &[PreparedPlugin], others: &[PreparedPlugin]| {
+            stages.iter().map(|stage| stage.index).eq(others.iter().map(|stage| stage.index))
+        };
+        let same = !self.reads_nodes
+            && !fresh.reads_nodes
+            && self.constant == fresh.constant
+            && plugins(&self.plain, &fresh.plain)
+            && plugins(&self.normalized, &fresh.normalized)
+            && (&self.non_local, &self.unconcerned) == (&fresh.non_local, &fresh.unconcerned);
+        *self = fresh;
+        Some(same)
+    }
+
+    /// Takes a score that was the same for all nodes for one that still is, if it reads nothing
+    /// but the node itself and gives the nodes that changed the same score.
+    fn keep_constant(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        (plugin, raw): (usize, i64),
+        mut rows: impl Iterator<Item = Row>,
+    ) {
+        let (weight, score) = &framework.scores()[plugin];
+        if !score.declare(&self.shape).is_pod_independent() {
+            return;
+        }
+        let is = |stage: &PreparedPlugin| stage.index == plugin;
+        let stages = if score.normalization() == Normalization::None {
+            &mut self.plain
+        } else {
+            &mut self.normalized
+        };
+        let Some(at) = stages.iter().position(is) else { return };
+        let cx = stages[at].context(Context::new(cluster, &self.shape));
+        if rows.all(|row| cluster.view(row).is_none_or(|node| score.score(&cx, node) == raw)) {
+            stages.remove(at);
+            self.add_constant(plugin, *weight, &**score, raw);
+        }
     }
 
     /// Whether the plugins that skipped the shape still skip it.
@@ -162,12 +240,18 @@ impl PreparedPlugins {
         }
         let cx = Context::new(cluster, &self.shape);
         add_plain(framework, &cx, &self.plain, block, self.constant, totals, scores);
-        let rows = totals.iter().zip(&*verdicts).zip(block.rank());
-        keys.extend(rows.map(|((&total, verdict), &rank)| {
+        let key_of = |((&total, &verdict), rank): ((&i64, &i64), u32)| {
             // All ones where the verdict is not negative.
-            let feasible = !(*verdict >> 63) as u64;
+            let feasible = !(verdict >> 63) as u64;
             key(total, rank) & feasible
-        }));
+        };
+        let rows = totals.iter().zip(&*verdicts);
+        match self.ranks.salted() {
+            None => keys.extend(rows.zip(block.rank().iter().copied()).map(key_of)),
+            Some(ranks) => {
+                keys.extend(rows.zip(block.rows().map(|row| ranks[row])).map(key_of));
+            }
+        }
     }
 
     /// The normalised scores, for the ranking.
@@ -239,7 +323,7 @@ impl PreparedPlugins {
             return;
         }
         let judgement = node.and_then(|node| self.judge(framework, cluster, node, calls));
-        ranking.set(place, cluster.columns.rank[row], judgement.as_ref(), parts);
+        ranking.set(place, self.ranks.of(cluster, row), judgement.as_ref(), parts);
     }
 
     /// How many plugins evaluate a row, normalised scores apart.
@@ -266,7 +350,7 @@ impl PreparedPlugins {
         if !self.filters.passes(framework, cx, node, calls) {
             return 0;
         }
-        key(self.plain_total(framework, cluster, node, calls), cluster.columns.rank[node.row()])
+        key(self.plain_total(framework, cluster, node, calls), self.ranks.of(cluster, node.row()))
     }
 
     /// The raw scores of a node; `None` if it is not feasible.

@@ -235,6 +235,43 @@ impl Ranking {
         );
     }
 
+    /// Adds places that are not feasible, up to so many in all.
+    pub(crate) fn grow(&mut self, places: usize, rank: impl Fn(usize) -> u32) {
+        self.tree.grow(places);
+        if !self.raws.is_empty() {
+            self.ranks.extend((self.ranks.len()..places).map(rank));
+            self.plain.resize(places, 0);
+            self.raws.iter_mut().for_each(|column| column.resize(places, 0));
+        }
+    }
+
+    /// Gives a place another rank. Its key has to be made anew.
+    pub(crate) fn set_rank(&mut self, place: usize, rank: u32) {
+        if let Some(known) = self.ranks.get_mut(place) {
+            *known = rank;
+        }
+    }
+
+    /// Gives all places other ranks.
+    pub(crate) fn set_ranks(
+        &mut self,
+        places: usize,
+        rank: impl Fn(usize) -> u32,
+        normalized: &[Normalized<'_>],
+    ) {
+        if !normalized.is_empty() {
+            self.ranks.clear();
+            self.ranks.extend((0..places).map(rank));
+            self.make_keys(normalized);
+            return;
+        }
+        let above = |key: u64, place: usize| {
+            if key == 0 { 0 } else { key >> 32 << 32 | u64::from(!rank(place)) }
+        };
+        let keys: Vec<u64> = (0..places).map(|place| above(self.tree.key(place), place)).collect();
+        self.tree.rebuild(|out| out.extend(keys));
+    }
+
     /// What is known of a place; `None` if it is not feasible.
     pub(crate) fn judgement(&self, place: usize) -> Option<RawScores> {
         let key = self.tree.key(place);
@@ -291,19 +328,23 @@ impl Ranking {
         tree.set_all(changes, |before, after| census.change(before, after));
     }
 
-    /// Tells of the places with the best keys in order of places: of so many, or of all if there
-    /// are not so many. Only without normalised scores.
+    /// Calls `tell` with the places that have the best keys: with so many, or with all if there are
+    /// not so many. Only without normalised scores. `order` has all places in the order of ties,
+    /// where that is at hand and is not the order of places.
     ///
-    /// With a tree O(count · log n), and if places are not in the order of ties or totals are very
-    /// large some ten times that; without O(n).
+    /// With a tree O(count · log n), or with an `order` O(n) comparisons at most; if neither that
+    /// nor places are in the order of ties, or totals are very large, some ten times O(count · log n).
+    /// Without a tree O(n).
     pub(crate) fn top(
         &mut self,
         count: usize,
         spare: &mut Vec<u64>,
+        order: Option<&[u32]>,
         mut tell: impl FnMut(u64, usize),
     ) {
         self.tree.ask();
-        if !self.in_order || !self.census.count_totals(self.tree.keys()) {
+        let ordered = self.in_order || order.is_some();
+        if !ordered || !self.census.count_totals(self.tree.keys()) {
             let bound = self.tree.bound_of(count, spare);
             self.tree.visit(bound, |key, place| {
                 tell(key, place);
@@ -314,6 +355,16 @@ impl Ranking {
         // Of those with the last total the first are better than the others.
         let (total, mut left) = self.census.last_of(count).unwrap_or((1, usize::MAX));
         let (least, above) = ((total as u64) << 32, (total as u64 + 1) << 32);
+        if let Some(order) = order {
+            self.tree.visit(above, |key, place| {
+                tell(key, place);
+                above
+            });
+            let places = order.iter().map(|&place| (self.tree.key(place as usize), place as usize));
+            let last = places.filter(|(key, _)| key >> 32 == total as u64);
+            last.take(left).for_each(|(key, place)| tell(key, place));
+            return;
+        }
         self.tree.visit(least, |key, place| {
             tell(key, place);
             left -= usize::from(key < above);

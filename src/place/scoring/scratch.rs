@@ -1,9 +1,10 @@
-//! Scratch state of one placement: the overlay, undo marks, and the log of changed rows.
+//! Scratch state of one placement: the overlay and undo marks, with the change log they write.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::classes::{Log, Within};
+use super::changes::ChangeLog;
+use super::classes::Within;
 use super::ranking::Ranking;
 use super::table::ScoreTable;
 use super::view::View;
@@ -15,21 +16,15 @@ use crate::place::gang::Gang;
 use crate::place::layout::Member;
 use crate::state::{Cluster, Devices, Overlay, Row, StateError, Takes};
 
-/// An overlay with a log of the rows it touched, and buffers.
+/// An overlay with the log of what changed, and buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) overlay: Overlay,
     /// The resources that the shapes of the request take.
     pub(crate) takes: Vec<Arc<Takes>>,
     pub(crate) shapes: Vec<Arc<PodShape>>,
-    /// Rows that changed, oldest first; `log_start` were dropped before the first.
-    pub(crate) log: Vec<u32>,
-    pub(crate) log_start: u64,
-    /// The end of the log when it was read last.
-    pub(crate) seen: u64,
-    /// The end of the log when something that is kept read it last.
-    pub(crate) kept: u64,
-    /// The end of the log before each pod that was placed.
+    pub(crate) changes: ChangeLog,
+    /// The end of the changed rows before each pod that was placed.
     ends: Vec<u64>,
     rankings: Vec<Ranking>,
     positions: Vec<u32>,
@@ -46,20 +41,14 @@ impl Scratch {
     /// ends.
     #[cfg(feature = "parallel")]
     pub(crate) fn fork(&self) -> Scratch {
-        let (takes, end) = (self.takes.clone(), self.log_end());
-        Scratch { takes, log_start: end, seen: end, kept: end, ..Scratch::default() }
+        let (takes, changes) = (self.takes.clone(), self.changes.fork());
+        Scratch { takes, changes, ..Scratch::default() }
     }
 
     /// The state with what was placed so far.
     #[inline]
     pub(crate) fn view<'a>(&'a self, framework: &'a Framework, cluster: &'a Cluster) -> View<'a> {
         View { framework, cluster, overlay: &self.overlay }
-    }
-
-    /// The log, to be read.
-    #[inline]
-    pub(crate) fn log(&self) -> Log<'_> {
-        Log { rows: &self.log, start: self.log_start }
     }
 
     /// Whether no sum of a row can overflow, wherever so many pods of the request go.
@@ -95,31 +84,18 @@ impl Scratch {
 
     /// Forgets what was placed; the log keeps which rows that were.
     pub(crate) fn clear(&mut self) {
-        let (log, seen) = (&mut self.log, self.seen - self.log_start);
-        self.overlay.clear(|row| note(log, seen, row));
+        let changes = &mut self.changes;
+        self.overlay.clear(|row| changes.note(row));
         self.ends.clear();
-    }
-
-    pub(crate) fn log_end(&self) -> u64 {
-        self.log_start + self.log.len() as u64
-    }
-
-    /// Adds a row to the log.
-    pub(crate) fn note(&mut self, row: u32) {
-        note(&mut self.log, self.seen - self.log_start, row);
     }
 
     /// Takes back what was placed since a mark.
     pub(crate) fn rollback(&mut self, cluster: &Cluster, mark: usize) {
         let Some(&end) = self.ends.get(mark) else { return };
         self.ends.truncate(mark);
-        let (log, seen) = (&mut self.log, self.seen - self.log_start);
-        self.overlay.rollback(cluster, mark, &self.takes, |row| note(log, seen, row));
-        if self.kept <= end {
-            // Nothing that is kept has read it.
-            self.log.truncate((end - self.log_start) as usize);
-            self.seen = self.seen.min(end);
-        }
+        let changes = &mut self.changes;
+        self.overlay.rollback(cluster, mark, &self.takes, |row| changes.note(row));
+        changes.rollback(end);
     }
 
     /// Places one pod of a shape.
@@ -134,8 +110,8 @@ impl Scratch {
         let takes = &self.takes[shape as usize];
         let fits = self.overlay.take(cluster, row, shape, takes, devices);
         if fits {
-            self.ends.push(self.log_end());
-            self.note(row as u32);
+            self.ends.push(self.changes.end());
+            self.changes.note(row as u32);
         }
         fits
     }
@@ -205,11 +181,6 @@ impl Scratch {
         Within { rows, positions: &self.positions, shape: shape as usize, cursor }
     }
 
-    /// Marks the log as read up to its end; later repeats of a row are kept.
-    pub(crate) fn mark_read(&mut self) {
-        self.seen = self.log_end();
-    }
-
     /// The best of the rows of a domain whose positions are noted, by node-local plugins: from a
     /// ranking of its own that is made at the shape's first member, when `cursor` is `None`.
     pub(crate) fn best_within(
@@ -231,13 +202,13 @@ impl Scratch {
             table.cursor
         });
         let view = View { framework, cluster, overlay: &self.overlay };
-        for &row in &self.log[(from - self.log_start) as usize..] {
+        for &row in self.changes.since(from) {
             let row = row as Row;
             if let Some(position) = (self.positions[row] as usize).checked_sub(1) {
                 table.prepared.refresh(view, (row, position), ranking, &parts, &mut self.calls);
             }
         }
-        *cursor = Some(self.log_start + self.log.len() as u64);
+        *cursor = Some(self.changes.end());
         ranking.best().map(|position| rows[position])
     }
 }
@@ -256,12 +227,5 @@ pub(crate) fn is_hopeless(
         [first, others @ ..] => {
             others.iter().all(|shape| shape == first) && is_closed(*first, rows)
         }
-    }
-}
-
-/// Adds a row to the log, unless it is the last one there and the log was not read since.
-fn note(log: &mut Vec<u32>, seen: u64, row: u32) {
-    if log.len() as u64 == seen || log.last() != Some(&row) {
-        log.push(row);
     }
 }

@@ -4,13 +4,16 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::classes::{Classed, Local, Log, NodeClasses, Within};
+use super::changes::{ChangeLog, NodeEvent};
+use super::classes::{Classed, Local, NodeClasses, Within};
 use super::prepared::{PreparedPlugins, add_plain};
 use super::ranking::{Normalized, Ranking};
+use super::tie_order::{OrderStamp, Ranks};
 use super::view::View;
 use crate::base::chunks::CHUNK;
 use crate::framework::prepared::Plugin;
 use crate::framework::{Block, Context, Framework, Gathered};
+use crate::model::PodShape;
 use crate::state::{Cluster, Overlay, Row, Takes};
 
 /// Rows up to which each is evaluated by itself: that costs less than to lay them side by side.
@@ -32,8 +35,11 @@ pub(crate) struct ScoreTable {
     pub(crate) scored: bool,
     /// An upper bound on how many pods of the shape fit in all, if it was worked out.
     room: Option<i64>,
-    /// How much of the planner's log of changed rows is accounted for.
+    /// How much of the planner's log of changed rows is accounted for, and of changed nodes.
     pub(crate) cursor: u64,
+    pub(crate) nodes: u64,
+    /// The order among equals that the keys are made with.
+    pub(crate) order: OrderStamp,
     /// The number of the last request that used it.
     pub(crate) last_use: u64,
     /// Evaluations of a node by a plugin.
@@ -47,9 +53,18 @@ pub(crate) struct BuildBuffers {
 }
 
 impl ScoreTable {
-    /// A table that is not built yet.
-    pub(crate) fn new(prepared: PreparedPlugins, cluster: &Cluster) -> ScoreTable {
-        ScoreTable {
+    /// A table that is not built yet, for an order among equals and as of so many changes of nodes;
+    /// `None` as [`PreparedPlugins::prepare`].
+    pub(crate) fn prepare(
+        framework: &Framework,
+        cluster: &Cluster,
+        shape: &Arc<PodShape>,
+        (ranks, order): &(Ranks, OrderStamp),
+        nodes: u64,
+    ) -> Option<ScoreTable> {
+        let mut prepared = PreparedPlugins::prepare(framework, cluster, shape)?;
+        prepared.ranks = ranks.clone();
+        Some(ScoreTable {
             takes: Arc::new(Takes::of(&prepared.shape, cluster)),
             prepared,
             concerned: false,
@@ -58,9 +73,11 @@ impl ScoreTable {
             scored: false,
             room: None,
             cursor: 0,
+            nodes,
+            order: *order,
             last_use: 0,
             calls: 0,
-        }
+        })
     }
 
     /// Resolves resources that no node offered when the table was made. False if still none does,
@@ -100,15 +117,24 @@ impl ScoreTable {
     /// has to be evaluated for every node.
     ///
     /// Nothing may be placed in the overlay.
-    pub(crate) fn prepare_non_local(&mut self, classes: &mut NodeClasses, view: View<'_>) -> bool {
+    pub(crate) fn prepare_non_local(
+        &mut self,
+        classes: &mut NodeClasses,
+        view: View<'_>,
+        changes: &mut ChangeLog,
+    ) -> bool {
         if !self.has_non_local() {
             return true;
         }
-        if self.classed.as_ref().is_some_and(|known| classes.follows(known, self.concerned)) {
+        let follows = |known: &mut Box<Classed>| {
+            known.plugins.covers(self.concerned)
+                && known.plugins.follow_nodes(view.cluster, changes)
+        };
+        if self.classed.as_mut().is_some_and(follows) {
             return true;
         }
         let shape = &self.prepared.shape;
-        let fresh = classes.prepare(self.non_local(), shape, self.concerned, view);
+        let fresh = classes.prepare(self.non_local(), shape, self.concerned, view, changes);
         let old = core::mem::replace(&mut self.classed, fresh.map(Box::new));
         self.calls += old.map_or(0, |old| old.plugins.calls());
         self.classed.is_some()
@@ -120,14 +146,14 @@ impl ScoreTable {
         &mut self,
         classes: &mut NodeClasses,
         view: View<'_>,
-        log: Log<'_>,
+        changes: &ChangeLog,
     ) -> Option<Row> {
         if !self.has_non_local() {
             return self.ranking.best();
         }
         let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
         let local = Local { prepared, ranking, cursor: *cursor, calls };
-        classes.best_of_all(classed.as_deref_mut()?, &local, view, log)
+        classes.best_of_all(classed.as_deref_mut()?, &local, view, changes)
     }
 
     /// The best of the rows of a domain, where non-local plugins apply.
@@ -135,12 +161,58 @@ impl ScoreTable {
         &mut self,
         classes: &mut NodeClasses,
         view: View<'_>,
-        log: Log<'_>,
+        changes: &ChangeLog,
         within: &mut Within<'_>,
     ) -> Option<Row> {
         let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
         let mut local = Local { prepared, ranking, cursor: *cursor, calls };
-        classes.best_within(classed.as_deref_mut()?, &mut local, view, log, within)
+        classes.best_within(classed.as_deref_mut()?, &mut local, view, changes, within)
+    }
+
+    /// Prepares the plugins again after some nodes have changed; false if all rows have to be
+    /// evaluated again, `None` as [`PreparedPlugins::prepare`].
+    pub(crate) fn follow_nodes(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        (events, ranks): (&[NodeEvent], &Ranks),
+    ) -> Option<bool> {
+        self.prepared.ranks = ranks.clone();
+        let rows = events.iter().map(|event| event.row as Row);
+        let same = self.prepared.follow(framework, cluster, rows.clone())?;
+        self.nodes += events.len() as u64;
+        self.takes = Arc::new(Takes::of(&self.prepared.shape, cluster));
+        self.room = None;
+        if same && self.scored {
+            self.ranking.grow(cluster.rows(), |row| ranks.of(cluster, row));
+            for row in rows {
+                self.ranking.set_rank(row, ranks.of(cluster, row));
+            }
+            self.ranking.in_order = ranks.in_row_order(cluster);
+        }
+        Some(same && self.scored)
+    }
+
+    /// Makes all keys anew with other ranks. No plugin is asked.
+    pub(crate) fn set_ranks(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        (ranks, order): (&Ranks, OrderStamp),
+    ) {
+        self.prepared.ranks = ranks.clone();
+        if self.order == order {
+            return;
+        }
+        self.order = order;
+        if let Some(classed) = &mut self.classed {
+            classed.forget_order();
+        }
+        if self.scored {
+            let parts = self.prepared.parts(framework);
+            self.ranking.set_ranks(cluster.rows(), |row| ranks.of(cluster, row), &parts);
+            self.ranking.in_order = ranks.in_row_order(cluster);
+        }
     }
 
     /// Evaluates every row. Returns false, with nothing scored, if fewer than `wanted` pods fit.
@@ -177,7 +249,7 @@ impl ScoreTable {
             // Nothing to score; kept as it is, for rows that may become feasible.
             self.room = Some(0);
             self.ranking.rebuild_empty(
-                cluster.columns.rank.iter().copied(),
+                (0..cluster.rows()).map(|row| self.prepared.ranks.of(cluster, row)),
                 cluster.rows(),
                 self.prepared.normalized.len(),
             );
@@ -207,7 +279,7 @@ impl ScoreTable {
                 prepared.add_keys(framework, cluster, &block, keys);
             }
         });
-        ranking.in_order = cluster.order.in_row_order;
+        ranking.in_order = prepared.ranks.in_row_order(cluster);
         self.scored = true;
         self.calls += (self.prepared.plugins() * cluster.rows()) as u64;
         self.ranking.feasible() >= wanted
@@ -252,7 +324,7 @@ impl ScoreTable {
             &prepared.parts(framework),
             |ranks, plain, raws| {
                 for block in Block::all(cluster) {
-                    ranks.extend(block.rank());
+                    ranks.extend(block.rows().map(|row| prepared.ranks.of(cluster, row)));
                     let mut totals = [0_i64; CHUNK];
                     let totals = &mut totals[..block.len()];
                     let (stages, constant) = (&prepared.plain, prepared.constant);

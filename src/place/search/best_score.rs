@@ -100,6 +100,7 @@ fn is_node_local(framework: &Framework, shape: &PodShape) -> bool {
     Plugin::all(framework).all(|plugin| {
         let (declaration, score) = (plugin.declare(framework, shape), plugin.score(framework));
         declaration.is_pod_local()
+            && !declaration.reads_feasible
             && score.is_none_or(|(_, score)| score.normalization() == Normalization::None)
     })
 }

@@ -101,8 +101,9 @@ impl Run {
         self.offers.clear();
         // There are mostly fewer than twice as many.
         self.offers.reserve(2 * pods.min(table.ranking.feasible()));
+        let order = table.prepared.ranks.order();
         match rows {
-            None => table.ranking.top(pods, &mut self.spare, |worth, row| {
+            None => table.ranking.top(pods, &mut self.spare, order, |worth, row| {
                 self.offers.push(Slot { worth, row: row as u32 });
             }),
             Some(rows) => self.offers.extend(rows.iter().filter_map(|&row| {

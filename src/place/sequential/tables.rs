@@ -51,8 +51,8 @@ pub(crate) enum Opened<'a> {
     Fast(TableEngine<'a>),
     /// Counts show that the group does not fit.
     TooFew,
-    /// The request needs the reference engine: a plugin's answers cannot be kept, a salt changes
-    /// the order of ties, a group is confined to an island, or a sum could overflow.
+    /// The request needs the reference engine: a plugin's answers cannot be kept, a group is
+    /// confined to an island, or a sum could overflow.
     Unsupported,
 }
 
@@ -99,14 +99,14 @@ impl<'a> TableEngine<'a> {
         gang: &'a Gang,
         request: &Request<'_>,
     ) -> Opened<'a> {
-        if request.salt != 0 || gang.group().any(&PodGroup::wants_island) {
+        if gang.group().any(&PodGroup::wants_island) {
             return Opened::Unsupported;
         }
         let uniform = Uniform::of(cluster, gang);
         if uniform.as_ref().is_some_and(|uniform| uniform.is_refused(cache, cluster, framework)) {
             return Opened::TooFew;
         }
-        cache.sync(cluster, framework);
+        cache.sync(cluster, framework, request.salt);
         let wanted = uniform.map_or(0, |uniform| uniform.wanted);
         match open_tables(cache, cluster, framework, gang, wanted) {
             Some(Ok(indices)) => {
@@ -194,7 +194,7 @@ impl TableEngine<'_> {
                 cache.flush(self.cluster, self.framework, index);
                 let PlannerCache { tables, scratch, classes, .. } = &mut **cache;
                 let view = scratch.view(self.framework, self.cluster);
-                tables[index].best_of_all(classes, view, scratch.log())
+                tables[index].best_of_all(classes, view, &scratch.changes)
             }
             #[cfg(feature = "parallel")]
             Tables::Shared { .. } => None,
@@ -211,8 +211,8 @@ impl TableEngine<'_> {
                 if table.has_non_local() {
                     let mut within = scratch.within(rows, shape, cursor);
                     let view = scratch.view(framework, cluster);
-                    let best = table.best_within(classes, view, scratch.log(), &mut within);
-                    scratch.mark_read();
+                    let best = table.best_within(classes, view, &scratch.changes, &mut within);
+                    scratch.changes.look();
                     return best;
                 }
                 (&*table, scratch)
@@ -221,7 +221,7 @@ impl TableEngine<'_> {
             Tables::Shared { tables, scratch } => (tables[shape as usize], &mut **scratch),
         };
         let best = scratch.best_within(framework, cluster, table, rows, shape, cursor);
-        scratch.mark_read();
+        scratch.changes.look();
         best
     }
 
@@ -363,7 +363,8 @@ impl TableEngine<'_> {
 #[inline]
 fn record_placed(cache: &mut PlannerCache, row: Row, shape: u32) {
     if cache.has_non_local {
-        cache.classes.events.placed(row as u32, &cache.scratch.shapes[shape as usize]);
+        let Scratch { changes, shapes, .. } = &mut cache.scratch;
+        changes.pods.placed(row as u32, &shapes[shape as usize]);
     }
 }
 
@@ -390,7 +391,7 @@ impl Engine for TableEngine<'_> {
         let cluster = self.cluster;
         self.scratch_mut().rollback(cluster, mark);
         match &mut self.tables {
-            Tables::Kept { cache, .. } => cache.classes.events.rollback(mark),
+            Tables::Kept { cache, .. } => cache.scratch.changes.pods.rollback(mark),
             #[cfg(feature = "parallel")]
             Tables::Shared { .. } => {}
         }
@@ -503,7 +504,7 @@ impl Engine for TableEngine<'_> {
     fn fork(&self) -> Option<TableEngine<'_>> {
         let Tables::Kept { cache, indices, .. } = &self.tables else { return None };
         let tables: Vec<&ScoreTable> = indices.iter().map(|&index| &cache.tables[index]).collect();
-        let end = cache.scratch.log_end();
+        let end = cache.scratch.changes.end();
         if cache.has_non_local || self.mark() > 0 || tables.iter().any(|table| table.cursor != end)
         {
             return None;

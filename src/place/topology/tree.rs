@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use super::partition::{Path, path_keys};
 use crate::base::hash::FixedMap;
+use crate::state::journal::NodeChange;
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Row};
 
 /// No domain.
@@ -55,6 +56,13 @@ impl Tree {
         let partition = Partition::new(cluster, &self.rows, key);
         self.keys.push((key, partition));
         self.keys.len() - 1
+    }
+
+    /// Whether a node that has changed, but for its place in the order of ties, may be in another
+    /// domain of a key asked for.
+    pub(crate) fn is_changed_by(&self, cluster: &Cluster, change: NodeChange) -> bool {
+        let levels = || cluster.levels.iter().any(|level| change.label(*level));
+        self.keys.iter().any(|(key, _)| change.label(*key)) || !self.keys.is_empty() && levels()
     }
 
     pub(crate) fn partition(&self, place: usize) -> &Partition {

@@ -5,6 +5,7 @@ mod determinism;
 mod equality;
 mod explain;
 mod fast;
+mod node_events;
 mod objectives;
 mod reach;
 mod runs;

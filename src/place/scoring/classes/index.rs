@@ -11,6 +11,7 @@ use super::ranking::ClassRanking;
 use crate::framework::prepared::Plugin;
 use crate::framework::{MAX_SCORE, Normalization};
 use crate::place::scoring::ranking::{Normalized, RawScores};
+use crate::place::scoring::tie_order::Ranks;
 use crate::place::scoring::view::View;
 use crate::state::Row;
 
@@ -156,6 +157,7 @@ impl ClassIndex {
         plugins: &mut ClassedPlugins,
         view: View<'_>,
         local: &[Normalized<'_>],
+        ranks: &Ranks,
         position_of: impl Fn(Row) -> Option<usize>,
     ) -> Option<Row> {
         if plugins.rows.rejected().is_some() {
@@ -166,7 +168,7 @@ impl ClassIndex {
         self.find_passing(plugins, view);
         self.consider(plugins, view);
         self.see_fine(plugins, &position_of);
-        self.compose(plugins, view, local);
+        self.compose(plugins, view, local, ranks);
         let unit = self.best_unit(plugins, view)?;
         self.leaves.forest.best(unit).map(|place| self.rows[place] as Row)
     }
@@ -252,7 +254,13 @@ impl ClassIndex {
     }
 
     /// Makes the keys of marked leaves.
-    fn compose(&mut self, plugins: &mut ClassedPlugins, view: View<'_>, local: &[Normalized<'_>]) {
+    fn compose(
+        &mut self,
+        plugins: &mut ClassedPlugins,
+        view: View<'_>,
+        local: &[Normalized<'_>],
+        ranks: &Ranks,
+    ) {
         let mut parts: SmallVec<[Normalized<'_>; 4]> = SmallVec::from_slice(local);
         for stage in plugins.stages.iter().filter(|stage| stage.is_fine()) {
             if let Some((weight, score)) = stage.plugin.score(view.framework)
@@ -287,8 +295,7 @@ impl ClassIndex {
             }
             self.leaves.set(unit, place, Some(leaf), &parts);
         }
-        let columns = &view.cluster.columns;
-        let rank = |place: usize| columns.rank[self.rows[place] as Row];
+        let rank = |place: usize| ranks.of(view.cluster, self.rows[place] as Row);
         self.leaves.settle(&parts, &self.passes, &self.unit_of, &self.dirty, self.all_dirty, rank);
         self.dirty.clear();
         self.all_dirty = false;

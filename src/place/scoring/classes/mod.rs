@@ -3,15 +3,13 @@
 //! The ranking of a shape's [`ScoreTable`](super::table::ScoreTable) holds what node-local plugins
 //! say of each row. [`Classed`] holds the other plugins of the shape, each evaluated once a class of
 //! rows ([`Grain`](crate::framework::Grain)) and kept up to date by the pods that come and go
-//! ([`PodEvents`]). A [`ClassIndex`] combines both for all rows, or for those of a domain.
+//! ([`PodEvents`](super::changes::PodEvents)). A [`ClassIndex`] combines both for all rows, or for those of a domain.
 
 mod index;
 mod max_trees;
 mod partition;
 mod plugin;
 mod plugins;
-mod pod_census;
-mod pod_events;
 mod ranking;
 
 use alloc::sync::Arc;
@@ -20,19 +18,19 @@ use alloc::vec::Vec;
 use self::index::ClassIndex;
 use self::partition::Partitions;
 use self::plugins::ClassedPlugins;
-use self::pod_events::PodEvents;
+use super::changes::ChangeLog;
 use super::prepared::PreparedPlugins;
 use super::ranking::Ranking;
 use super::view::View;
 use crate::framework::prepared::Plugin;
 use crate::model::PodShape;
 use crate::state::Row;
+use crate::state::journal::NodeChange;
 
 /// What the non-local plugins of all shapes share.
 #[derive(Debug, Default)]
 pub(crate) struct NodeClasses {
     partitions: Partitions,
-    pub(crate) events: PodEvents,
     /// Indices over the domain being filled, by shape of the gang.
     domains: Vec<ClassIndex>,
 }
@@ -44,6 +42,13 @@ pub(crate) struct Classed {
     whole: ClassIndex,
 }
 
+impl Classed {
+    /// Forgets the order of rows: their ranks are others.
+    pub(crate) fn forget_order(&mut self) {
+        self.whole = ClassIndex::default();
+    }
+}
+
 /// What node-local plugins say of the rows, for one shape.
 pub(crate) struct Local<'a> {
     pub(crate) prepared: &'a PreparedPlugins,
@@ -52,14 +57,6 @@ pub(crate) struct Local<'a> {
     pub(crate) cursor: u64,
     /// Evaluations of a node by a plugin.
     pub(crate) calls: &'a mut u64,
-}
-
-/// The planner's log of rows that changed, oldest first.
-#[derive(Clone, Copy)]
-pub(crate) struct Log<'a> {
-    pub(crate) rows: &'a [u32],
-    /// How many were dropped before the first.
-    pub(crate) start: u64,
 }
 
 /// A domain being filled, for one shape of a gang.
@@ -74,17 +71,6 @@ pub(crate) struct Within<'a> {
     pub(crate) cursor: &'a mut Option<u64>,
 }
 
-impl<'a> Log<'a> {
-    fn between(self, from: u64, to: u64) -> impl Iterator<Item = Row> + 'a {
-        let rows = &self.rows[(from - self.start) as usize..(to - self.start) as usize];
-        rows.iter().map(|&row| row as Row)
-    }
-
-    fn end(self) -> u64 {
-        self.start + self.rows.len() as u64
-    }
-}
-
 impl Within<'_> {
     #[inline]
     fn position(&self, row: Row) -> Option<usize> {
@@ -93,16 +79,14 @@ impl Within<'_> {
 }
 
 impl NodeClasses {
-    /// Forgets everything: nodes have changed, or the changes are not known.
+    /// Forgets all partitions.
     pub(crate) fn forget(&mut self) {
         self.partitions.clear();
-        self.events.forget();
     }
 
-    /// Whether prepared plugins can be brought up to date; `all`: and are complete with those that
-    /// skip the shape while no pod has affinity terms.
-    pub(crate) fn follows(&self, known: &Classed, all: bool) -> bool {
-        known.plugins.is_known(&self.events) && known.plugins.covers(all)
+    /// Forgets the partitions that a change of a node concerns.
+    pub(crate) fn node_changed(&mut self, change: NodeChange) {
+        self.partitions.node_changed(change);
     }
 
     /// Prepares the non-local plugins of a shape; `None` if one of them has to be evaluated for
@@ -113,10 +97,11 @@ impl NodeClasses {
         shape: &Arc<PodShape>,
         complete: bool,
         view: View<'_>,
+        changes: &mut ChangeLog,
     ) -> Option<Classed> {
-        self.events.listen(view.cluster);
-        let (partitions, events) = (&mut self.partitions, &self.events);
-        let plugins = ClassedPlugins::prepare(plugins, shape, complete, view, partitions, events)?;
+        changes.pods.listen();
+        let partitions = &mut self.partitions;
+        let plugins = ClassedPlugins::prepare(plugins, shape, complete, view, partitions, changes)?;
         Some(Classed { plugins, whole: ClassIndex::default() })
     }
 
@@ -126,12 +111,12 @@ impl NodeClasses {
         Classed { plugins, whole }: &mut Classed,
         local: &Local<'_>,
         view: View<'_>,
-        log: Log<'_>,
+        changes: &ChangeLog,
     ) -> Option<Row> {
-        plugins.follow(view, &mut self.partitions, &self.events);
+        plugins.follow(view, &mut self.partitions, &changes.pods);
         let parts = local.prepared.parts(view.framework);
-        if whole.is_made(plugins) && whole.cursor >= log.start {
-            for row in log.between(whole.cursor, local.cursor) {
+        if whole.is_made(plugins) && changes.reaches(whole.cursor) {
+            for row in changes.between(whole.cursor, local.cursor) {
                 whole.judge(row, local.ranking.judgement(row).as_ref());
             }
         } else {
@@ -140,7 +125,7 @@ impl NodeClasses {
             rows.for_each(|row| whole.judge(row, local.ranking.judgement(row).as_ref()));
         }
         whole.cursor = local.cursor;
-        whole.best(plugins, view, &parts, Some)
+        whole.best(plugins, view, &parts, &local.prepared.ranks, Some)
     }
 
     /// The best of the rows of a domain.
@@ -149,7 +134,7 @@ impl NodeClasses {
         Classed { plugins, .. }: &mut Classed,
         local: &mut Local<'_>,
         view: View<'_>,
-        log: Log<'_>,
+        changes: &ChangeLog,
         within: &mut Within<'_>,
     ) -> Option<Row> {
         if self.domains.len() <= within.shape {
@@ -157,7 +142,7 @@ impl NodeClasses {
         }
         let index = &mut self.domains[within.shape];
         let parts = local.prepared.parts(view.framework);
-        plugins.follow(view, &mut self.partitions, &self.events);
+        plugins.follow(view, &mut self.partitions, &changes.pods);
         let made = index.is_made(plugins);
         let from = within.cursor.filter(|_| made).unwrap_or_else(|| {
             let rows = within.rows.iter().copied();
@@ -167,7 +152,7 @@ impl NodeClasses {
             }
             local.cursor
         });
-        for row in log.between(from, log.end()) {
+        for row in changes.between(from, changes.end()) {
             if let Some(position) = within.position(row) {
                 let judgement = view.node(row).and_then(|node| {
                     local.prepared.judge(view.framework, view.cluster, node, local.calls)
@@ -175,7 +160,7 @@ impl NodeClasses {
                 index.judge(position, judgement.as_ref());
             }
         }
-        *within.cursor = Some(log.end());
-        index.best(plugins, view, &parts, |row| within.position(row))
+        *within.cursor = Some(changes.end());
+        index.best(plugins, view, &parts, &local.prepared.ranks, |row| within.position(row))
     }
 }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::base::hash::FixedMap;
 use crate::framework::Grain;
+use crate::state::journal::NodeChange;
 use crate::state::{Cluster, LabelKey, Row};
 
 /// The class of a row that is not in use.
@@ -122,7 +123,7 @@ impl Partition {
     }
 }
 
-/// Partitions made so far, until nodes change.
+/// Partitions made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
     made: FixedMap<Grouping, Arc<Partition>>,
@@ -134,6 +135,15 @@ type Grouping = (SmallVec<[LabelKey; 4]>, bool);
 impl Partitions {
     pub(crate) fn clear(&mut self) {
         self.made.clear();
+    }
+
+    /// Forgets the partitions that a change of a node concerns.
+    pub(crate) fn node_changed(&mut self, change: NodeChange) {
+        if change.has(NodeChange::ADDED) || change.has(NodeChange::REMOVED) {
+            self.made.clear();
+        } else {
+            self.made.retain(|(keys, _), _| !keys.iter().any(|key| change.label(*key)));
+        }
     }
 
     /// The classes of a grain.

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::partition::{Partition, Partitions};
-use super::pod_events::PodEvent;
 use crate::framework::counters::Counter;
 use crate::framework::prepared::{Plugin, PreparedPlugin};
 use crate::framework::{Context, Declaration, Feasible, Grain, Prepared};
 use crate::model::PodShape;
+use crate::place::scoring::changes::PodEvent;
 use crate::place::scoring::view::View;
 use crate::state::{Cluster, NodeView, Row};
 
@@ -98,6 +98,14 @@ impl ClassedPlugin {
     fn forget_all(&mut self) {
         self.version += 1;
         self.stale.clear();
+    }
+
+    /// Makes the answer of a row stale whose node has changed, but for the labels that rows are
+    /// told apart by.
+    pub(crate) fn forget_row(&mut self, row: Row) {
+        if self.grain.each {
+            self.forget(self.column.class(row));
+        }
     }
 
     fn forget(&mut self, class: usize) {

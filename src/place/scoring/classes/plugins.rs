@@ -1,16 +1,58 @@
 //! All plugins of a framework with domain reach, prepared for one pod shape.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::partition::Partitions;
 use super::plugin::ClassedPlugin;
-use super::pod_events::PodEvents;
 use crate::framework::counters::Counter;
 use crate::framework::prepared::{AdmittedRows, Plugin, PreparedPlugin, Resolved};
-use crate::framework::{Context, Grain, Normalization};
+use crate::framework::{Context, CountedPods, Declaration, Grain, Normalization, Reach};
 use crate::model::PodShape;
+use crate::place::scoring::changes::{ChangeLog, PodEvents};
 use crate::place::scoring::view::View;
+use crate::state::journal::NodeChange;
+use crate::state::{Cluster, Row};
+
+/// What plugins read of nodes other than the one they judge, by declaration.
+#[derive(Debug, Default)]
+struct NodeReads {
+    /// Anything.
+    all: bool,
+    /// Which nodes share a value of these labels.
+    keys: Vec<String>,
+    /// Labels of namespaces.
+    namespaces: bool,
+}
+
+impl NodeReads {
+    fn add(&mut self, declaration: &Declaration) {
+        match &declaration.reach {
+            Reach::Cluster => (self.all, self.namespaces) = (true, true),
+            Reach::Domain(keys) => self.keys.extend_from_slice(keys),
+            Reach::Static | Reach::Node => {}
+        }
+        self.all |= declaration.reads_nodes;
+        self.namespaces |= declaration.reads_affinity;
+        for counter in &declaration.counters {
+            self.keys.push(counter.key.clone());
+            self.namespaces |= matches!(counter.pods, CountedPods::Repelling);
+        }
+    }
+
+    /// Whether a change of one node can change answers for others.
+    fn concerns(&self, cluster: &Cluster, change: NodeChange) -> bool {
+        self.all
+            || change.has(NodeChange::ADDED)
+            || change.has(NodeChange::REMOVED)
+            || self
+                .keys
+                .iter()
+                .filter_map(|key| cluster.label_key(key))
+                .any(|key| change.label(key))
+    }
+}
 
 /// The non-local plugins of one shape, kept up to date as pods come and go.
 #[derive(Debug)]
@@ -23,6 +65,10 @@ pub(crate) struct ClassedPlugins {
     cursor: u64,
     /// The history that the events are of.
     history: u64,
+    /// How many changes of nodes are accounted for, and of namespaces.
+    nodes: u64,
+    namespaces: u64,
+    reads: NodeReads,
     /// Grows when rows are told apart by other labels.
     pub(crate) layout: u64,
     /// Indices made so far.
@@ -39,14 +85,17 @@ impl ClassedPlugins {
         complete: bool,
         view: View<'_>,
         partitions: &mut Partitions,
-        events: &PodEvents,
+        changes: &ChangeLog,
     ) -> Option<ClassedPlugins> {
         let mut all = ClassedPlugins {
             stages: Vec::new(),
             complete,
             rows: AdmittedRows::default(),
-            cursor: events.end(),
-            history: events.history(),
+            cursor: changes.pods.end(),
+            history: changes.pods.history(),
+            nodes: changes.nodes_end(),
+            namespaces: changes.namespaces(),
+            reads: NodeReads::default(),
             layout: 0,
             indices: 0,
         };
@@ -68,6 +117,7 @@ impl ClassedPlugins {
         if !declaration.is_cacheable() || !declaration.grained {
             return None;
         }
+        self.reads.add(&declaration);
         let counters = Counter::of_declaration(&declaration, cluster, shape);
         let cx = Context { counters: &counters, kept: true, ..Context::new(cluster, shape) };
         let resolved = plugin.prepare(framework, &cx);
@@ -87,9 +137,26 @@ impl ClassedPlugins {
         Some(())
     }
 
-    /// Whether it can be brought up to date.
-    pub(crate) fn is_known(&self, events: &PodEvents) -> bool {
-        self.history == events.history() && self.cursor >= events.start()
+    /// Takes in what has changed of nodes and namespaces; false if what is prepared is void, or
+    /// the pods that came and went are not all known.
+    pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, changes: &ChangeLog) -> bool {
+        let namespaces = changes.namespaces() == self.namespaces || !self.reads.namespaces;
+        let nodes = changes.nodes_since(self.nodes).filter(|_| namespaces);
+        let pods = changes.pods.reach(self.history, self.cursor);
+        let Some(events) = nodes.filter(|_| pods) else { return false };
+        let told_apart = |change: NodeChange| {
+            let mut keys = self.stages.iter().flat_map(|stage| &stage.grain().keys);
+            keys.any(|key| change.label(*key))
+        };
+        let concerns = |change| self.reads.concerns(cluster, change) || told_apart(change);
+        if events.iter().any(|event| concerns(event.change)) {
+            return false;
+        }
+        for event in events {
+            self.stages.iter_mut().for_each(|stage| stage.forget_row(event.row as Row));
+        }
+        (self.nodes, self.namespaces) = (changes.nodes_end(), changes.namespaces());
+        true
     }
 
     /// Follows the pods that came and went.
