@@ -1,4 +1,4 @@
-//! What cannot be asked.
+//! Errors of placement requests.
 
 use alloc::string::String;
 
@@ -34,5 +34,16 @@ pub enum PlaceError {
         group: String,
         /// What it asks.
         what: &'static str,
+    },
+    /// The group is too large for the reference of [`Strategy::Search`](crate::Strategy::Search),
+    /// which is brute force.
+    #[error("group {group}: {members} members are more than the {most} of the search reference")]
+    TooManyMembers {
+        /// The group.
+        group: String,
+        /// How many pending members it has.
+        members: usize,
+        /// The most that the reference takes.
+        most: usize,
     },
 }

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::filter::{Filter, Mismatch};
-use super::outcome::{Exclusions, NoFit, Room};
 use super::request::Plan;
 use super::tree::{Demand, Tree};
+use crate::place::failure::{Exclusions, NoFit, Room};
 
 /// What a domain holds; once domains are chosen, what it is given.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::outcome::Assignment;
+use crate::framework::KueueGates;
 
 /// The label key that makes every host a leaf when it is the finest level.
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
@@ -111,43 +112,8 @@ pub struct Usage {
     /// How many pods.
     pub count: u32,
     /// Whether the pods run on another flavor over the same nodes; counted under
-    /// [`Gates::overlapping_flavors`] only.
+    /// [`KueueGates::overlapping_flavors`] only.
     pub other_flavor: bool,
-}
-
-/// Kueue's feature gates that change an answer. The default is Kueue's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a gate of Kueue")]
-pub struct Gates {
-    /// `TASProfileMixed`: unconstrained requests take the domains with least free capacity
-    /// first. On by default; off means best fit everywhere.
-    pub profile_mixed: bool,
-    /// `TASMultiLayerTopology`: slices inside slices. On by default; off means that only the
-    /// outermost layer counts.
-    pub multi_layer: bool,
-    /// `TASHandleOverlappingFlavors`: usage by other flavors counts. On by default.
-    pub overlapping_flavors: bool,
-    /// `TASBalancedPlacement`: preferred requests try an even spread first. Off by default.
-    pub balanced_placement: bool,
-    /// `TASRespectNodeAffinityPreferred`: preferred node affinity orders domains. Off by default.
-    pub preferred_affinity: bool,
-    /// `ElasticJobsViaWorkloadSlicesWithTAS`: elastic pod sets keep their pods in place. Off by
-    /// default.
-    pub elastic: bool,
-}
-
-impl Default for Gates {
-    fn default() -> Gates {
-        Gates {
-            profile_mixed: true,
-            multi_layer: true,
-            overlapping_flavors: true,
-            balanced_placement: false,
-            preferred_affinity: false,
-            elastic: false,
-        }
-    }
 }
 
 /// One flavor of a cluster, as [`Snapshot::new`](super::Snapshot::new) takes it.
@@ -168,7 +134,7 @@ pub struct Cluster {
     /// Pods with a topology assignment.
     pub usage: Vec<Usage>,
     /// The feature gates.
-    pub gates: Gates,
+    pub gates: KueueGates,
 }
 
 /// A number of equal pods to place.
@@ -194,7 +160,7 @@ pub struct PodSet {
     /// Taints that the pods tolerate, besides the flavor's tolerations.
     pub tolerations: Vec<Toleration>,
     /// Whether the pods in `previous` keep running and only the difference is placed or cut;
-    /// needs [`Gates::elastic`].
+    /// needs [`KueueGates::elastic`].
     pub elastic: bool,
     /// The name of a host whose pods, according to `previous`, are placed again.
     pub replace_node: Option<String>,
@@ -242,7 +208,7 @@ pub struct NodeAffinity {
     /// all its expressions. An empty term matches nothing.
     pub required: Vec<Vec<Expression>>,
     /// Terms that add their weight to the score of a node that matches; needs
-    /// [`Gates::preferred_affinity`].
+    /// [`KueueGates::preferred_affinity`].
     pub preferred: Vec<PreferredTerm>,
 }
 

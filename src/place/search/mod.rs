@@ -1,4 +1,8 @@
 //! The search strategy: complete within a budget of steps.
+//!
+//! `strategy` is its entry; `solve` searches in rounds with growing quotas, turns each solution of
+//! `domains` into a layout that every filter passes, and ends with a certificate where there is
+//! none. `reference` is brute force, its definition.
 
 pub(crate) mod apportion;
 mod assign_nodes;
@@ -9,28 +13,28 @@ mod packing;
 pub(crate) mod parts;
 pub(crate) mod problem;
 pub(crate) mod proof;
+pub(crate) mod reference;
+pub(crate) mod strategy;
 
 use alloc::vec::Vec;
 
 use self::assign_nodes::{Placed, by_tables, lay_out};
-use self::best_score::{Task, by_scores};
+use self::best_score::{Assigning, by_scores};
 use self::domains::{Choice, NOWHERE, Solved, Solver};
 use self::ordered::walk;
 use self::parts::Parts;
 use self::problem::Problem;
 use super::certificate::Certificate;
 use super::error::PlaceError;
-use super::gang::Gang;
-use super::request::Request;
-use crate::framework::Framework;
-use crate::place::cache::capacity::Capacity;
+use super::request::{Request, Task};
+use crate::place::cache::Caches;
 use crate::place::cache::tables::PlannerCache;
 use crate::place::layout::{Layout, Member};
 use crate::place::sequential::tables::{Opened, TableEngine};
+use crate::state::Txn;
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, Txn};
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) enum Found {
     Placed(Layout),
@@ -40,31 +44,26 @@ pub(crate) enum Found {
     Exhausted(Layout),
 }
 
-/// What a planner keeps between searches.
-pub(crate) struct Kept<'a> {
-    pub(crate) memory: &'a mut PlannerCache,
-    pub(crate) rooms: &'a mut Capacity,
-}
-
 /// The planner's tables of scores, opened when the first layout is to be made.
 enum Tables<'a> {
-    Closed(&'a mut PlannerCache, &'a Cluster, &'a Framework, &'a Gang, &'a Request<'a>),
+    Closed(&'a mut PlannerCache, Task<'a>),
     Open(TableEngine<'a>),
-    /// They cannot tell all that the framework asks.
+    /// Some plugin's answers cannot be kept in tables.
     None,
 }
 
 impl<'a> Tables<'a> {
     fn open(&mut self) -> Option<&mut TableEngine<'a>> {
-        if let Tables::Closed(memory, cluster, framework, gang, request) =
-            core::mem::replace(self, Tables::None)
-            && let Opened::Fast(ground) =
-                TableEngine::open(memory, cluster, framework, gang, request)
-        {
-            *self = Tables::Open(ground);
+        if let Tables::Closed(cache, task) = core::mem::replace(self, Tables::None) {
+            let Task { cluster, framework, gang, request } = task;
+            if let Opened::Fast(engine) =
+                TableEngine::open(cache, cluster, framework, gang, request)
+            {
+                *self = Tables::Open(engine);
+            }
         }
         match self {
-            Tables::Open(ground) => Some(ground),
+            Tables::Open(engine) => Some(engine),
             _ => None,
         }
     }
@@ -73,19 +72,13 @@ impl<'a> Tables<'a> {
 /// Steps a packing may take in each round, and the part of the budget that the round may take.
 const ROUNDS: [(u64, u64); 4] = [(256, 16), (4_096, 8), (32_768, 4), (u64::MAX, 1)];
 
-/// Searches for a place for a group.
-pub(crate) fn place<'a>(
-    cluster: &'a Cluster,
-    framework: &'a Framework,
-    gang: &'a Gang,
-    request: &'a Request<'_>,
-    kept: Kept<'a>,
-) -> Result<Found, PlaceError> {
-    let Kept { memory, rooms } = kept;
-    let mut tables = Tables::Closed(memory, cluster, framework, gang, request);
+/// Searches for a layout of a group.
+pub(crate) fn solve(task: Task<'_>, caches: &mut Caches) -> Result<Found, PlaceError> {
+    let Task { cluster, framework, gang, request } = task;
+    let mut tables = Tables::Closed(&mut caches.tables, task);
     let group = gang.group();
     let rows = request.rows(cluster);
-    let mut model = Problem::new(cluster, framework, gang, request.now, rows, rooms);
+    let mut model = Problem::new(cluster, framework, gang, request.now, rows, &mut caches.capacity);
     let whole = Parts::new(&model, group, true);
     let least = Parts::new(&model, group, false);
     if let Some(short) = least.too_few() {
@@ -176,7 +169,7 @@ fn attempt(
     Ok((solved, layout))
 }
 
-/// What every filter says of a solution.
+/// The verdict of all filters on a solution.
 enum Realised {
     Passed(Layout),
     /// In these domains there is no order and no choice of nodes that they all pass.
@@ -241,7 +234,7 @@ fn realise(
     rest.sort_unstable();
     let model = &*solver.model;
     let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
-    let task = Task { members: &rest, nodes_of: &nodes_of, salt: request.salt };
+    let task = Assigning { members: &rest, nodes_of: &nodes_of, salt: request.salt };
     let mut places = alloc::vec![NOWHERE; model.members.len()];
     by_scores(model, &mut txn, &task, &mut places)?;
     let placed = rest.iter().map(|&(member, _)| (member, places[member]));

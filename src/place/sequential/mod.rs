@@ -15,6 +15,7 @@ mod fill;
 mod parallel;
 pub(crate) mod reference;
 pub(crate) mod run;
+pub(crate) mod strategy;
 pub(crate) mod tables;
 
 use alloc::string::{String, ToString};

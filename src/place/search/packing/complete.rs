@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Packing, Scale, take};
+use super::instance::{Packing, Scale, take};
 use crate::base::hash::FixedMap;
 use crate::place::search::problem::times;
 
