@@ -32,7 +32,7 @@ pub enum PlaceError {
     Unsupported {
         /// The group.
         group: String,
-        /// What it asks.
+        /// The request that is not supported.
         what: &'static str,
     },
     /// The group is too large for the reference of [`Strategy::Search`](crate::Strategy::Search),

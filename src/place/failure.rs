@@ -144,7 +144,7 @@ impl Failure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NoFit {
-    /// What would have fitted.
+    /// The room there was.
     pub room: Room,
     /// Leaves looked at: hosts if the hostname is the finest level.
     pub nodes_considered: u64,
@@ -152,7 +152,7 @@ pub struct NoFit {
     pub excluded: Exclusions,
 }
 
-/// What would have fitted of a pod set that did not.
+/// The room there was for a pod set that did not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Room {
@@ -162,7 +162,7 @@ pub enum Room {
         fits: u64,
         /// Units asked for.
         of: u64,
-        /// What is counted.
+        /// The unit counted.
         unit: Unit,
     },
     /// A request with several slice layers: slices with room in the best domain, by layer from
@@ -182,7 +182,7 @@ pub struct LayerRoom {
     pub of: u64,
 }
 
-/// What [`Room`] counts.
+/// The unit that [`Room`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Unit {

@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Unplaced {
     /// The full name of the group.
     pub group: String,
-    /// What is claimed.
+    /// The claim.
     pub kind: UnplacedKind,
     /// The proof of [`UnplacedKind::Infeasible`]. There is none where enough members run already
     /// and what is pending fits nowhere.

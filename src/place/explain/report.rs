@@ -54,7 +54,7 @@ pub struct LevelReport {
     pub best: Vec<DomainReport>,
 }
 
-/// What a domain holds of a group.
+/// How much of a group a domain holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainReport {
@@ -65,7 +65,7 @@ pub struct DomainReport {
     pub fits: u32,
     /// How much is needed.
     pub need: u32,
-    /// What it lacks, if sums and counts tell.
+    /// Its lack, if sums and counts show one.
     pub lack: Option<Lack>,
 }
 
@@ -93,7 +93,7 @@ pub enum Remedy {
         value: String,
         /// How many members' worth of room, each on one node.
         members: u32,
-        /// What that is in all, by resource.
+        /// Their amounts in all, by resource.
         amounts: Vec<(String, i64)>,
     },
     /// Add nodes like a template.

@@ -1,4 +1,4 @@
-//! What the caller hands over: nodes, pods that run already, the flavor, gates, pod sets.
+//! Input types: nodes, pods that run already, the flavor, gates, pod sets.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -27,7 +27,7 @@ pub struct Node {
     pub name: String,
     /// The labels; the levels of the topology are label keys.
     pub labels: BTreeMap<String, String>,
-    /// What the node offers to pods.
+    /// Amounts allocatable to pods.
     pub allocatable: Amounts,
     /// Whether the node reports ready; others are left out.
     pub ready: bool,
@@ -87,7 +87,7 @@ pub struct BackgroundPod {
     pub node: Option<String>,
     /// Whether the pod succeeded or failed, and so takes nothing any more.
     pub terminated: bool,
-    /// What the whole pod takes, besides one of [`PODS_RESOURCE`].
+    /// Requests of the whole pod, besides one of [`PODS_RESOURCE`].
     pub requests: Amounts,
 }
 
@@ -107,7 +107,7 @@ pub struct Flavor {
 pub struct Usage {
     /// The leaf, written as in an [`Assignment`]. Usage of a leaf that is not there is dropped.
     pub values: Vec<String>,
-    /// What one pod takes, besides one of [`PODS_RESOURCE`].
+    /// Requests of one pod, besides one of [`PODS_RESOURCE`].
     pub requests: Amounts,
     /// How many pods.
     pub count: u32,
@@ -145,9 +145,9 @@ pub struct PodSet {
     pub name: String,
     /// How many pods.
     pub count: u32,
-    /// What one pod takes, besides one of [`PODS_RESOURCE`].
+    /// Requests of one pod, besides one of [`PODS_RESOURCE`].
     pub requests: Amounts,
-    /// Where the pods should be.
+    /// The topology requested.
     pub topology: TopologyRequest,
     /// Pod sets with the same group are one unit of two: the workers (the larger count, the
     /// first on a tie) and the one-pod leader. The workers' topology request, selector, affinity
@@ -164,11 +164,11 @@ pub struct PodSet {
     pub elastic: bool,
     /// The name of a host whose pods, according to `previous`, are placed again.
     pub replace_node: Option<String>,
-    /// Where the pods are now. Read for elastic pod sets and for replacements only.
+    /// The current assignment. Read for elastic pod sets and for replacements only.
     pub previous: Option<Assignment>,
 }
 
-/// Where the pods of a [`PodSet`] should be.
+/// The topology that a [`PodSet`] requests.
 ///
 /// If several of the fields are set, the first in the order of declaration decides the level.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -216,7 +216,7 @@ pub struct NodeAffinity {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PreferredTerm {
-    /// What a match adds to the score.
+    /// The score that a match adds.
     pub weight: i32,
     /// The expressions, all of which must match.
     pub expressions: Vec<Expression>,
@@ -230,7 +230,7 @@ pub struct Expression {
     pub key: String,
     /// The condition.
     pub operator: Operator,
-    /// What the operator compares with: one or more values for `In` and `NotIn`, one integer
+    /// Operands: one or more values for `In` and `NotIn`, one integer
     /// for `Gt` and `Lt`, none for the others.
     pub values: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub enum ClusterError {
     DuplicateNode(String),
 }
 
-/// Where the pods of a pod set go.
+/// The assignment of a pod set: how many pods go to each leaf.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Assignment {
@@ -48,12 +48,12 @@ impl Assignment {
     }
 }
 
-/// What became of one pod set.
+/// The result of one pod set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSetOutcome {
     /// The name of the pod set.
     pub name: String,
-    /// Where its pods go, or why they do not.
+    /// Its assignment, or its failure.
     pub result: Result<Assignment, Failure>,
 }
 

@@ -1,4 +1,4 @@
-//! What a request means on a tree.
+//! Plans: a topology request resolved to levels of a tree.
 //!
 //! Source: Kueue's `tas_flavor_snapshot.go` (level keys, slice sizes by level).
 

@@ -31,7 +31,7 @@ struct Set<'a> {
     asked: PodSet,
     /// Its pods by number, in order.
     members: Vec<u32>,
-    /// Where its other members run, if any do.
+    /// The assignment of its running members, if any run.
     running: Option<Assignment>,
 }
 
@@ -261,7 +261,7 @@ fn settle(
     Ok(Ok(()))
 }
 
-/// Notes the finest domain, up from the level asked for, that holds all members placed.
+/// Records the finest domain, up from the level requested, that holds all members placed.
 fn confine(tree: &Tree, set: &Set<'_>, cluster: &Cluster, first: usize, layout: &mut Layout) {
     let topology = &set.leaf.topology;
     let asked = topology.require.as_ref().or(topology.prefer.as_ref());

@@ -184,7 +184,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Which nodes the pods of each demand are on, with their devices: equal for all orders that
-    /// come to the same placements. Which devices a pod gets depends on who came before it.
+    /// come to the same placements. Which devices a pod gets depends on the pods before it.
     fn state(&self) -> Vec<u32> {
         let mut places = vec![vec![NOWHERE]; self.solver.model.members.len()];
         for (change, &(member, node)) in self.order.iter().enumerate() {

@@ -171,7 +171,7 @@ struct Placed {
     devices: Option<Devices>,
 }
 
-/// What tells states apart: of each placed member its part, its shape, its node and its devices.
+/// Identity of a state: of each placed member its part, its shape, its node and its devices.
 type State = Vec<(usize, u32, Row, Vec<Vec<u32>>)>;
 
 /// The domain of a part: the key and value, if it has one, and its rows.

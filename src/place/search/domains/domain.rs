@@ -17,7 +17,7 @@ pub(crate) struct Domain {
     pub(crate) nodes: Arc<[u32]>,
     pub(crate) rows: Arc<[Row]>,
     pub(crate) area: Area,
-    /// What is free in all, a dimension each.
+    /// Free amounts in all, a dimension each.
     pub(crate) sums: Vec<i64>,
     /// How many pods of a class fit; -1 where not yet known.
     pub(crate) counts: Vec<i64>,

@@ -43,7 +43,7 @@ struct Frame {
     taken: Choosing,
     /// The parent is left out, so this is.
     inherits: bool,
-    /// What to put back when the choice is taken back: members and their nodes.
+    /// Members and their nodes before the choice, to restore when it is taken back.
     undo: Vec<(usize, u32)>,
 }
 

@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 /// Equal pods that may go to the same bins.
 #[derive(Debug, Clone)]
 pub(crate) struct Demand {
-    /// What one pod takes.
+    /// Demand of one pod, a dimension each.
     pub(crate) ask: Vec<i64>,
     pub(crate) count: u32,
     /// Which allowance its missing pods are charged to.
@@ -18,7 +18,7 @@ pub(crate) struct Demand {
 pub(crate) struct Packing {
     pub(crate) width: usize,
     pub(crate) demands: Vec<Demand>,
-    /// What is free, `width` numbers a bin.
+    /// Free amounts, `width` numbers a bin.
     pub(crate) free: Vec<i64>,
     /// Whether a bin takes pods of a demand; one entry a bin and demand.
     pub(crate) allow: Vec<bool>,
@@ -61,7 +61,7 @@ impl Packing {
         signature
     }
 
-    /// What is needed and what is free in all bins, a dimension each.
+    /// The need and the free amount in all bins, a dimension each.
     pub(crate) fn scales(&self) -> Vec<Scale> {
         let slack: u64 = self.slack.iter().map(|&slack| u64::from(slack)).sum();
         (0..self.width)
