@@ -253,5 +253,5 @@ fn the_reading_of_imports_is_right() {
     assert_eq!(to("super::Thing").as_deref(), Some("m/mod.rs"));
     assert_eq!(to("crate::place::m::n::g").as_deref(), Some("m/n.rs"));
     assert_eq!(to("crate::state::Row"), None);
-    assert_eq!(code("use a;\n// use b;\n#[cfg(test)]\nmod tests { use c; }"), "use a;\n");
+    assert_eq!(code("use a;\n// use b;\n#[cfg(test)]\nmod tests { use c; }"), "use a;");
 }
