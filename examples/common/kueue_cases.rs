@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use phalanx::Quantity;
 use phalanx::place::kueue::{
     Amounts, AssignedDomain, Assignment, BackgroundPod, Cluster, Expression, Failure, Flavor,
-    Gates, Node, NodeAffinity, Operator, Outcome, PodSet, PreferredTerm, Room, SliceLayer,
+    KueueGates, Node, NodeAffinity, Operator, Outcome, PodSet, PreferredTerm, Room, SliceLayer,
     Snapshot, Taint, Toleration, TolerationOperator, TopologyRequest, Unit, Usage,
 };
 use serde_json::{Map, Value, json};
@@ -207,8 +207,8 @@ fn cluster(case: &Value) -> Result<Cluster, String> {
     })
 }
 
-fn gates(case: &Value) -> Result<Gates, String> {
-    let mut gates = Gates::default();
+fn gates(case: &Value) -> Result<KueueGates, String> {
+    let mut gates = KueueGates::default();
     for (name, on) in object(case, "gates")? {
         let gate = match name.as_str() {
             "TASProfileMixed" => &mut gates.profile_mixed,

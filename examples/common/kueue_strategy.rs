@@ -27,7 +27,7 @@ pub(crate) fn assign(
     let Some(problem) = Problem::new(input, pod_sets)? else { return Ok(None) };
     let framework = Framework::builder().filter(Fit).strategy(Strategy::Kueue);
     let framework = framework.build().map_err(|error| error.to_string())?;
-    let request = Request::new(&problem.group).gates(input.gates);
+    let request = Request::new(&problem.group).kueue_gates(input.gates);
     let outcome = Planner::new().place(&problem.cluster, &framework, request);
     let outcome = outcome.map_err(|error| error.to_string())?;
     let mut found = Outcome::default();

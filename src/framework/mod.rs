@@ -26,7 +26,7 @@ pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit};
 pub use device_fit::{device_capacity, devices_fit};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
 pub use grain::Grain;
-pub use strategy::Strategy;
+pub use strategy::{KueueGates, Strategy};
 pub use traits::{
     DomainScore, Filter, Normalization, Permit, PermitVerdict, Preparation, Score, Verdict,
 };

@@ -1,4 +1,4 @@
-//! Strategies: how a group is laid out over the cluster.
+//! Strategies: how a group is laid out over the cluster, and the options of each.
 
 /// How a group is laid out over the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -26,4 +26,40 @@ pub enum Strategy {
     /// found none.
     #[default]
     Search,
+}
+
+/// Options of [`Strategy::Kueue`]: Kueue's feature gates that change an answer. The default is
+/// Kueue's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a gate of Kueue")]
+pub struct KueueGates {
+    /// `TASProfileMixed`: unconstrained requests take the domains with least free capacity
+    /// first. On by default; off means best fit everywhere.
+    pub profile_mixed: bool,
+    /// `TASMultiLayerTopology`: slices inside slices. On by default; off means that only the
+    /// outermost layer counts.
+    pub multi_layer: bool,
+    /// `TASHandleOverlappingFlavors`: usage by other flavors counts. On by default.
+    pub overlapping_flavors: bool,
+    /// `TASBalancedPlacement`: preferred requests try an even spread first. Off by default.
+    pub balanced_placement: bool,
+    /// `TASRespectNodeAffinityPreferred`: preferred node affinity orders domains. Off by default.
+    pub preferred_affinity: bool,
+    /// `ElasticJobsViaWorkloadSlicesWithTAS`: elastic pod sets keep their pods in place. Off by
+    /// default.
+    pub elastic: bool,
+}
+
+impl Default for KueueGates {
+    fn default() -> KueueGates {
+        KueueGates {
+            profile_mixed: true,
+            multi_layer: true,
+            overlapping_flavors: true,
+            balanced_placement: false,
+            preferred_affinity: false,
+            elastic: false,
+        }
+    }
 }

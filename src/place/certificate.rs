@@ -1,4 +1,4 @@
-//! Why a group cannot be placed, as data.
+//! Certificates: proofs that a group cannot be placed, as data.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,14 +6,14 @@ use core::fmt;
 
 use super::error::PlaceError;
 
-/// Why a group cannot be placed: the domains it might go to, and what each lacks.
+/// Proof that a group cannot be placed: the domains it might go to, and what each lacks.
 ///
 /// [`Certificate::verify`] checks it without the planner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub struct Certificate {
-    /// What the whole group lacks.
+    /// The refusal of the whole group.
     pub refusal: Refusal,
 }
 
@@ -41,11 +41,11 @@ pub struct CandidateLack {
     /// The values of the level and of those above it, coarsest first; `None` where nodes lack the
     /// label of a level above.
     pub path: Vec<Option<String>>,
-    /// What it lacks.
+    /// Its lack.
     pub lack: Lack,
 }
 
-/// What a domain lacks for a group.
+/// The lack of a domain for a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
@@ -57,7 +57,7 @@ pub enum Lack {
         resource: String,
         /// The least the group takes.
         need: i64,
-        /// What is free.
+        /// The amount free.
         free: i64,
     },
     /// Not enough pods like one of the group's fit, each node by itself.
@@ -81,7 +81,7 @@ pub enum Lack {
     Shares {
         /// The resource.
         resource: String,
-        /// What makes a pod large.
+        /// The least amount of a large pod.
         each: i64,
         /// How many such pods are needed.
         need: u32,
@@ -90,18 +90,18 @@ pub enum Lack {
     },
     /// Too many of the groups inside can go nowhere in it.
     Groups {
-        /// What must count: groups, or members in slices.
+        /// How much must be placed: groups, or members in slices.
         need: u32,
-        /// What can, at most.
+        /// At most so much can be.
         fits: u32,
-        /// Those that cannot.
+        /// Groups and slices that cannot be placed in it.
         blocked: Vec<Refusal>,
     },
     /// Everything was tried. That is the searcher's word: only a search of one's own can check it.
     Searched,
 }
 
-/// What a sound certificate rests on.
+/// The basis of a sound certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Proof {
     /// Counts and sums alone, all of which were checked.
@@ -111,11 +111,11 @@ pub enum Proof {
     Searched,
 }
 
-/// What is wrong with a certificate.
+/// Errors of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// It speaks of another group.
+    /// It is about another group.
     #[error("group {0} is not the one asked for")]
     Group(String),
     /// The domains listed are not those that the group may go to.

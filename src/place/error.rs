@@ -1,4 +1,4 @@
-//! What cannot be asked.
+//! Errors of placement requests.
 
 use alloc::string::String;
 
@@ -32,7 +32,18 @@ pub enum PlaceError {
     Unsupported {
         /// The group.
         group: String,
-        /// What it asks.
+        /// The request that is not supported.
         what: &'static str,
+    },
+    /// The group is too large for the reference of [`Strategy::Search`](crate::Strategy::Search),
+    /// which is brute force.
+    #[error("group {group}: {members} members are more than the {most} of the search reference")]
+    TooManyMembers {
+        /// The group.
+        group: String,
+        /// How many pending members it has.
+        members: usize,
+        /// The most that the reference takes.
+        most: usize,
     },
 }

@@ -1,14 +1,14 @@
-//! A group made ready to be placed: checked, and its pods told apart by shape.
+//! Gangs: groups that were checked, with their pods classified by shape.
 
 use alloc::sync::Arc;
 
 use crate::model::{ModelError, PodGroup, PodShape, Workload};
 use crate::state::roster::Roster;
 
-/// A group that was checked and whose pods are known by shape.
+/// A checked group, with the shape of each of its pods.
 ///
-/// Placing a [`PodGroup`] makes one in passing, which copies it. Whoever asks for the same group
-/// again and again, or owns the group, makes it once. Cloning shares.
+/// [`Planner::place`](super::Planner::place) builds a `Gang` from a [`PodGroup`] by cloning it. To
+/// place one group repeatedly, or to hand over a group that is owned, build it once. Cloning shares.
 ///
 /// ```
 /// use phalanx::model::{Pod, PodGroup};
@@ -25,7 +25,7 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// Checks a group and tells its pods apart. O(pods); pods that share a shape by pointer are
+    /// Checks a group and classifies its pods by shape. O(pods); pods that share a shape by pointer are
     /// not compared. Pods that name no group get the name of theirs.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What every strategy returns: where members go, and the domains of their groups.
+//! Layouts: the node of each member and the domains of their groups, as every strategy returns them.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

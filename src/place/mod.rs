@@ -1,10 +1,15 @@
-//! Placing groups: requests, outcomes, the planner and its strategies.
+//! Placement of groups: requests, outcomes, the planner and its strategies.
+//!
+//! Files and folders import downwards only, in this order: `gang`, `error`, `failure`, `layout`,
+//! `commit`; `request`, `certificate`, `topology`, `scoring`; `cache`, `outcome`, `verify`; the
+//! strategies `kueue`, `sequential`, `search`; `planner`; `explain`.
 
 mod cache;
 pub mod certificate;
 mod commit;
 pub mod error;
 pub mod explain;
+mod failure;
 pub mod gang;
 pub mod kueue;
 mod layout;

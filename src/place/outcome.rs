@@ -1,14 +1,16 @@
-//! What comes of a request.
+//! Outcomes of placement requests.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
 use super::certificate::Certificate;
-use super::kueue::Failure;
+use super::failure::Failure;
+use super::layout::Layout;
 use crate::base::Time;
 use crate::state::Plan;
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -44,7 +46,7 @@ pub enum Outcome {
 pub struct Unplaced {
     /// The full name of the group.
     pub group: String,
-    /// What is claimed.
+    /// The claim.
     pub kind: UnplacedKind,
     /// The proof of [`UnplacedKind::Infeasible`]. There is none where enough members run already
     /// and what is pending fits nowhere.
@@ -52,11 +54,34 @@ pub struct Unplaced {
     /// The most that was placed at once before the budget ran out; under
     /// [`Strategy::Kueue`](crate::Strategy::Kueue), what was placed before the group that failed. It
     /// is no plan to commit: parts of the group are missing, and filters that read beyond a node
-    /// were not all asked.
+    /// were not all evaluated.
     pub partial: Option<Plan>,
     /// Why Kueue's algorithm has no assignment, under [`Strategy::Kueue`](crate::Strategy::Kueue).
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub failure: Option<Failure>,
+}
+
+/// The answer of a strategy, before a plan is made of it.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Placed(Layout),
+    Unplaced {
+        /// The reason, without its partial plan.
+        reason: Box<Unplaced>,
+        /// The layout of the partial plan.
+        partial: Option<Layout>,
+    },
+}
+
+impl Answer {
+    pub(crate) fn unplaced(reason: Unplaced, partial: Option<Layout>) -> Answer {
+        Answer::Unplaced { reason: Box::new(reason), partial }
+    }
+
+    /// A group that a strategy without backtracking has found no place for.
+    pub(crate) fn greedy(group: String) -> Answer {
+        Answer::unplaced(Unplaced::new(group, UnplacedKind::Greedy), None)
+    }
 }
 
 impl Unplaced {
@@ -65,7 +90,7 @@ impl Unplaced {
     }
 }
 
-/// What is claimed of a group that was not placed.
+/// The claim about a group that was not placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]

@@ -1,19 +1,17 @@
-//! What is asked of a planner.
+//! Placement requests.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-
 use alloc::vec::Vec;
 
 use super::error::PlaceError;
 use super::gang::Gang;
-use super::kueue::Gates;
 use crate::base::Time;
 use crate::base::hash::hash_of;
-use crate::framework::Strategy;
+use crate::framework::{Framework, KueueGates, Strategy};
 use crate::model::{ModelError, Pod, PodGroup, Workload};
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, NodeView, Row};
 
 /// A group to be placed, and how.
 ///
@@ -35,7 +33,7 @@ pub struct Request<'a> {
     pub(crate) salt: u64,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) within: Option<Domain>,
-    pub(crate) gates: Gates,
+    pub(crate) kueue_gates: KueueGates,
 }
 
 /// The nodes whose label has a value.
@@ -54,14 +52,18 @@ pub const DEFAULT_BUDGET: u64 = 200_000;
 impl<'a> Request<'a> {
     /// A request for a group.
     pub fn new(group: &'a PodGroup) -> Request<'a> {
+        Request::of(Subject::Group(group))
+    }
+
+    fn of(subject: Subject<'a>) -> Request<'a> {
         Request {
-            subject: Subject::Group(group),
+            subject,
             now: Time::ZERO,
             budget: DEFAULT_BUDGET,
             salt: 0,
             strategy: None,
             within: None,
-            gates: Gates::default(),
+            kueue_gates: KueueGates::default(),
         }
     }
 
@@ -71,7 +73,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets how many steps a search may take.
+    /// Sets how many steps a search may take, an option of [`Strategy::Search`]. A step is one
+    /// candidate domain tried for one group, or one state of a packing.
     pub fn budget(mut self, steps: u64) -> Request<'a> {
         self.budget = steps;
         self
@@ -91,9 +94,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets Kueue's feature gates, for [`Strategy::Kueue`].
-    pub fn gates(mut self, gates: Gates) -> Request<'a> {
-        self.gates = gates;
+    /// Sets Kueue's feature gates, the options of [`Strategy::Kueue`].
+    pub fn kueue_gates(mut self, gates: KueueGates) -> Request<'a> {
+        self.kueue_gates = gates;
         self
     }
 
@@ -101,6 +104,19 @@ impl<'a> Request<'a> {
     pub fn within(mut self, key: impl Into<String>, value: impl Into<String>) -> Request<'a> {
         self.within = Some(Domain { key: key.into(), value: value.into() });
         self
+    }
+
+    /// The same request for another group.
+    pub(crate) fn with_group(&self, group: PodGroup) -> Request<'static> {
+        Request {
+            subject: Subject::Own(Box::new(group)),
+            now: self.now,
+            budget: self.budget,
+            salt: self.salt,
+            strategy: self.strategy,
+            within: self.within.clone(),
+            kueue_gates: self.kueue_gates,
+        }
     }
 
     /// The group.
@@ -112,7 +128,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The group made ready.
+    /// The prepared group.
     pub(crate) fn gang(&self) -> Result<Gang, ModelError> {
         match &self.subject {
             Subject::Gang(gang) => Ok(Gang::clone(gang)),
@@ -142,11 +158,11 @@ impl<'a> Request<'a> {
     pub(crate) fn rows(&self, cluster: &Cluster) -> Option<Vec<Row>> {
         let domain = self.within.as_ref()?;
         let nodes = cluster.nodes().filter(|node| node.has_label(&domain.key, &domain.value));
-        Some(nodes.map(super::super::state::view::NodeView::row).collect())
+        Some(nodes.map(NodeView::row).collect())
     }
 }
 
-/// What decides between equal scores before the order of nodes does.
+/// The tie-break between equal scores that comes before the order of nodes.
 pub(crate) fn tie(cluster: &Cluster, row: Row, salt: u64) -> u64 {
     if salt == 0 {
         return 0;
@@ -155,6 +171,29 @@ pub(crate) fn tie(cluster: &Cluster, row: Row, salt: u64) -> u64 {
     hash_of(&(salt, name))
 }
 
+/// A checked request, with the cluster and the framework it is answered from: the input of every
+/// strategy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) framework: &'a Framework,
+    pub(crate) gang: &'a Gang,
+    pub(crate) request: &'a Request<'a>,
+}
+
+impl<'a> Task<'a> {
+    /// The strategy of the request, else that of the framework.
+    pub(crate) fn strategy(&self) -> Strategy {
+        self.request.strategy.unwrap_or_else(|| self.framework.strategy())
+    }
+
+    /// The root group.
+    pub(crate) fn group(&self) -> &'a PodGroup {
+        self.gang.group()
+    }
+}
+
+/// The group of a request: borrowed, owned, or prepared.
 #[derive(Debug, Clone)]
 enum Subject<'a> {
     Group(&'a PodGroup),
@@ -164,7 +203,7 @@ enum Subject<'a> {
 
 impl<'a> From<&'a Gang> for Request<'a> {
     fn from(gang: &'a Gang) -> Request<'a> {
-        Request { subject: Subject::Gang(gang), ..Request::new(gang.group()) }
+        Request::of(Subject::Gang(gang))
     }
 }
 
@@ -183,14 +222,6 @@ impl From<&Workload> for Request<'static> {
 
 impl From<PodGroup> for Request<'static> {
     fn from(group: PodGroup) -> Request<'static> {
-        Request {
-            subject: Subject::Own(Box::new(group)),
-            now: Time::ZERO,
-            budget: DEFAULT_BUDGET,
-            salt: 0,
-            strategy: None,
-            within: None,
-            gates: Gates::default(),
-        }
+        Request::of(Subject::Own(Box::new(group)))
     }
 }

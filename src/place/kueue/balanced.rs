@@ -20,7 +20,7 @@ pub(super) struct Balanced {
     pub(super) counts: Vec<Counts>,
 }
 
-/// What a greedy choice of domains comes to.
+/// The result of a greedy choice of domains.
 #[derive(Clone, Copy)]
 struct Greedy {
     domains: i64,

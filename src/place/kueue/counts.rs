@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::filter::{Filter, Mismatch};
-use super::outcome::{Exclusions, NoFit, Room};
 use super::request::Plan;
 use super::tree::{Demand, Tree};
+use crate::place::failure::{Exclusions, NoFit, Room};
 
-/// What a domain holds; once domains are chosen, what it is given.
+/// Capacity of a domain; once domains are chosen, its share.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) pods: i64,
@@ -28,7 +28,7 @@ pub(super) struct Counts {
     pub(super) score: i64,
 }
 
-/// What is counted when pods are handed out.
+/// The unit in which pods are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     Pods,
@@ -46,7 +46,7 @@ impl Counts {
     }
 }
 
-/// What is to be counted.
+/// Input of a count.
 pub(super) struct Question<'a> {
     pub(super) worker: &'a Demand,
     pub(super) leader: Option<&'a Demand>,

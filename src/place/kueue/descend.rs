@@ -17,7 +17,7 @@ pub(super) struct Placement {
     pub(super) leader: BTreeMap<usize, i64>,
 }
 
-/// What is handed out over domains.
+/// Pods or slices to divide over domains.
 #[derive(Clone, Copy)]
 struct Share {
     count: i64,

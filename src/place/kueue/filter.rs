@@ -7,10 +7,11 @@ use alloc::format;
 use alloc::string::String;
 
 use super::input::{
-    Expression, Flavor, Gates, Node, Operator, PodSet, PreferredTerm, Taint, Toleration,
+    Expression, Flavor, Node, Operator, PodSet, PreferredTerm, Taint, Toleration,
     TolerationOperator,
 };
-use super::outcome::Failure;
+use crate::framework::KueueGates;
+use crate::place::failure::Failure;
 
 /// The conditions of one pod set on a host.
 pub(super) struct Filter<'a> {
@@ -31,7 +32,7 @@ impl<'a> Filter<'a> {
     pub(super) fn new(
         pod_set: &'a PodSet,
         flavor: &'a Flavor,
-        gates: Gates,
+        gates: KueueGates,
     ) -> Result<Filter<'a>, Failure> {
         let preferred: &[PreferredTerm] =
             if gates.preferred_affinity { &pod_set.affinity.preferred } else { &[] };
@@ -166,7 +167,7 @@ mod tests {
             assert!(!well_formed(&broken), "{broken:?}");
             let mut pod_set = PodSet::default();
             pod_set.affinity.required = vec![vec![broken]];
-            assert!(Filter::new(&pod_set, &Flavor::default(), Gates::default()).is_err());
+            assert!(Filter::new(&pod_set, &Flavor::default(), KueueGates::default()).is_err());
         }
     }
 

@@ -1,10 +1,11 @@
-//! What the caller hands over: nodes, pods that run already, the flavor, gates, pod sets.
+//! Input types: nodes, pods that run already, the flavor, gates, pod sets.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::outcome::Assignment;
+use crate::framework::KueueGates;
 
 /// The label key that makes every host a leaf when it is the finest level.
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
@@ -26,7 +27,7 @@ pub struct Node {
     pub name: String,
     /// The labels; the levels of the topology are label keys.
     pub labels: BTreeMap<String, String>,
-    /// What the node offers to pods.
+    /// Amounts allocatable to pods.
     pub allocatable: Amounts,
     /// Whether the node reports ready; others are left out.
     pub ready: bool,
@@ -86,7 +87,7 @@ pub struct BackgroundPod {
     pub node: Option<String>,
     /// Whether the pod succeeded or failed, and so takes nothing any more.
     pub terminated: bool,
-    /// What the whole pod takes, besides one of [`PODS_RESOURCE`].
+    /// Requests of the whole pod, besides one of [`PODS_RESOURCE`].
     pub requests: Amounts,
 }
 
@@ -106,48 +107,13 @@ pub struct Flavor {
 pub struct Usage {
     /// The leaf, written as in an [`Assignment`]. Usage of a leaf that is not there is dropped.
     pub values: Vec<String>,
-    /// What one pod takes, besides one of [`PODS_RESOURCE`].
+    /// Requests of one pod, besides one of [`PODS_RESOURCE`].
     pub requests: Amounts,
     /// How many pods.
     pub count: u32,
     /// Whether the pods run on another flavor over the same nodes; counted under
-    /// [`Gates::overlapping_flavors`] only.
+    /// [`KueueGates::overlapping_flavors`] only.
     pub other_flavor: bool,
-}
-
-/// Kueue's feature gates that change an answer. The default is Kueue's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a gate of Kueue")]
-pub struct Gates {
-    /// `TASProfileMixed`: unconstrained requests take the domains with least free capacity
-    /// first. On by default; off means best fit everywhere.
-    pub profile_mixed: bool,
-    /// `TASMultiLayerTopology`: slices inside slices. On by default; off means that only the
-    /// outermost layer counts.
-    pub multi_layer: bool,
-    /// `TASHandleOverlappingFlavors`: usage by other flavors counts. On by default.
-    pub overlapping_flavors: bool,
-    /// `TASBalancedPlacement`: preferred requests try an even spread first. Off by default.
-    pub balanced_placement: bool,
-    /// `TASRespectNodeAffinityPreferred`: preferred node affinity orders domains. Off by default.
-    pub preferred_affinity: bool,
-    /// `ElasticJobsViaWorkloadSlicesWithTAS`: elastic pod sets keep their pods in place. Off by
-    /// default.
-    pub elastic: bool,
-}
-
-impl Default for Gates {
-    fn default() -> Gates {
-        Gates {
-            profile_mixed: true,
-            multi_layer: true,
-            overlapping_flavors: true,
-            balanced_placement: false,
-            preferred_affinity: false,
-            elastic: false,
-        }
-    }
 }
 
 /// One flavor of a cluster, as [`Snapshot::new`](super::Snapshot::new) takes it.
@@ -168,7 +134,7 @@ pub struct Cluster {
     /// Pods with a topology assignment.
     pub usage: Vec<Usage>,
     /// The feature gates.
-    pub gates: Gates,
+    pub gates: KueueGates,
 }
 
 /// A number of equal pods to place.
@@ -179,9 +145,9 @@ pub struct PodSet {
     pub name: String,
     /// How many pods.
     pub count: u32,
-    /// What one pod takes, besides one of [`PODS_RESOURCE`].
+    /// Requests of one pod, besides one of [`PODS_RESOURCE`].
     pub requests: Amounts,
-    /// Where the pods should be.
+    /// The topology requested.
     pub topology: TopologyRequest,
     /// Pod sets with the same group are one unit of two: the workers (the larger count, the
     /// first on a tie) and the one-pod leader. The workers' topology request, selector, affinity
@@ -194,15 +160,15 @@ pub struct PodSet {
     /// Taints that the pods tolerate, besides the flavor's tolerations.
     pub tolerations: Vec<Toleration>,
     /// Whether the pods in `previous` keep running and only the difference is placed or cut;
-    /// needs [`Gates::elastic`].
+    /// needs [`KueueGates::elastic`].
     pub elastic: bool,
     /// The name of a host whose pods, according to `previous`, are placed again.
     pub replace_node: Option<String>,
-    /// Where the pods are now. Read for elastic pod sets and for replacements only.
+    /// The current assignment. Read for elastic pod sets and for replacements only.
     pub previous: Option<Assignment>,
 }
 
-/// Where the pods of a [`PodSet`] should be.
+/// The topology that a [`PodSet`] requests.
 ///
 /// If several of the fields are set, the first in the order of declaration decides the level.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -242,7 +208,7 @@ pub struct NodeAffinity {
     /// all its expressions. An empty term matches nothing.
     pub required: Vec<Vec<Expression>>,
     /// Terms that add their weight to the score of a node that matches; needs
-    /// [`Gates::preferred_affinity`].
+    /// [`KueueGates::preferred_affinity`].
     pub preferred: Vec<PreferredTerm>,
 }
 
@@ -250,7 +216,7 @@ pub struct NodeAffinity {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PreferredTerm {
-    /// What a match adds to the score.
+    /// The score that a match adds.
     pub weight: i32,
     /// The expressions, all of which must match.
     pub expressions: Vec<Expression>,
@@ -264,7 +230,7 @@ pub struct Expression {
     pub key: String,
     /// The condition.
     pub operator: Operator,
-    /// What the operator compares with: one or more values for `In` and `NotIn`, one integer
+    /// Operands: one or more values for `In` and `NotIn`, one integer
     /// for `Gt` and `Lt`, none for the others.
     pub values: Vec<String>,
 }

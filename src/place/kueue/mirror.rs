@@ -14,7 +14,7 @@ use crate::model::{
 use crate::place::gang::Gang;
 use crate::state::{Cluster, NodeView, Row};
 
-/// The value of a node on a level. A node without a hostname label is told by its name.
+/// The value of a node on a level. A node without a hostname label has its name.
 pub(super) fn value<'a>(node: NodeView<'a>, level: &str) -> Option<&'a str> {
     node.label(level).or_else(|| (level == HOSTNAME_LABEL).then(|| node.name()))
 }
@@ -110,7 +110,7 @@ pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> PodSe
     }
 }
 
-/// An operator that nobody knows matches nothing: no value is in an empty list.
+/// An unknown operator matches nothing: no value is in an empty list.
 fn expressions(term: &NodeSelectorTerm) -> Vec<kueue::Expression> {
     let expression = |one: &Requirement| {
         let (operator, values) = match &one.operator {

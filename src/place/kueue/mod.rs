@@ -19,7 +19,7 @@
 //!    one with the least room; *least free capacity* (unconstrained requests) takes the domains
 //!    with the least room first. Required requests fail if no domain of the level holds them,
 //!    preferred ones move up level by level and in the end take several domains of the coarsest
-//!    level. With [`Gates::balanced_placement`], preferred requests try an even spread first.
+//!    level. With [`KueueGates::balanced_placement`], preferred requests try an even spread first.
 //! 3. **Descend**. Above the slice level the children of all chosen domains form one pool; at
 //!    and below it every domain divides its share among its own children.
 //!
@@ -93,22 +93,21 @@ mod select;
 pub(crate) mod strategy;
 mod tree;
 
+pub use super::failure::{Exclusions, Failure, LayerRoom, NoFit, Room, Unit};
+pub use crate::framework::KueueGates;
 pub use input::{
-    Amounts, BackgroundPod, Cluster, Expression, Flavor, Gates, HOSTNAME_LABEL, Node, NodeAffinity,
+    Amounts, BackgroundPod, Cluster, Expression, Flavor, HOSTNAME_LABEL, Node, NodeAffinity,
     Operator, PODS_RESOURCE, PodSet, PreferredTerm, SliceLayer, Taint, Toleration,
     TolerationOperator, TopologyRequest, Usage,
 };
-pub use outcome::{
-    AssignedDomain, Assignment, ClusterError, Exclusions, Failure, LayerRoom, NoFit, Outcome,
-    PodSetOutcome, Room, Unit,
-};
+pub use outcome::{AssignedDomain, Assignment, ClusterError, Outcome, PodSetOutcome};
 
 /// The topology tree of one flavor with the free capacity of its leaves.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     tree: tree::Tree,
     flavor: Flavor,
-    gates: Gates,
+    gates: KueueGates,
 }
 
 impl Snapshot {

@@ -8,16 +8,18 @@ use super::balanced::balance;
 use super::counts::{Question, count};
 use super::descend::{Placement, descend};
 use super::filter::Filter;
-use super::input::{Flavor, Gates, PodSet, SliceLayer};
-use super::outcome::{Assignment, Failure, Outcome, PodSetOutcome};
+use super::input::{Flavor, PodSet, SliceLayer};
+use super::outcome::{Assignment, Outcome, PodSetOutcome};
 use super::request::Plan;
 use super::select::choose;
 use super::tree::{Free, Tree};
+use crate::framework::KueueGates;
+use crate::place::failure::Failure;
 
 pub(crate) struct Pass<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) flavor: &'a Flavor,
-    pub(crate) gates: Gates,
+    pub(crate) gates: KueueGates,
     pub(crate) free: Free,
 }
 

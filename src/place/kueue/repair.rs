@@ -6,10 +6,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::input::{PodSet, SliceLayer};
-use super::outcome::{Assignment, Failure, PodSetOutcome};
+use super::outcome::{Assignment, PodSetOutcome};
 use super::pass::{Pass, Request};
 use super::request::{level_of, size_of};
 use super::tree::Tree;
+use crate::place::failure::Failure;
 
 impl Pass<'_> {
     /// The outcome for an elastic unit; `None` if it has to be placed afresh.

@@ -1,4 +1,4 @@
-//! What a request means on a tree.
+//! Plans: a topology request resolved to levels of a tree.
 //!
 //! Source: Kueue's `tas_flavor_snapshot.go` (level keys, slice sizes by level).
 
@@ -6,9 +6,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::input::{Gates, PodSet, SliceLayer};
-use super::outcome::Failure;
+use super::input::{PodSet, SliceLayer};
 use super::tree::Tree;
+use crate::framework::KueueGates;
+use crate::place::failure::Failure;
 
 /// A request with its levels looked up.
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ impl Plan {
     /// Looks up the levels of `pod_set`, of which `count` pods are placed in the given slices.
     pub(super) fn new(
         tree: &Tree,
-        gates: Gates,
+        gates: KueueGates,
         pod_set: &PodSet,
         slices: &[SliceLayer],
         count: u32,

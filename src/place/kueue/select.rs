@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::counts::{Counts, Measure, Survey};
-use super::outcome::{Failure, LayerRoom, Room, Unit};
 use super::request::Plan;
 use super::tree::Tree;
+use crate::place::failure::{Failure, LayerRoom, Room, Unit};
 
 /// Sorts domains of one level for pods without a leader: by score, room, pods, path.
 pub(super) fn sort(domains: &mut [usize], counts: &[Counts], plan: &Plan, least_free: bool) {

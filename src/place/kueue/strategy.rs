@@ -9,23 +9,21 @@ use core::cmp::Reverse;
 
 use super::input::{Cluster as Input, Flavor, HOSTNAME_LABEL, PodSet};
 use super::mirror::{input, pod_set};
-use super::outcome::{AssignedDomain, Assignment, Failure};
+use super::outcome::{AssignedDomain, Assignment};
 use super::pass::Pass;
 use super::tree::Tree;
 use crate::framework::device_choice::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{PodGroup, TopologyRequest};
 use crate::place::error::PlaceError;
+use crate::place::failure::Failure;
 use crate::place::gang::Gang;
 use crate::place::layout::{Layout, Member};
-use crate::place::request::{Request, tie};
+use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
+use crate::place::request::{Request, Task, tie};
 use crate::place::topology::candidates::all_rows;
 use crate::state::plan::PlanDomain;
 use crate::state::{Cluster, NodeView, PodView, Row, Txn};
-
-/// What came of it: a layout; the group that failed and why, if one did, and with it the layout is
-/// that of those before it.
-pub(crate) type Placed = (Layout, Option<(String, Failure)>);
 
 /// A leaf of the tree of groups with pods to be placed.
 struct Set<'a> {
@@ -33,33 +31,45 @@ struct Set<'a> {
     asked: PodSet,
     /// Its pods by number, in order.
     members: Vec<u32>,
-    /// Where its other members run, if any do.
+    /// The assignment of its running members, if any run.
     running: Option<Assignment>,
 }
 
-/// Places a group as Kueue does, pod set by pod set; then its pods on the nodes of the domains
-/// assigned, each on the feasible node with the best score.
-pub(crate) fn place(
-    cluster: &Cluster,
-    framework: &Framework,
-    gang: &Gang,
-    request: &Request<'_>,
-) -> Result<Placed, PlaceError> {
+/// The answer of Kueue's algorithm: pod set by pod set gets domains, then its pods go to the nodes
+/// of the domains assigned, each to the feasible node with the best score.
+pub(crate) fn place(task: Task<'_>) -> Result<Answer, PlaceError> {
+    let mut layout = Layout::default();
+    let failed = assign_all(task, &mut layout)?;
+    if failed.is_none() && !layout.members.is_empty() {
+        return Ok(Answer::Placed(layout));
+    }
+    let mut reason = Unplaced::new(task.group().full_name(), UnplacedKind::Greedy);
+    if let Some((group, failure)) = failed {
+        (reason.group, reason.failure) = (group, Some(failure));
+    }
+    let partial = (!layout.members.is_empty()).then_some(layout);
+    Ok(Answer::unplaced(reason, partial))
+}
+
+/// Lays out the groups in order up to the first that fails; that group, by name, and why.
+fn assign_all(
+    task: Task<'_>,
+    layout: &mut Layout,
+) -> Result<Option<(String, Failure)>, PlaceError> {
+    let Task { cluster, framework, gang, request } = task;
     let rows = request.rows(cluster);
     let rows = rows.unwrap_or_else(|| all_rows(cluster));
     let input = input(cluster, &rows, gang);
-    let failed = |failure| Ok((Layout::default(), Some((gang.group().full_name(), failure))));
     let Ok(tree) = Tree::new(&input) else {
-        return failed(Failure::NoLevel);
+        return Ok(Some((gang.group().full_name(), Failure::NoLevel)));
     };
     let mut sets = Vec::new();
     collect(cluster, gang, gang.group(), None, &tree, &mut 0, &mut sets)?;
     let hosts = rows_of_leaves(&tree, &input, cluster);
     let flavor = Flavor::default();
     let free = tree.free();
-    let mut run = Pass { tree: &tree, flavor: &flavor, gates: request.gates, free };
+    let mut run = Pass { tree: &tree, flavor: &flavor, gates: request.kueue_gates, free };
     let mut txn = cluster.txn();
-    let mut layout = Layout::default();
     let mut first = 0;
     while first < sets.len() {
         // Sets with the same group are one unit.
@@ -68,7 +78,7 @@ pub(crate) fn place(
         let end = first + 1 + sets[first + 1..].iter().take_while(same).count();
         let unit = &sets[first..end];
         first = end;
-        run.gates = request.gates;
+        run.gates = request.kueue_gates;
         run.gates.balanced_placement |= unit.iter().any(|set| set.leaf.topology.balanced);
         for (set, result) in assign(&mut run, unit) {
             let placed = match result {
@@ -77,16 +87,16 @@ pub(crate) fn place(
                     (&tree, &hosts),
                     set,
                     &assignment,
-                    &mut layout,
+                    layout,
                 )?,
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = placed {
-                return Ok((layout, Some((set.leaf.full_name(), failure))));
+                return Ok(Some((set.leaf.full_name(), failure)));
             }
         }
     }
-    Ok((layout, None))
+    Ok(None)
 }
 
 /// The assignment of each set of a unit, in its order.
@@ -251,7 +261,7 @@ fn settle(
     Ok(Ok(()))
 }
 
-/// Notes the finest domain, up from the level asked for, that holds all members placed.
+/// Records the finest domain, up from the level requested, that holds all members placed.
 fn confine(tree: &Tree, set: &Set<'_>, cluster: &Cluster, first: usize, layout: &mut Layout) {
     let topology = &set.leaf.topology;
     let asked = topology.require.as_ref().or(topology.prefer.as_ref());

@@ -36,7 +36,7 @@ pub(super) struct Leaf {
 /// Free amounts, leaf by leaf, in the order of the tree's resources.
 pub(super) type Free = Vec<i64>;
 
-/// What one pod takes: the resource, its number in the tree if any node has it, the amount.
+/// Demand of one pod: the resource, its number in the tree if any node has it, the amount.
 #[derive(Debug, Clone)]
 pub(super) struct Demand(Vec<(String, Option<usize>, i64)>);
 
@@ -180,7 +180,7 @@ impl Tree {
         true
     }
 
-    /// What a pod with these requests takes, the pod itself included.
+    /// Demand of a pod with these requests, the pod itself included.
     pub(super) fn demand(&self, requests: &Amounts) -> Demand {
         let mut amounts = requests.clone();
         let pods = amounts.entry(PODS_RESOURCE.into()).or_insert(0);

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::apportion;
-use super::best_score::{Task, by_scores};
+use super::best_score::{Assigning, by_scores};
 use super::domains::{Choice, NOWHERE, Solver};
 use super::problem::{Problem, times};
 use crate::framework::prepared::MANY;
@@ -134,7 +134,7 @@ fn run(
     order: &mut Vec<(usize, u32)>,
 ) -> Result<(), PlaceError> {
     let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
-    by_scores(&*solver.model, txn, &Task { members, nodes_of: &nodes_of, salt }, places)?;
+    by_scores(&*solver.model, txn, &Assigning { members, nodes_of: &nodes_of, salt }, places)?;
     let placed = members.iter().map(|&(member, _)| (member, places[member]));
     order.extend(placed.filter(|(_, node)| *node != NOWHERE));
     Ok(())

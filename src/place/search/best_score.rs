@@ -19,7 +19,7 @@ struct Column {
 }
 
 /// Members and the nodes they may go to, by number of domain.
-pub(crate) struct Task<'t> {
+pub(crate) struct Assigning<'t> {
     /// Members in the order in which they are placed, with their domains.
     pub(crate) members: &'t [(usize, usize)],
     /// The nodes of each domain.
@@ -32,7 +32,7 @@ pub(crate) struct Task<'t> {
 pub(crate) fn by_scores(
     model: &Problem<'_>,
     txn: &mut Txn,
-    task: &Task<'_>,
+    task: &Assigning<'_>,
     places: &mut [u32],
 ) -> Result<(), PlaceError> {
     let local: Vec<bool> =

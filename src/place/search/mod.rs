@@ -1,4 +1,8 @@
 //! The search strategy: complete within a budget of steps.
+//!
+//! `strategy` is its entry; `solve` searches in rounds with growing quotas, turns each solution of
+//! `domains` into a layout that every filter passes, and ends with a certificate where there is
+//! none. `reference` is brute force, its definition.
 
 pub(crate) mod apportion;
 mod assign_nodes;
@@ -9,29 +13,29 @@ mod packing;
 pub(crate) mod parts;
 pub(crate) mod problem;
 pub(crate) mod proof;
+pub(crate) mod reference;
+pub(crate) mod strategy;
 
 use alloc::vec::Vec;
 
 use self::assign_nodes::{Placed, by_tables, lay_out};
-use self::best_score::{Task, by_scores};
+use self::best_score::{Assigning, by_scores};
 use self::domains::{Choice, NOWHERE, Solved, Solver};
 use self::ordered::walk;
 use self::parts::Parts;
 use self::problem::Problem;
 use super::certificate::Certificate;
 use super::error::PlaceError;
-use super::gang::Gang;
-use super::request::Request;
-use crate::framework::Framework;
-use crate::place::cache::capacity::Capacity;
+use super::request::{Request, Task};
 use crate::place::cache::tables::PlannerCache;
 use crate::place::layout::{Layout, Member};
 use crate::place::sequential::run::Run;
 use crate::place::sequential::tables::{Opened, TableEngine};
+use crate::place::sequential::workspace::Workspace;
+use crate::state::Txn;
 use crate::state::plan::PlanDomain;
-use crate::state::{Cluster, Txn};
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) enum Found {
     Placed(Layout),
@@ -41,37 +45,21 @@ pub(crate) enum Found {
     Exhausted(Layout),
 }
 
-/// What a planner keeps between searches.
-pub(crate) struct Kept<'a> {
-    pub(crate) memory: &'a mut PlannerCache,
-    pub(crate) rooms: &'a mut Capacity,
-    pub(crate) run: &'a mut Run,
-}
-
-/// The planner's score tables, opened when the first layout is to be made.
+/// The planner's tables of scores, opened when the first layout is to be made.
 enum Tables<'a> {
-    Closed(Closed<'a>),
+    Closed(&'a mut PlannerCache, &'a mut Run, Task<'a>),
     Open(TableEngine<'a>),
-    /// They cannot answer for all plugins of the framework.
+    /// Some plugin's answers cannot be kept in tables.
     None,
-}
-
-/// What it takes to open the tables.
-struct Closed<'a> {
-    memory: &'a mut PlannerCache,
-    run: &'a mut Run,
-    cluster: &'a Cluster,
-    framework: &'a Framework,
-    gang: &'a Gang,
-    request: &'a Request<'a>,
 }
 
 impl<'a> Tables<'a> {
     fn open(&mut self) -> Option<&mut TableEngine<'a>> {
-        if let Tables::Closed(closed) = core::mem::replace(self, Tables::None) {
-            let Closed { memory, run, cluster, framework, gang, request } = closed;
-            let opened = TableEngine::open(memory, run, cluster, framework, gang, request);
-            if let Opened::Fast(engine) = opened {
+        if let Tables::Closed(cache, run, task) = core::mem::replace(self, Tables::None) {
+            let Task { cluster, framework, gang, request } = task;
+            if let Opened::Fast(engine) =
+                TableEngine::open(cache, run, cluster, framework, gang, request)
+            {
                 *self = Tables::Open(engine);
             }
         }
@@ -85,19 +73,14 @@ impl<'a> Tables<'a> {
 /// Steps a packing may take in each round, and the part of the budget that the round may take.
 const ROUNDS: [(u64, u64); 4] = [(256, 16), (4_096, 8), (32_768, 4), (u64::MAX, 1)];
 
-/// Searches for a place for a group.
-pub(crate) fn place<'a>(
-    cluster: &'a Cluster,
-    framework: &'a Framework,
-    gang: &'a Gang,
-    request: &'a Request<'_>,
-    kept: Kept<'a>,
-) -> Result<Found, PlaceError> {
-    let Kept { memory, rooms, run } = kept;
-    let mut tables = Tables::Closed(Closed { memory, run, cluster, framework, gang, request });
+/// Searches for a layout of a group.
+pub(crate) fn solve(task: Task<'_>, workspace: &mut Workspace) -> Result<Found, PlaceError> {
+    let Task { cluster, framework, gang, request } = task;
+    let Workspace { caches, run, .. } = workspace;
+    let mut tables = Tables::Closed(&mut caches.tables, run, task);
     let group = gang.group();
     let rows = request.rows(cluster);
-    let mut model = Problem::new(cluster, framework, gang, request.now, rows, rooms);
+    let mut model = Problem::new(cluster, framework, gang, request.now, rows, &mut caches.capacity);
     let whole = Parts::new(&model, group, true);
     let least = Parts::new(&model, group, false);
     if let Some(short) = least.too_few() {
@@ -188,7 +171,7 @@ fn attempt(
     Ok((solved, layout))
 }
 
-/// What every filter says of a solution.
+/// The verdict of all filters on a solution.
 enum Realised {
     Passed(Layout),
     /// In these domains there is no order and no choice of nodes that they all pass.
@@ -253,7 +236,7 @@ fn realise(
     rest.sort_unstable();
     let model = &*solver.model;
     let nodes_of = |domain: usize| &*solver.domains[domain].nodes;
-    let task = Task { members: &rest, nodes_of: &nodes_of, salt: request.salt };
+    let task = Assigning { members: &rest, nodes_of: &nodes_of, salt: request.salt };
     let mut places = alloc::vec![NOWHERE; model.members.len()];
     by_scores(model, &mut txn, &task, &mut places)?;
     let placed = rest.iter().map(|&(member, _)| (member, places[member]));

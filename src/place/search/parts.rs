@@ -1,4 +1,4 @@
-//! What is asked, as a flat tree of parts: groups, and slices of groups.
+//! Parts: groups and slices of groups, as a flat tree.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ pub(crate) struct Part<'a> {
     /// Its members, by number in the model: of a part without children.
     pub(crate) members: Vec<usize>,
     pub(crate) children: Vec<usize>,
-    /// What it counts for in its parent.
+    /// Its weight in its parent.
     pub(crate) weight: u32,
     /// How much must be placed: of members, or of the weight of children.
     pub(crate) need: u32,
@@ -124,7 +124,7 @@ impl<'a> Parts<'a> {
         &self.required[part]
     }
 
-    /// The sibling whose domain a leader shares: the first that leads nobody.
+    /// The sibling whose domain a leader shares: the first that is no leader.
     pub(crate) fn led_by(&self, part: usize) -> Option<usize> {
         let own = &self.parts[part];
         if part == 0 || !own.group.leader || own.slice.is_some() {

@@ -1,8 +1,7 @@
-//! The request in numbers: classes of equal pods, what is free as vectors, and capacities by
-//! node-local filters.
+//! The problem in numbers: classes of equal pods, room as vectors, verdicts of node-local filters.
 //!
-//! What does not fit by these numbers does not fit at all; what fits is evaluated again by every
-//! filter before it is returned.
+//! A group that does not fit by these numbers does not fit at all; one that fits is evaluated again
+//! by every filter before it is returned.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -34,7 +33,7 @@ pub(crate) struct Member<'a> {
 pub(crate) struct Class<'a> {
     leaf: &'a PodGroup,
     pub(crate) shape: &'a Arc<PodShape>,
-    /// What one pod takes: a pod, then the resources of the problem; all zero if no filter judges
+    /// Demand of one pod: a pod, then the resources of the problem; all zero if no filter judges
     /// room.
     pub(crate) ask: Vec<i64>,
     /// The column of how many fit on a node alone.
@@ -153,14 +152,14 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// What is free on a node, a dimension each.
+    /// Free amounts of a node, a dimension each.
     #[inline]
     pub(crate) fn free(&self, node: u32) -> impl Iterator<Item = i64> + '_ {
         let row = self.rows[node as usize];
         self.free.iter().map(move |&column| self.rooms.value(column, row))
     }
 
-    /// What is free on some nodes together.
+    /// Free amounts of some nodes together.
     pub(crate) fn free_in(&mut self, extent: Extent) -> Vec<i64> {
         self.free.iter().map(|&column| self.rooms.sum(column, extent)).collect()
     }

@@ -45,7 +45,7 @@ fn path(solver: &Solver<'_, '_>, domain: usize) -> Vec<Option<String>> {
     values.map(|value| value.map(|value| cluster.label_text(value).to_string())).collect()
 }
 
-/// What a domain lacks for a part, if sums and counts tell.
+/// The lack of a domain for a part, if sums and counts show one.
 pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> Option<Lack> {
     let parts = solver.parts;
     let own = &parts.parts[part];

@@ -15,8 +15,10 @@ pub(crate) mod engine;
 mod parallel;
 pub(crate) mod reference;
 pub(crate) mod run;
+pub(crate) mod strategy;
 pub(crate) mod tables;
 pub(crate) mod trials;
+pub(crate) mod workspace;
 
 use alloc::string::ToString;
 use alloc::sync::Arc;

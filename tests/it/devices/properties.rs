@@ -24,10 +24,9 @@ proptest! {
             let pod = shape_of(requests);
             let group = PodGroup::gang(format!("g{index}"), count as u32).pods(count, pod);
             let before = serde_json::to_string(&cluster).unwrap();
-            // The reference is of the sequential strategy.
-            let request = Request::new(&group).strategy(phalanx::Strategy::Kubernetes);
-            let outcome = planner.place(&cluster, &framework, request).unwrap();
-            let reference = Planner::place_reference(&cluster, &framework, &group).unwrap();
+            let request = || Request::new(&group).strategy(phalanx::Strategy::Kubernetes);
+            let outcome = planner.place(&cluster, &framework, request()).unwrap();
+            let reference = Planner::place_reference(&cluster, &framework, request()).unwrap();
             prop_assert_eq!(outcome.plan(), reference.plan());
             prop_assert_eq!(&serde_json::to_string(&cluster).unwrap(), &before);
             if let Some(plan) = outcome.plan() {

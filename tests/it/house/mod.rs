@@ -2,3 +2,4 @@
 
 mod circles;
 mod layers;
+mod place_order;

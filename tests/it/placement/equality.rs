@@ -169,9 +169,9 @@ fn kept_tables_answer_like_the_plain_loop() {
             } else {
                 group(&mut dice, &name)
             };
-            let request = Request::new(&group).strategy(Strategy::Kubernetes);
-            let fast = planner.place(&cluster, &framework, request);
-            let plain = Planner::place_reference(&cluster, &framework, &group);
+            let request = || Request::new(&group).strategy(Strategy::Kubernetes);
+            let fast = planner.place(&cluster, &framework, request());
+            let plain = Planner::place_reference(&cluster, &framework, request());
             assert_eq!(brief(&fast), brief(&plain), "seed {seed} step {step}");
             assert_eq!(fast, plain, "seed {seed} step {step}");
             if let Ok(outcome) = fast

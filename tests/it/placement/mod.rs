@@ -10,5 +10,6 @@ mod objectives;
 mod reach;
 mod runs;
 mod search_memory;
+mod search_reference;
 mod tight_gangs;
 mod worked_examples;

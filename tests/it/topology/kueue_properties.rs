@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phalanx::place::kueue::{
-    Cluster, Expression, Failure, Gates, HOSTNAME_LABEL, PodSet, PreferredTerm, SliceLayer,
+    Cluster, Expression, Failure, HOSTNAME_LABEL, KueueGates, PodSet, PreferredTerm, SliceLayer,
 };
 use proptest::prelude::*;
 
@@ -51,11 +51,11 @@ impl Problem {
                 nodes.push(host(&format!("{rack}-h{at}"), &labels, cpu));
             }
         }
-        let gates = Gates {
+        let gates = KueueGates {
             profile_mixed: self.gates.0,
             balanced_placement: self.gates.1,
             preferred_affinity: self.gates.2,
-            ..Gates::default()
+            ..KueueGates::default()
         };
         let levels = vec!["block".into(), "rack".into(), HOSTNAME_LABEL.into()];
         Cluster { levels, nodes, gates, ..Cluster::default() }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx::model::{Node, Pod, PodGroup, Taint};
 use phalanx::place::PlaceError;
-use phalanx::place::kueue::{Failure, Gates, Room};
+use phalanx::place::kueue::{Failure, KueueGates, Room};
 use phalanx::plugins::{Fit, LeastAllocated, TaintToleration};
 use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy, place_gang};
 
@@ -57,14 +57,16 @@ fn without_levels_nodes_are_the_leaves() {
     let least_free_first = [("n0", 3), ("n1", 1), ("n2", 2), ("n3", 1)];
     let expected = least_free_first.map(|(node, pods)| (node.to_string(), pods));
     assert_eq!(on_nodes(&outcome), BTreeMap::from(expected));
-    let gates = Gates { profile_mixed: false, ..Gates::default() };
+    let gates = KueueGates { profile_mixed: false, ..KueueGates::default() };
     let gang = group("g", 7, 1);
-    let outcome = place_gang(&cluster, &framework(), Request::new(&gang).gates(gates)).unwrap();
+    let outcome =
+        place_gang(&cluster, &framework(), Request::new(&gang).kueue_gates(gates)).unwrap();
     let best_fit = [("n0", 3), ("n1", 3), ("n3", 1)].map(|(node, pods)| (node.to_string(), pods));
     assert_eq!(on_nodes(&outcome), BTreeMap::from(best_fit));
     assert_eq!(
         outcome,
-        Planner::place_reference(&cluster, &framework(), Request::new(&gang).gates(gates)).unwrap()
+        Planner::place_reference(&cluster, &framework(), Request::new(&gang).kueue_gates(gates))
+            .unwrap()
     );
 }
 

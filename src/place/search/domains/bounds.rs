@@ -1,9 +1,9 @@
-//! What sums and counts rule out.
+//! Bounds: parts that sums and counts rule out of a domain.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use super::{Choice, Solver};
+use super::solver::{Choice, Solver};
 use crate::place::search::problem::times;
 
 /// Pods of which each takes `each` or more in a dimension: `need` must fit, `fits` do.
@@ -25,8 +25,8 @@ impl Solver<'_, '_> {
     }
 
     /// Large pods that cannot all be there, each node by itself, whichever of them it gets: of some
-    /// resource each takes so much or more. "No" is certain; it is asked of members that differ,
-    /// equal ones are counted. O(nodes · kinds · resources).
+    /// resource each takes so much or more. "No" is certain. Only members that differ are bounded
+    /// so; equal ones are counted. O(nodes · kinds · resources).
     pub(crate) fn crowd(&mut self, part: usize, domain: usize) -> Option<Crowd> {
         let parts = self.parts;
         let (own, kinds) = (&parts.parts[part], parts.classes(part));

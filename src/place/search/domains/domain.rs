@@ -1,22 +1,14 @@
-//! Domains met in the search: their nodes, what is free in them, how they are liked.
+//! A domain in the search: its nodes, and what is free on them.
 
-use alloc::rc::Rc;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
-use super::Solver;
 use crate::base::RowSet;
-use crate::framework::{DomainContext, DomainSums, DomainTotals};
-use crate::model::PodShape;
-use crate::place::cache::capacity::{Amount, Capacity, Extent};
-use crate::place::sequential::scale;
-use crate::place::topology::partition::{Part, Path, split};
-use crate::place::topology::tree::{TreeDomain, Within};
-use crate::state::{Cluster, LabelValue, ResourceId, Row};
+use crate::place::cache::capacity::Extent;
+use crate::place::topology::partition::Path;
+use crate::state::{LabelValue, Row};
 
-/// A domain met in the search.
+/// A domain in the search.
 #[derive(Debug)]
 pub(crate) struct Domain {
     /// The key, as a place in the solver's list, and the value; `None` for all nodes.
@@ -24,239 +16,24 @@ pub(crate) struct Domain {
     pub(crate) path: Path,
     pub(crate) nodes: Arc<[u32]>,
     pub(crate) rows: Arc<[Row]>,
-    area: Area,
-    /// What is free in all, a dimension each.
+    pub(crate) area: Area,
+    /// Free amounts in all, a dimension each.
     pub(crate) sums: Vec<i64>,
     /// How many pods of a class fit; -1 where not yet known.
     pub(crate) counts: Vec<i64>,
 }
 
-/// Which nodes are in a domain.
+/// The extent of a domain.
 #[derive(Debug)]
-enum Area {
-    /// Those that sums are kept of.
+pub(crate) enum Area {
+    /// One of which the cache keeps sums.
     Kept(Extent),
-    /// Any others.
+    /// Any other set of nodes.
     Own(RowSet),
 }
 
 impl Domain {
     pub(crate) fn value(&self) -> Option<LabelValue> {
         self.path.last().copied().flatten()
-    }
-}
-
-impl<'a> Solver<'_, 'a> {
-    /// Adds the domain of all nodes of the request.
-    pub(crate) fn add_whole(&mut self) {
-        let rows = Arc::clone(&self.model.rows);
-        if self.model.whole {
-            let nodes = Arc::clone(&self.model.rooms.tree.nodes);
-            self.add_kept(None, Path::new(), nodes, rows, Extent::Whole);
-        } else {
-            self.add_own(None, Path::new(), (0..rows.len() as u32).collect());
-        }
-    }
-
-    fn add_kept(
-        &mut self,
-        key: Option<usize>,
-        path: Path,
-        nodes: Arc<[u32]>,
-        rows: Arc<[Row]>,
-        extent: Extent,
-    ) -> usize {
-        let (sums, area) = (self.model.free_in(extent), Area::Kept(extent));
-        let counts = vec![-1; self.model.classes.len()];
-        self.domains.push(Domain { key, path, nodes, rows, area, sums, counts });
-        self.domains.len() - 1
-    }
-
-    fn add_own(&mut self, key: Option<usize>, path: Path, nodes: Vec<u32>) -> usize {
-        let mut sums = vec![0_i64; self.model.width];
-        let mut members = RowSet::new(self.model.rows.len());
-        for &node in &nodes {
-            for (sum, free) in sums.iter_mut().zip(self.model.free(node)) {
-                *sum = sum.saturating_add(free);
-            }
-            members.insert(node as usize);
-        }
-        let counts = vec![-1; self.model.classes.len()];
-        let rows = nodes.iter().map(|&node| self.model.rows[node as usize]).collect();
-        let (nodes, area) = (nodes.into(), Area::Own(members));
-        self.domains.push(Domain { key, path, nodes, rows, area, sums, counts });
-        self.domains.len() - 1
-    }
-
-    /// The domains that a key makes of another domain, in order of name.
-    pub(crate) fn split(&mut self, within: usize, key: usize) -> Rc<[usize]> {
-        if let Some(known) = self.splits.get(&(within, key)) {
-            return Rc::clone(known);
-        }
-        let cluster = self.model.cluster;
-        let Some(id) = cluster.label_key(self.keys[key]) else { return Rc::new([]) };
-        let (tree, area) = (&mut self.model.rooms.tree, &self.domains[within].area);
-        let found = match *area {
-            Area::Own(_) => None,
-            Area::Kept(extent) => {
-                let inner = tree.key(cluster, id);
-                let within = match extent {
-                    Extent::Whole => Some(Within::Domains(0..tree.partition(inner).domains.len())),
-                    Extent::Domain(outer, domain) => tree.within(cluster, (outer, domain), inner),
-                };
-                within.map(|within| (inner, extent, within))
-            }
-        };
-        let ids: Rc<[usize]> = match found {
-            Some((inner, _, Within::Domains(range))) => {
-                let add = |place: usize| {
-                    let tree = &self.model.rooms.tree;
-                    let domain: &TreeDomain = &tree.partition(inner).domains[place];
-                    let (nodes, rows) = (Arc::clone(&domain.nodes), Arc::clone(&domain.rows));
-                    let path = domain.path.clone();
-                    self.add_kept(Some(key), path, nodes, rows, Extent::Domain(inner, place))
-                };
-                range.map(add).collect()
-            }
-            Some((_, extent, Within::Itself(path))) => {
-                let add = |path: Path| {
-                    let domain = &self.domains[within];
-                    let (nodes, rows) = (Arc::clone(&domain.nodes), Arc::clone(&domain.rows));
-                    self.add_kept(Some(key), path, nodes, rows, extent)
-                };
-                path.map(add).into_iter().collect()
-            }
-            None => {
-                let parts = split(cluster, &self.model.rows, &self.domains[within].nodes, id);
-                let add = |part: Part| self.add_own(Some(key), part.path, part.nodes);
-                parts.into_iter().map(add).collect()
-            }
-        };
-        self.splits.insert((within, key), Rc::clone(&ids));
-        ids
-    }
-
-    /// How many pods of a class fit in a domain, each node by itself.
-    pub(crate) fn count(&mut self, class: usize, domain: usize) -> i64 {
-        let known = self.domains[domain].counts[class];
-        if known >= 0 {
-            return known;
-        }
-        let count = match self.domains[domain].area {
-            Area::Kept(extent) => self.model.fits_in(class, extent),
-            Area::Own(_) => {
-                let nodes = self.domains[domain].nodes.iter();
-                nodes.map(|&node| i64::from(self.model.fits(class, node))).sum()
-            }
-        };
-        self.domains[domain].counts[class] = count;
-        count
-    }
-
-    /// Whether a node is in a domain.
-    pub(crate) fn contains(&self, domain: usize, node: u32) -> bool {
-        match &self.domains[domain].area {
-            Area::Kept(Extent::Whole) => true,
-            Area::Kept(Extent::Domain(key, place)) => {
-                let row = self.model.rows[node as usize];
-                self.model.rooms.tree.partition(*key).of_row[row] as usize == *place
-            }
-            Area::Own(members) => members.contains(node as usize),
-        }
-    }
-
-    /// Whether two domains share a node.
-    pub(crate) fn overlap(&self, a: usize, b: usize) -> bool {
-        let (one, other) = (&self.domains[a], &self.domains[b]);
-        match (&one.area, &other.area) {
-            (Area::Kept(Extent::Domain(key, place)), Area::Kept(Extent::Domain(other, theirs)))
-                if key == other =>
-            {
-                place == theirs
-            }
-            _ if one.nodes.len() <= other.nodes.len() => {
-                one.nodes.iter().any(|&node| self.contains(b, node))
-            }
-            _ => other.nodes.iter().any(|&node| self.contains(a, node)),
-        }
-    }
-
-    /// What the framework's domain-level scores say of each domain, before members have nodes:
-    /// all of them are proposed on the domain's first.
-    pub(crate) fn domain_scores(&mut self, part: usize, tier: &[usize]) -> Vec<i64> {
-        let mut totals = vec![0; tier.len()];
-        let plugins = self.model.framework.domain_scores();
-        if tier.len() < 2 || plugins.is_empty() {
-            return totals;
-        }
-        let group = self.parts.parts[part].group;
-        let cluster = self.model.cluster;
-        let classes: Vec<&'a PodShape> = self
-            .parts
-            .members_below(part)
-            .map(|member| &**self.model.classes[self.model.members[member].class].shape)
-            .collect();
-        let sums = RefCell::new(Sums { cluster, rooms: &mut *self.model.rooms, known: Vec::new() });
-        let mut proposed: Vec<(&PodShape, Row)> = classes.iter().map(|shape| (*shape, 0)).collect();
-        let mut raws: Vec<Vec<i64>> = vec![Vec::with_capacity(tier.len()); plugins.len()];
-        for &domain in tier {
-            let domain = &self.domains[domain];
-            let first = domain.rows.first().copied().unwrap_or(0);
-            for (_, row) in &mut proposed {
-                *row = first;
-            }
-            let kept = match domain.area {
-                Area::Kept(extent) => Some(KeptSums { sums: &sums, extent }),
-                Area::Own(_) => None,
-            };
-            let mut cx = DomainContext::new(cluster, group, &domain.rows, &proposed);
-            cx.sums = kept.as_ref().map(|kept| kept as &dyn DomainSums);
-            for ((_, plugin), raws) in plugins.iter().zip(&mut raws) {
-                raws.push(plugin.score(&cx));
-            }
-        }
-        for ((weight, plugin), raws) in plugins.iter().zip(raws) {
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (total, raw) in totals.iter_mut().zip(raws) {
-                *total += weight * scale(plugin.normalization(), raw, high);
-            }
-        }
-        totals
-    }
-}
-
-/// Sums that are kept between requests.
-#[derive(Debug)]
-struct Sums<'m> {
-    cluster: &'m Cluster,
-    rooms: &'m mut Capacity,
-    /// The columns of each resource asked for.
-    known: Vec<(ResourceId, [usize; 5])>,
-}
-
-/// The same, over one domain.
-#[derive(Debug)]
-struct KeptSums<'r, 'm> {
-    sums: &'r RefCell<Sums<'m>>,
-    extent: Extent,
-}
-
-impl DomainSums for KeptSums<'_, '_> {
-    fn of(&self, resource: ResourceId) -> Option<DomainTotals> {
-        let Sums { cluster, rooms, known } = &mut *self.sums.borrow_mut();
-        let place = known.iter().position(|(known, _)| *known == resource).unwrap_or_else(|| {
-            let amounts = [
-                Amount::Allocatable(resource),
-                Amount::Used(resource),
-                Amount::Free(resource),
-                Amount::Scored(resource, 0),
-                Amount::Scored(resource, 1),
-            ];
-            known.push((resource, amounts.map(|amount| rooms.amount(cluster, amount))));
-            known.len() - 1
-        });
-        let [allocatable, used, free, cpu, memory] =
-            known[place].1.map(|column| rooms.sum(column, self.extent));
-        Some(DomainTotals { allocatable, used, free, scored: [cpu, memory] })
     }
 }

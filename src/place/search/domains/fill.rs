@@ -1,15 +1,14 @@
-//! Packing members into the domains chosen.
+//! Packings of members into the domains chosen.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Choice, NOWHERE, Solver};
-use crate::base::hash::FixedMap;
+use super::solver::{Choice, NOWHERE, Solver};
 use crate::place::search::packing::{Demand, Packed, Packing};
 
 impl Solver<'_, '_> {
     /// Packs the members of a part into a domain, together with those that share nodes with it.
-    /// Nothing if the steps ran out.
+    /// `None` if the steps ran out.
     pub(crate) fn pack(
         &mut self,
         part: usize,
@@ -160,7 +159,7 @@ impl Solver<'_, '_> {
         (packing, members, bins)
     }
 
-    /// Takes up a packing.
+    /// Sets the nodes of members as packed.
     fn put(
         &mut self,
         found: &[(usize, usize, u32)],
@@ -184,6 +183,7 @@ impl Solver<'_, '_> {
         }
     }
 
+    /// Restores the nodes of members, and empties the list.
     pub(crate) fn put_back(&mut self, undo: &mut Vec<(usize, u32)>) {
         for (member, _) in undo.iter() {
             self.set_place(*member, NOWHERE);
@@ -202,40 +202,5 @@ impl Solver<'_, '_> {
                 self.taken.add(node, ask, sign);
             }
         }
-    }
-}
-
-/// What has been taken of the nodes that members were put on.
-#[derive(Debug, Default)]
-pub(crate) struct Taken {
-    width: usize,
-    places: FixedMap<u32, usize>,
-    amounts: Vec<i64>,
-}
-
-impl Taken {
-    pub(crate) fn new(width: usize) -> Taken {
-        Taken { width, ..Taken::default() }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.places.clear();
-        self.amounts.clear();
-    }
-
-    fn add(&mut self, node: u32, ask: &[i64], sign: i64) {
-        let next = self.amounts.len();
-        let place = *self.places.entry(node).or_insert(next);
-        if place == next {
-            self.amounts.resize(next + self.width, 0);
-        }
-        for (taken, ask) in self.amounts[place..place + self.width].iter_mut().zip(ask) {
-            *taken = taken.saturating_add(sign * ask);
-        }
-    }
-
-    fn on(&self, node: u32) -> Option<&[i64]> {
-        let place = *self.places.get(&node)?;
-        Some(&self.amounts[place..place + self.width])
     }
 }

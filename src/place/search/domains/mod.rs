@@ -1,41 +1,30 @@
-//! Domains for every part, by backtracking over domains and packing what they get.
+//! Domains for every part, by backtracking over domains and packing the members of each.
+//!
+//! `solver` is the state; `split` makes domains, `bounds` rules them out by sums and counts, `fill`
+//! packs members into them.
 
 pub(crate) mod bounds;
 mod domain;
 mod fill;
+mod solver;
+mod split;
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use self::domain::Domain;
-use self::fill::Taken;
+pub(crate) use self::solver::{Choice, NOWHERE, Solver};
+use self::solver::{Home, Taken};
 use super::parts::{Part, Parts};
 use super::problem::Problem;
 use crate::base::hash::FixedMap;
 use crate::place::error::PlaceError;
 use crate::place::topology::candidates::running;
-use crate::place::topology::partition::{Path, path_of};
+use crate::place::topology::partition::path_of;
 use crate::state::PodView;
 
-/// No node.
-pub(crate) const NOWHERE: u32 = u32::MAX;
-
-/// What was decided for a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
-    Open,
-    /// A domain, and its place among the candidates.
-    In {
-        domain: usize,
-        place: usize,
-    },
-    /// Left out.
-    Out,
-}
-
-/// How a run of the solver ended.
+/// The result of a run of the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Solved {
     Found,
@@ -47,39 +36,6 @@ pub(crate) enum Solved {
 pub(crate) type Accept<'f, 'm, 'a> =
     dyn FnMut(&mut Solver<'m, 'a>, &mut u64) -> Result<Option<bool>, PlaceError> + 'f;
 
-/// The search for domains.
-pub(crate) struct Solver<'m, 'a> {
-    pub(crate) model: &'m mut Problem<'a>,
-    pub(crate) parts: &'m Parts<'a>,
-    order: Vec<usize>,
-    pub(crate) keys: Vec<&'a str>,
-    pub(crate) domains: Vec<Domain>,
-    splits: FixedMap<(usize, usize), Rc<[usize]>>,
-    candidates: FixedMap<(usize, usize), Rc<[usize]>>,
-    /// For each part and key: the domain that running members hold it in.
-    homes: BTreeMap<(usize, usize), Home>,
-    pub(crate) choices: Vec<Choice>,
-    /// How much may still be left out, a part each.
-    slack: Vec<u32>,
-    /// The node of each member.
-    pub(crate) places: Vec<u32>,
-    taken: Taken,
-    /// Dimensions, scarcest first.
-    dimensions: Vec<usize>,
-    never: FixedMap<Vec<i64>, ()>,
-    complete: bool,
-    /// The most members placed at once, with their nodes.
-    pub(crate) best: (usize, Vec<u32>),
-}
-
-/// Where running members are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Home {
-    Nowhere,
-    In(Path),
-    Scattered,
-}
-
 /// A part being decided, and the choices not yet made.
 struct Frame {
     candidates: Rc<[usize]>,
@@ -87,7 +43,7 @@ struct Frame {
     taken: Choosing,
     /// The parent is left out, so this is.
     inherits: bool,
-    /// What to put back when the choice is taken back: members and their nodes.
+    /// Members and their nodes before the choice, to restore when it is taken back.
     undo: Vec<(usize, u32)>,
 }
 
@@ -180,8 +136,8 @@ impl<'m, 'a> Solver<'m, 'a> {
         home
     }
 
-    /// Looks for domains and nodes, with at most `quota` steps a packing. What is found is shown to
-    /// `accept`, which says whether to stop there: yes, no, or nothing if its steps ran out.
+    /// Searches for domains and nodes, with at most `quota` steps a packing. Each solution is
+    /// evaluated by `accept`, which returns whether to stop there; `None` if its steps ran out.
     pub(crate) fn run(
         &mut self,
         steps: &mut u64,

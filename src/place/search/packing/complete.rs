@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Packing, Scale, take};
+use super::instance::{Packing, Scale, take};
 use crate::base::hash::FixedMap;
 use crate::place::search::problem::times;
 
@@ -37,7 +37,7 @@ pub(crate) struct Search<'p> {
     room_from: Vec<i64>,
     /// For each place in `bins` and demand: how many pods it and later bins can hold at most.
     count_from: Vec<i64>,
-    /// What a unit of waste costs, a dimension each.
+    /// Cost of a unit of waste, a dimension each.
     price: Vec<i64>,
     left: Vec<u32>,
     failed: FixedMap<Box<[u32]>, ()>,

@@ -39,12 +39,12 @@ fn classes_answer_like_the_plain_loop() {
             let name = format!("g{step}");
             let group =
                 if dice.one_in(2) { again(&shared, &name) } else { group(&mut dice, &name) };
-            let request = Request::new(&group).strategy(Strategy::Kubernetes);
+            let request = || Request::new(&group).strategy(Strategy::Kubernetes);
             let calls = planner.plugin_calls();
-            let given = planner.place(&cluster, &framework, request);
+            let given = planner.place(&cluster, &framework, request());
             asked += 1;
             fast += u32::from(planner.plugin_calls() > calls);
-            let expected = Planner::place_reference(&cluster, &framework, &group);
+            let expected = Planner::place_reference(&cluster, &framework, request());
             assert_eq!(brief(&given), brief(&expected), "seed {seed} step {step}");
             assert_eq!(given, expected, "seed {seed} step {step}");
             if let Ok(outcome) = given

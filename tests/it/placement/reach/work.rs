@@ -83,9 +83,9 @@ fn one_pod_at_a_time_costs_what_has_changed() {
     let mut place = |cluster: &mut Cluster, number: usize| {
         let before = planner.plugin_calls();
         let gang = PodGroup::gang(format!("g{number}"), 1).pods(1, Pod::of_shape(shape.clone()));
-        let request = Request::new(&gang).strategy(Strategy::Kubernetes);
-        let outcome = planner.place(cluster, &framework, request).unwrap();
-        assert_eq!(Ok(outcome.clone()), Planner::place_reference(cluster, &framework, &gang));
+        let request = || Request::new(&gang).strategy(Strategy::Kubernetes);
+        let outcome = planner.place(cluster, &framework, request()).unwrap();
+        assert_eq!(Ok(outcome.clone()), Planner::place_reference(cluster, &framework, request()));
         cluster.commit(&framework, outcome.plan().unwrap()).unwrap();
         planner.plugin_calls() - before
     };

@@ -1,0 +1,388 @@
+//! Brute force: the executable definition of what the search strategy can place.
+//!
+//! Every choice of domains, in canonical order, and in each every order and every node for the
+//! members. It shares with the search what defines a request (which keys confine a group, which
+//! nodes make a domain), and neither sums nor packing nor budget.
+//!
+//! The canonical order: all members before minima only; groups as given, parents before children,
+//! leaders after their siblings; domains as [`BruteForce::candidates`] orders them, each before the
+//! group is left out; members as given; nodes in the order of ties.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::strategy::is_beyond_search;
+use crate::framework::device_choice::choose_for;
+use crate::framework::{DomainContext, Evaluation};
+use crate::model::{Pod, PodShape};
+use crate::place::error::PlaceError;
+use crate::place::layout::{Layout, Member};
+use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
+use crate::place::request::Task;
+use crate::place::sequential::{self, scale};
+use crate::place::topology::candidates::all_rows;
+use crate::place::topology::partition::path_of;
+use crate::place::topology::requirement::{Candidate, Requirement};
+use crate::state::plan::PlanDomain;
+use crate::state::{Devices, PodView, ResourceId, Row, Txn};
+
+/// The most pending members that a group may have.
+const MOST_MEMBERS: usize = 10;
+/// The most groups and slices that a group may consist of.
+const MOST_PARTS: usize = 64;
+
+/// The answer of brute force; of a group that is left to the sequential strategy, the answer of
+/// that one's reference. Exponential in the number of members.
+pub(crate) fn place(task: Task<'_>) -> Result<Answer, PlaceError> {
+    let group = || task.group().full_name();
+    if task.group().any(&is_beyond_search) {
+        return sequential::strategy::reference(task);
+    }
+    let pods = task.group().all_pods();
+    let members = pods.iter().filter(|pod| pod.scheduling_gates.is_empty()).count();
+    if members > MOST_MEMBERS {
+        return Err(PlaceError::TooManyMembers { group: group(), members, most: MOST_MEMBERS });
+    }
+    let root = Requirement::new(task.cluster, task.group());
+    let mut parts = Vec::new();
+    flatten(&root, None, None, &mut parts);
+    if parts.len() > MOST_PARTS {
+        let what = "more than 64 groups and slices in its reference";
+        return Err(PlaceError::Unsupported { group: group(), what });
+    }
+    for part in parts.iter().filter(|part| !part.slice) {
+        refuse_scattered(task, part.ask)?;
+    }
+    let dimensions = dimensions(task, &root);
+    let rows = task.request.rows(task.cluster).unwrap_or_else(|| all_rows(task.cluster));
+    for whole in [true, false] {
+        let choices = vec![None; parts.len()];
+        let mut search = BruteForce {
+            task,
+            pods: &pods,
+            parts: &parts,
+            dimensions: &dimensions,
+            choices,
+            whole,
+        };
+        if let Some(layout) = search.choose(0, &rows)? {
+            return Ok(Answer::Placed(layout));
+        }
+    }
+    let reason = Unplaced::new(group(), UnplacedKind::Infeasible);
+    Ok(Answer::unplaced(reason, None))
+}
+
+/// A group or a slice, in a list where parents come before children.
+struct Part<'a> {
+    ask: &'a Requirement<'a>,
+    parent: Option<usize>,
+    /// The sibling whose domain it shares, if it leads one.
+    led: Option<usize>,
+    slice: bool,
+}
+
+fn flatten<'a>(
+    ask: &'a Requirement<'a>,
+    parent: Option<usize>,
+    led: Option<usize>,
+    parts: &mut Vec<Part<'a>>,
+) {
+    let own = parts.len();
+    let slice = parent.is_some_and(|parent| core::ptr::eq(parts[parent].ask.group, ask.group));
+    parts.push(Part { ask, parent, led, slice });
+    let leads =
+        |inner: &Requirement<'_>| inner.group.leader && !core::ptr::eq(inner.group, ask.group);
+    let mut first = None;
+    for inner in ask.inside.iter().filter(|inner| !leads(inner)) {
+        first = first.or(Some(parts.len()));
+        flatten(inner, Some(own), None, parts);
+    }
+    for inner in ask.inside.iter().filter(|inner| leads(inner)) {
+        flatten(inner, Some(own), first, parts);
+    }
+}
+
+/// Refuses a group whose running members are not in one domain of the key it requires.
+fn refuse_scattered(task: Task<'_>, ask: &Requirement<'_>) -> Result<(), PlaceError> {
+    let Some(key) = &ask.group.topology.require else { return Ok(()) };
+    let cluster = task.cluster;
+    let id = cluster.label_key(key);
+    let mut paths = Vec::new();
+    ask.group.visit(&mut |group| {
+        let name = group.full_name();
+        let nodes = cluster.group_pods(&name).filter_map(PodView::node);
+        paths.extend(nodes.map(|node| id.and_then(|id| path_of(cluster, node.row(), id))));
+    });
+    if paths.iter().all(|path| path.is_some() && *path == paths[0]) {
+        return Ok(());
+    }
+    Err(PlaceError::Scattered { group: ask.group.full_name(), key: key.clone() })
+}
+
+/// Pods (`None`) and the resources that members request, the scarcest first: by what the group
+/// takes at least, as a fraction of what is free on all nodes.
+fn dimensions(task: Task<'_>, root: &Requirement<'_>) -> Vec<Option<ResourceId>> {
+    let judged =
+        |pod: &Pod| task.framework.filters().iter().any(|filter| filter.declare(pod.shape()).room);
+    let mut found = vec![None];
+    for pod in task.group().all_pods().into_iter().filter(|pod| judged(pod)) {
+        for (name, _) in pod.shape().requests.iter().filter(|(_, amount)| *amount > 0) {
+            let id = task.cluster.resource(name).map(Some);
+            found.extend(id.filter(|id| !found.contains(id)));
+        }
+    }
+    let rows = task.request.rows(task.cluster).unwrap_or_else(|| all_rows(task.cluster));
+    let mut ranked: Vec<(i64, i64, usize)> = Vec::new();
+    for (place, dimension) in found.iter().enumerate() {
+        let takes = |pod: &Pod| match dimension {
+            _ if !judged(pod) => 0,
+            None => 1,
+            Some(id) => pod.shape().requests.of(task.cluster.resource_name(*id)).max(0),
+        };
+        ranked.push((root.least(&takes), free(task, &rows, *dimension).max(1), place));
+    }
+    ranked.sort_by(|a, b| {
+        let cross = |x: i64, y: i64| i128::from(x) * i128::from(y);
+        cross(b.0, a.1).cmp(&cross(a.0, b.1)).then(b.2.cmp(&a.2))
+    });
+    ranked.into_iter().map(|(_, _, place)| found[place]).collect()
+}
+
+/// How much is free on some nodes together.
+fn free(task: Task<'_>, rows: &[Row], dimension: Option<ResourceId>) -> i64 {
+    let views = rows.iter().filter_map(|&row| task.cluster.view(row));
+    let amounts = views.map(|node| match dimension {
+        None => node.pod_limit().saturating_sub(node.pod_count()).max(0),
+        Some(resource) => node.free(resource).max(0),
+    });
+    amounts.fold(0, i64::saturating_add)
+}
+
+/// A member on its node.
+struct Placed {
+    part: usize,
+    /// Its place among the pods of the part.
+    pod: usize,
+    row: Row,
+    devices: Option<Devices>,
+}
+
+/// Identity of a state: of each placed member its part, its shape, its node and its devices.
+type State = Vec<(usize, u32, Row, Vec<Vec<u32>>)>;
+
+/// The domain of a part: the key and value, if it has one, and its rows.
+#[derive(Clone)]
+struct Choice {
+    key: Option<(String, String)>,
+    rows: Vec<Row>,
+}
+
+struct BruteForce<'s, 'a> {
+    task: Task<'a>,
+    /// All pods of the tree.
+    pods: &'s [&'a Pod],
+    parts: &'s [Part<'a>],
+    dimensions: &'s [Option<ResourceId>],
+    /// The domain of each part; `None` where it is left out.
+    choices: Vec<Option<Choice>>,
+    /// Whether every member must be placed.
+    whole: bool,
+}
+
+impl BruteForce<'_, '_> {
+    /// The first layout in canonical order, given the domains of the parts before `at`.
+    fn choose(&mut self, at: usize, rows: &[Row]) -> Result<Option<Layout>, PlaceError> {
+        let Some(part) = self.parts.get(at) else {
+            return if self.is_enough() { self.lay_out() } else { Ok(None) };
+        };
+        let within = match part.parent {
+            None => Some(rows.to_vec()),
+            Some(parent) => self.choices[parent].as_ref().map(|choice| choice.rows.clone()),
+        };
+        for choice in within.map_or_else(Vec::new, |within| self.candidates(at, &within)) {
+            self.choices[at] = Some(choice);
+            if let Some(found) = self.choose(at + 1, rows)? {
+                return Ok(Some(found));
+            }
+        }
+        self.choices[at] = None;
+        if at == 0 || self.whole { Ok(None) } else { self.choose(at + 1, rows) }
+    }
+
+    /// The domains a part may have within some rows: by level of preference, then by domain-level
+    /// scores with all members on the first node, then the least room in the scarcest resource,
+    /// then by name.
+    fn candidates(&self, at: usize, within: &[Row]) -> Vec<Choice> {
+        if let Some(led) = self.parts[at].led
+            && let Some(shared) = &self.choices[led]
+        {
+            return vec![shared.clone()];
+        }
+        let found = self.parts[at].ask.candidates(self.task.cluster, within);
+        let mut choices = Vec::with_capacity(found.len());
+        for tier in found.chunk_by(|a, b| a.key == b.key) {
+            let mut ranked: Vec<_> = tier.iter().zip(self.domain_scores(at, tier)).collect();
+            ranked.sort_by_cached_key(|(candidate, score)| {
+                let room = self.dimensions.iter().map(|d| free(self.task, &candidate.rows, *d));
+                (Reverse(*score), room.collect::<Vec<i64>>())
+            });
+            choices.extend(ranked.into_iter().map(|(candidate, _)| {
+                let value = candidate.path.last().cloned().flatten();
+                let (key, rows) = (candidate.key.clone().zip(value), candidate.rows.clone());
+                Choice { key, rows }
+            }));
+        }
+        choices
+    }
+
+    fn domain_scores(&self, at: usize, tier: &[Candidate]) -> Vec<i64> {
+        let mut totals = vec![0; tier.len()];
+        let below = (0..self.parts.len()).filter(|&part| self.is_within(part, at));
+        let pods = below.flat_map(|part| self.parts[part].ask.pods.iter());
+        let shapes: Vec<&PodShape> = pods.map(|pod| &**pod.shape()).collect();
+        for (weight, plugin) in self.task.framework.domain_scores() {
+            let raws: Vec<i64> = tier
+                .iter()
+                .map(|candidate| {
+                    let first = candidate.rows.first().copied().unwrap_or(0);
+                    let proposed: Vec<_> = shapes.iter().map(|shape| (*shape, first)).collect();
+                    let group = self.parts[at].ask.group;
+                    let (cluster, rows) = (self.task.cluster, &candidate.rows);
+                    plugin.score(&DomainContext::new(cluster, group, rows, &proposed))
+                })
+                .collect();
+            let high = raws.iter().copied().max().unwrap_or(0);
+            for (total, raw) in totals.iter_mut().zip(raws) {
+                *total += weight * scale(plugin.normalization(), raw, high);
+            }
+        }
+        totals
+    }
+
+    /// Whether a part is another, or inside it.
+    fn is_within(&self, part: usize, outer: usize) -> bool {
+        part == outer || self.parts[part].parent.is_some_and(|up| self.is_within(up, outer))
+    }
+
+    /// Whether enough children of each part have a domain, and enough pods to choose from.
+    fn is_enough(&self) -> bool {
+        (0..self.parts.len()).filter(|&at| self.choices[at].is_some()).all(|at| {
+            let counts = |&child: &usize| {
+                let ask = self.parts[child].ask;
+                let counted = self.choices[child].is_some() || ask.need == 0;
+                self.parts[child].parent == Some(at) && counted
+            };
+            let children = (0..self.parts.len()).filter(counts);
+            let weight: u32 = children.map(|child| self.parts[child].ask.weight).sum();
+            let ask = self.parts[at].ask;
+            ask.pods.len() as u32 + weight >= ask.need
+        })
+    }
+
+    /// Members on nodes within the domains chosen, in an order in which every filter passes.
+    fn lay_out(&self) -> Result<Option<Layout>, PlaceError> {
+        let mut txn = self.task.cluster.txn();
+        let mut placed = Vec::new();
+        let found = self.walk(&mut txn, &mut placed, &mut BTreeSet::new())?;
+        Ok(found.then(|| self.layout(&placed)))
+    }
+
+    fn walk(
+        &self,
+        txn: &mut Txn,
+        placed: &mut Vec<Placed>,
+        seen: &mut BTreeSet<State>,
+    ) -> Result<bool, PlaceError> {
+        if self.is_done(placed) {
+            return Ok(true);
+        }
+        let Task { framework, request, .. } = self.task;
+        for (at, part) in self.parts.iter().enumerate() {
+            let Some(choice) = &self.choices[at] else { continue };
+            for (number, &pod) in part.ask.pods.iter().enumerate() {
+                let free = |other: &usize| !placed.iter().any(|p| (p.part, p.pod) == (at, *other));
+                // Of equal pods the first goes first.
+                let twin = |other: &usize| part.ask.pods[*other].shape() == pod.shape();
+                if (0..=number).filter(twin).find(free) != Some(number) {
+                    continue;
+                }
+                for &row in &choice.rows {
+                    let shape = pod.shape();
+                    let (leaf, now) = (Some(part.ask.group), request.now);
+                    let judged = Evaluation::new(framework, txn, shape, leaf, now);
+                    if txn.view(row).is_none_or(|node| judged.filter(node).is_err()) {
+                        continue;
+                    }
+                    let Ok(devices) = choose_for(framework, txn, shape, row) else { continue };
+                    txn.place_with(pod, row, devices.clone())?;
+                    placed.push(Placed { part: at, pod: number, row, devices });
+                    if seen.insert(self.state(placed)) && self.walk(txn, placed, seen)? {
+                        return Ok(true);
+                    }
+                    placed.pop();
+                    txn.rollback_to(placed.len())?;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether something is placed, and of each part as much as it needs.
+    fn is_done(&self, placed: &[Placed]) -> bool {
+        !placed.is_empty()
+            && self.parts.iter().enumerate().all(|(at, part)| {
+                let pods = &part.ask.pods;
+                let need = if self.whole { pods.len() } else { part.ask.need as usize };
+                let enough = || placed.iter().filter(|placed| placed.part == at).count() >= need;
+                self.choices[at].is_none() || pods.is_empty() || enough()
+            })
+    }
+
+    fn state(&self, placed: &[Placed]) -> State {
+        let state = placed.iter().map(|one| {
+            let lists = one.devices.iter().flat_map(|lists| lists.iter().cloned());
+            let shape = self.task.gang.shape_of()[self.number(one)];
+            (one.part, shape, one.row, lists.collect())
+        });
+        let mut state: State = state.collect();
+        state.sort_unstable();
+        state
+    }
+
+    /// The place of a member among all pods of the tree.
+    fn number(&self, placed: &Placed) -> usize {
+        let pod = self.parts[placed.part].ask.pods[placed.pod];
+        self.pods.iter().position(|other| core::ptr::eq(*other, pod)).unwrap_or(0)
+    }
+
+    fn layout(&self, placed: &[Placed]) -> Layout {
+        let mut layout = Layout::default();
+        layout.members.extend(placed.iter().map(|one| Member {
+            number: self.number(one) as u32,
+            row: one.row,
+            devices: one.devices.clone(),
+        }));
+        for (at, choice) in self.choices.iter().enumerate() {
+            let Some((key, value)) = choice.as_ref().and_then(|choice| choice.key.clone()) else {
+                continue;
+            };
+            let inside: Vec<usize> =
+                (0..placed.len()).filter(|&one| self.is_within(placed[one].part, at)).collect();
+            for run in inside.chunk_by(|a, b| a + 1 == *b) {
+                layout.domains.push(PlanDomain {
+                    group: self.parts[at].ask.name.clone(),
+                    key: key.clone(),
+                    value: value.clone(),
+                    first: run[0],
+                    end: run[0] + run.len(),
+                    island: false,
+                });
+            }
+        }
+        layout
+    }
+}
