@@ -4,6 +4,7 @@ pub mod math;
 
 use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
+use core::iter;
 use core::ops::Range;
 
 use crate::base::chunks::CHUNK;
@@ -155,7 +156,7 @@ impl Gathered {
     }
 
     fn clear(&mut self, cluster: &Cluster) {
-        let resources = cluster.columns.allocatable.len();
+        let resources = cluster.resources.len();
         let columns = self.used.iter_mut().chain(&mut self.allocatable).chain(&mut self.scored);
         columns.chain([&mut self.pod_count, &mut self.pod_limit]).for_each(Column::clear);
         if self.used.len() != resources {
@@ -242,7 +243,7 @@ impl<'a> Laid<'a> {
         let Some(column) = rows.used.get(resource.index()) else { return zeros(rows.rows.len()) };
         column.get(|into| {
             let each = rows.takes[resource.index()];
-            let placed = |usage: &RowUsage| usage.used.get(resource.index()).copied().unwrap_or(0);
+            let placed = |usage: &RowUsage| usage.used_of(resource);
             let chunks = |chunk| self.columns.used_chunk(resource, chunk, CHUNK);
             self.pick_sum(into, chunks, each, placed);
         })
@@ -288,7 +289,7 @@ impl<'a> Laid<'a> {
             let sums = self.columns.sums(row);
             let pods = i64::from(rows.more.get(at).copied().unwrap_or(rows.most));
             let [cpu, memory] = sums.scored();
-            let used = sums.used().zip(&rows.takes);
+            let used = sums.used().chain(iter::repeat(0)).zip(&rows.takes);
             RowUsage {
                 pod_count: sums.pod_count() + pods,
                 scored: [cpu + pods * rows.takes_scored[0], memory + pods * rows.takes_scored[1]],

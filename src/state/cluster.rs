@@ -180,15 +180,10 @@ impl Cluster {
     }
 
     pub(crate) fn acquire_shape(&mut self, shape: &Arc<PodShape>) -> ShapeId {
-        let (resources, columns) = (&mut self.resources, &mut self.columns);
-        let terms = &mut self.label_values;
+        let (resources, terms) = (&mut self.resources, &mut self.label_values);
         self.shapes.acquire(shape, || {
             let used = shape.requests.iter().filter(|(_, amount)| *amount != 0);
-            let requests = used.map(|(name, amount)| {
-                let resource = ResourceId(resources.intern(name));
-                columns.ensure_resource(resource);
-                (resource, amount)
-            });
+            let requests = used.map(|(name, amount)| (ResourceId(resources.intern(name)), amount));
             let mut intern = |text: &str| Some(DeviceTerm(terms.intern(text)));
             let needs = shape.devices.iter().map(|request| DeviceNeed::new(request, &mut intern));
             (requests.collect(), needs.collect())

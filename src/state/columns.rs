@@ -2,13 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::num::{NonZeroI64, NonZeroU32, NonZeroU64};
 
 use super::devices::{DeviceSpecs, DeviceState};
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
 use super::shapes::ShapeEntry;
+use super::table::Table;
 use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::sparse::Sparse;
 use crate::model::{Amounts, Device, Image, Taint};
@@ -32,7 +32,7 @@ pub(crate) struct Rare {
     pub(crate) taints: Vec<Taint>,
     pub(crate) images: Vec<Image>,
     pub(crate) devices: Vec<Device>,
-    /// What is in `devices`, in the numbers of the cluster.
+    /// `devices` in the numbers of the cluster.
     pub(crate) device_specs: Option<Arc<DeviceSpecs>>,
     /// Where it differs from what is allocatable.
     pub(crate) capacity: Option<Amounts>,
@@ -41,7 +41,7 @@ pub(crate) struct Rare {
     pub(crate) unschedulable: bool,
 }
 
-/// Nothing.
+/// The fields of a node that leaves all of them empty.
 pub(crate) static PLAIN: Rare = Rare {
     taints: Vec::new(),
     images: Vec::new(),
@@ -90,10 +90,13 @@ pub(crate) struct Columns {
     /// The place in the order among equals: lower first. Not dense.
     pub(crate) rank: Chunked<u32>,
     pub(crate) pod_limit: Chunked<i64>,
-    pub(crate) allocatable: Vec<Chunked<i64>>,
-    /// What is left of devices, where there are any.
+    /// Allocatable amounts of each resource, by chunk.
+    allocatable: Vec<Arc<Table>>,
+    /// How many resources a node may have, by number.
+    offered: usize,
+    /// Devices left, on nodes that have devices.
     pub(crate) device_state: Sparse<Arc<DeviceState>>,
-    /// What a pod that comes or goes changes, together, so that it copies one chunk.
+    /// The columns that change with pods, together, so that a pod copies one chunk.
     usage: Vec<Arc<Usage>>,
     /// Whether an amount has been too large for careless arithmetic.
     wide: bool,
@@ -101,18 +104,16 @@ pub(crate) struct Columns {
     bits: u64,
 }
 
-/// What changes with the pods of a chunk of rows.
+/// The columns of a chunk that change with pods.
 #[derive(Debug, Clone, Default)]
 struct Usage {
     /// The first pod on a row; the others are linked from there.
     first_pod: Vec<u32>,
     /// The change that touched a row last.
     generation: Vec<u64>,
-    /// Sums over the pods of a row, column after column: their number, CPU and memory that scores
-    /// count as used, then what is used of each resource.
-    sums: Vec<i64>,
-    /// The places of a column.
-    stride: usize,
+    /// Sums over the pods of a row: their number, CPU and memory that scores count as used, then
+    /// the used amount of each resource.
+    sums: Table,
 }
 
 /// The sums before those of resources.
@@ -123,39 +124,26 @@ pub(crate) static ZEROS: [i64; CHUNK] = [0; CHUNK];
 
 impl Usage {
     fn push_row(&mut self, sums: usize, room: usize) {
-        let len = self.first_pod.len();
-        if len == self.stride {
-            let stride = room.max(4 * len).clamp(4, CHUNK);
-            let mut wider = vec![0; sums * stride];
-            for sum in 0..if len == 0 { 0 } else { sums } {
-                wider[sum * stride..][..len].copy_from_slice(&self.sums[sum * len..][..len]);
-            }
-            (self.sums, self.stride) = (wider, stride);
-            self.first_pod.reserve_exact(stride - len);
-            self.generation.reserve_exact(stride - len);
-        }
+        self.sums.push_row(sums, room);
+        let more = self.sums.room() - self.first_pod.len();
+        self.first_pod.reserve_exact(more);
+        self.generation.reserve_exact(more);
         self.first_pod.push(NONE);
         self.generation.push(0);
-    }
-
-    fn column(&self, sum: usize) -> Option<&[i64]> {
-        let first = sum * self.stride;
-        self.sums.get(first..first + self.first_pod.len())
     }
 }
 
 /// The sums of one row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sums<'a> {
-    usage: &'a Usage,
+    table: &'a Table,
     at: usize,
-    len: usize,
 }
 
 impl<'a> Sums<'a> {
     #[inline]
     fn of(self, sum: usize) -> i64 {
-        self.usage.sums.get(sum * self.usage.stride + self.at).copied().unwrap_or(0)
+        self.table.get(sum, self.at)
     }
 
     #[inline]
@@ -173,14 +161,15 @@ impl<'a> Sums<'a> {
         self.of(COMMON + resource.index())
     }
 
-    /// What is used of each resource, in order of number.
+    /// Used amounts of each resource, in order of number, without zeros at the end that are not
+    /// stored.
     #[inline]
     pub(crate) fn used(self) -> impl Iterator<Item = i64> + 'a {
-        (COMMON..self.len).map(move |sum| self.of(sum))
+        (COMMON..self.table.end()).map(move |sum| self.of(sum))
     }
 }
 
-/// What a pod that comes or goes changes beside sums.
+/// The fields of a row that a pod changes when it comes or goes, beside sums.
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
     pub(crate) first_pod: &'a mut u32,
@@ -197,15 +186,13 @@ impl Columns {
         Arc::make_mut(&mut self.spec).push(None);
         self.rank.push(0);
         self.pod_limit.push(0);
-        for column in &mut self.allocatable {
-            column.push(0);
-        }
         if row.is_multiple_of(CHUNK) {
+            self.allocatable.push(Arc::default());
             self.usage.push(Arc::default());
         }
         let room = if row < CHUNK { 0 } else { CHUNK };
-        let sums = COMMON + self.allocatable.len();
-        Arc::make_mut(&mut self.usage[row / CHUNK]).push_row(sums, room);
+        Arc::make_mut(&mut self.allocatable[row / CHUNK]).push_row(self.offered, room);
+        Arc::make_mut(&mut self.usage[row / CHUNK]).push_row(COMMON + self.offered, room);
     }
 
     pub(crate) fn set_spec(&mut self, row: Row, spec: Option<Arc<NodeSpec>>) {
@@ -244,36 +231,32 @@ impl Columns {
         self.tie_ranks.get(row).map_or(0, |rank| rank.get())
     }
 
-    /// Makes the columns of resources up to a number.
-    pub(crate) fn ensure_resource(&mut self, resource: ResourceId) {
-        while self.allocatable.len() <= resource.index() {
-            let mut column = Chunked::default();
-            for _ in 0..self.len() {
-                column.push(0);
-            }
-            self.allocatable.push(column);
-            let sums = COMMON + self.allocatable.len();
-            for usage in self.usage.iter_mut().map(Arc::make_mut) {
-                usage.sums.resize(sums * usage.stride, 0);
-            }
+    /// Sets what a row has of each resource, and notes the amounts. The others are 0.
+    pub(crate) fn set_allocatable(&mut self, row: Row, amounts: &[(ResourceId, i64)]) {
+        let table = Arc::make_mut(&mut self.allocatable[row / CHUNK]);
+        table.clear_row(row % CHUNK);
+        for &(resource, amount) in amounts {
+            table.add(resource.index(), row % CHUNK, amount);
+            self.offered = self.offered.max(resource.index() + 1);
+            self.wide |= magnitude(amount) >= NARROW;
+            self.bits |= amount as u64;
         }
     }
 
     #[inline]
     pub(crate) fn allocatable(&self, row: Row, resource: ResourceId) -> i64 {
-        self.allocatable.get(resource.index()).map_or(0, |column| column[row])
+        self.allocatable[row / CHUNK].get(resource.index(), row % CHUNK)
+    }
+
+    /// The resources that a row has some of, with the amounts, in order of number.
+    pub(crate) fn offers(&self, row: Row) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
+        let amounts = self.allocatable[row / CHUNK].row(row % CHUNK);
+        amounts.map(|(column, amount)| (ResourceId(column as u32), amount))
     }
 
     #[inline]
     pub(crate) fn sums(&self, row: Row) -> Sums<'_> {
-        let len = self.sums_of_a_row();
-        Sums { usage: &self.usage[row / CHUNK], at: row % CHUNK, len }
-    }
-
-    /// How many sums there are of each row.
-    #[inline]
-    pub(crate) fn sums_of_a_row(&self) -> usize {
-        COMMON + self.allocatable.len()
+        Sums { table: &self.usage[row / CHUNK].sums, at: row % CHUNK }
     }
 
     #[inline]
@@ -302,13 +285,11 @@ impl Columns {
     #[inline]
     pub(crate) fn count(&mut self, row: Row, shape: &ShapeEntry, sign: i64) -> Head<'_> {
         let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
-        let (at, stride) = (row % CHUNK, usage.stride);
-        let sums = usage.sums.as_mut_slice();
+        let at = row % CHUNK;
         let mut add = |sum: usize, amount: i64| {
-            let sum = &mut sums[sum * stride + at];
-            *sum += sign * amount;
-            self.bits |= *sum as u64;
-            magnitude(*sum)
+            let sum = usage.sums.add(sum, at, sign * amount);
+            self.bits |= sum as u64;
+            magnitude(sum)
         };
         let [cpu, memory] = shape.shape.existing_requests;
         let mut largest = add(0, 1) | add(1, cpu) | add(2, memory);
@@ -326,8 +307,8 @@ impl Columns {
         chunk: usize,
         len: usize,
     ) -> &[i64] {
-        let column = self.allocatable.get(resource.index());
-        column.and_then(|column| column.chunk(chunk)).unwrap_or(&ZEROS[..len.min(CHUNK)])
+        let column = self.allocatable.get(chunk).and_then(|table| table.column(resource.index()));
+        column.unwrap_or(&ZEROS[..len.min(CHUNK)])
     }
 
     /// One chunk of what is used of a resource; zeros where there is no such column.
@@ -347,7 +328,7 @@ impl Columns {
     }
 
     fn column(&self, chunk: usize, sum: usize) -> Option<&[i64]> {
-        self.usage.get(chunk)?.column(sum)
+        self.usage.get(chunk)?.sums.column(sum)
     }
 
     /// Whether every amount has always been below 2^60.
@@ -360,13 +341,6 @@ impl Columns {
     #[inline]
     pub(crate) fn bits(&self) -> u64 {
         self.bits
-    }
-
-    /// Notes an amount that is about to be stored.
-    #[inline]
-    pub(crate) fn note(&mut self, amount: i64) {
-        self.wide |= magnitude(amount) >= NARROW;
-        self.bits |= amount as u64;
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) mod roster;
 mod shapes;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod table;
 mod tombstones;
 pub mod txn;
 pub mod view;

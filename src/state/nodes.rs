@@ -126,9 +126,7 @@ impl Cluster {
         columns.set_marks(row, 0, 0);
         columns.set_version(row, 0);
         columns.use_anew(row);
-        for column in &mut columns.allocatable {
-            *column.get_mut(row) = 0;
-        }
+        columns.set_allocatable(row, &[]);
         *columns.pod_limit.get_mut(row) = 0;
         self.free_rows.push(row as u32);
         self.node_count -= 1;
@@ -156,22 +154,12 @@ impl Cluster {
             })
             .collect();
         labels.sort_unstable();
-        let mut listed_zero = Vec::new();
-        for column in &mut self.columns.allocatable {
-            if column[row] != 0 {
-                *column.get_mut(row) = 0;
-            }
-        }
-        for (name, amount) in node.allocatable.iter().filter(|(name, _)| *name != PODS) {
-            let resource = ResourceId(self.resources.intern(name));
-            self.columns.ensure_resource(resource);
-            if amount == 0 {
-                listed_zero.push(resource);
-            } else {
-                *self.columns.allocatable[resource.index()].get_mut(row) = amount;
-                self.columns.note(amount);
-            }
-        }
+        let amounts = node.allocatable.iter().filter(|(name, _)| *name != PODS);
+        let amounts =
+            amounts.map(|(name, amount)| (ResourceId(self.resources.intern(name)), amount));
+        let (listed_zero, amounts): (Vec<_>, Vec<_>) =
+            amounts.partition(|(_, amount)| *amount == 0);
+        self.columns.set_allocatable(row, &amounts);
         *self.columns.pod_limit.get_mut(row) = pod_limit(node);
         let rare = Rare {
             taints: node.taints.clone(),
@@ -179,7 +167,7 @@ impl Cluster {
             devices: node.devices.clone(),
             device_specs,
             capacity: (node.capacity != node.allocatable).then(|| node.capacity.clone()),
-            listed_zero,
+            listed_zero: listed_zero.into_iter().map(|(resource, _)| resource).collect(),
             unschedulable: node.unschedulable,
         };
         if let Some(old) = &self.columns.spec[row] {
@@ -222,8 +210,8 @@ impl Cluster {
         }
     }
 
-    /// What of a node differs from what is known of its row; of a row that is not in use, what the
-    /// node has. Compares every field that a plugin can read.
+    /// The fields in which a node differs from its row; for a row that is not in use, the fields
+    /// that the node sets. Compares every field that a plugin can read.
     fn change_of(&self, row: Row, node: &Node) -> NodeChange {
         let known = self.spec(row);
         let rare = known.map_or(&PLAIN, NodeSpec::rare);
@@ -267,7 +255,7 @@ impl Cluster {
                 })
             });
         let limit = self.spec(row).map_or(NO_POD_LIMIT, |_| self.columns.pod_limit[row]);
-        let own = self.columns.allocatable.iter().filter(|column| column[row] != 0).count();
+        let own = self.columns.offers(row).count();
         let capacity = (node.capacity != node.allocatable).then_some(&node.capacity);
         same && (zeros, others) == (rare.listed_zero.len(), own)
             && limit == pod_limit(node)

@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::columns::NO_POD_LIMIT;
-use super::ids::ResourceId;
 use super::view::{NodeView, PodView};
 use crate::model::resources::PODS;
 use crate::model::{Amounts, Node, Pod};
@@ -26,12 +25,9 @@ impl NodeView<'_> {
             node.labels.insert(key.to_owned(), value.to_owned());
         }
         let mut allocatable = Amounts::new();
-        for resource in 0..self.cluster.columns.allocatable.len() {
-            let resource = ResourceId(resource as u32);
-            let amount = self.allocatable(resource);
-            if amount != 0 || rare.listed_zero.contains(&resource) {
-                allocatable.set(self.cluster.resource_name(resource), amount);
-            }
+        let zeros = rare.listed_zero.iter().map(|&resource| (resource, 0));
+        for (resource, amount) in self.cluster.columns.offers(self.row).chain(zeros) {
+            allocatable.set(self.cluster.resource_name(resource), amount);
         }
         if self.pod_limit() != NO_POD_LIMIT {
             allocatable.set(PODS, self.pod_limit());

@@ -19,7 +19,7 @@ pub(crate) struct Overlay {
     /// nothing for any row before the first is not.
     slots: Vec<u32>,
     usages: Vec<RowUsage>,
-    /// What is left of devices, by the same places; as far as any were taken.
+    /// Devices left, by the same places; as far as any were taken.
     devices: Vec<Option<DeviceState>>,
     rows: Vec<u32>,
     /// The bits of all sums that pods have come to.
@@ -36,7 +36,7 @@ struct Taken {
     devices: Option<Devices>,
 }
 
-/// What a shape takes, resolved for one cluster.
+/// The requests of a shape, resolved for one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Takes {
     pub(crate) requests: Vec<(ResourceId, i64)>,
@@ -57,7 +57,7 @@ impl Takes {
         }
     }
 
-    /// What a row would take with so many more of these. Sums must not overflow.
+    /// The usage of a row with so many more of these. Sums must not overflow.
     #[inline]
     pub(crate) fn ahead(&self, cluster: &Cluster, row: Row, pods: i64) -> RowUsage {
         let mut usage = RowUsage::default();
@@ -108,7 +108,7 @@ impl Overlay {
         self.rows.is_empty()
     }
 
-    /// What the pods of a row take, if pods were placed on it.
+    /// The usage of a row, if pods were placed on it.
     #[inline]
     pub(crate) fn usage(&self, row: Row) -> Option<&RowUsage> {
         let slot = self.slots.get(row).copied().unwrap_or(0);
@@ -152,11 +152,12 @@ impl Overlay {
             slot => slot as usize - 1,
         };
         let usage = &mut self.usages[slot];
-        let fits =
-            takes.requests.iter().all(|&(resource, amount)| {
-                usage.used[resource.index()].checked_add(amount).is_some()
-            }) && usage.scored[0].checked_add(takes.scored[0]).is_some()
-                && usage.scored[1].checked_add(takes.scored[1]).is_some();
+        let fits = takes
+            .requests
+            .iter()
+            .all(|&(resource, amount)| usage.used_of(resource).checked_add(amount).is_some())
+            && usage.scored[0].checked_add(takes.scored[0]).is_some()
+            && usage.scored[1].checked_add(takes.scored[1]).is_some();
         if fits {
             change(usage, takes, 1);
             let amounts = usage.used.iter().chain(&usage.scored);
@@ -223,6 +224,9 @@ fn change(usage: &mut RowUsage, takes: &Takes, pods: i64) {
     usage.scored[0] += pods * takes.scored[0];
     usage.scored[1] += pods * takes.scored[1];
     for &(resource, amount) in &takes.requests {
+        if usage.used.len() <= resource.index() {
+            usage.used.resize(resource.index() + 1, 0);
+        }
         usage.used[resource.index()] += pods * amount;
     }
 }

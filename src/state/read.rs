@@ -99,7 +99,7 @@ impl Cluster {
 
     /// The resources that have been mentioned, in no particular order.
     pub fn resources(&self) -> impl Iterator<Item = ResourceId> + use<> {
-        (0..self.columns.allocatable.len() as u32).map(ResourceId)
+        (0..self.resources.len() as u32).map(ResourceId)
     }
 
     /// The name of a resource; empty for an id of another cluster.

@@ -21,12 +21,20 @@ pub struct NodeView<'a> {
     pub(crate) devices: Option<&'a DeviceState>,
 }
 
-/// What the pods of a node take, those of a decision under way included.
+/// Usage of a node by its pods, those of a decision under way included.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowUsage {
     pub(crate) pod_count: i64,
     pub(crate) scored: [i64; 2],
+    /// By number of resource; what is beyond the end is 0.
     pub(crate) used: SmallVec<[i64; 6]>,
+}
+
+impl RowUsage {
+    #[inline]
+    pub(crate) fn used_of(&self, resource: ResourceId) -> i64 {
+        self.used.get(resource.index()).copied().unwrap_or(0)
+    }
 }
 
 impl Cluster {
@@ -99,7 +107,7 @@ impl<'a> NodeView<'a> {
         &self.spec.rare().images
     }
 
-    /// Devices, in order of index; what is left of them is told by
+    /// Devices, in order of index; what is left of them is in
     /// [`device_room`](NodeView::device_room).
     #[inline]
     pub fn devices(self) -> &'a [Device] {
@@ -128,29 +136,29 @@ impl<'a> NodeView<'a> {
         self.spec.labels.iter().copied()
     }
 
-    /// What pods may use of a resource.
+    /// The allocatable amount of a resource: thousandths for `cpu`, whole units else.
     #[inline]
     pub fn allocatable(self, resource: ResourceId) -> i64 {
         self.cluster.columns.allocatable(self.row, resource)
     }
 
-    /// What the node's pods take of a resource.
+    /// The sum of the pods' requests of a resource, in the same units.
     #[inline]
     pub fn used(self, resource: ResourceId) -> i64 {
         match self.usage {
-            Some(usage) => usage.used.get(resource.index()).copied().unwrap_or(0),
+            Some(usage) => usage.used_of(resource),
             None => self.cluster.columns.used(self.row, resource),
         }
     }
 
-    /// What is left of a resource; below zero where too much was bound.
+    /// Allocatable less used of a resource; below zero where too much was bound.
     #[inline]
     pub fn free(self, resource: ResourceId) -> i64 {
         self.allocatable(resource).saturating_sub(self.used(resource))
     }
 
     /// CPU (thousandths) and memory (bytes) that scores count as used: with defaults for
-    /// containers that ask for none.
+    /// containers that request none.
     #[inline]
     pub fn scored_used(self) -> [i64; 2] {
         if let Some(usage) = self.usage {
