@@ -13,7 +13,7 @@ use super::pods::{Devices, Entry};
 use crate::base::hash::FixedHasher;
 use crate::model::Pod;
 
-/// What is known of the pod bound last, and the slots of all.
+/// The state of [`Cluster::bind_all`]: the pod bound last, and the slots of all.
 #[derive(Debug, Default)]
 struct Binder<'a> {
     slots: SmallVec<[u32; 16]>,
@@ -28,13 +28,13 @@ struct Held<'a> {
     namespace_hash: FixedHasher,
     /// Whether what it takes of a node is far from the ends of 64 bits.
     narrow: bool,
-    /// Pods that hold its shape beyond those that the shape was told of, which are one or more.
-    untold: u32,
+    /// Uses of its shape that are not counted yet, beside one or more that are.
+    uncounted: u32,
 }
 
 impl Cluster {
     /// Binds pods to rows, with their devices: all of them, or none if one is unsound or refused.
-    /// `find` tells them for an item.
+    /// `find` gives pod, row and devices of an item.
     #[inline]
     pub(crate) fn bind_all<'a, T, E: From<StateError>>(
         &mut self,
@@ -48,7 +48,7 @@ impl Cluster {
             Ok(self.bind(&mut binder, pod, row, devices)?)
         });
         if let Some(last) = &mut binder.last {
-            self.tell(last);
+            self.count_uses(last);
         }
         if result.is_err() {
             for slot in binder.slots {
@@ -58,11 +58,11 @@ impl Cluster {
         result
     }
 
-    /// Tells shape and group of the pods that they have got.
-    fn tell(&mut self, last: &mut Held<'_>) {
-        let untold = mem::take(&mut last.untold);
-        if untold > 0 {
-            self.shapes.retain(last.entry.shape, untold);
+    /// Counts the uses of the shape, and enters the pods in their group.
+    fn count_uses(&mut self, last: &mut Held<'_>) {
+        let uncounted = mem::take(&mut last.uncounted);
+        if uncounted > 0 {
+            self.shapes.retain(last.entry.shape, uncounted);
         }
         self.pods.lead(last.entry.group, last.entry.first_member);
     }
@@ -83,16 +83,16 @@ impl Cluster {
                     && last.pod.group == pod.group
                     && !pod.name.is_empty() =>
             {
-                Held { pod, untold: last.untold + 1, ..last }
+                Held { pod, uncounted: last.uncounted + 1, ..last }
             }
             last => {
                 if let Some(last) = &mut binder.last {
-                    self.tell(last);
+                    self.count_uses(last);
                 }
                 self.first_alike(last, pod)?
             }
         };
-        let is_first = held.untold == 0;
+        let is_first = held.uncounted == 0;
         match self.bind_held(&held, row, devices) {
             Ok(slot) => {
                 binder.slots.push(slot);
@@ -110,7 +110,7 @@ impl Cluster {
         }
     }
 
-    /// What is to be known of a pod that is not like the one before.
+    /// The entry of a pod that is not like the one before.
     fn first_alike<'a>(
         &mut self,
         last: Option<Held<'a>>,
@@ -131,7 +131,7 @@ impl Cluster {
         };
         let first_member = self.pods.first_member(group);
         let entry = Entry { shape, group, first_member, version: 0, hidden: false };
-        Ok(Held { pod, entry, namespace_hash, narrow, untold: 0 })
+        Ok(Held { pod, entry, namespace_hash, narrow, uncounted: 0 })
     }
 
     #[inline]

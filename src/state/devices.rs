@@ -16,7 +16,7 @@ use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceTerm(pub(crate) u32);
 
-/// What is fixed about a node's devices.
+/// The devices of a node with their capacities, which pods do not change.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DeviceSpecs {
     entries: Box<[Entry]>,
@@ -36,7 +36,7 @@ struct Entry {
     numa: Option<u32>,
 }
 
-/// What is left of a node's devices: for each device the number of its holders, then what is left
+/// Devices left on a node: for each device the number of its holders, then what is left
 /// of each unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceState(SmallVec<[i64; 16]>);
@@ -268,7 +268,7 @@ impl<'a> NodeDevices<'a> {
     }
 
     /// The group a device is in, for a need that confines itself by islands, NUMA nodes or both;
-    /// `None` if it lacks what is asked after.
+    /// `None` if the device has no such island or NUMA node.
     pub(crate) fn group(self, device: usize, island: bool, numa: bool) -> Option<(u32, u32)> {
         let entry = self.specs.entries.get(device)?;
         let island = if island { entry.island?.0 } else { 0 };

@@ -75,7 +75,7 @@ pub enum Event {
     },
 }
 
-/// What an event did.
+/// The effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Applied {
@@ -216,7 +216,7 @@ impl Cluster {
     }
 
     /// Forgets the deletion of an object that has come back with a later version. Without one,
-    /// the deletion still tells late events from new ones.
+    /// the deletion is still needed, to recognise late events.
     fn recall(&mut self, key: &Deleted, version: u64) {
         if version != 0 {
             self.deleted.forget(key);

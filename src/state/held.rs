@@ -85,7 +85,7 @@ impl Cluster {
         })
     }
 
-    /// Counts what a linked pod holds. [`Cluster::room_for_devices`] it has been asked for.
+    /// Counts what a linked pod holds. [`Cluster::room_for_devices`] has been checked.
     pub(crate) fn count_devices(&mut self, row: Row, slot: u32, sign: i64) {
         let Some(held) = self.pods.devices(slot) else { return };
         let Some(record) = self.pods.record(slot) else { return };
@@ -95,7 +95,7 @@ impl Cluster {
         if let Some(specs) = specs
             && let Some(state) = device_state.get_mut(row)
         {
-            // Within 64 bits, as was asked beforehand.
+            // Within 64 bits, as was checked beforehand.
             let _ = Arc::make_mut(state).apply(specs, &entry.devices, held, sign);
         }
     }

@@ -13,7 +13,7 @@
 //! | [`Change::Namespaces`] | labels of a namespace | results that read labels of namespaces are void |
 //!
 //! Beside the row itself, a change of a node reaches
-//! - the domains of its labels: [`NodeChange::label`] says whether the value of a key may be another;
+//! - the domains of its labels: [`NodeChange::label`] tests whether the value of a key may be another;
 //! - counts over all nodes, for plugins that read them: the number of nodes
 //!   ([`NodeChange::ADDED`], [`NodeChange::REMOVED`]), how many have an image
 //!   ([`NodeChange::IMAGES`]), taints ([`NodeChange::TAINTS`]) or are unschedulable
@@ -34,7 +34,7 @@
 //! one when they are first mentioned, by a node or by a pod. What was resolved to no number is to be
 //! resolved again when `Cluster::names` has grown.
 //!
-//! **Shapes.** A shape keeps its number, and `Cluster::shape_entry` knows it, for as long as the
+//! **Shapes.** A shape keeps its number, and `Cluster::shape_entry` finds it, for as long as the
 //! journal remembers a change that names it.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ pub(crate) enum Change {
     Namespaces,
 }
 
-/// What of a node may have changed: a set of kinds, and which label.
+/// The fields of a node that may have changed: a set of kinds, and which label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodeChange {
     kinds: u16,
@@ -73,13 +73,13 @@ pub(crate) struct NodeChange {
 }
 
 impl NodeChange {
-    /// Nothing has changed.
+    /// The empty set.
     pub(crate) const NOTHING: NodeChange = NodeChange { kinds: 0, key: NONE };
     /// The row is in use now. Comes with the kinds of all that the node has.
     pub(crate) const ADDED: NodeChange = NodeChange::kind(0);
     /// The row is not in use any longer. Comes with the kinds of all that the node had.
     pub(crate) const REMOVED: NodeChange = NodeChange::kind(1);
-    /// Labels; [`NodeChange::label`] says which.
+    /// Labels; [`NodeChange::label`] tests for one.
     pub(crate) const LABELS: NodeChange = NodeChange::kind(2);
     pub(crate) const TAINTS: NodeChange = NodeChange::kind(3);
     pub(crate) const UNSCHEDULABLE: NodeChange = NodeChange::kind(4);

@@ -1,4 +1,4 @@
-//! What a follower of the journal relies on.
+//! Tests of the journal's contract with its followers.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -22,7 +22,7 @@ fn plain(name: &str) -> Node {
 /// A change of a node.
 type Edit = fn(Node) -> Node;
 
-/// What the journal says of the last change of a node.
+/// The kinds that the journal records for the last change of a node.
 fn said_of(cluster: &Cluster, then: Moment) -> Vec<NodeChange> {
     let of_nodes = |change| match change {
         Change::Node { change, .. } => Some(change),

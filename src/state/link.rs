@@ -69,7 +69,7 @@ impl Cluster {
     }
 
     /// Adds a pod, if there is none of its name, and puts it on a row, which thereby changes.
-    /// [`Cluster::room_for`] it has been asked for. The use of its shape is not counted, and its
+    /// [`Cluster::room_for`] has been checked. The use of its shape is not counted, and its
     /// group may be left without pods, if there is one.
     #[inline]
     pub(crate) fn store(
@@ -182,8 +182,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts an unlinked pod on a row, whose change is recorded elsewhere. [`Cluster::room_for`] it
-    /// has been asked for.
+    /// Puts an unlinked pod on a row, whose change is recorded elsewhere. [`Cluster::room_for`] has
+    /// been checked.
     pub(crate) fn link(&mut self, slot: u32, row: Row) {
         let Some(record) = self.pods.record_mut(slot) else { return };
         let Some(entry) = self.shapes.entry(record.shape()) else { return };

@@ -27,7 +27,7 @@ pub struct Plan {
     /// The nodes as they were found.
     pub(crate) nodes: Arc<NodeSpecs>,
     pub(crate) members: Vec<PlanMember>,
-    /// What was chosen for the members, up to the last that has devices.
+    /// Devices chosen for the members, up to the last that has any.
     pub(crate) devices: Vec<Option<Devices>>,
     pub(crate) domains: Vec<PlanDomain>,
     /// When the plan was made.
@@ -113,7 +113,7 @@ impl Plan {
         self.assignments_in(0, self.members.len())
     }
 
-    /// Those of a range.
+    /// The assignments of a range of members.
     pub(crate) fn assignments_in(
         &self,
         first: usize,

@@ -35,7 +35,7 @@ pub(crate) struct PodRecord {
 }
 
 const DELETING: u32 = 1 << 31;
-/// The index does not know it: a transaction has placed it.
+/// Not in the index: a transaction has placed it.
 const HIDDEN: u32 = 1 << 30;
 
 impl PodRecord {
@@ -53,7 +53,7 @@ impl PodRecord {
 /// A group of which pods are bound.
 ///
 /// Its name in the slab is the full name. Neither part is free of slashes, so the length of the
-/// namespace tells `a/b` + `c` from `a` + `b/c`.
+/// namespace is kept, so that `a/b` + `c` is not `a` + `b/c`.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     /// The first of its pods; the others are linked from there.
@@ -107,14 +107,14 @@ fn is(records: &Slab<PodRecord>, slot: u32, namespace: &str, name: &str, shapes:
         && shapes.entry(record.shape()).is_some_and(|entry| entry.shape.namespace == namespace)
 }
 
-/// What a new record says beside the pod itself.
+/// The fields of a new record that are not the pod's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     /// A use of it has been counted.
     pub(crate) shape: ShapeId,
-    /// What [`Pods::group`] gave.
+    /// The number from [`Pods::group`].
     pub(crate) group: u32,
-    /// What [`Pods::first_member`] gives for the group. It is for the caller to let the new pod
+    /// The result of [`Pods::first_member`] for the group. It is for the caller to let the new pod
     /// [`Pods::lead`] then.
     pub(crate) first_member: u32,
     pub(crate) version: u64,

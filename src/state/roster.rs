@@ -14,7 +14,7 @@ pub(crate) struct Roster {
     known: Known,
 }
 
-/// What is known of the pods of a group.
+/// The index of a group's pods.
 #[derive(Debug, Clone, Default)]
 struct Known {
     leaves: SmallVec<[Leaf; 1]>,
@@ -107,7 +107,7 @@ impl Known {
 }
 
 impl Roster {
-    /// Numbers the pods and tells them apart; names their group to those that do not name it.
+    /// Numbers the pods and finds their distinct shapes; a pod that names no group gets its own.
     ///
     /// O(pods); pods that share a shape by pointer are not compared.
     pub(crate) fn new(mut group: PodGroup) -> Roster {

@@ -19,12 +19,12 @@ use crate::model::PodShape;
 #[derive(Debug)]
 pub(crate) struct ShapeEntry {
     pub(crate) shape: Arc<PodShape>,
-    /// What it takes of a node; no zero amounts.
+    /// Requests of node resources; no zero amounts.
     pub(crate) requests: Box<[(ResourceId, i64)]>,
     pub(crate) devices: Box<[DeviceNeed]>,
-    /// Whether what is asked of devices is far from the ends of 64 bits.
+    /// Whether requests of devices are far from the ends of 64 bits.
     pub(crate) narrow_devices: bool,
-    /// Whether what is taken of a node is.
+    /// Whether requests of node resources are.
     pub(crate) narrow: bool,
     /// The state of a hash of a pod's identity after the namespace.
     pub(crate) namespace_hash: FixedHasher,
@@ -176,7 +176,7 @@ impl Shapes {
         }
     }
 
-    /// Counts one use less that the journal does not know of.
+    /// Counts one use less that was not recorded in the journal.
     pub(crate) fn discard(&mut self, id: ShapeId) {
         if self.is_last_use(id) && self.ended[id.index()] == IN_USE {
             self.forget(id.0);

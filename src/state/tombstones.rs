@@ -27,7 +27,7 @@ pub(crate) struct Tombstones {
 }
 
 impl Deleted {
-    /// A text that no other object has: the length of the namespace tells where a pod's name begins.
+    /// A text that no other object has: the length of the namespace marks where a pod's name begins.
     fn key(&self) -> String {
         match self {
             Deleted::Node(name) => format!("n/{name}"),

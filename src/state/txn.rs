@@ -86,7 +86,7 @@ impl Txn {
     ///
     /// # Errors
     /// The point itself was taken back before. Nothing is changed then. A point of another
-    /// transaction is not always told from one of this.
+    /// transaction is not always recognised.
     pub fn rollback(&mut self, to: Checkpoint) -> Result<(), StateError> {
         if to.changes > self.undo.len() || self.last(to.changes) != to.last {
             return Err(StateError::StaleId);
@@ -134,7 +134,7 @@ impl Txn {
         self.place_with(pod, row, (!devices.is_empty()).then(|| devices.clone().into()))
     }
 
-    /// [`Txn::place_on`] with these devices, whatever the pod says of its own.
+    /// [`Txn::place_on`] with these devices in place of the pod's own.
     pub(crate) fn place_with(
         &mut self,
         pod: &Pod,
