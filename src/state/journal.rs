@@ -37,10 +37,12 @@
 //! **Shapes.** A shape keeps its number, and `Cluster::shape_entry` finds it, for as long as the
 //! journal remembers a change that names it.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ids::{LabelKey, NONE, ShapeId};
-use crate::base::chunks::Chunked;
+use crate::base::chunks::CHUNK;
 
 /// How many changes are remembered; a follower that is further behind starts anew.
 pub(super) const REMEMBERED: usize = 4_096;
@@ -129,13 +131,10 @@ pub(crate) struct Journal {
     /// Where this history branched off another.
     origin: Moment,
     shared: bool,
-    /// The last changes, each at its [`place`].
-    recent: Chunked<Change>,
-}
-
-/// Where the change that follows a generation is kept.
-fn place(generation: u64) -> usize {
-    generation as usize % REMEMBERED
+    /// The last changes but those of `tail`, in full chunks, oldest first.
+    chunks: Vec<Arc<[Change]>>,
+    /// The changes after those: at most one chunk. A plain vector, so that a record is a push.
+    tail: Vec<Change>,
 }
 
 fn new_lineage() -> usize {
@@ -146,13 +145,19 @@ fn new_lineage() -> usize {
 impl Default for Journal {
     fn default() -> Journal {
         let now = Moment { lineage: new_lineage(), generation: 0 };
-        Journal { now, origin: now, shared: false, recent: Chunked::default() }
+        Journal { now, origin: now, shared: false, chunks: Vec::new(), tail: Vec::new() }
     }
 }
 
 impl Clone for Journal {
     fn clone(&self) -> Journal {
-        Journal { now: self.now, origin: self.origin, shared: true, recent: self.recent.clone() }
+        Journal {
+            now: self.now,
+            origin: self.origin,
+            shared: true,
+            chunks: self.chunks.clone(),
+            tail: self.tail.clone(),
+        }
     }
 }
 
@@ -169,15 +174,22 @@ impl Journal {
             self.origin = self.now;
             self.now.lineage = new_lineage();
         }
-        // The first change leads to generation 1, so what follows comes in order.
-        let at = place(self.now.generation);
-        if at < self.recent.len() {
-            *self.recent.get_mut(at) = change;
-        } else {
-            self.recent.push(change);
+        if self.tail.len() == CHUNK {
+            self.close_chunk();
         }
+        self.tail.push(change);
         self.now.generation += 1;
         self.now.generation
+    }
+
+    /// Makes a chunk of the tail, and drops the oldest chunk if the others are enough.
+    #[cold]
+    fn close_chunk(&mut self) {
+        if self.chunks.len() == REMEMBERED / CHUNK {
+            self.chunks.remove(0);
+        }
+        self.chunks.push(Arc::from(&self.tail[..]));
+        self.tail.clear();
     }
 
     /// The changes since a moment, oldest first; `None` if they are not all known.
@@ -185,9 +197,13 @@ impl Journal {
         let known = then.lineage == self.now.lineage && then.generation >= self.origin.generation
             || then.lineage == self.origin.lineage && then.generation <= self.origin.generation;
         let missed = usize::try_from(self.now.generation.checked_sub(then.generation)?).ok()?;
-        let generations = then.generation..self.now.generation;
-        (known && missed <= self.recent.len())
-            .then(|| generations.map(|generation| self.recent[place(generation)]))
+        let kept = self.chunks.len() * CHUNK + self.tail.len();
+        let first = kept.checked_sub(missed).filter(|_| known && missed <= REMEMBERED)?;
+        let at = |place: usize| match self.chunks.get(place / CHUNK) {
+            Some(chunk) => chunk[place % CHUNK],
+            None => self.tail[place - self.chunks.len() * CHUNK],
+        };
+        Some((first..kept).map(at))
     }
 }
 
@@ -221,7 +237,8 @@ mod tests {
             assert_eq!(a.since(a.now()).unwrap().count(), 0);
         }
         assert!(a.since(seen).is_none());
-        assert_eq!(a.recent.len(), REMEMBERED);
+        assert_eq!(a.chunks.len() * CHUNK, REMEMBERED);
+        assert!(a.tail.len() <= CHUNK);
         assert!(size_of::<Change>() <= 16);
     }
 }
