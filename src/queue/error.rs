@@ -50,7 +50,7 @@ pub enum QueueError {
     EmptyNomination(String),
     /// A nomination with too few members of a group for its minimum, even with those that run: it
     /// would bind part of a gang.
-    #[error("a nomination is below the minimum: {}", .0.group().unwrap_or_default())]
+    #[error("group {}: its nomination is below its minimum", .0.group().unwrap_or_default())]
     NominationBelowMinimum(Gate),
     /// A ticket of a plan that is not in flight, or not any more.
     #[error("the ticket is not valid, or not any more")]

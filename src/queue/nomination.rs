@@ -1,6 +1,7 @@
 //! Nominations: where a group goes once preemption has made room.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use super::error::QueueError;
 use super::ids::GroupId;
@@ -8,7 +9,8 @@ use super::observe::ReservationEnd;
 use super::queued_group::{MemberState, Reservation, full_name};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
-use crate::state::Plan;
+use crate::model::Pod;
+use crate::state::{Assignment, Plan};
 
 impl Scheduler {
     /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
@@ -56,7 +58,7 @@ impl Scheduler {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         queued.nominated = Some(plan);
         if queued.phase.waits() {
-            let placeholders = alloc::vec::Vec::new();
+            let placeholders = Vec::new();
             queued.reservation = Some(Reservation { since, until, domain: None, placeholders });
             self.reserving.insert(id);
             self.timers.insert((until, Timer::Reservation(id)));
@@ -80,7 +82,7 @@ impl Scheduler {
         let Some(queued) = self.groups.get(&id) else { return false };
         let Some(plan) = &queued.nominated else { return false };
         let mut nominated = BTreeSet::new();
-        let is_member = |pod: &crate::model::Pod| {
+        let is_member = |pod: &Pod| {
             let Some((_, seq)) = self.pods.get(&full_name(pod)) else { return false };
             nominated.insert(*seq);
             queued.members.get(seq).is_some_and(|member| {
@@ -91,7 +93,7 @@ impl Scheduler {
             })
         };
         let suits = !plan.is_empty()
-            && plan.assignments().map(|assignment| assignment.pod()).all(is_member)
+            && plan.assignments().map(Assignment::pod).all(is_member)
             && queued.part_of(&self.cluster, &nominated).is_none();
         if suits {
             return false;

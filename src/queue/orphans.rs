@@ -23,8 +23,9 @@ impl Orphans {
         if let Some((old, number)) = self.pods.get(&name)
             && *old == group
         {
-            let place = self.groups.get_mut(old).and_then(|pods| pods.get_mut(number));
-            place.into_iter().for_each(|place| *place = pod.clone());
+            if let Some(place) = self.groups.get_mut(old).and_then(|pods| pods.get_mut(number)) {
+                *place = pod;
+            }
             return;
         }
         self.remove(&name);
