@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 use super::steps::*;
 
+type Change = Box<dyn Fn(&mut Settings) + Send>;
+
 /// What a call returns, unless it takes longer than any call should.
 fn ends<T: Send + 'static>(name: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, done) = channel();
@@ -74,7 +76,7 @@ fn polling_ends_at_the_end_of_time() {
 #[test]
 fn polling_ends_with_settings_of_zero() {
     let zero = ReservationPolicy { after: Duration::ZERO, timeout: Duration::ZERO, at_most: 1 };
-    let set: [(&str, Box<dyn Fn(&mut Settings) + Send>); 8] = [
+    let set: [(&str, Change); 8] = [
         ("max_in_unschedulable", Box::new(|s| s.max_in_unschedulable = Duration::ZERO)),
         ("bind_timeout", Box::new(|s| s.bind_timeout = Duration::ZERO)),
         ("permit_timeout", Box::new(|s| s.permit_timeout = Duration::ZERO)),

@@ -138,7 +138,7 @@ fn a_nomination_that_no_longer_holds_falls_back_to_a_placement() {
     let mut elsewhere = Cluster::new();
     elsewhere.add_node(Node::new("elsewhere").capacity(GPU, 8)).unwrap();
     let framework = phalanx::Framework::default();
-    let outcome = place_gang(&elsewhere, &framework, &gang("g", 4)).unwrap();
+    let outcome = place_gang(&elsewhere, &framework, gang("g", 4)).unwrap();
     scheduler.handle_nomination(outcome.plan().unwrap().clone(), at(0)).unwrap();
     assert_eq!(scheduler.poll_decision(at(0)), None);
     let node = Node::new("new").capacity(GPU, 4);
