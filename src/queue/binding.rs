@@ -94,7 +94,7 @@ impl Scheduler {
             return Err(QueueError::StaleTicket);
         };
         self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
-        self.metrics.conflicts += 1;
+        self.metrics.add_one(|metrics| &mut metrics.conflicts);
         for &id in &in_flight.groups {
             self.emit(id, GroupChange::Conflict { reason: reason.to_owned() });
             if let Some(queued) = self.groups.get_mut(&id) {
@@ -281,7 +281,7 @@ impl Scheduler {
                 in_flight.held_by = Some(by);
             }
             PermitVerdict::Deny { reason } => {
-                self.metrics.denied += 1;
+                self.metrics.add_one(|metrics| &mut metrics.denied);
                 let shortage = Shortage::Permit { by, reason: reason.clone() };
                 self.record_failure(ticket, &shortage);
                 self.release(ticket, &reason);
@@ -350,7 +350,7 @@ impl Scheduler {
             self.undo(ticket, "binding took too long");
             return;
         }
-        self.metrics.holds_expired += 1;
+        self.metrics.add_one(|metrics| &mut metrics.holds_expired);
         let by = in_flight.held_by.clone().unwrap_or_default();
         for id in in_flight.groups.clone() {
             self.emit(id, GroupChange::HoldExpired);
@@ -383,7 +383,7 @@ impl Scheduler {
         if let (Phase::Binding(ticket), MemberState::Planned) = (&queued.phase, member.state) {
             let ticket = *ticket;
             member.state = MemberState::Bound;
-            self.metrics.bound += 1;
+            self.metrics.add_one(|metrics| &mut metrics.bound);
             self.update_health(id);
             self.result_in(ticket, name);
         }
@@ -442,7 +442,7 @@ impl Scheduler {
         member.state = MemberState::Pending;
         let (namespace, pod) = (member.pod.namespace().to_owned(), member.pod.name.clone());
         self.remove_pod(&namespace, &pod);
-        self.metrics.bind_failures += 1;
+        self.metrics.add_one(|metrics| &mut metrics.bind_failures);
         let (name, reason) = (name.to_owned(), reason.to_owned());
         self.emit(id, GroupChange::BindFailed { pod: name.clone(), reason: reason.clone() });
         match (phase, place) {

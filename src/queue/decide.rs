@@ -5,11 +5,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::decision::Decision;
-use super::ids::{GroupId, QueueKey};
+use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
-use super::queued_group::{MemberState, Phase, full_name};
+use super::queued_group::Phase;
 use super::scheduler::{Scheduler, Timer};
-use super::settings::HeadOfLine;
 use super::shortage::Shortage;
 use super::shortage::{find_shortage, wake_hint};
 use super::wake::hints::WakeCondition;
@@ -48,10 +47,11 @@ impl Scheduler {
                 self.update_reservations();
                 continue;
             }
-            let ready = self.next_ready();
+            self.partners.groups_checked += 1;
+            let ready = self.queues.first_ready().cloned();
             if let Some(id) = self.wait_index.next(&self.cluster, &self.framework, ready.as_ref()) {
                 // The missing capacity is there, so the back-off does not apply.
-                self.metrics.woken += 1;
+                self.metrics.add_one(|metrics| &mut metrics.woken);
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
                 continue;
@@ -74,7 +74,7 @@ impl Scheduler {
                 continue;
             }
             let until = queued.not_before;
-            self.metrics.woken_by_hint += 1;
+            self.metrics.add_one(|metrics| &mut metrics.woken_by_hint);
             if until > self.now {
                 self.set_phase(id, Phase::BackingOff(until));
                 self.emit(id, GroupChange::BackedOff { until });
@@ -85,20 +85,9 @@ impl Scheduler {
         }
     }
 
-    /// The first group, over all queues, that may be tried.
-    fn next_ready(&self) -> Option<QueueKey> {
-        let heads = self.queues.iter().filter_map(|(name, queue)| -> Option<&QueueKey> {
-            let first = queue.ready.first()?;
-            match self.settings.rule(name) {
-                HeadOfLine::BestEffort => Some(first),
-                HeadOfLine::StrictFifo => (queue.waiting.first() == Some(first)).then_some(first),
-            }
-        });
-        heads.min().cloned()
-    }
-
     /// Attempt to place a group, with its gang group.
     fn attempt(&mut self, id: GroupId) {
+        self.drop_unsuitable_nomination(id);
         if self.reserving.contains(&id) {
             // Other reservations may use what this attempt changed.
             self.reservations_due |= self.refresh_reservation(id);
@@ -164,15 +153,15 @@ impl Scheduler {
         tree: &PodGroup,
         in_step: bool,
     ) -> AttemptResult {
-        self.metrics.attempts += 1;
-        if let Some(plan) = self.nominated(id, gang) {
-            self.metrics.placed += 1;
+        self.metrics.add_one(|metrics| &mut metrics.attempts);
+        if let Some(plan) = self.commit_nomination(id, gang) {
+            self.metrics.add_one(|metrics| &mut metrics.placed);
             return AttemptResult::Plan(plan, None);
         }
         if let Some((shortage, wake_on)) =
             find_shortage(&self.cluster, &self.framework, &mut self.wait_index, tree, in_step)
         {
-            self.metrics.short_of_capacity += 1;
+            self.metrics.add_one(|metrics| &mut metrics.short_of_capacity);
             return AttemptResult::Unschedulable(shortage, wake_on);
         }
         let strategy = self.groups.get(&id).and_then(|queued| queued.strategy);
@@ -180,7 +169,7 @@ impl Scheduler {
         let outcome = match self.planner.place(&self.cluster, &self.framework, request) {
             Ok(outcome) => outcome,
             Err(error @ PlaceError::Scattered { .. }) => {
-                self.metrics.no_placement += 1;
+                self.metrics.add_one(|metrics| &mut metrics.no_placement);
                 let shortage = Shortage::Placement { outcome: error.to_string() };
                 return AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange);
             }
@@ -190,14 +179,14 @@ impl Scheduler {
             Outcome::Placed(plan) => (plan, None),
             Outcome::Held { plan, until, by } => (plan, Some((until, by))),
             Outcome::Denied { by, reason } => {
-                self.metrics.denied += 1;
+                self.metrics.add_one(|metrics| &mut metrics.denied);
                 return AttemptResult::Unschedulable(
                     Shortage::Permit { by, reason },
                     WakeCondition::AnyChange,
                 );
             }
             Outcome::Unplaced(unplaced) => {
-                self.metrics.no_placement += 1;
+                self.metrics.add_one(|metrics| &mut metrics.no_placement);
                 let outcome = match unplaced.kind {
                     UnplacedKind::Exhausted => "exhausted",
                     UnplacedKind::Greedy => "greedy",
@@ -209,14 +198,14 @@ impl Scheduler {
         };
         if plan.is_empty() {
             // The minimum already runs, and no pending member can join.
-            self.metrics.no_placement += 1;
+            self.metrics.add_one(|metrics| &mut metrics.no_placement);
             let shortage =
                 Shortage::Placement { outcome: String::from("no pending member can join") };
             return AttemptResult::Unschedulable(shortage, wake_hint(&self.framework, tree));
         }
         match self.cluster.commit(&self.framework, &plan) {
             Ok(()) => {
-                self.metrics.placed += 1;
+                self.metrics.add_one(|metrics| &mut metrics.placed);
                 AttemptResult::Plan(plan, held)
             }
             Err(error) => {
@@ -224,26 +213,6 @@ impl Scheduler {
                 AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange)
             }
         }
-    }
-
-    /// The nominated plan of a group, committed, if it holds now.
-    fn nominated(&mut self, id: GroupId, gang: &[GroupId]) -> Option<Plan> {
-        if gang.len() != 1 {
-            return None;
-        }
-        let queued = self.groups.get_mut(&id)?;
-        let plan = queued.nominated.as_ref()?;
-        let waits = |name: &String| {
-            let member = self.pods.get(name).and_then(|(_, seq)| queued.members.get(seq));
-            member.is_some_and(|member| member.state == MemberState::Pending)
-        };
-        if !plan.assignments().all(|assignment| waits(&full_name(assignment.pod()))) {
-            queued.nominated = None;
-            return None;
-        }
-        let plan = plan.clone();
-        self.cluster.commit(&self.framework, &plan).ok()?;
-        Some(plan)
     }
 
     /// Groups for which no placement was found: records the shortage and the wake condition.

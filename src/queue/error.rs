@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use super::observe::Gate;
 use crate::model::ModelError;
 use crate::place::PlaceError;
 use crate::state::StateError;
@@ -44,6 +45,13 @@ pub enum QueueError {
     /// A pod without a group, where a member is expected.
     #[error("pod {0}: names no group")]
     NoGroup(String),
+    /// A nomination that places no pod.
+    #[error("group {0}: its nomination places no pod")]
+    EmptyNomination(String),
+    /// A nomination with too few members of a group for its minimum, even with those that run: it
+    /// would bind part of a gang.
+    #[error("group {}: its nomination is below its minimum", .0.group().unwrap_or_default())]
+    NominationBelowMinimum(Gate),
     /// A ticket of a plan that is not in flight, or not any more.
     #[error("the ticket is not valid, or not any more")]
     StaleTicket,

@@ -8,9 +8,11 @@ use alloc::vec::Vec;
 
 use super::ids::GroupId;
 use super::observe::{Gate, GroupChange, ReservationEnd};
-use super::queued_group::{MemberState, Phase};
+use super::partners::{Partners, Readiness};
+use super::queued_group::{MemberState, Phase, QueuedGroup};
 use super::scheduler::Scheduler;
 use super::wake::hints::WakeCondition;
+use crate::model::PodGroup;
 use crate::state::NodeView;
 
 impl Scheduler {
@@ -43,63 +45,116 @@ impl Scheduler {
         self.members_on(node).into_iter().map(|(id, _)| id).collect()
     }
 
-    /// The group and all groups linked to it by `gang_group`, whatever their state.
-    pub(super) fn linked(&self, id: GroupId) -> BTreeSet<GroupId> {
-        let mut found = BTreeSet::from([id]);
-        let mut open = alloc::vec![id];
-        while let Some(queued) = open.pop().and_then(|id| self.groups.get(&id)) {
-            let named = queued.root.gang_group.iter();
-            let named = named.filter_map(|name| self.names.get(name)).map(|(id, _)| *id);
-            let naming = self.links.get(&queued.name).into_iter().flatten().copied();
-            for other in named.chain(naming) {
-                if found.insert(other) {
-                    open.push(other);
-                }
-            }
+    /// Adds a group to the index of gang groups; its names are known.
+    pub(super) fn add_partners(&mut self, id: GroupId) {
+        let Some(queued) = self.groups.get(&id) else { return };
+        let tree = tree_names(&queued.root);
+        let find = |name: &str| self.names.get(name).map(|(id, _)| *id);
+        let names = tree.iter().map(String::as_str);
+        for other in self.partners.add(id, names, &queued.root.gang_group, find) {
+            self.update_readiness(other);
         }
-        found
     }
 
-    /// The groups to place together with `id`, itself included; or the gate that keeps them from
-    /// being tried. Groups that have started are no longer partners.
-    pub(super) fn gang_group(&self, id: GroupId) -> Result<Vec<GroupId>, Gate> {
-        let Some(own) = self.groups.get(&id) else { return Ok(Vec::new()) };
-        if own.started || own.root.gang_group.is_empty() && !self.links.contains_key(&own.name) {
-            return Ok(alloc::vec![id]);
+    /// Removes a group from the index of gang groups; its names are still known. Returns a group of
+    /// each gang group that remains.
+    pub(super) fn remove_partners(&mut self, id: GroupId) -> Vec<GroupId> {
+        let Scheduler { partners, groups, names, .. } = self;
+        let Some(queued) = groups.get(&id) else { return Vec::new() };
+        let neighbours = |partners: &Partners, id: GroupId| {
+            let Some(queued) = groups.get(&id) else { return BTreeSet::new() };
+            let named = queued.root.gang_group.iter().filter_map(|name| names.get(name));
+            let mut found: BTreeSet<GroupId> = named.map(|(id, _)| *id).collect();
+            queued.root.visit(&mut |group| found.extend(partners.naming(&group.full_name())));
+            found
+        };
+        let tree = tree_names(&queued.root);
+        let tree = tree.iter().map(String::as_str);
+        partners.remove(id, tree, &queued.root.gang_group, neighbours)
+    }
+
+    /// Records whether a group is ready, for its partners.
+    pub(super) fn update_readiness(&mut self, id: GroupId) {
+        if !self.partners.contains(id) {
+            return;
         }
-        let mut gang = Vec::new();
-        for other in self.linked(id) {
-            let Some(queued) = self.groups.get(&other) else { continue };
-            if queued.started && !queued.evicting {
-                continue;
-            }
-            for name in &queued.root.gang_group {
-                if !self.names.contains_key(name) {
-                    return Err(Gate::Partner { group: name.clone() });
-                }
-            }
-            let ready = !queued.paused
+        let Some(queued) = self.groups.get(&id) else { return };
+        let is_ready = || {
+            !queued.paused
                 && !queued.evicting
                 && !queued.phase.busy()
                 && !matches!(queued.phase, Phase::Failed(_))
-                && queued.gate(&queued.counts(&self.cluster)).is_none();
-            if !ready && other != id {
-                return Err(Gate::Partner { group: queued.name.clone() });
-            }
-            gang.push(other);
-        }
-        Ok(gang)
+                && queued.gate(&queued.counts(&self.cluster)).is_none()
+        };
+        let readiness = if queued.started && !queued.evicting {
+            Readiness::Started
+        } else if is_ready() {
+            Readiness::Ready
+        } else {
+            Readiness::Unready
+        };
+        self.partners.set_readiness(id, readiness);
     }
 
+    /// The gate by which the partners of a group keep it from being tried. Groups that have started
+    /// are no longer partners. O(log groups + names of partners).
+    pub(super) fn partner_gate(&self, id: GroupId) -> Option<Gate> {
+        if self.groups.get(&id)?.started {
+            return None;
+        }
+        let blocker = self.partners.blocker(id)?;
+        let queued = self.groups.get(&blocker.group)?;
+        let mut named = queued.root.gang_group.iter();
+        let group = if blocker.is_unready {
+            queued.name.clone()
+        } else {
+            named.find(|name| !self.names.contains_key(*name))?.clone()
+        };
+        Some(Gate::Partner { group })
+    }
+
+    /// The groups to place together with `id`, itself included; or the gate that keeps them from
+    /// being tried.
+    pub(super) fn gang_group(&self, id: GroupId) -> Result<Vec<GroupId>, Gate> {
+        if let Some(gate) = self.partner_gate(id) {
+            return Err(gate);
+        }
+        match self.partners.open(id) {
+            Some(open) if open.contains(&id) => Ok(open.iter().copied().collect()),
+            _ => Ok(alloc::vec![id]),
+        }
+    }
+
+    /// Recomputes the phase of a group, and of those partners that it concerns.
     pub(super) fn settle_linked(&mut self, id: GroupId) {
-        for other in self.linked(id) {
-            self.settle(other, true);
+        self.settle(id, true);
+        self.settle_partners(id);
+    }
+
+    /// Recomputes the phases of a gang group where they may have changed.
+    pub(super) fn settle_partners(&mut self, id: GroupId) {
+        loop {
+            for other in self.partners.take_unsettled(id) {
+                self.settle(other, false);
+            }
+            if !self.partners.is_unsettled(id) {
+                return;
+            }
         }
     }
 
-    /// Recomputes the phase of a group that has no plan in flight. `changed` says that a waiting
-    /// group must be tried again.
-    pub(super) fn settle(&mut self, id: GroupId, changed: bool) {
+    /// Recomputes the phase of a group that has no plan in flight: if it waits, it is tried again.
+    /// `own` says that the group itself changed, not a partner.
+    pub(super) fn settle(&mut self, id: GroupId, own: bool) {
+        self.partners.groups_checked += 1;
+        self.settle_phase(id, own);
+        // The end of a back-off changes its phase without an event.
+        let backs_off = |queued: &QueuedGroup| matches!(queued.phase, Phase::BackingOff(_));
+        let is_stale = self.groups.get(&id).is_some_and(backs_off);
+        self.partners.set_stale(id, is_stale);
+    }
+
+    fn settle_phase(&mut self, id: GroupId, own: bool) {
         self.update_health(id);
         let Some(queued) = self.groups.get(&id) else { return };
         if queued.phase.busy() {
@@ -120,24 +175,22 @@ impl Scheduler {
         } else if !pending {
             // Enough members exist, but some of them are still being unbound.
             Phase::Idle
-        } else if let Err(gate) = self.gang_group(id) {
+        } else if let Some(gate) = self.partner_gate(id) {
             Phase::Gated(gate)
-        } else if !changed && (queued.phase.waits() || matches!(queued.phase, Phase::Failed(_))) {
-            return;
         } else if queued.not_before > self.now {
             Phase::BackingOff(queued.not_before)
         } else {
             Phase::Queued
         };
-        if changed {
-            // Placeholders of deleted members are given back at once.
-            self.reservations_due |= queued.reservation.is_some();
-            self.wait_for(id, WakeCondition::Never);
-        }
-        let Some(queued) = self.groups.get(&id) else { return };
-        if queued.phase == phase {
-            return;
-        }
+        let is_same = match (&queued.phase, &phase) {
+            // Which of the partners it is that is not ready is found when the state is read.
+            (Phase::Gated(Gate::Partner { .. }), Phase::Gated(Gate::Partner { .. })) => true,
+            (old, new) => old == new,
+        };
+        // Placeholders of deleted members are given back at once.
+        self.reservations_due |= queued.reservation.is_some() && (own || !is_same);
+        self.wait_for(id, WakeCondition::Never);
+        let Some(queued) = self.groups.get(&id).filter(|_| !is_same) else { return };
         if !queued.phase.waits() && phase.waits() && queued.ready_since.is_none() {
             let now = self.now;
             if let Some(queued) = self.groups.get_mut(&id) {
@@ -159,4 +212,11 @@ impl Scheduler {
             self.emit(id, change);
         }
     }
+}
+
+/// Full names of the groups of a tree.
+pub(super) fn tree_names(root: &PodGroup) -> Vec<String> {
+    let mut names = Vec::new();
+    root.visit(&mut |group| names.push(group.full_name()));
+    names
 }

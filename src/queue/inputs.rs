@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::error::QueueError;
+use super::gang_group::tree_names;
 use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::{
@@ -15,7 +16,7 @@ use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
-use crate::state::{Applied, Event, NodeView, Plan, StateError};
+use crate::state::{Applied, Event, NodeView, StateError};
 
 impl Scheduler {
     /// An advance of time: every timer due by `now` fires.
@@ -61,10 +62,17 @@ impl Scheduler {
         }
         let known = self.names.get(&root).map(|(id, _)| *id);
         let id = if let Some(id) = known { id } else { self.take_number() };
+        let is_same_tree = self.groups.get(&id).is_some_and(|queued| {
+            let same_names = tree_names(&queued.root) == tree_names(&tree);
+            same_names && queued.root.gang_group == tree.gang_group
+        });
+        let mut former_partners = Vec::new();
         let old_leaves = match self.groups.get_mut(&id) {
             Some(_) => {
                 self.leave_queue(id);
-                self.forget_names(id);
+                if !is_same_tree {
+                    former_partners = self.forget_names(id);
+                }
                 self.groups
                     .get_mut(&id)
                     .map_or_else(Vec::new, |queued| core::mem::take(&mut queued.leaves))
@@ -82,9 +90,6 @@ impl Scheduler {
             names.push((group.full_name(), (id, leaf)));
         });
         self.names.extend(names);
-        for partner in &tree.gang_group {
-            self.links.entry(partner.clone()).or_default().insert(id);
-        }
         if let Some(queued) = self.groups.get_mut(&id) {
             queued.root = tree;
             queued.leaves = leaves;
@@ -94,13 +99,19 @@ impl Scheduler {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.now));
             self.emit(id, GroupChange::Added);
         }
+        if !is_same_tree {
+            self.add_partners(id);
+        }
         for (index, (leaf, pods)) in parts.into_iter().enumerate() {
-            let orphans = self.orphans.remove(&leaf).unwrap_or_default();
+            let orphans = self.orphans.take(&leaf);
             for pod in orphans.into_iter().chain(pods) {
                 self.put_member(id, index, in_leaf(pod, &leaf));
             }
         }
         self.settle_linked(id);
+        for partner in former_partners {
+            self.settle_partners(partner);
+        }
         Ok(())
     }
 
@@ -124,8 +135,7 @@ impl Scheduler {
         self.end_reservation(id, ReservationEnd::Outranked);
         self.leave_queue(id);
         self.emit(id, GroupChange::Removed);
-        let partners = self.linked(id);
-        self.forget_names(id);
+        let partners = self.forget_names(id);
         if let Some(queued) = self.groups.remove(&id) {
             for member in queued.members.values() {
                 self.pods.remove(&full_name(&member.pod));
@@ -135,7 +145,7 @@ impl Scheduler {
             }
         }
         for partner in partners {
-            self.settle(partner, true);
+            self.settle_partners(partner);
         }
         Ok(())
     }
@@ -162,7 +172,10 @@ impl Scheduler {
                 self.recheck_permits(id);
             }
             Some((_, None)) => return Err(QueueError::PodTaken { pod: name, group: leaf }),
-            None => self.put_orphan(leaf, pod),
+            None => {
+                self.check_no_member(&name)?;
+                self.orphans.put(leaf, pod);
+            }
         }
         Ok(())
     }
@@ -307,26 +320,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
-    /// reserved, even beyond what nodes have free now, until the group is placed or
-    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) has passed. The nomination
-    /// itself outlasts failed bindings, holds and conflicts, until the group starts.
-    ///
-    /// # Errors
-    /// There is no root group of the plan's name, or a pod of the plan is not one of its members.
-    pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
-        self.expire(now, false);
-        let id = self.root(&plan.group())?;
-        for assignment in plan.assignments() {
-            let name = full_name(assignment.pod());
-            if self.pods.get(&name).is_none_or(|(queued, _)| *queued != id) {
-                return Err(QueueError::UnknownPod(name));
-            }
-        }
-        self.nominate(id, plan);
-        Ok(())
-    }
-
     /// A change of what the embedder's [`QueueOrder`](super::QueueOrder) reads: all ranks are
     /// computed again. O(waiting groups).
     pub fn handle_reorder(&mut self, now: Time) {
@@ -355,7 +348,7 @@ impl Scheduler {
                     self.groups.get(&id).map(|queued| &queued.phase),
                     Some(Phase::Unschedulable(_))
                 ) {
-                    self.metrics.periodic_retries += 1;
+                    self.metrics.add_one(|metrics| &mut metrics.periodic_retries);
                 }
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
@@ -365,7 +358,7 @@ impl Scheduler {
             Timer::Reservation(id) => {
                 let over = self.groups.get(&id).and_then(|queued| queued.reservation.as_ref());
                 if over.is_some_and(|reserved| reserved.until <= self.now) {
-                    self.metrics.reservation_timeouts += 1;
+                    self.metrics.add_one(|metrics| &mut metrics.reservation_timeouts);
                     self.end_reservation(id, ReservationEnd::Timeout);
                 }
                 self.reservations_due = true;
@@ -433,17 +426,18 @@ impl Scheduler {
         Err(QueueError::PodTaken { pod: name.to_owned(), group })
     }
 
-    pub(super) fn put_orphan(&mut self, leaf: String, pod: Pod) {
-        let orphans = self.orphans.entry(leaf).or_default();
-        match orphans.iter_mut().find(|other| other.name == pod.name) {
-            Some(other) => *other = pod,
-            None => orphans.push(pod),
-        }
+    /// A pod that names a group to come must not be a member of a known one.
+    fn check_no_member(&self, name: &str) -> Result<(), QueueError> {
+        self.check_member(name, GroupId::MAX, 0)
     }
 
     /// Adds a member, or updates it while it is pending.
     pub(super) fn put_member(&mut self, id: GroupId, leaf: usize, pod: Pod) {
         let name = full_name(&pod);
+        if self.pods.get(&name).is_some_and(|(other, _)| *other != id) {
+            return;
+        }
+        self.orphans.remove(&name);
         let bound = self.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
             // The pod may have been in the cluster without its group.
@@ -486,19 +480,14 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn forget_names(&mut self, id: GroupId) {
-        let Some(queued) = self.groups.get(&id) else { return };
+    /// Removes the names of a tree. Returns a group of each gang group that is left without it.
+    pub(super) fn forget_names(&mut self, id: GroupId) -> Vec<GroupId> {
+        let partners = self.remove_partners(id);
+        let Some(queued) = self.groups.get(&id) else { return partners };
         queued.root.visit(&mut |group| {
             self.names.remove(&group.full_name());
         });
-        for partner in &queued.root.gang_group {
-            if let Some(groups) = self.links.get_mut(partner) {
-                groups.remove(&id);
-                if groups.is_empty() {
-                    self.links.remove(partner);
-                }
-            }
-        }
+        partners
     }
 
     /// Takes a group out of its queue, unless it has a plan in flight.
@@ -523,8 +512,10 @@ impl Scheduler {
         }
         let leaf = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
         let place = leaf.as_ref().and_then(|leaf| self.names.get(leaf)).copied();
-        if let Some((id, Some(index))) = place {
-            self.check_member(&name, id, index)?;
+        match (place, &leaf) {
+            (Some((id, Some(index))), _) => self.check_member(&name, id, index)?,
+            (None, Some(_)) => self.check_no_member(&name)?,
+            _ => {}
         }
         let old = self.node_of(pod.namespace(), &pod.name);
         let node = pod.node.clone().unwrap_or_default();
@@ -543,7 +534,7 @@ impl Scheduler {
                 self.put_member(id, index, pod);
                 self.settle_linked(id);
             }
-            (None, None, Some(leaf)) => self.put_orphan(leaf, pod),
+            (None, None, Some(leaf)) => self.orphans.put(leaf, pod),
             _ => {}
         }
         Ok(applied)
@@ -569,10 +560,7 @@ impl Scheduler {
             self.remove_member(id, seq, false);
             return Ok(Applied::Changed);
         }
-        self.orphans.retain(|_, pods| {
-            pods.retain(|pod| full_name(pod) != full);
-            !pods.is_empty()
-        });
+        self.orphans.remove(&full);
         Ok(applied)
     }
 }

@@ -93,7 +93,7 @@ impl Scheduler {
     pub(super) fn undo(&mut self, ticket: Ticket, reason: &str) {
         let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
         self.timers.remove(&(in_flight.until, Timer::Plan(ticket)));
-        self.metrics.undone += 1;
+        self.metrics.add_one(|metrics| &mut metrics.undone);
         let mut pods = Vec::new();
         for assignment in in_flight.plan.assignments() {
             let name = full_name(assignment.pod());
@@ -207,7 +207,7 @@ impl Scheduler {
         }
         if started {
             let waited = waited.unwrap_or_default();
-            self.metrics.started += 1;
+            self.metrics.add_one(|metrics| &mut metrics.started);
             self.metrics.waiting.add_duration(waited);
             self.emit(id, GroupChange::Started { waited });
         }
@@ -236,7 +236,7 @@ impl Scheduler {
                 BoundPod { namespace: namespace.to_owned(), name: name.clone(), node }
             })
             .collect();
-        self.metrics.evictions += 1;
+        self.metrics.add_one(|metrics| &mut metrics.evictions);
         self.emit(id, GroupChange::EvictionAsked { pods: pods.len() });
         self.outbox.push_back(Decision::Evict { group, pods, since });
         self.settle_linked(id);

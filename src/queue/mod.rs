@@ -13,7 +13,10 @@ mod gang_group;
 mod ids;
 mod inputs;
 mod lost_members;
+mod nomination;
 mod observe;
+mod orphans;
+mod partners;
 mod phases;
 mod queued_group;
 mod reservation;
@@ -23,6 +26,7 @@ mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod status;
+mod waiting_queues;
 mod wake;
 
 pub use decision::{BoundPod, Decision};

@@ -231,6 +231,14 @@ pub struct Metrics {
     pub tries: Histogram,
 }
 
+impl Metrics {
+    /// Adds one to a total, saturating: a restored total may be any number.
+    pub(super) fn add_one(&mut self, total: impl FnOnce(&mut Metrics) -> &mut u64) {
+        let total = total(self);
+        *total = total.saturating_add(1);
+    }
+}
+
 /// A histogram with one bucket for each power of two.
 ///
 /// Bucket `i` counts values below `2^i` that are not below `2^(i−1)`; bucket 0 counts zeros.
@@ -249,7 +257,9 @@ impl Histogram {
         if self.buckets.len() <= bucket {
             self.buckets.resize(bucket + 1, 0);
         }
-        self.buckets[bucket] += 1;
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count = count.saturating_add(1);
+        }
         self.sum = self.sum.saturating_add(value);
     }
 
@@ -260,12 +270,13 @@ impl Histogram {
 
     /// The upper bound of each bucket, exclusive, with its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u128, u64)> {
-        self.buckets.iter().enumerate().map(|(bucket, count)| (1_u128 << bucket, *count))
+        let counts = self.buckets.iter().take(u64::BITS as usize + 1).enumerate();
+        counts.map(|(bucket, count)| (1_u128 << bucket, *count))
     }
 
-    /// Number of values.
+    /// Number of values, saturating.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Sum of the values, saturating.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::ids::{GroupId, QueueKey};
 use super::queued_group::{Phase, add_wait};
-use super::scheduler::{Scheduler, Timer, WaitingQueue};
+use super::scheduler::{Scheduler, Timer};
 use super::settings::Waiting;
 use super::wake::hints::WakeCondition;
 
@@ -30,24 +30,21 @@ impl Scheduler {
             self.wait_index.unsubscribe(key, &core::mem::take(&mut queued.wake_on));
         }
         queued.phase = phase;
+        self.update_readiness(id);
+        self.partners.set_stale(id, true);
         if !waits {
             self.drop_key(id);
             return;
         }
+        let Some(queued) = self.groups.get_mut(&id) else { return };
         queued.ready_since.get_or_insert(now);
         if queued.key.is_none() {
             self.make_key(id);
         }
         let Some(queued) = self.groups.get(&id) else { return };
-        let (Some(key), Some(queue)) = (&queued.key, self.queues.get_mut(&queued.root.queue))
-        else {
-            return;
-        };
-        if ready {
-            queue.ready.insert(key.clone());
-        } else {
-            queue.ready.remove(key);
-        }
+        let Some(key) = &queued.key else { return };
+        let queue = &queued.root.queue;
+        self.queues.put(queue, key, ready, self.settings.rule(queue));
     }
 
     fn make_key(&mut self, id: GroupId) {
@@ -61,27 +58,15 @@ impl Scheduler {
         let priority = core::cmp::Reverse(queued.root.priority);
         let key = QueueKey { rank, priority, since: queued.since, group: id };
         queued.key = Some(key.clone());
-        if !self.queues.contains_key(&queued.root.queue) {
-            self.queues.insert(queued.root.queue.clone(), WaitingQueue::default());
-        }
-        if let Some(queue) = self.queues.get_mut(&queued.root.queue) {
-            if queued.phase == Phase::Queued {
-                queue.ready.insert(key.clone());
-            }
-            queue.waiting.insert(key);
-        }
+        let (queue, ready) = (&queued.root.queue, queued.phase == Phase::Queued);
+        self.queues.put(queue, &key, ready, self.settings.rule(queue));
     }
 
     pub(super) fn drop_key(&mut self, id: GroupId) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(key) = queued.key.take() else { return };
-        if let Some(queue) = self.queues.get_mut(&queued.root.queue) {
-            queue.waiting.remove(&key);
-            queue.ready.remove(&key);
-            if queue.waiting.is_empty() {
-                self.queues.remove(&queued.root.queue);
-            }
-        }
+        let queue = &queued.root.queue;
+        self.queues.remove(queue, &key, self.settings.rule(queue));
     }
 
     /// Sorts a waiting group into its queue again.

@@ -226,6 +226,27 @@ impl QueuedGroup {
         deficit(&self.root, &mut counts.iter(), &running).0.is_none()
     }
 
+    /// The first group of the tree that would get some of these members, yet less than its minimum;
+    /// or the root, if it would stay below its own. Members that run, are planned or have finished
+    /// count.
+    pub(super) fn part_of(&self, cluster: &Cluster, members: &BTreeSet<u64>) -> Option<Gate> {
+        let mut counts = self.counts(cluster);
+        // From here on, `existing` is what there would be, and `pending` what would be new.
+        for count in &mut counts {
+            count.existing = count.existing.saturating_sub(count.pending) + count.done;
+            count.pending = 0;
+        }
+        for (_, member) in self.members.iter().filter(|(seq, _)| members.contains(seq)) {
+            let Some(count) = counts.get_mut(member.leaf) else { continue };
+            count.pending += 1;
+            if matches!(member.state, MemberState::Pending | MemberState::Unbinding) {
+                count.existing += 1;
+            }
+        }
+        let root = deficit(&self.root, &mut counts.iter(), &|count| count.existing).0;
+        part_of_inner(&self.root, &mut counts.as_slice()).or(root)
+    }
+
     /// The tree of the pending members. The planner counts running members itself; finished ones
     /// are subtracted from the minimum.
     pub(super) fn pending_tree(&self, counts: &[MemberCounts]) -> PodGroup {
@@ -294,6 +315,17 @@ fn deficit<'a>(
         (pods < least).then(|| short(pods, least))
     };
     (gate, pods)
+}
+
+/// The first group within a tree that would get members, yet less than its minimum. Takes the
+/// counts of its leaves off the front.
+fn part_of_inner(group: &PodGroup, counts: &mut &[MemberCounts]) -> Option<Gate> {
+    let (own, rest) = counts.split_at(leaf_count(group).min(counts.len()));
+    let mut inner_counts = own;
+    let inner = group.groups.iter().find_map(|inner| part_of_inner(inner, &mut inner_counts));
+    *counts = rest;
+    let gets = own.iter().any(|count| count.pending > 0);
+    inner.or_else(|| deficit(group, &mut own.iter(), &|count| count.existing).0.filter(|_| gets))
 }
 
 fn build<'a>(

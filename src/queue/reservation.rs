@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::decide::AttemptResult;
-use super::ids::{GroupId, QueueKey};
+use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::{Phase, QueuedGroup, Reservation};
 use super::scheduler::{Scheduler, Timer};
@@ -40,7 +40,7 @@ impl Scheduler {
             return;
         };
         let mut chosen = Vec::new();
-        for key in self.first_in_line() {
+        for key in self.queues.first_of_each(CANDIDATES) {
             if chosen.len() >= policy.at_most {
                 break;
             }
@@ -74,14 +74,6 @@ impl Scheduler {
         self.refresh_reservations(&chosen);
     }
 
-    fn first_in_line(&self) -> BTreeSet<QueueKey> {
-        self.queues
-            .values()
-            .flat_map(|queue| queue.waiting.iter().take(CANDIDATES))
-            .cloned()
-            .collect()
-    }
-
     /// Start of a reservation, unless the group would not fit an empty cluster.
     fn begin_reservation(&mut self, id: GroupId, policy: ReservationPolicy) -> bool {
         let Ok(gang) = self.gang_group(id) else { return false };
@@ -100,7 +92,7 @@ impl Scheduler {
             Some(Reservation { since: now, until, domain, placeholders: Vec::new() });
         self.reserving.insert(id);
         self.timers.insert((until, Timer::Reservation(id)));
-        self.metrics.reservations += 1;
+        self.metrics.add_one(|metrics| &mut metrics.reservations);
         self.emit(id, GroupChange::Reserving { until });
         true
     }
@@ -216,6 +208,9 @@ impl Scheduler {
         let Some(queued) = self.groups.get(&id) else { return false };
         if !queued.phase.waits() || queued.reservation.is_none() {
             return false;
+        }
+        if self.drop_unsuitable_nomination(id) {
+            return true;
         }
         if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) {
             // A group with partners cannot start alone on its reserved capacity.
@@ -382,22 +377,6 @@ impl Scheduler {
         if asleep {
             self.set_phase(id, Phase::Queued);
         }
-    }
-
-    /// Start of a nomination, and of its reservation if the group waits.
-    pub(super) fn nominate(&mut self, id: GroupId, plan: Plan) {
-        self.end_reservation(id, ReservationEnd::Outranked);
-        let until = self.now.after(self.settings.permit_timeout);
-        let since = self.now;
-        let Some(queued) = self.groups.get_mut(&id) else { return };
-        queued.nominated = Some(plan);
-        if queued.phase.waits() {
-            let placeholders = Vec::new();
-            queued.reservation = Some(Reservation { since, until, domain: None, placeholders });
-            self.reserving.insert(id);
-            self.timers.insert((until, Timer::Reservation(id)));
-        }
-        self.reservations_due = true;
     }
 }
 

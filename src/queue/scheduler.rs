@@ -1,8 +1,8 @@
 //! The scheduler: its state, and what can be read of it.
 //!
 //! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
-//! `binding`, `gang_group`, `lost_members`, `reservation` and `snapshot` each hold one `impl` block
-//! of the same state machine. They import this file; it imports none of them.
+//! `binding`, `gang_group`, `lost_members`, `nomination`, `reservation` and `snapshot` each hold one
+//! `impl` block of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,11 +13,14 @@ use core::fmt;
 
 use super::decision::Decision;
 use super::error::QueueError;
-use super::ids::{GroupId, QueueKey, Ticket};
-use super::observe::{EventLog, GroupChange, GroupEvent, Metrics};
+use super::ids::{GroupId, Ticket};
+use super::observe::{EventLog, Gate, GroupChange, GroupEvent, Metrics};
+use super::orphans::Orphans;
+use super::partners::Partners;
 use super::queued_group::{MemberState, Phase, QueuedGroup, add_wait};
 use super::settings::{PriorityThenTime, QueueOrder, Settings};
 use super::status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+use super::waiting_queues::WaitingQueues;
 use super::wake::hints::Changes;
 use super::wake::index::WaitIndex;
 use crate::base::Time;
@@ -75,12 +78,11 @@ pub struct Scheduler {
     pub(super) names: BTreeMap<String, (GroupId, Option<usize>)>,
     /// Members by full name.
     pub(super) pods: BTreeMap<String, (GroupId, u64)>,
-    /// Pods whose group is not known yet, by its full name.
-    pub(super) orphans: BTreeMap<String, Vec<crate::model::Pod>>,
-    /// Groups that name a partner, by the partner's full name.
-    pub(super) links: BTreeMap<String, BTreeSet<GroupId>>,
+    /// Pods whose group is not known yet. None of them is a member.
+    pub(super) orphans: Orphans,
+    pub(super) partners: Partners,
     pub(super) in_flight: BTreeMap<Ticket, PlanInFlight>,
-    pub(super) queues: BTreeMap<String, WaitingQueue>,
+    pub(super) queues: WaitingQueues,
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) wait_index: WaitIndex,
     /// Groups with a reservation.
@@ -109,13 +111,6 @@ pub(super) struct PlanInFlight {
     /// Pods whose result is not known.
     pub(super) outstanding: BTreeSet<String>,
     pub(super) failures: u32,
-}
-
-/// The waiting groups of one queue.
-#[derive(Debug, Default)]
-pub(super) struct WaitingQueue {
-    pub(super) waiting: BTreeSet<QueueKey>,
-    pub(super) ready: BTreeSet<QueueKey>,
 }
 
 /// The timer of a group or plan.
@@ -158,10 +153,10 @@ impl Scheduler {
             groups: BTreeMap::new(),
             names: BTreeMap::new(),
             pods: BTreeMap::new(),
-            orphans: BTreeMap::new(),
-            links: BTreeMap::new(),
+            orphans: Orphans::default(),
+            partners: Partners::default(),
             in_flight: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            queues: WaitingQueues::default(),
             timers: BTreeSet::new(),
             wait_index: WaitIndex::default(),
             reserving: BTreeSet::new(),
@@ -229,12 +224,8 @@ impl Scheduler {
 
     /// Waiting groups of a queue, in queue order: queued, backing off or unschedulable.
     pub fn queue(&self, queue: &str) -> impl Iterator<Item = &str> {
-        let queue = self.queues.get(queue);
-        queue
-            .into_iter()
-            .flat_map(|queue| &queue.waiting)
-            .filter_map(|key| self.groups.get(&key.group))
-            .map(|queued| queued.name.as_str())
+        let groups = self.queues.waiting(queue).filter_map(|key| self.groups.get(&key.group));
+        groups.map(|queued| queued.name.as_str())
     }
 
     /// The state of a group, by the full name of any group of its tree; `None` if unknown.
@@ -300,7 +291,8 @@ impl Scheduler {
         let mut cluster = self.cluster.clone();
         for queued in groups.iter().filter_map(|queued| self.groups.get(queued)) {
             for (pod, _) in queued.reservation.iter().flat_map(|reserved| &reserved.placeholders) {
-                cluster.remove_pod(pod.namespace(), &pod.name)?;
+                // The embedder may have deleted it.
+                let _ = cluster.remove_pod(pod.namespace(), &pod.name);
             }
         }
         let strategy = self.groups.get(id).and_then(|queued| queued.strategy);
@@ -320,11 +312,12 @@ impl Scheduler {
         }
     }
 
-    /// Work of the wait index since the scheduler was created or restored.
+    /// Work of the queue since the scheduler was created or restored.
     pub fn wake_stats(&self) -> WakeStats {
         WakeStats {
             capacity_checks: self.wait_index.capacity_checks,
             still_short: self.wait_index.still_short,
+            groups_checked: self.partners.groups_checked,
         }
     }
 
@@ -349,6 +342,11 @@ impl Scheduler {
 
     fn state_of(&self, queued: &QueuedGroup) -> GroupState {
         match &queued.phase {
+            Phase::Gated(gate @ Gate::Partner { .. }) => {
+                let id = self.names.get(&queued.name).map(|(id, _)| *id);
+                let first = id.and_then(|id| self.partner_gate(id));
+                GroupState::Gated(first.unwrap_or_else(|| gate.clone()))
+            }
             Phase::Gated(gate) => GroupState::Gated(gate.clone()),
             Phase::Queued => GroupState::Queued,
             Phase::BackingOff(until) => GroupState::BackingOff { until: *until },
@@ -388,7 +386,7 @@ impl Scheduler {
         self.log.events.push_back(event);
         while self.log.events.len() > self.settings.event_capacity {
             self.log.events.pop_front();
-            self.metrics.events_dropped += 1;
+            self.metrics.add_one(|metrics| &mut metrics.events_dropped);
         }
     }
 
@@ -406,7 +404,7 @@ impl Scheduler {
             Some(row) => self.changes.removed.insert(row),
             None => self.changes.nodes.insert(name.to_owned()),
         };
-        self.epoch += 1;
+        self.epoch = self.epoch.wrapping_add(1);
         self.cluster_changed();
     }
 

@@ -21,7 +21,9 @@ use crate::state::Cluster;
 
 /// The whole state of a [`Scheduler`], except for its framework and order, which are code.
 ///
-/// Equal states serialise to equal bytes.
+/// Equal states serialise to equal bytes. What contradicts itself is refused when it is read:
+/// identifiers that are used twice or are to be used again, a group under another's name, a waiting
+/// group without its place in the queue, a plan that no group has.
 ///
 /// ```
 /// use phalanx::queue::{PriorityThenTime, SavedScheduler, Scheduler, Settings};
@@ -35,8 +37,12 @@ use crate::state::Cluster;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "State")]
+pub struct SavedScheduler(State);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SavedScheduler {
+struct State {
     cluster: Cluster,
     settings: Settings,
     now: Time,
@@ -53,15 +59,68 @@ pub struct SavedScheduler {
     next: u64,
 }
 
+/// The first contradiction of a saved state.
+#[derive(Debug, thiserror::Error)]
+enum Contradiction {
+    #[error("identifier {0} is used twice, or is to be used again")]
+    Identifier(u64),
+    #[error("group {0}: has the name of another")]
+    Name(String),
+    #[error("group {0}: its place in the queue does not match its phase")]
+    Place(String),
+    #[error("group {0}: its plan is not in flight")]
+    Plan(String),
+}
+
+impl TryFrom<State> for SavedScheduler {
+    type Error = Contradiction;
+
+    fn try_from(state: State) -> Result<SavedScheduler, Contradiction> {
+        // Numbers are taken one by one, so half of them are never used up.
+        if state.next > u64::MAX / 2 {
+            return Err(Contradiction::Identifier(state.next));
+        }
+        let groups = state.groups.iter().map(|(id, _)| *id);
+        let members = state.groups.iter().flat_map(|(_, queued)| queued.members.keys().copied());
+        let tickets = state.in_flight.iter().map(|(ticket, _)| ticket.0);
+        let mut used = BTreeSet::new();
+        for id in groups.chain(members).chain(tickets) {
+            if id >= state.next || !used.insert(id) {
+                return Err(Contradiction::Identifier(id));
+            }
+        }
+        let mut names = BTreeSet::new();
+        for (id, queued) in &state.groups {
+            let name = || queued.name.clone();
+            let mut is_free = queued.name == queued.root.full_name();
+            queued.root.visit(&mut |group| is_free &= names.insert(group.full_name()));
+            if !is_free {
+                return Err(Contradiction::Name(name()));
+            }
+            let is_placed = queued.key.as_ref().map(|key| key.group);
+            if is_placed != queued.phase.waits().then_some(*id) {
+                return Err(Contradiction::Place(name()));
+            }
+            if let Phase::Held(ticket) | Phase::Binding(ticket) = &queued.phase {
+                let mut plans = state.in_flight.iter().filter(|(other, _)| other == ticket);
+                if !plans.any(|(_, in_flight)| in_flight.groups.contains(id)) {
+                    return Err(Contradiction::Plan(name()));
+                }
+            }
+        }
+        Ok(SavedScheduler(state))
+    }
+}
+
 impl Scheduler {
     /// The state as data. O(state).
     pub fn save(&self) -> SavedScheduler {
-        SavedScheduler {
+        SavedScheduler(State {
             cluster: self.cluster.clone(),
             settings: self.settings.clone(),
             now: self.now,
             groups: self.groups.iter().map(|(id, queued)| (*id, queued.clone())).collect(),
-            orphans: self.orphans.clone(),
+            orphans: self.orphans.to_lists(),
             in_flight: self
                 .in_flight
                 .iter()
@@ -75,7 +134,7 @@ impl Scheduler {
             log: self.log.clone(),
             metrics: self.metrics.clone(),
             next: self.next,
-        }
+        })
     }
 
     /// A scheduler that continues from a saved state. With an equal framework and order, its
@@ -85,10 +144,11 @@ impl Scheduler {
         framework: Framework,
         order: impl QueueOrder + 'static,
     ) -> Scheduler {
+        let SavedScheduler(saved) = saved;
         let mut scheduler = Scheduler::new(saved.cluster, framework, saved.settings);
         scheduler.order = Arc::new(order);
         scheduler.now = saved.now;
-        scheduler.orphans = saved.orphans;
+        scheduler.orphans.extend(saved.orphans);
         scheduler.in_flight = saved.in_flight.into_iter().collect();
         scheduler.timers = saved.timers;
         scheduler.changes = saved.changes;
@@ -107,9 +167,6 @@ impl Scheduler {
                 });
                 scheduler.names.insert(group.full_name(), (id, place));
             });
-            for partner in &queued.root.gang_group {
-                scheduler.links.entry(partner.clone()).or_default().insert(id);
-            }
             for (seq, member) in &queued.members {
                 scheduler.pods.insert(full_name(&member.pod), (id, *seq));
             }
@@ -117,17 +174,15 @@ impl Scheduler {
                 scheduler.reserving.insert(id);
             }
             if let Some(key) = &queued.key {
-                let queue = scheduler.queues.entry(queued.root.queue.clone()).or_default();
-                queue.waiting.insert(key.clone());
-                if queued.phase == Phase::Queued {
-                    queue.ready.insert(key.clone());
-                }
+                let (queue, ready) = (&queued.root.queue, queued.phase == Phase::Queued);
+                scheduler.queues.put(queue, key, ready, scheduler.settings.rule(queue));
             }
             let (cluster, framework) = (&scheduler.cluster, &scheduler.framework);
             if let Some(key) = &queued.key {
                 scheduler.wait_index.subscribe(cluster, framework, key, &queued.wake_on);
             }
             scheduler.groups.insert(id, queued);
+            scheduler.add_partners(id);
         }
         scheduler
     }

@@ -124,7 +124,7 @@ pub struct MemoryStats {
     pub timers: usize,
 }
 
-/// Work of the wait index. It is not saved: it starts at zero in a restored scheduler.
+/// Work of the queue. It is not saved: it starts at zero in a restored scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WakeStats {
@@ -133,4 +133,7 @@ pub struct WakeStats {
     pub capacity_checks: u64,
     /// Evaluations, at a group's turn, that found its capacity still short.
     pub still_short: u64,
+    /// Groups looked at for another's sake or their own: phases computed after an event, partners
+    /// followed, and heads of queues compared.
+    pub groups_checked: u64,
 }

@@ -1,6 +1,10 @@
 //! The queue: pods and groups from arrival to the end, by rules and by random events.
 
+mod edges;
+mod growth;
 mod model;
+mod nominations;
+mod orphans;
 mod reservations;
 mod rules;
 mod sharing;

@@ -1,0 +1,107 @@
+//! Nominations: where a group goes once preemption has made room.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::error::QueueError;
+use super::ids::GroupId;
+use super::observe::ReservationEnd;
+use super::queued_group::{MemberState, Reservation, full_name};
+use super::scheduler::{Scheduler, Timer};
+use crate::base::Time;
+use crate::model::Pod;
+use crate::state::{Assignment, Plan};
+
+impl Scheduler {
+    /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
+    /// reserved, even beyond what nodes have free now, until the group is placed or
+    /// [`Settings::permit_timeout`](super::Settings::permit_timeout) has passed. The nomination
+    /// itself outlasts failed bindings, holds and conflicts, until the group starts.
+    ///
+    /// While the plan does not hold, the group is tried as any other. The nomination is dropped, and
+    /// what it reserved is given back, once it no longer suits the group: a pod of it is not pending
+    /// any more, is gated or requests something else, or a group of the tree would get part of its
+    /// minimum.
+    ///
+    /// # Errors
+    /// There is no root group of the plan's name; the plan is empty; a pod of it is not one of the
+    /// group's members; or a group of the tree would be below its minimum, members that run or are
+    /// planned counted.
+    pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let name = plan.group();
+        let id = self.root(&name)?;
+        if plan.is_empty() {
+            return Err(QueueError::EmptyNomination(name));
+        }
+        let mut nominated = BTreeSet::new();
+        for assignment in plan.assignments() {
+            let name = full_name(assignment.pod());
+            match self.pods.get(&name) {
+                Some((group, seq)) if *group == id => nominated.insert(*seq),
+                _ => return Err(QueueError::UnknownPod(name)),
+            };
+        }
+        let queued = self.groups.get(&id);
+        if let Some(gate) = queued.and_then(|queued| queued.part_of(&self.cluster, &nominated)) {
+            return Err(QueueError::NominationBelowMinimum(gate));
+        }
+        self.nominate(id, plan);
+        Ok(())
+    }
+
+    /// Start of a nomination, and of its reservation if the group waits.
+    fn nominate(&mut self, id: GroupId, plan: Plan) {
+        self.end_reservation(id, ReservationEnd::Outranked);
+        let until = self.now.after(self.settings.permit_timeout);
+        let since = self.now;
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        queued.nominated = Some(plan);
+        if queued.phase.waits() {
+            let placeholders = Vec::new();
+            queued.reservation = Some(Reservation { since, until, domain: None, placeholders });
+            self.reserving.insert(id);
+            self.timers.insert((until, Timer::Reservation(id)));
+        }
+        self.reservations_due = true;
+    }
+
+    /// The nominated plan of a group, committed, if it holds now.
+    pub(super) fn commit_nomination(&mut self, id: GroupId, gang: &[GroupId]) -> Option<Plan> {
+        if gang.len() != 1 {
+            return None;
+        }
+        let plan = self.groups.get(&id)?.nominated.clone()?;
+        self.cluster.commit(&self.framework, &plan).ok()?;
+        Some(plan)
+    }
+
+    /// Drops a nomination that no longer suits its group, with its reservation. Returns whether
+    /// there was one.
+    pub(super) fn drop_unsuitable_nomination(&mut self, id: GroupId) -> bool {
+        let Some(queued) = self.groups.get(&id) else { return false };
+        let Some(plan) = &queued.nominated else { return false };
+        let mut nominated = BTreeSet::new();
+        let is_member = |pod: &Pod| {
+            let Some((_, seq)) = self.pods.get(&full_name(pod)) else { return false };
+            nominated.insert(*seq);
+            queued.members.get(seq).is_some_and(|member| {
+                member.state == MemberState::Pending
+                    && member.pod.scheduling_gates.is_empty()
+                    && member.pod.shape() == pod.shape()
+                    && member.pod.group == pod.group
+            })
+        };
+        let suits = !plan.is_empty()
+            && plan.assignments().map(Assignment::pod).all(is_member)
+            && queued.part_of(&self.cluster, &nominated).is_none();
+        if suits {
+            return false;
+        }
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.nominated = None;
+        }
+        self.end_reservation(id, ReservationEnd::Outranked);
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! Waiting groups, queue by queue, and the first group that may be tried over all queues.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+
+use super::ids::QueueKey;
+use super::settings::HeadOfLine;
+
+/// Waiting groups by queue.
+#[derive(Debug, Default)]
+pub(super) struct WaitingQueues {
+    queues: BTreeMap<String, WaitingQueue>,
+    /// The head of each queue that has one.
+    heads: BTreeSet<QueueKey>,
+}
+
+/// The waiting groups of one queue.
+#[derive(Debug, Default)]
+struct WaitingQueue {
+    waiting: BTreeSet<QueueKey>,
+    ready: BTreeSet<QueueKey>,
+    /// The first ready group, if the rule of the queue allows to try it now.
+    head: Option<QueueKey>,
+}
+
+impl WaitingQueues {
+    /// Adds a group to a queue, or updates whether it is ready. O(log groups).
+    pub(super) fn put(&mut self, queue: &str, key: &QueueKey, is_ready: bool, rule: HeadOfLine) {
+        if !self.queues.contains_key(queue) {
+            self.queues.insert(queue.to_owned(), WaitingQueue::default());
+        }
+        let Some(entry) = self.queues.get_mut(queue) else { return };
+        entry.waiting.insert(key.clone());
+        if is_ready {
+            entry.ready.insert(key.clone());
+        } else {
+            entry.ready.remove(key);
+        }
+        self.update_head(queue, rule);
+    }
+
+    /// Removes a group from a queue. O(log groups).
+    pub(super) fn remove(&mut self, queue: &str, key: &QueueKey, rule: HeadOfLine) {
+        let Some(entry) = self.queues.get_mut(queue) else { return };
+        entry.waiting.remove(key);
+        entry.ready.remove(key);
+        self.update_head(queue, rule);
+        if self.queues.get(queue).is_some_and(|entry| entry.waiting.is_empty()) {
+            self.queues.remove(queue);
+        }
+    }
+
+    fn update_head(&mut self, queue: &str, rule: HeadOfLine) {
+        let Some(entry) = self.queues.get_mut(queue) else { return };
+        let first = entry.ready.first();
+        let head = match rule {
+            HeadOfLine::BestEffort => first,
+            HeadOfLine::StrictFifo => first.filter(|first| entry.waiting.first() == Some(first)),
+        };
+        if entry.head.as_ref() == head {
+            return;
+        }
+        let head = head.cloned();
+        if let Some(old) = core::mem::replace(&mut entry.head, head.clone()) {
+            self.heads.remove(&old);
+        }
+        self.heads.extend(head);
+    }
+
+    /// The first group, over all queues, that may be tried. O(log queues).
+    pub(super) fn first_ready(&self) -> Option<&QueueKey> {
+        self.heads.first()
+    }
+
+    /// The waiting groups of a queue, in queue order.
+    pub(super) fn waiting(&self, queue: &str) -> impl Iterator<Item = &QueueKey> {
+        self.queues.get(queue).into_iter().flat_map(|queue| &queue.waiting)
+    }
+
+    /// The first waiting groups of each queue, in order over all queues.
+    pub(super) fn first_of_each(&self, count: usize) -> BTreeSet<QueueKey> {
+        let queues = self.queues.values();
+        queues.flat_map(|queue| queue.waiting.iter().take(count)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Time;
+    use core::cmp::Reverse;
+
+    fn key(group: u64) -> QueueKey {
+        QueueKey { rank: 0, priority: Reverse(0), since: Time::ZERO, group }
+    }
+
+    #[test]
+    fn the_head_of_a_strict_queue_waits_for_those_before_it() {
+        for rule in [HeadOfLine::BestEffort, HeadOfLine::StrictFifo] {
+            let mut queues = WaitingQueues::default();
+            let first = |queues: &WaitingQueues| queues.first_ready().map(|key| key.group);
+            queues.put("a", &key(1), false, rule);
+            queues.put("a", &key(2), true, rule);
+            queues.put("b", &key(3), true, rule);
+            let is_strict = rule == HeadOfLine::StrictFifo;
+            assert_eq!(first(&queues), Some(if is_strict { 3 } else { 2 }));
+            queues.put("a", &key(1), true, rule);
+            assert_eq!(first(&queues), Some(1));
+            queues.remove("a", &key(1), rule);
+            assert_eq!(first(&queues), Some(2));
+            queues.remove("a", &key(2), rule);
+            queues.put("b", &key(3), false, rule);
+            assert_eq!(first(&queues), None);
+            assert_eq!(queues.first_of_each(1).len(), 1);
+            queues.remove("b", &key(3), rule);
+            assert!(queues.queues.is_empty() && queues.heads.is_empty());
+        }
+    }
+}
