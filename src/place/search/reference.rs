@@ -217,11 +217,9 @@ impl BruteForce<'_, '_> {
     /// scores with all members on the first node, then the least room in the scarcest resource,
     /// then by name.
     fn candidates(&self, at: usize, within: &[Row]) -> Vec<Choice> {
-        if let Some(led) = self.parts[at].led
-            && let Some(shared) = &self.choices[led]
-        {
-            return vec![shared.clone()];
-        }
+        // A leader stays in the domain of the sibling it leads.
+        let led = self.parts[at].led.and_then(|led| self.choices[led].as_ref());
+        let within = led.map_or(within, |led| &led.rows);
         let found = self.parts[at].ask.candidates(self.task.cluster, within);
         let mut choices = Vec::with_capacity(found.len());
         for tier in found.chunk_by(|a, b| a.key == b.key) {

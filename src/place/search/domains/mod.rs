@@ -285,11 +285,12 @@ impl<'m, 'a> Solver<'m, 'a> {
     /// left out.
     fn candidates(&mut self, part: usize, within: usize) -> Rc<[usize]> {
         let own = &self.parts.parts[part];
-        if let Some(led) = self.parts.led_by(part)
-            && let Choice::In { domain, .. } = self.choices[led]
-        {
-            return Rc::new([domain]);
-        }
+        // A leader stays in the domain of the sibling it leads, and keeps what it requires itself.
+        let led = self.parts.led_by(part).map(|led| self.choices[led]);
+        let within = match led {
+            Some(Choice::In { domain, .. }) => domain,
+            _ => within,
+        };
         let head = self.parts.head(part);
         if let Some(known) = self.candidates.get(&(head, within)) {
             return Rc::clone(known);
