@@ -137,7 +137,7 @@ impl PreparedPlugins {
         &mut self,
         framework: &Framework,
         cluster: &Cluster,
-        rows: impl Iterator<Item = Row> + Clone,
+        rows: &(impl Iterator<Item = Row> + Clone),
     ) -> Option<bool> {
         let mut fresh = PreparedPlugins::prepare(framework, cluster, &self.shape)?;
         fresh.ranks = self.ranks.clone();

@@ -179,7 +179,7 @@ impl ScoreTable {
     ) -> Option<bool> {
         self.prepared.ranks = ranks.clone();
         let rows = events.iter().map(|event| event.row as Row);
-        let same = self.prepared.follow(framework, cluster, rows.clone())?;
+        let same = self.prepared.follow(framework, cluster, &rows)?;
         self.nodes += events.len() as u64;
         self.takes = Arc::new(Takes::of(&self.prepared.shape, cluster));
         self.room = None;

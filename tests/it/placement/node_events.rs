@@ -114,7 +114,7 @@ fn pod(dice: &mut Dice) -> Pod {
 
 /// Something happens to the cluster.
 fn disturb(dice: &mut Dice, cluster: &mut Cluster, step: u64) {
-    let nodes: Vec<Node> = cluster.nodes().map(|node| node.to_node()).collect();
+    let nodes: Vec<Node> = cluster.nodes().map(phalanx::state::NodeView::to_node).collect();
     let some = |dice: &mut Dice| nodes.get(dice.roll(nodes.len().max(1) as u64) as usize).cloned();
     match dice.roll(10) {
         0 => {
