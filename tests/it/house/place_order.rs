@@ -32,16 +32,10 @@ const ORDER: [&str; 17] = [
 
 /// Imports between files that are still to be turned around: importer, imported, and the branch
 /// that does it.
-const PENDING: [(&str, &str, &str); 4] = [
-    ("cache/tables.rs", "sequential/run.rs", "cache"),
+const PENDING: &[(&str, &str, &str)] = &[
     ("cache/capacity.rs", "cache/fits.rs", "cache"),
     ("scoring/classes/index.rs", "scoring/classes/plugins.rs", "cache"),
-    ("scoring/classes/mod.rs", "scoring/table.rs", "prepare"),
 ];
-
-/// The same between the files of one folder, where a trait and its implementation meet.
-const PENDING_TRAITS: [(&str, &str, &str); 1] =
-    [("sequential/mod.rs", "sequential/reference.rs", "prepare")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/place")
@@ -179,8 +173,7 @@ fn box_of(file: &str) -> &str {
 }
 
 fn is_pending(importer: &str, imported: &str) -> bool {
-    let mut all = PENDING.iter().chain(&PENDING_TRAITS);
-    all.any(|(from, to, _)| (*from, *to) == (importer, imported))
+    PENDING.iter().any(|(from, to, _)| (*from, *to) == (importer, imported))
 }
 
 #[test]
@@ -222,7 +215,7 @@ fn files_import_each_other_in_no_circle() {
 #[test]
 fn what_is_pending_is_there() {
     let graph = imports();
-    for (file, other, branch) in PENDING.iter().chain(&PENDING_TRAITS) {
+    for (file, other, branch) in PENDING {
         let there = graph.get(*file).is_some_and(|others| others.contains(*other));
         assert!(there, "{file} does not import {other} any more: {branch} is done, take it off");
     }
