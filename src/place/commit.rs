@@ -1,4 +1,4 @@
-//! Taking a plan up.
+//! Committing a plan: what moved is checked again, then all pods are bound or none.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,9 +8,11 @@ use alloc::vec::Vec;
 use crate::base::RowSet;
 use crate::framework::device_choice::still_fit;
 use crate::framework::{Evaluation, Framework, Rejection};
+use crate::model::{Pod, PodGroup};
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
-use crate::state::{Assignment, Cluster, NodeView, Plan, Row, StateError};
+use crate::state::plan::PlanDomain;
+use crate::state::{Assignment, Cluster, NodeView, Plan, PodView, Row, StateError};
 
 /// A plan that no longer holds. The cluster is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,29 +44,66 @@ pub enum CommitError {
         /// The node.
         node: String,
     },
-    /// A node of the plan has left the domain that the plan rests on, or devices their island; an
-    /// island is named by its node and its own name.
-    #[error("group {group}: node {node} is no longer in {key}={value}")]
+    /// A node of the plan has left the domain that the plan rests on, or devices their island.
+    #[error("group {group}: node {node} is no longer in {domain}")]
     Domain {
         /// The group.
         group: String,
         /// The node.
         node: String,
-        /// The node label key; for an island, its node.
-        key: String,
-        /// The value it had; for an island, its name.
-        value: String,
+        /// The domain, as [`PlanDomain`](crate::state::PlanDomain) is shown.
+        domain: String,
     },
+    /// A member that runs is outside the domain that is required of its group and that the plan has
+    /// chosen.
+    #[error("group {group}: pod {pod} runs on node {node}, which is not in {domain}")]
+    Apart {
+        /// The group.
+        group: String,
+        /// The pod that runs.
+        pod: String,
+        /// Its node.
+        node: String,
+        /// The required domain, as [`PlanDomain`](crate::state::PlanDomain) is shown.
+        domain: String,
+    },
+    /// A group would be below its minimum: members that the plan rests on run no longer.
+    #[error("group {group}: {have} of {need} would run")]
+    BelowMinimum {
+        /// The group.
+        group: String,
+        /// What would run with the plan: pods, or groups inside that count.
+        have: u32,
+        /// The minimum.
+        need: u32,
+    },
+    /// A plan from elsewhere lacks members that it had, or has others.
+    #[error("group {group}: the plan has {have} of its pods, not {planned}")]
+    Incomplete {
+        /// The group.
+        group: String,
+        /// How many the plan has.
+        have: u32,
+        /// How many it had when it was made.
+        planned: u32,
+    },
+    /// A plan without pods.
+    #[error("group {0}: the plan has no pods")]
+    Empty(String),
     /// A pod of the plan is unsound or bound already, or a sum overflows.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
 impl Cluster {
-    /// Takes a plan up: all of its pods are bound, or none.
+    /// Commits a plan: all of its pods are bound, or none.
     ///
-    /// Filters run again where something moved since the plan was made. Time passes into a filter
-    /// as `Time::ZERO` here, and permits are not asked again.
+    /// Where something moved since the plan was made, filters run again, and the plan is held to
+    /// what its strategy promised: every group that gets pods has its minimum, with the members
+    /// that run by now; nodes are in the domains chosen, and so are running members where a domain
+    /// is required. Time passes into a filter as `Time::ZERO` here, and permits do not run again.
+    ///
+    /// A plan that was deserialised holds the same promises, and has all the pods that it had.
     ///
     /// The devices of a plan are bound as they were chosen, or not at all: they are not chosen
     /// anew, since others may have been told of them.
@@ -75,9 +114,13 @@ impl Cluster {
     /// # Errors
     /// The plan no longer holds; the cluster is unchanged.
     pub fn commit(&mut self, framework: &Framework, plan: &Plan) -> Result<(), CommitError> {
+        if plan.is_empty() {
+            return Err(CommitError::Empty(plan.group()));
+        }
         let moved = Moved::since(self, plan.basis);
         if moved != Moved::Nothing {
             self.recheck(framework, plan, &moved)?;
+            self.check_whole(plan)?;
         }
         let same = self.has_nodes_of(plan);
         self.bind_all(plan.assignments(), |cluster, assignment| {
@@ -143,24 +186,137 @@ impl Cluster {
             for assignment in plan.assignments_in(domain.first, domain.end) {
                 let node = txn.row_in(assignment).and_then(|row| txn.view(row));
                 let holds = |node: NodeView<'_>| {
-                    if domain.island {
-                        node.name() == domain.key
-                            && within(node, assignment.devices(), &domain.value)
-                    } else {
-                        node.has_label(&domain.key, &domain.value)
-                    }
+                    let island = domain.value();
+                    domain.holds(node)
+                        && (!domain.island || within(node, assignment.devices(), island))
                 };
                 if !node.is_some_and(holds) {
                     return Err(CommitError::Domain {
                         group: domain.group.clone(),
                         node: assignment.node().to_string(),
-                        key: domain.key.clone(),
-                        value: domain.value.clone(),
+                        domain: domain.to_string(),
                     });
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether a plan leaves its groups whole: every group that gets pods has its minimum, together
+    /// with members that run, and members that run are in the domains required. Pods of the plan
+    /// that are bound already count once.
+    ///
+    /// O(groups + members that run); with members that run, O(pods of the plan) more.
+    pub(crate) fn check_whole(&self, plan: &Plan) -> Result<(), CommitError> {
+        if plan.is_empty() {
+            return Err(CommitError::Empty(plan.group()));
+        }
+        let own = plan.members_by_group();
+        let mut bound = Vec::new();
+        if self.pods.has_groups() {
+            let there = |pod: &Pod| self.pod(pod.namespace(), &pod.name)?.node();
+            bound = plan.members_by_group_if(|pod| there(pod).is_some());
+            self.check_running(plan)?;
+        }
+        Whole { cluster: self, plan, own, bound, next: 0 }.group(plan.roster.group())?;
+        Ok(())
+    }
+
+    /// Whether members that run are in the domains that the plan requires of their groups.
+    fn check_running(&self, plan: &Plan) -> Result<(), CommitError> {
+        for domain in &plan.domains {
+            if domain.required == 0 || domain.first >= domain.end {
+                continue;
+            }
+            let mut apart = None;
+            plan.roster.group().visit(&mut |group| {
+                if group.full_name() == domain.group {
+                    group.visit(&mut |inner| {
+                        let mut pods = self.pods_of(inner);
+                        apart = apart.or_else(|| pods.find(|pod| is_apart(*pod, domain)));
+                    });
+                }
+            });
+            if let Some(pod) = apart {
+                return Err(CommitError::Apart {
+                    group: domain.group.clone(),
+                    pod: format!("{}/{}", pod.namespace(), pod.name()),
+                    node: pod.node().map_or("", NodeView::name).to_string(),
+                    domain: domain.text(domain.required),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pod runs outside the required part of a domain.
+fn is_apart(pod: PodView<'_>, domain: &PlanDomain) -> bool {
+    let Some(node) = pod.node() else { return false };
+    let island = || !domain.island || within(node, pod.device_indexes(), domain.value());
+    !domain.requires(node) || !island()
+}
+
+/// The count of what groups have with a plan, parents first.
+struct Whole<'a> {
+    cluster: &'a Cluster,
+    plan: &'a Plan,
+    /// How many members of the plan each group has itself.
+    own: Vec<u32>,
+    /// How many of those run already; empty if none runs.
+    bound: Vec<u32>,
+    /// The place of the next group.
+    next: usize,
+}
+
+/// What a group has with a plan.
+struct Counted {
+    /// Whether it counts in the group it is in.
+    counts: bool,
+    /// Pods that run or are in the plan.
+    pods: u32,
+    /// Whether some are in the plan.
+    planned: bool,
+}
+
+impl Whole<'_> {
+    /// Counts a group, and refuses one that gets pods and does not count with them, or is the whole.
+    fn group(&mut self, group: &PodGroup) -> Result<Counted, CommitError> {
+        let place = self.next;
+        self.next += 1;
+        let own = self.own.get(place).copied().unwrap_or(0);
+        if let Some(&planned) = self.plan.planned.get(place)
+            && planned != own
+        {
+            let group = group.full_name();
+            return Err(CommitError::Incomplete { group, have: own, planned });
+        }
+        let mut all = Counted { counts: true, pods: own, planned: own > 0 };
+        let mut have = 0;
+        for inner in &group.groups {
+            let inner = self.group(inner)?;
+            all.pods = all.pods.saturating_add(inner.pods);
+            all.planned |= inner.planned;
+            have += u32::from(inner.counts);
+        }
+        if !self.bound.is_empty() {
+            let pods = self.cluster.pods_of(group);
+            let running = pods.filter(|pod| pod.node().is_some()).count() as u32;
+            let bound = self.bound.get(place).copied().unwrap_or(0);
+            all.pods = all.pods.saturating_add(running.saturating_sub(bound));
+        }
+        if group.groups.is_empty() {
+            have = all.pods;
+        }
+        let need = group.policy.minimum();
+        let pods = group.min_pods.filter(|_| !group.groups.is_empty()).unwrap_or(0);
+        all.counts = !self.plan.minima || have >= need && all.pods >= pods;
+        if !all.counts && (all.planned || place == 0) {
+            let short = have < need;
+            let (have, need) = if short { (have, need) } else { (all.pods, pods) };
+            return Err(CommitError::BelowMinimum { group: group.full_name(), have, need });
+        }
+        Ok(all)
     }
 }
 

@@ -190,6 +190,8 @@ fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
         members,
         devices,
         domains: layout.domains,
+        minima: task.strategy() != Strategy::Kueue,
+        planned: Vec::new(),
         basis: task.cluster.moment(),
     };
     (plan, layout.members)

@@ -7,14 +7,15 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::certificate::{Certificate, Flaw, Lack, Proof, Refusal};
+use super::certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
 use super::error::PlaceError;
 use super::request::Request;
 use crate::base::Time;
 use crate::framework::{Context, Framework, Preparation, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup};
-use crate::place::topology::requirement::{Candidate, Requirement};
+use crate::place::topology::partition::names;
+use crate::place::topology::requirement::Requirement;
 use crate::state::{Cluster, NodeView, Row};
 
 impl Certificate {
@@ -78,11 +79,15 @@ impl Check<'_> {
         let flaw = || Flaw::Candidates(ask.name.clone());
         let mut listed = refusal.candidates.iter();
         let mut proof = Proof::Counted;
-        for Candidate { key, path, rows } in ask.candidates(self.cluster, rows) {
-            let claim = listed.next().filter(|next| next.key == key && next.path == path);
-            let claim = claim.ok_or_else(flaw)?;
+        for (key, candidate) in ask.candidates(self.cluster, rows)? {
+            let same = |claim: &&CandidateLack| {
+                let path = claim.path.iter().map(Option::as_deref);
+                claim.key.as_deref() == key && path.eq(names(self.cluster, &candidate.path))
+            };
+            let claim = listed.next().filter(same).ok_or_else(flaw)?;
             let group = ask.name.clone();
-            let found = self.lacks(&claim.lack, ask, &rows)?;
+            let rows = candidate.rows(Some(rows)).unwrap_or(rows);
+            let found = self.lacks(&claim.lack, ask, rows)?;
             proof = proof.max(found.ok_or(Flaw::Claim { group, domain: claim.name() })?);
         }
         if listed.next().is_some() || ask.need == 0 { Err(flaw()) } else { Ok(proof) }

@@ -9,7 +9,7 @@ use super::wake::hints::WakeCondition;
 use super::wake::index::WaitIndex;
 use crate::framework::Framework;
 use crate::model::{Amounts, Pod, PodGroup, PodShape};
-use crate::place::topology::candidates::running;
+use crate::place::topology::pinned::running;
 use crate::state::Cluster;
 
 /// The reason why an attempt to place a group failed.

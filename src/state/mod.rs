@@ -39,7 +39,7 @@ pub use error::StateError;
 pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
-pub use plan::{Assignment, Plan};
+pub use plan::{Assignment, Plan, PlanDomain};
 pub(crate) use pods::Devices;
 pub use txn::{Checkpoint, Txn};
 pub(crate) use view::RowUsage;

@@ -10,6 +10,7 @@ use super::ids::Row;
 use super::journal::Moment;
 use super::pods::Devices;
 use super::roster::Roster;
+use super::view::NodeView;
 use crate::model::Pod;
 
 /// Where the members of a group go, and what the decision rested on.
@@ -30,6 +31,11 @@ pub struct Plan {
     /// Devices chosen for the members, up to the last that has any.
     pub(crate) devices: Vec<Option<Devices>>,
     pub(crate) domains: Vec<PlanDomain>,
+    /// Whether minima are to be met, with members that run. Else the plan counts by itself.
+    pub(crate) minima: bool,
+    /// How many members a plan from elsewhere had of each group of the tree, parents first; empty
+    /// of a plan made here.
+    pub(crate) planned: Vec<u32>,
     /// When the plan was made.
     pub(crate) basis: Moment,
 }
@@ -43,22 +49,132 @@ pub(crate) struct PlanMember {
     pub(crate) member: u32,
 }
 
-/// A group of the tree and the domain it was confined to: the nodes with a label, or an island.
+/// The domain that a group of the tree was confined to, in the sense of the plan's strategy; or the
+/// island.
+///
+/// A domain is the nodes that have all labels of its path: the value of its key alone, or, by
+/// strategies that know levels, the values of all levels from the coarsest down to its own. Its text
+/// is stable: `zone=a/rack=1`, with `-` for a level whose label the nodes lack; `n1/left` of an
+/// island.
+///
+/// ```
+/// use phalanx::model::{Node, Pod, PodGroup};
+/// use phalanx::{Cluster, Framework, place_gang};
+///
+/// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
+/// cluster.add_node(Node::new("n1").capacity("cpu", 2).label("zone", "a").label("rack", "1"))?;
+/// let gang = PodGroup::gang("g", 2).pods(2, Pod::new().request("cpu", 1)).require("rack");
+/// let outcome = place_gang(&cluster, &Framework::default(), &gang)?;
+/// let domain = &outcome.plan().unwrap().confinements()[0];
+/// assert_eq!((domain.group(), domain.key()), ("default/g", "rack"));
+/// assert_eq!(domain.to_string(), "zone=a/rack=1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct PlanDomain {
+pub struct PlanDomain {
     /// The group's full name.
     pub(crate) group: String,
-    /// The node label key; for an island, the name of its node.
-    pub(crate) key: String,
-    /// Its value on all nodes of the group; for an island, its name.
-    pub(crate) value: String,
+    /// The labels that all nodes of the domain have, its own last; for an island, the name of its
+    /// node and its own.
+    pub(crate) path: Vec<PlanLabel>,
     /// Whether it is an island.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "core::ops::Not::not"))]
     pub(crate) island: bool,
+    /// How many labels of the path, from the first, members that run are held to.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) required: usize,
     /// The members of the plan that it holds: a range of indexes.
     pub(crate) first: usize,
     pub(crate) end: usize,
+}
+
+/// A label of a domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct PlanLabel {
+    pub(crate) key: String,
+    /// `None` where nodes lack it.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub(crate) value: Option<String>,
+}
+
+impl PlanLabel {
+    /// Whether a node has the label. A node without a hostname label is told by its name.
+    fn is_of(&self, node: NodeView<'_>) -> bool {
+        let host = || (self.key == "kubernetes.io/hostname").then(|| node.name());
+        match node.label(&self.key) {
+            None if self.value.is_some() => self.value.as_deref() == host(),
+            label => label == self.value.as_deref(),
+        }
+    }
+}
+
+impl PlanDomain {
+    /// The full name of the group; a slice has its number after it: `default/trainer[3]`.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The node label key; for an island, the name of its node.
+    pub fn key(&self) -> &str {
+        self.own().map_or("", |label| &label.key)
+    }
+
+    /// The value of the key on all nodes of the group; for an island, its name.
+    pub fn value(&self) -> &str {
+        self.own().and_then(|label| label.value.as_deref()).unwrap_or_default()
+    }
+
+    /// The labels that tell the domain apart, coarsest first, its own last: keys and values, `None`
+    /// where the nodes lack the label. Empty for an island.
+    pub fn path(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let labels = if self.island { &[][..] } else { &self.path };
+        labels.iter().map(|label| (&*label.key, label.value.as_deref()))
+    }
+
+    fn own(&self) -> Option<&PlanLabel> {
+        self.path.last()
+    }
+
+    /// Whether a node is in the domain, or has the island.
+    pub(crate) fn holds(&self, node: NodeView<'_>) -> bool {
+        self.holds_labels(node, self.path.len())
+    }
+
+    /// Whether a node is in the required part of the domain; any is if none is required.
+    pub(crate) fn requires(&self, node: NodeView<'_>) -> bool {
+        self.holds_labels(node, self.required.min(self.path.len()))
+    }
+
+    fn holds_labels(&self, node: NodeView<'_>, labels: usize) -> bool {
+        let mut labels = self.path[..labels].iter();
+        if self.island {
+            return labels.all(|label| label.key == node.name());
+        }
+        labels.all(|label| label.is_of(node))
+    }
+
+    /// The text of the first labels.
+    pub(crate) fn text(&self, labels: usize) -> String {
+        let mut text = String::new();
+        for label in self.path.iter().take(labels) {
+            let value = label.value.as_deref().unwrap_or("-");
+            let parts: [&str; 4] = match self.island {
+                true => ["", &label.key, "/", value],
+                false if text.is_empty() => ["", &label.key, "=", value],
+                false => ["/", &label.key, "=", value],
+            };
+            text.extend(parts);
+        }
+        text
+    }
+}
+
+impl fmt::Display for PlanDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(self.path.len()))
+    }
 }
 
 /// One pod of a [`Plan`] and where it goes.
@@ -130,17 +246,24 @@ impl Plan {
     }
 
     /// The domains that groups of the tree were confined to: full name of the group, node label
-    /// key, value.
+    /// key, value. By strategies that know levels a value alone is no domain: see
+    /// [`Plan::confinements`].
     pub fn domains(&self) -> impl ExactSizeIterator<Item = (&str, &str, &str)> {
         let levels: Vec<&PlanDomain> =
             self.domains.iter().filter(|domain| !domain.island).collect();
-        levels.into_iter().map(|domain| (&*domain.group, &*domain.key, &*domain.value))
+        levels.into_iter().map(|domain| (domain.group(), domain.key(), domain.value()))
+    }
+
+    /// The domains and islands that groups of the tree were confined to, with their paths. A group
+    /// whose members are not next to each other in the plan is there several times.
+    pub fn confinements(&self) -> &[PlanDomain] {
+        &self.domains
     }
 
     /// The islands that groups of the tree were confined to: full name of the group, node, island.
     pub fn islands(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let islands = self.domains.iter().filter(|domain| domain.island);
-        islands.map(|domain| (&*domain.group, &*domain.key, &*domain.value))
+        islands.map(|domain| (domain.group(), domain.key(), domain.value()))
     }
 
     /// How many pods are placed.
@@ -164,6 +287,39 @@ impl Plan {
 }
 
 impl Plan {
+    /// How many members it has of each group of the tree, parents first; those of groups inside are
+    /// not counted. O(members · log groups).
+    pub(crate) fn members_by_group(&self) -> Vec<u32> {
+        self.members_by_group_if(|_| true)
+    }
+
+    /// The same of those members of which this holds.
+    pub(crate) fn members_by_group_if(&self, holds: impl Fn(&Pod) -> bool) -> Vec<u32> {
+        let firsts = self.first_members();
+        let mut members = alloc::vec![0; firsts.len()];
+        for (member, assignment) in self.members.iter().zip(self.assignments()) {
+            let count = &mut members[Plan::group_place(&firsts, member.member)];
+            *count += u32::from(holds(assignment.pod()));
+        }
+        members
+    }
+
+    /// The number of the first pod of each group of the tree, parents first.
+    fn first_members(&self) -> Vec<u32> {
+        let (mut firsts, mut next) = (Vec::new(), 0);
+        self.roster.group().visit(&mut |group| {
+            firsts.push(next);
+            next += group.pods.len() as u32;
+        });
+        firsts
+    }
+
+    /// The place of a member's group. Of groups that begin at one number, all but the last have no
+    /// pods.
+    fn group_place(firsts: &[u32], member: u32) -> usize {
+        firsts.partition_point(|first| *first <= member).saturating_sub(1)
+    }
+
     /// Leaves out the pods of which this does not hold.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Pod) -> bool) {
         let kept: Vec<bool> = self.assignments().map(|assignment| keep(assignment.pod())).collect();
@@ -175,6 +331,11 @@ impl Plan {
         self.members.retain(|_| kept_members.next().is_some_and(|kept| *kept));
         let mut kept_devices = kept.iter();
         self.devices.retain(|_| kept_devices.next().is_some_and(|kept| *kept));
+        // It is another plan now, and not known to be whole.
+        self.basis = Moment::default();
+        if !self.planned.is_empty() {
+            self.planned = self.members_by_group();
+        }
     }
 }
 
@@ -217,22 +378,39 @@ impl Eq for Plan {}
 #[cfg(feature = "serde")]
 mod codec {
     use super::{Plan, PlanDomain, PlanMember};
-    use crate::model::{Pod, PodGroup};
+    use crate::model::group::MAX_DEPTH;
+    use crate::model::{GroupPolicy, Pod, PodGroup};
     use crate::state::columns::{NodeSpec, NodeSpecs};
     use crate::state::journal::Moment;
     use crate::state::roster::Roster;
     use alloc::string::String;
     use alloc::sync::Arc;
     use alloc::vec::Vec;
+    use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Data {
-        namespace: String,
-        name: String,
+        groups: Vec<Group>,
         assignments: Vec<Line>,
         domains: Vec<PlanDomain>,
+    }
+
+    /// What a group of the tree is to have for the plan to hold, parents first.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Group {
+        namespace: String,
+        name: String,
+        /// The place of the group it is in; of the first, its own.
+        parent: u32,
+        /// The least that counts, with what runs; 0 where the plan counts by itself.
+        min_count: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min_pods: Option<u32>,
+        /// How many of its own pods the plan places.
+        planned: u32,
     }
 
     #[derive(Serialize, Deserialize)]
@@ -241,51 +419,132 @@ mod codec {
         node: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         devices: Vec<Vec<u32>>,
+        /// The place of the pod's group.
+        #[serde(default)]
+        group: u32,
+    }
+
+    fn enter(group: &PodGroup, parent: u32, minima: bool, groups: &mut Vec<Group>) {
+        let own = groups.len() as u32;
+        groups.push(Group {
+            namespace: group.namespace.clone(),
+            name: group.name.clone(),
+            parent,
+            min_count: if minima { group.policy.minimum() } else { 0 },
+            min_pods: group.min_pods.filter(|_| minima),
+            planned: 0,
+        });
+        for inner in &group.groups {
+            enter(inner, own, minima, groups);
+        }
     }
 
     impl Serialize for Plan {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            let lines = self.assignments().map(|assignment| Line {
+            let group = self.roster.group();
+            let mut groups = Vec::new();
+            enter(group, 0, self.minima, &mut groups);
+            let planned = match &*self.planned {
+                [] => self.members_by_group(),
+                planned => planned.into(),
+            };
+            for (group, planned) in groups.iter_mut().zip(planned) {
+                group.planned = planned;
+            }
+            let firsts = self.first_members();
+            let lines = self.assignments().zip(&self.members).map(|(assignment, member)| Line {
                 pod: assignment.pod().clone(),
                 node: assignment.node().into(),
                 devices: assignment.devices().to_vec(),
+                group: Plan::group_place(&firsts, member.member) as u32,
             });
-            let group = self.roster.group();
-            Data {
-                namespace: group.namespace.clone(),
-                name: group.name.clone(),
-                assignments: lines.collect(),
-                domains: self.domains.clone(),
-            }
-            .serialize(serializer)
+            Data { groups, assignments: lines.collect(), domains: self.domains.clone() }
+                .serialize(serializer)
         }
+    }
+
+    /// A tree of groups without pods out of a list, parents first.
+    struct Tree(Vec<PodGroup>);
+
+    impl Tree {
+        /// Puts the groups of a list into their parents, whose places come with them.
+        fn fold(mut self, parents: &[u32]) -> PodGroup {
+            for parent in parents.iter().skip(1).rev() {
+                let Some(mut inner) = self.0.pop() else { break };
+                inner.groups.reverse();
+                if let Some(parent) = self.0.get_mut(*parent as usize) {
+                    parent.groups.push(inner);
+                }
+            }
+            let mut root = self.0.pop().unwrap_or_default();
+            root.groups.reverse();
+            root
+        }
+    }
+
+    /// Whether every group stands after its parent and the groups inside those before it, and none
+    /// is nested too deeply.
+    fn is_tree(groups: &[Group]) -> bool {
+        let mut open: Vec<u32> = Vec::new();
+        groups.iter().enumerate().all(|(place, group)| {
+            if place > 0 {
+                while open.last().is_some_and(|last| *last != group.parent) {
+                    open.pop();
+                }
+            }
+            let inside = !open.is_empty() || place == 0;
+            open.push(place as u32);
+            inside && open.len() <= MAX_DEPTH
+        })
     }
 
     impl<'de> Deserialize<'de> for Plan {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Plan, D::Error> {
             let data = Data::deserialize(deserializer)?;
-            let mut group = PodGroup::basic(data.name).in_namespace(data.namespace);
+            if data.groups.is_empty() || !is_tree(&data.groups) {
+                return Err(D::Error::custom("the groups of the plan are no tree, parents first"));
+            }
+            let parents: Vec<u32> = data.groups.iter().map(|group| group.parent).collect();
+            let planned = data.groups.iter().map(|group| group.planned).collect();
+            let bare = data.groups.into_iter().map(|group| PodGroup {
+                policy: GroupPolicy::Gang { min_count: group.min_count },
+                min_pods: group.min_pods,
+                ..PodGroup::basic(group.name).in_namespace(group.namespace)
+            });
+            let mut tree = Tree(bare.collect());
             let mut nodes = NodeSpecs::default();
-            let mut members = Vec::with_capacity(data.assignments.len());
+            let mut places = Vec::with_capacity(data.assignments.len());
             let mut devices = Vec::new();
-            for (member, line) in data.assignments.into_iter().enumerate() {
+            for (row, line) in data.assignments.into_iter().enumerate() {
+                let Some(group) = tree.0.get_mut(line.group as usize) else {
+                    return Err(D::Error::custom("a pod of the plan is in no group of it"));
+                };
+                places.push((line.group, group.pods.len() as u32));
                 group.pods.push(line.pod);
                 let node = NodeSpec { name: line.node.into(), ..NodeSpec::default() };
                 nodes.push(Some(Arc::new(node)));
-                members.push(PlanMember { row: member as u32, member: member as u32 });
                 if !line.devices.is_empty() {
-                    devices.resize(member, None);
+                    devices.resize(row, None);
                     devices.push(Some(line.devices.into()));
                 }
             }
-            Ok(Plan {
-                roster: Arc::new(Roster::new(group)),
+            let mut plan = Plan {
+                roster: Arc::new(Roster::new(tree.fold(&parents))),
                 nodes: Arc::new(nodes),
-                members,
+                members: Vec::new(),
                 devices,
                 domains: data.domains,
+                minima: true,
+                planned,
                 basis: Moment::default(),
-            })
+            };
+            let firsts = plan.first_members();
+            let member = |(row, (group, at)): (usize, (u32, u32))| PlanMember {
+                row: row as u32,
+                member: firsts[group as usize] + at,
+            };
+            plan.members = places.into_iter().enumerate().map(member).collect();
+            Ok(plan)
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::place::scoring::scratch::Scratch;
 use crate::place::scoring::table::{BuildBuffers, FEW, ScoreTable};
 use crate::place::scoring::tie_order::{OrderStamp, Ranks, SaltedOrder};
 use crate::place::scoring::view::View;
-use crate::place::topology::candidates::{Candidate, all_rows, level_partition, partition};
+use crate::place::topology::partition::{Candidate, partition_all};
+use crate::place::topology::tiers::Keys;
 use crate::state::journal::NodeChange;
 use crate::state::{Cluster, LabelKey, Row};
 
@@ -41,7 +42,7 @@ pub(crate) struct PlannerCache {
     /// Tables by the address of their shape.
     by_address: FixedMap<usize, u32>,
     requests: u64,
-    partitions: FixedMap<LabelKey, Arc<[Candidate]>>,
+    partitions: FixedMap<Keys, Arc<[Candidate]>>,
     pub(crate) scratch: Scratch,
     /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
     pub(crate) affinity: bool,
@@ -79,9 +80,8 @@ impl PlannerCache {
             if event.change.has(moves.and(NodeChange::TIE_RANK, true)) {
                 self.partitions.clear();
             } else {
-                // A level's domains go by the levels above it, too.
-                let levels = cluster.levels.iter().any(|level| event.change.label(*level));
-                self.partitions.retain(|key, _| !levels && !event.change.label(*key));
+                let same = |keys: &Keys| !keys.iter().any(|key| event.change.label(*key));
+                self.partitions.retain(|keys, _| same(keys));
             }
         }
         self.ranks = self.order_of(cluster, salt);
@@ -359,17 +359,13 @@ impl PlannerCache {
         }
     }
 
-    /// The parts that a label's values make of all nodes, in order of value.
-    pub(crate) fn partition(&mut self, cluster: &Cluster, key: LabelKey) -> Arc<[Candidate]> {
-        if let Some(parts) = self.partitions.get(&key) {
+    /// The domains that keys make of all nodes, in order of name.
+    pub(crate) fn partition(&mut self, cluster: &Cluster, keys: &[LabelKey]) -> Arc<[Candidate]> {
+        if let Some(parts) = self.partitions.get(keys) {
             return Arc::clone(parts);
         }
-        if let Some(parts) = level_partition(cluster, key) {
-            self.partitions.insert(key, Arc::clone(&parts));
-            return parts;
-        }
-        let parts: Arc<[Candidate]> = partition(cluster, &all_rows(cluster), key).into();
-        self.partitions.insert(key, Arc::clone(&parts));
+        let parts = partition_all(cluster, keys);
+        self.partitions.insert(Keys::from_slice(keys), Arc::clone(&parts));
         parts
     }
 

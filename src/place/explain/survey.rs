@@ -12,7 +12,7 @@ use crate::place::search::domains::Solver;
 use crate::place::search::parts::Parts;
 use crate::place::search::problem::Problem;
 use crate::place::search::proof::lack;
-use crate::place::topology::candidates::all_rows;
+use crate::place::topology::partition::all_rows;
 use crate::state::Cluster;
 
 /// The most domains listed for a level.

@@ -21,8 +21,8 @@ use crate::place::gang::Gang;
 use crate::place::layout::{Layout, Member};
 use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
 use crate::place::request::{Request, Task, tie};
-use crate::place::topology::candidates::all_rows;
-use crate::state::plan::PlanDomain;
+use crate::place::topology::partition::all_rows;
+use crate::state::plan::{PlanDomain, PlanLabel};
 use crate::state::{Cluster, NodeView, PodView, Row, Txn};
 
 /// A leaf of the tree of groups with pods to be placed.
@@ -261,25 +261,39 @@ fn settle(
     Ok(Ok(()))
 }
 
-/// Records the finest domain, up from the level requested, that holds all members placed.
+/// Records the finest domain, up from the level requested, that holds all members placed. Members
+/// that run are held to the required part of it if they are in it now: Kueue leaves those alone
+/// that are not.
 fn confine(tree: &Tree, set: &Set<'_>, cluster: &Cluster, first: usize, layout: &mut Layout) {
     let topology = &set.leaf.topology;
     let asked = topology.require.as_ref().or(topology.prefer.as_ref());
     let Some(level) = asked.and_then(|level| tree.level(level)) else { return };
+    let path = |row: Row, end: usize| -> Option<Vec<PlanLabel>> {
+        let node = cluster.view(row)?;
+        let label = |key: &String| PlanLabel {
+            key: key.clone(),
+            value: super::mirror::value(node, key).map(String::from),
+        };
+        Some(tree.levels[..end].iter().map(label).collect())
+    };
     let members = &layout.members[first..];
-    for level in tree.levels[..=level].iter().rev() {
-        let value = |member: &Member| super::mirror::value(cluster.view(member.row)?, level);
-        let Some(one) = members.first().and_then(value) else { return };
-        if members.iter().all(|member| value(member) == Some(one)) {
-            layout.domains.push(PlanDomain {
-                group: set.leaf.full_name(),
-                key: level.clone(),
-                value: one.into(),
-                first,
-                end: layout.members.len(),
-                island: false,
-            });
-            return;
-        }
-    }
+    let Some(one) = members.first().and_then(|member| path(member.row, level + 1)) else { return };
+    let within = |end: &usize| {
+        let same = |row: Row| path(row, *end).is_some_and(|path| path == one[..*end]);
+        members.iter().all(|member| same(member.row))
+    };
+    let Some(end) = (1..=level + 1).rev().find(within) else { return };
+    let required = topology.require.as_ref().and_then(|require| tree.level(require));
+    let required = required.map_or(0, |level| level + 1);
+    let held =
+        |node: NodeView<'_>| path(node.row(), required).is_some_and(|path| one.starts_with(&path));
+    let required = if runs(cluster, set.leaf).all(held) { required } else { 0 };
+    layout.domains.push(PlanDomain {
+        group: set.leaf.full_name(),
+        path: one[..end].to_vec(),
+        island: false,
+        required: required.min(end),
+        first,
+        end: layout.members.len(),
+    });
 }

@@ -33,7 +33,6 @@ use crate::place::sequential::run::Run;
 use crate::place::sequential::tables::{Opened, TableEngine};
 use crate::place::sequential::workspace::Workspace;
 use crate::state::Txn;
-use crate::state::plan::PlanDomain;
 
 /// The result of a search.
 #[derive(Debug)]
@@ -293,23 +292,21 @@ fn layout(solver: &Solver<'_, '_>, placed: Vec<Placed>) -> Layout {
     for (part, choice) in solver.choices.iter().enumerate() {
         let Choice::In { domain, .. } = choice else { continue };
         let domain = &solver.domains[*domain];
-        let (Some(key), Some(value)) = (domain.key, domain.value()) else { continue };
+        let Some(key) = domain.key.map(|key| solver.keys[key]) else { continue };
         // A part without a key of its own shares its parent's domain.
         if solver.parts.parts[part].keys == [None] {
             continue;
         }
+        let Some(domain_key) = solver.domain_key(part, key) else { continue };
+        let own = &solver.parts.parts[part];
+        // Of a slice, only the plan's own members are held to its domain.
+        let asked = own.slice.is_none().then_some(&own.group.topology);
         let members = solver.parts.members_below(part);
         let mut placed: Vec<usize> = members.filter_map(|member| index[member]).collect();
         placed.sort_unstable();
         for run in placed.chunk_by(|a, b| a + 1 == *b) {
-            layout.domains.push(PlanDomain {
-                group: solver.parts.name(part),
-                key: solver.keys[key].into(),
-                value: model.cluster.label_text(value).into(),
-                first: run[0],
-                end: run[0] + run.len(),
-                island: false,
-            });
+            let (asked, range) = ((solver.parts.name(part), asked), (run[0], run[0] + run.len()));
+            layout.domains.push(domain_key.record(model.cluster, asked, &domain.path, range));
         }
     }
     layout

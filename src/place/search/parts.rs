@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::problem::Problem;
 use crate::model::PodGroup;
-use crate::place::topology::candidates::running;
-use crate::place::topology::requirement::keys;
+use crate::place::topology::pinned::running;
+use crate::place::topology::tiers::keys;
 
 /// A group or a slice of one.
 #[derive(Debug, Clone)]
@@ -172,12 +172,13 @@ impl<'a> Parts<'a> {
     ) -> usize {
         let place = self.parts.len();
         let minimum = group.policy.minimum();
+        let keys = keys(model.cluster, &group.topology).into_vec();
         self.parts.push(Part {
             group,
             slice: None,
             parent,
-            keys: keys(model.cluster, group),
-            wish: group.topology.prefer.as_deref(),
+            wish: group.topology.prefer.as_deref().filter(|prefer| keys.contains(&Some(prefer))),
+            keys,
             members: Vec::new(),
             children: Vec::new(),
             weight: 1,
@@ -390,6 +391,12 @@ impl<'a> Parts<'a> {
         let mut inside = own.children.iter();
         let first = own.members.iter().copied().find(|&member| holds(member));
         first.or_else(|| inside.find_map(|&child| self.required_member(child, holds)))
+    }
+
+    /// The level that a part's group requires; slices require no more than their own.
+    pub(crate) fn require(&self, part: usize) -> Option<&'a str> {
+        let own = &self.parts[part];
+        own.group.topology.require.as_deref().filter(|_| own.slice.is_none())
     }
 
     /// The name of a part: the group's full name, and which slice of it.

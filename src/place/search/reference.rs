@@ -23,11 +23,11 @@ use crate::place::layout::{Layout, Member};
 use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
 use crate::place::request::Task;
 use crate::place::sequential::{self, scale};
-use crate::place::topology::candidates::all_rows;
-use crate::place::topology::partition::path_of;
-use crate::place::topology::requirement::{Candidate, Requirement};
-use crate::state::plan::PlanDomain;
-use crate::state::{Devices, PodView, ResourceId, Row, Txn};
+use crate::place::topology::partition::{Candidate, all_rows};
+use crate::place::topology::pinned::refuse_scattered;
+use crate::place::topology::requirement::Requirement;
+use crate::place::topology::tiers::DomainSense;
+use crate::state::{Devices, LabelValue, ResourceId, Row, Txn};
 
 /// The most pending members that a group may have.
 const MOST_MEMBERS: usize = 10;
@@ -54,7 +54,7 @@ pub(crate) fn place(task: Task<'_>) -> Result<Answer, PlaceError> {
         return Err(PlaceError::Unsupported { group: group(), what });
     }
     for part in parts.iter().filter(|part| !part.slice) {
-        refuse_scattered(task, part.ask)?;
+        refuse_scattered(task.cluster, DomainSense::Path, part.ask.group)?;
     }
     let dimensions = dimensions(task, &root);
     let rows = task.request.rows(task.cluster).unwrap_or_else(|| all_rows(task.cluster));
@@ -104,23 +104,6 @@ fn flatten<'a>(
     for inner in ask.inside.iter().filter(|inner| leads(inner)) {
         flatten(inner, Some(own), first, parts);
     }
-}
-
-/// Refuses a group whose running members are not in one domain of the key it requires.
-fn refuse_scattered(task: Task<'_>, ask: &Requirement<'_>) -> Result<(), PlaceError> {
-    let Some(key) = &ask.group.topology.require else { return Ok(()) };
-    let cluster = task.cluster;
-    let id = cluster.label_key(key);
-    let mut paths = Vec::new();
-    ask.group.visit(&mut |group| {
-        let name = group.full_name();
-        let nodes = cluster.group_pods(&name).filter_map(PodView::node);
-        paths.extend(nodes.map(|node| id.and_then(|id| path_of(cluster, node.row(), id))));
-    });
-    if paths.iter().all(|path| path.is_some() && *path == paths[0]) {
-        return Ok(());
-    }
-    Err(PlaceError::Scattered { group: ask.group.full_name(), key: key.clone() })
 }
 
 /// Pods (`None`) and the resources that members request, the scarcest first: by what the group
@@ -174,10 +157,10 @@ struct Placed {
 /// Identity of a state: of each placed member its part, its shape, its node and its devices.
 type State = Vec<(usize, u32, Row, Vec<Vec<u32>>)>;
 
-/// The domain of a part: the key and value, if it has one, and its rows.
+/// The domain of a part: its key and path, if it has one, and its rows.
 #[derive(Clone)]
 struct Choice {
-    key: Option<(String, String)>,
+    domain: Option<(String, Vec<Option<LabelValue>>)>,
     rows: Vec<Row>,
 }
 
@@ -203,7 +186,8 @@ impl BruteForce<'_, '_> {
             None => Some(rows.to_vec()),
             Some(parent) => self.choices[parent].as_ref().map(|choice| choice.rows.clone()),
         };
-        for choice in within.map_or_else(Vec::new, |within| self.candidates(at, &within)) {
+        let choices = within.map_or_else(|| Ok(Vec::new()), |rows| self.candidates(at, &rows))?;
+        for choice in choices {
             self.choices[at] = Some(choice);
             if let Some(found) = self.choose(at + 1, rows)? {
                 return Ok(Some(found));
@@ -216,28 +200,30 @@ impl BruteForce<'_, '_> {
     /// The domains a part may have within some rows: by level of preference, then by domain-level
     /// scores with all members on the first node, then the least room in the scarcest resource,
     /// then by name.
-    fn candidates(&self, at: usize, within: &[Row]) -> Vec<Choice> {
+    fn candidates(&self, at: usize, within: &[Row]) -> Result<Vec<Choice>, PlaceError> {
         // A leader stays in the domain of the sibling it leads.
         let led = self.parts[at].led.and_then(|led| self.choices[led].as_ref());
         let within = led.map_or(within, |led| &led.rows);
-        let found = self.parts[at].ask.candidates(self.task.cluster, within);
+        let found = self.parts[at].ask.candidates(self.task.cluster, within)?;
         let mut choices = Vec::with_capacity(found.len());
-        for tier in found.chunk_by(|a, b| a.key == b.key) {
-            let mut ranked: Vec<_> = tier.iter().zip(self.domain_scores(at, tier)).collect();
-            ranked.sort_by_cached_key(|(candidate, score)| {
-                let room = self.dimensions.iter().map(|d| free(self.task, &candidate.rows, *d));
+        for tier in found.chunk_by(|a, b| a.0 == b.0) {
+            let choice = |(key, candidate): &(Option<&str>, Candidate)| Choice {
+                domain: key.map(|key| (String::from(key), candidate.path.clone())),
+                rows: candidate.rows(Some(within)).unwrap_or(within).to_vec(),
+            };
+            let tier: Vec<Choice> = tier.iter().map(choice).collect();
+            let scores = self.domain_scores(at, &tier);
+            let mut ranked: Vec<_> = scores.into_iter().zip(tier).collect();
+            ranked.sort_by_cached_key(|(score, choice)| {
+                let room = self.dimensions.iter().map(|d| free(self.task, &choice.rows, *d));
                 (Reverse(*score), room.collect::<Vec<i64>>())
             });
-            choices.extend(ranked.into_iter().map(|(candidate, _)| {
-                let value = candidate.path.last().cloned().flatten();
-                let (key, rows) = (candidate.key.clone().zip(value), candidate.rows.clone());
-                Choice { key, rows }
-            }));
+            choices.extend(ranked.into_iter().map(|(_, choice)| choice));
         }
-        choices
+        Ok(choices)
     }
 
-    fn domain_scores(&self, at: usize, tier: &[Candidate]) -> Vec<i64> {
+    fn domain_scores(&self, at: usize, tier: &[Choice]) -> Vec<i64> {
         let mut totals = vec![0; tier.len()];
         let below = (0..self.parts.len()).filter(|&part| self.is_within(part, at));
         let pods = below.flat_map(|part| self.parts[part].ask.pods.iter());
@@ -365,20 +351,20 @@ impl BruteForce<'_, '_> {
             devices: one.devices.clone(),
         }));
         for (at, choice) in self.choices.iter().enumerate() {
-            let Some((key, value)) = choice.as_ref().and_then(|choice| choice.key.clone()) else {
+            let domain = choice.as_ref().and_then(|choice| choice.domain.as_ref());
+            let (cluster, part) = (self.task.cluster, &self.parts[at]);
+            let Some((domain_key, path)) =
+                domain.and_then(|(key, path)| Some((part.ask.domain_key(cluster, key)?, path)))
+            else {
                 continue;
             };
+            // Of a slice, only the plan's own members are held to its domain.
+            let asked = (!part.slice).then_some(&part.ask.group.topology);
             let inside: Vec<usize> =
                 (0..placed.len()).filter(|&one| self.is_within(placed[one].part, at)).collect();
             for run in inside.chunk_by(|a, b| a + 1 == *b) {
-                layout.domains.push(PlanDomain {
-                    group: self.parts[at].ask.name.clone(),
-                    key: key.clone(),
-                    value: value.clone(),
-                    first: run[0],
-                    end: run[0] + run.len(),
-                    island: false,
-                });
+                let (asked, range) = ((part.ask.name.clone(), asked), (run[0], run[0] + run.len()));
+                layout.domains.push(domain_key.record(cluster, asked, path, range));
             }
         }
         layout

@@ -12,7 +12,8 @@ use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Layout;
-use crate::place::topology::candidates::{Candidate, running};
+use crate::place::topology::partition::Candidate;
+use crate::place::topology::pinned::running;
 
 impl<E: Engine> Sequential<'_, E> {
     /// Places a leaf in the best of its candidates, if counts tell which that is. `None`, with

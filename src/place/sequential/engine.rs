@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::layout::Member;
-use crate::place::topology::candidates::Candidate;
+use crate::place::topology::partition::Candidate;
 use crate::state::{Cluster, DeviceTerm, LabelKey, Overlay, Row};
 
 /// The confinement of what is placed.
@@ -77,8 +77,8 @@ pub(crate) trait Engine {
         candidates: &[Candidate],
     ) -> Option<Vec<usize>>;
 
-    /// The domains that a label's values make of `rows`, in order of value.
-    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]>;
+    /// The domains that keys make of `rows`, in order of name.
+    fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]>;
 
     /// An engine over the same state with nothing placed; `None` if something is placed, or what is
     /// placed changes more than its row.

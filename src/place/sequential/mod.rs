@@ -32,11 +32,12 @@ use super::gang::Gang;
 use super::layout::Layout;
 use crate::framework::{DomainContext, DomainSums, Framework, Normalization};
 use crate::model::{IslandRule, PodGroup, PodShape};
-use crate::place::topology::candidates::{
-    Candidate, Tier, all_rows, home, islands, running, tiers,
-};
+use crate::place::topology::islands::islands;
+use crate::place::topology::partition::{Candidate, all_rows};
+use crate::place::topology::pinned::{home, refuse_scattered, running, runs};
+use crate::place::topology::tiers::{DomainKey, DomainSense, Tier, tiers};
 use crate::place::topology::totals::{Totals, TotalsOf};
-use crate::state::plan::PlanDomain;
+use crate::state::plan::{PlanDomain, PlanLabel};
 use crate::state::{Cluster, Row};
 
 /// The only candidate of a group that is not confined.
@@ -56,6 +57,8 @@ pub(crate) struct Sequential<'a, E> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) framework: &'a Framework,
     pub(crate) engine: E,
+    /// What tells domains apart.
+    pub(crate) sense: DomainSense,
     /// Whether domains that cannot hold the group are passed over without a trial.
     pub(crate) prune: bool,
     /// The number of threads that trials may use; one without the feature `parallel`.
@@ -69,8 +72,9 @@ impl<'a, E: Engine> Sequential<'a, E> {
         cluster: &'a Cluster,
         framework: &'a Framework,
         engine: E,
+        sense: DomainSense,
     ) -> Sequential<'a, E> {
-        Sequential { cluster, framework, engine, prune: false, threads: 1 }
+        Sequential { cluster, framework, engine, sense, prune: false, threads: 1 }
     }
 
     /// Places a group in the best of its domains within a confinement, or leaves the engine as it
@@ -174,15 +178,18 @@ impl<'a, E: Engine> Sequential<'a, E> {
         let first = layout.members.len();
         let end = first + trial.members.len();
         let cluster = self.cluster;
-        if let (Tier::Label(key), Some(value)) = (tier, candidate.value) {
-            let (key, value) = (key.clone(), cluster.label_text(value).to_string());
-            let group = group.full_name();
-            layout.domains.push(PlanDomain { group, key, value, first, end, island: false });
+        if let Tier::Key(key) = tier
+            && let Some(domain_key) = self.domain_key(group, key)
+        {
+            let asked = (group.full_name(), Some(&group.topology));
+            let range = (first, end);
+            layout.domains.push(domain_key.record(cluster, asked, &candidate.path, range));
         } else if let (Some(island), Some(&[row])) = (candidate.island, candidate.rows(None)) {
             let key = cluster.view(row).map_or("", |node| node.name()).to_string();
-            let value = cluster.device_text(island).to_string();
+            let path = vec![PlanLabel { key, value: Some(cluster.device_text(island).into()) }];
+            let required = usize::from(group.topology.island == IslandRule::Required);
             let group = group.full_name();
-            layout.domains.push(PlanDomain { group, key, value, first, end, island: true });
+            layout.domains.push(PlanDomain { group, path, island: true, required, first, end });
         }
         layout.domains.extend(trial.domains.into_iter().map(|mut domain| {
             domain.first += first;
@@ -206,20 +213,23 @@ impl<'a, E: Engine> Sequential<'a, E> {
         let key = match tier {
             Tier::Whole => return Ok(Arc::from([Candidate::whole()])),
             Tier::Island => return self.islands(group, within),
-            Tier::Label(key) => key,
+            Tier::Key(key) => key,
         };
-        let Some(id) = self.cluster.label_key(key) else { return Ok(Arc::from([])) };
-        // Members that run already decide where the others go. If they are in several domains,
-        // there is none that could be preferred.
-        let home = match home(self.cluster, group, key) {
-            Err(_) if group.topology.require.as_deref() != Some(key) => return Ok(Arc::from([])),
-            home => home?,
-        };
-        let parts = self.engine.partition(within.rows, id);
-        Ok(match home {
-            None => parts,
-            Some(home) => parts.iter().filter(|part| part.value == Some(home)).cloned().collect(),
-        })
+        let domain_key = self.domain_key(group, key);
+        // Members that run already decide where the others go.
+        let home = home(self.cluster, group, key, domain_key.as_ref())?;
+        let Some(domain_key) = domain_key else { return Ok(Arc::from([])) };
+        let parts = self.engine.partition(within.rows, &domain_key.keys);
+        let open = |part: &&Candidate| domain_key.admits(&part.path) && home.allows(&part.path);
+        if parts.iter().all(|part| open(&part)) {
+            return Ok(parts);
+        }
+        Ok(parts.iter().filter(open).cloned().collect())
+    }
+
+    /// A key that a group is confined by.
+    fn domain_key(&self, group: &PodGroup, key: &str) -> Option<DomainKey> {
+        DomainKey::new(self.cluster, self.sense, group.topology.require.as_deref(), key)
     }
 
     /// The islands that a group may be confined to.
@@ -358,23 +368,14 @@ pub(crate) fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
     }
 }
 
-/// Whether enough of a subgroup runs for it to count without more.
-fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
-    let have = if group.groups.is_empty() {
-        running(cluster, group)
-    } else {
-        group.groups.iter().filter(|subgroup| runs(cluster, subgroup)).count()
-    };
-    have >= group.policy.minimum() as usize
-}
-
 /// The error that a trial of a leaf would meet, for a leaf that is known not to fit without a trial.
-pub(crate) fn refuse_unsound(cluster: &Cluster, leaf: &PodGroup) -> Result<(), PlaceError> {
+pub(crate) fn refuse_unsound(
+    cluster: &Cluster,
+    sense: DomainSense,
+    leaf: &PodGroup,
+) -> Result<(), PlaceError> {
     refuse_unsupported(leaf)?;
-    match &leaf.topology.require {
-        Some(key) if cluster.label_key(key).is_some() => home(cluster, leaf, key).map(|_| ()),
-        _ => Ok(()),
-    }
+    refuse_scattered(cluster, sense, leaf)
 }
 
 fn refuse_unsupported(group: &PodGroup) -> Result<(), PlaceError> {

@@ -10,7 +10,7 @@ use crate::model::PodGroup;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Layout;
-use crate::place::topology::candidates::Candidate;
+use crate::place::topology::partition::Candidate;
 
 /// Pods placed in trials from which another thread is worth its while.
 const WORTH_IT: usize = 1_000;
@@ -37,10 +37,11 @@ impl<E: Engine> Sequential<'_, E> {
         let forks = shares.map(|share| Some((self.engine.fork()?, share)));
         let Some(forks) = forks.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let (cluster, framework, prune) = (self.cluster, self.framework, self.prune);
+        let sense = self.sense;
         let tried: Vec<_> = forks
             .into_par_iter()
             .map(|(engine, share)| {
-                let mut fork = Sequential { cluster, framework, engine, prune, threads: 1 };
+                let mut fork = Sequential { cluster, framework, engine, sense, prune, threads: 1 };
                 let trials = fork.try_one_by_one(gang, (group, first), within, share);
                 (trials, fork.engine.count_calls(0))
             })

@@ -13,7 +13,8 @@ use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Member;
 use crate::place::request::{Request, tie};
-use crate::place::topology::candidates::{Candidate, all_rows, confined, partition};
+use crate::place::topology::islands::confined;
+use crate::place::topology::partition::{Candidate, all_rows, partition};
 use crate::state::{Cluster, LabelKey, Overlay, Row, Txn};
 
 /// The executable definition of what the sequential strategy places.
@@ -114,10 +115,10 @@ impl Engine for ReferenceEngine<'_> {
         None
     }
 
-    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
+    fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]> {
         match rows {
-            Some(rows) => partition(&self.txn, rows, key).into(),
-            None => partition(&self.txn, &all_rows(&self.txn), key).into(),
+            Some(rows) => partition(&self.txn, rows, keys),
+            None => partition(&self.txn, &all_rows(&self.txn), keys),
         }
     }
 

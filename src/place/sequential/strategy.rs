@@ -12,6 +12,7 @@ use crate::place::error::PlaceError;
 use crate::place::layout::{Layout, Member};
 use crate::place::outcome::Answer;
 use crate::place::request::Task;
+use crate::place::topology::tiers::DomainSense;
 
 /// The answer of the sequential strategy.
 pub(crate) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer, PlaceError> {
@@ -36,7 +37,10 @@ pub(crate) fn attempt(
     match TableEngine::open(&mut caches.tables, run, cluster, framework, gang, request) {
         Opened::Fast(engine) => lay_out(task, engine, how, core::mem::take(spare)),
         Opened::Unsupported => lay_out(task, reference_engine(task), how, Vec::new()),
-        Opened::TooFew => refuse_unsound(cluster, gang.group()).map(|()| None),
+        Opened::TooFew => {
+            let sense = DomainSense::of(task.strategy());
+            refuse_unsound(cluster, sense, gang.group()).map(|()| None)
+        }
     }
 }
 
@@ -55,7 +59,8 @@ fn lay_out(
     let rows = request.rows(cluster);
     let within = Confinement::rows(rows.as_deref());
     let mut layout = Layout { members, domains: Vec::new() };
-    let mut sequential = Sequential { cluster, framework, engine, prune, threads };
+    let sense = DomainSense::of(task.strategy());
+    let mut sequential = Sequential { cluster, framework, engine, sense, prune, threads };
     let fits = sequential.place(gang, task.group(), 0, within, &mut layout)?;
     Ok((fits && !layout.members.is_empty()).then_some(layout))
 }

@@ -19,8 +19,9 @@ use crate::place::scoring::prepared::is_too_large;
 use crate::place::scoring::scratch::{Overflow, Scratch, is_hopeless};
 use crate::place::scoring::table::ScoreTable;
 #[cfg(feature = "parallel")]
-use crate::place::topology::candidates::all_rows;
-use crate::place::topology::candidates::{Candidate, partition, running};
+use crate::place::topology::partition::all_rows;
+use crate::place::topology::partition::{Candidate, partition};
+use crate::place::topology::pinned::running;
 use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
 
 /// The tables of a request's shapes, with the scratch state of its placement.
@@ -490,13 +491,13 @@ impl Engine for TableEngine<'_> {
         Some(candidates.iter().map(count).collect())
     }
 
-    fn partition(&mut self, rows: Option<&[Row]>, key: LabelKey) -> Arc<[Candidate]> {
+    fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]> {
         let cluster = self.cluster;
         match (rows, &mut self.tables) {
-            (Some(rows), _) => partition(cluster, rows, key).into(),
-            (None, Tables::Kept { cache, .. }) => cache.partition(cluster, key),
+            (Some(rows), _) => partition(cluster, rows, keys),
+            (None, Tables::Kept { cache, .. }) => cache.partition(cluster, keys),
             #[cfg(feature = "parallel")]
-            (None, Tables::Shared { .. }) => partition(cluster, &all_rows(cluster), key).into(),
+            (None, Tables::Shared { .. }) => partition(cluster, &all_rows(cluster), keys),
         }
     }
 

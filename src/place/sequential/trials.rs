@@ -10,7 +10,8 @@ use crate::framework::Framework;
 use crate::place::error::PlaceError;
 use crate::place::layout::Layout;
 use crate::place::request::Request;
-use crate::place::topology::candidates::{all_rows, tiers};
+use crate::place::topology::partition::all_rows;
+use crate::place::topology::tiers::{DomainSense, tiers};
 use crate::state::Cluster;
 
 /// The result of one candidate domain, for comparison with other schedulers.
@@ -44,7 +45,8 @@ pub fn trials<'a>(
     let rows = request.rows(cluster);
     let within = Confinement::rows(rows.as_deref());
     let engine = ReferenceEngine::new(cluster, framework, &gang, &request);
-    let mut strategy = Sequential::new(cluster, framework, engine);
+    let sense = DomainSense::of(request.strategy.unwrap_or_else(|| framework.strategy()));
+    let mut strategy = Sequential::new(cluster, framework, engine, sense);
     let Some(tier) = tiers(cluster, group).into_iter().next() else { return Ok(Vec::new()) };
     let candidates = strategy.candidates(group, within, &tier)?;
     let mut trials = Vec::new();
@@ -56,7 +58,7 @@ pub fn trials<'a>(
         strategy.engine.rollback(0)?;
         let name_of = |row| cluster.view(row).map_or("", |node| node.name()).to_string();
         trials.push(DomainTrial {
-            name: match (candidate.value, candidate.island) {
+            name: match (candidate.value(), candidate.island) {
                 (Some(value), _) => cluster.label_text(value).to_string(),
                 (None, Some(island)) => cluster.device_text(island).to_string(),
                 (None, None) => String::new(),

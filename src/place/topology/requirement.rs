@@ -1,59 +1,23 @@
-//! What a group asks of the topology.
+//! The tree of groups and slices as a request asks for it.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::candidates::running;
-use super::partition::{path_of, split};
+use super::partition::{Candidate, partition};
+use super::pinned::{Home, home, running};
+use super::tiers::{DomainKey, DomainSense, keys};
 use crate::model::{Pod, PodGroup};
-use crate::state::{Cluster, PodView, Row};
-
-/// The keys that confine a group, best first.
-///
-/// A requirement is one key. A preference is its own level and each level above, up to the highest
-/// allowed, the required one, or the whole.
-pub(crate) fn keys<'a>(cluster: &'a Cluster, group: &'a PodGroup) -> Vec<Option<&'a str>> {
-    let topology = &group.topology;
-    let levels: Vec<&str> = cluster.levels().collect();
-    let place = |key: &str| levels.iter().position(|level| *level == key);
-    let require = topology.require.as_deref();
-    let mut keys = Vec::new();
-    // A preference counts where it is finer than what is required.
-    let prefer = topology.prefer.as_deref().filter(|prefer| {
-        require.is_none_or(|require| match (place(prefer), place(require)) {
-            (Some(prefer), Some(require)) => require < prefer,
-            _ => false,
-        })
-    });
-    if let Some(prefer) = prefer {
-        keys.push(Some(prefer));
-        let stop = topology.highest.as_deref().or(require);
-        if stop != Some(prefer) {
-            let own = place(prefer).unwrap_or(0);
-            for level in levels[..own].iter().rev() {
-                keys.push(Some(*level));
-                if Some(*level) == stop {
-                    break;
-                }
-            }
-        }
-    }
-    match require {
-        Some(require) if !keys.contains(&Some(require)) => keys.push(Some(require)),
-        None if prefer.is_none() || topology.highest.is_none() => keys.push(None),
-        _ => {}
-    }
-    keys
-}
+use crate::place::error::PlaceError;
+use crate::state::{Cluster, Row};
 
 /// A group or a slice, read from the request.
 #[derive(Debug)]
 pub(crate) struct Requirement<'a> {
     pub(crate) name: String,
     pub(crate) group: &'a PodGroup,
-    /// The keys it is confined by, best first; `None` stands for no confinement.
+    /// The keys it is confined by, best first; `None` stands for no domain_key.
     keys: Vec<Option<&'a str>>,
     /// Its own pods, if they are not cut into slices.
     pub(crate) pods: Vec<&'a Pod>,
@@ -71,7 +35,7 @@ impl<'a> Requirement<'a> {
         let mut ask = Requirement {
             name: group.full_name(),
             group,
-            keys: keys(cluster, group),
+            keys: keys(cluster, &group.topology).into_vec(),
             pods: Vec::new(),
             inside: group.groups.iter().map(|inner| Requirement::new(cluster, inner)).collect(),
             weight: 1,
@@ -87,36 +51,42 @@ impl<'a> Requirement<'a> {
         ask
     }
 
-    /// The domains it may go to within some rows, in order.
-    pub(crate) fn candidates(&self, cluster: &Cluster, rows: &[Row]) -> Vec<Candidate> {
+    /// The domains it may go to within some rows, in order, with their keys.
+    ///
+    /// # Errors
+    /// [`PlaceError::Scattered`]
+    pub(crate) fn candidates(
+        &self,
+        cluster: &Cluster,
+        rows: &[Row],
+    ) -> Result<Vec<(Option<&'a str>, Candidate)>, PlaceError> {
         let mut found = Vec::new();
         for key in &self.keys {
-            let Some(key) = key else {
-                found.push(Candidate { key: None, path: Vec::new(), rows: rows.to_vec() });
+            let Some(key) = *key else {
+                found.push((None, Candidate::whole()));
                 continue;
             };
-            let Some(id) = cluster.label_key(key) else { continue };
+            let domain_key = self.domain_key(cluster, key);
             // Where members run, the others go.
-            let mut homes = Vec::new();
-            if !self.slice {
-                self.group.visit(&mut |group| {
-                    let nodes = cluster.pods_of(group).filter_map(PodView::node);
-                    homes.extend(nodes.map(|node| path_of(cluster, node.row(), id)));
-                });
-            }
-            let nodes: Vec<u32> = (0..rows.len() as u32).collect();
-            for part in split(cluster, rows, &nodes, id) {
-                if homes.iter().all(|home| home.as_ref() == Some(&part.path)) {
-                    let text = |value| String::from(cluster.label_text(value));
-                    found.push(Candidate {
-                        key: Some(String::from(*key)),
-                        path: part.path.iter().map(|value| value.map(text)).collect(),
-                        rows: part.nodes.iter().map(|&node| rows[node as usize]).collect(),
-                    });
+            let home = if self.slice {
+                Home::Nowhere
+            } else {
+                home(cluster, self.group, key, domain_key.as_ref())?
+            };
+            let Some(domain_key) = domain_key else { continue };
+            for candidate in partition(cluster, rows, &domain_key.keys).iter() {
+                if domain_key.admits(&candidate.path) && home.allows(&candidate.path) {
+                    found.push((Some(key), candidate.clone()));
                 }
             }
         }
-        found
+        Ok(found)
+    }
+
+    /// A key that it is confined by.
+    pub(crate) fn domain_key(&self, cluster: &Cluster, key: &str) -> Option<DomainKey> {
+        let require = self.group.topology.require.as_deref().filter(|_| !self.slice);
+        DomainKey::new(cluster, DomainSense::Path, require, key)
     }
 
     pub(crate) fn all(&self) -> u32 {
@@ -174,14 +144,4 @@ impl<'a> Requirement<'a> {
             self.inside.push(inner);
         }
     }
-}
-
-/// A domain that a group may go to.
-#[derive(Debug)]
-pub(crate) struct Candidate {
-    /// The node label key; `None` where the group is not confined.
-    pub(crate) key: Option<String>,
-    /// The values of the level and of those above it.
-    pub(crate) path: Vec<Option<String>>,
-    pub(crate) rows: Vec<Row>,
 }

@@ -5,10 +5,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::partition::{Path, path_keys};
-use crate::base::hash::FixedMap;
+use super::partition::{Part, names, split};
+use super::tiers::{Path, path_keys};
 use crate::state::journal::NodeChange;
-use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Row};
+use crate::state::{Cluster, LabelKey, NodeView, Row};
 
 /// No domain.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -108,56 +108,15 @@ pub(crate) enum Within {
 
 impl Partition {
     fn new(cluster: &Cluster, rows: &[Row], key: LabelKey) -> Partition {
-        let keys = match path_keys(cluster, key) {
-            [] => core::slice::from_ref(&key),
-            keys => keys,
-        };
-        // Paths are numbered level by level: a number stands for the values so far.
-        let mut numbers = vec![0_u32; rows.len()];
-        let mut paths = vec![Path::new()];
-        for level in keys {
-            let mut known: FixedMap<(u32, Option<LabelValue>), u32> = FixedMap::default();
-            let mut next: Vec<Path> = Vec::new();
-            for (number, &row) in numbers.iter_mut().zip(rows) {
-                let value = cluster.view(row).and_then(|node| node.label_value(*level));
-                *number = *known.entry((*number, value)).or_insert_with(|| {
-                    let mut path = paths[*number as usize].clone();
-                    path.push(value);
-                    next.push(path);
-                    next.len() as u32 - 1
-                });
-            }
-            paths = next;
-        }
-        let mut order: Vec<u32> = (0..paths.len() as u32)
-            .filter(|&number| paths[number as usize].last().is_some_and(Option::is_some))
-            .collect();
-        order.sort_by(|&a, &b| {
-            let names = |number: u32| names(cluster, &paths[number as usize]);
-            names(a).cmp(names(b))
-        });
-        let mut place = vec![NONE; paths.len()];
-        for (at, &number) in order.iter().enumerate() {
-            place[number as usize] = at as u32;
-        }
-        let mut members: Vec<Vec<u32>> = vec![Vec::new(); order.len()];
+        let parts = split(cluster, rows, &path_keys(cluster, key));
         let mut of_row = vec![NONE; cluster.rows()];
-        for (node, (&number, &row)) in numbers.iter().zip(rows).enumerate() {
-            let place = place[number as usize];
-            if place != NONE {
-                of_row[row] = place;
-                members[place as usize].push(node as u32);
+        let domain = |(at, Part { path, places }): (usize, Part)| {
+            let rows: Arc<[Row]> = places.iter().map(|&place| rows[place as usize]).collect();
+            for &row in &*rows {
+                of_row[row] = at as u32;
             }
-        }
-        let domains = order.into_iter().zip(members).map(|(number, nodes)| TreeDomain {
-            path: paths[number as usize].clone(),
-            rows: nodes.iter().map(|&node| rows[node as usize]).collect(),
-            nodes: nodes.into(),
-        });
-        Partition { domains: domains.collect(), of_row }
+            TreeDomain { path, nodes: places.into(), rows }
+        };
+        Partition { domains: parts.into_iter().enumerate().map(domain).collect(), of_row }
     }
-}
-
-fn names<'a>(cluster: &'a Cluster, path: &'a Path) -> impl Iterator<Item = Option<&'a str>> {
-    path.iter().map(|value| value.map(|value| cluster.label_text(value)))
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::base::RowSet;
 use crate::place::cache::capacity::Extent;
-use crate::place::topology::partition::Path;
+use crate::place::topology::tiers::Path;
 use crate::state::{LabelValue, Row};
 
 /// A domain in the search.

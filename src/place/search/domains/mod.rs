@@ -14,15 +14,14 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use self::solver::Taken;
 pub(crate) use self::solver::{Choice, NOWHERE, Solver};
-use self::solver::{Home, Taken};
-use super::parts::{Part, Parts};
+use super::parts::Parts;
 use super::problem::Problem;
 use crate::base::hash::FixedMap;
 use crate::place::error::PlaceError;
-use crate::place::topology::candidates::running;
-use crate::place::topology::partition::path_of;
-use crate::state::PodView;
+use crate::place::topology::pinned::{home, running};
+use crate::place::topology::tiers::{DomainKey, DomainSense};
 
 /// The result of a run of the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,18 +99,14 @@ impl<'m, 'a> Solver<'m, 'a> {
     }
 
     fn find_homes(&mut self) -> Result<(), PlaceError> {
+        let cluster = self.model.cluster;
         for place in 0..self.parts.parts.len() {
             let part = &self.parts.parts[place];
-            if part.slice.is_some() || running(self.model.cluster, part.group) == 0 {
+            if part.slice.is_some() || running(cluster, part.group) == 0 {
                 continue;
             }
             for key in part.keys.iter().flatten() {
-                let home = self.home(part, key);
-                let required = part.group.topology.require.as_deref() == Some(key);
-                if home == Home::Scattered && required {
-                    let group = part.group.full_name();
-                    return Err(PlaceError::Scattered { group, key: (*key).into() });
-                }
+                let home = home(cluster, part.group, key, self.domain_key(place, key).as_ref())?;
                 let key = self.key_place(key);
                 self.homes.insert((place, key), home);
             }
@@ -119,21 +114,10 @@ impl<'m, 'a> Solver<'m, 'a> {
         Ok(())
     }
 
-    fn home(&self, part: &Part<'a>, key: &str) -> Home {
-        let cluster = self.model.cluster;
-        let id = cluster.label_key(key);
-        let mut home = Home::Nowhere;
-        part.group.visit(&mut |group| {
-            for node in cluster.pods_of(group).filter_map(PodView::node) {
-                let path = id.and_then(|id| path_of(cluster, node.row(), id));
-                home = match (core::mem::replace(&mut home, Home::Scattered), path) {
-                    (Home::Nowhere, Some(path)) => Home::In(path),
-                    (Home::In(home), Some(path)) if home == path => Home::In(home),
-                    _ => Home::Scattered,
-                };
-            }
-        });
-        home
+    /// A key that a part is confined by.
+    pub(crate) fn domain_key(&self, part: usize, key: &str) -> Option<DomainKey> {
+        let require = self.parts.require(part);
+        DomainKey::new(self.model.cluster, DomainSense::Path, require, key)
     }
 
     /// Searches for domains and nodes, with at most `quota` steps a packing. Each solution is
@@ -319,13 +303,14 @@ impl<'m, 'a> Solver<'m, 'a> {
     /// The domains of one key within another domain that running members leave open.
     pub(crate) fn tier(&mut self, part: usize, within: usize, key: Option<&'a str>) -> Vec<usize> {
         let Some(key) = key else { return vec![within] };
+        let Some(domain_key) = self.domain_key(part, key) else { return Vec::new() };
         let key = self.key_place(key);
         let mut tier = self.split(within, key).to_vec();
-        match self.homes.get(&(part, key)) {
-            Some(Home::In(home)) => tier.retain(|&domain| self.domains[domain].path == *home),
-            Some(Home::Scattered) => tier.clear(),
-            Some(Home::Nowhere) | None => {}
-        }
+        let home = self.homes.get(&(part, key));
+        tier.retain(|&domain| {
+            let path = &self.domains[domain].path;
+            domain_key.admits(path) && home.is_none_or(|home| home.allows(path))
+        });
         tier
     }
 }

@@ -8,7 +8,7 @@ use super::domain::Domain;
 use crate::base::hash::FixedMap;
 use crate::place::search::parts::Parts;
 use crate::place::search::problem::Problem;
-use crate::place::topology::partition::Path;
+use crate::place::topology::pinned::Home;
 
 /// No node.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -49,14 +49,6 @@ pub(crate) struct Solver<'m, 'a> {
     pub(crate) complete: bool,
     /// The most members placed at once, with their nodes.
     pub(crate) best: (usize, Vec<u32>),
-}
-
-/// The domain of running members, under one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Home {
-    Nowhere,
-    In(Path),
-    Scattered,
 }
 
 /// The amounts taken by the members placed, by node.

@@ -13,7 +13,8 @@ use crate::framework::{DomainContext, DomainSums, DomainTotals};
 use crate::model::PodShape;
 use crate::place::cache::capacity::{Amount, Capacity, Extent};
 use crate::place::sequential::scale;
-use crate::place::topology::partition::{Part, Path, split};
+use crate::place::topology::partition::{Part, split};
+use crate::place::topology::tiers::{Path, path_keys};
 use crate::place::topology::tree::{TreeDomain, Within};
 use crate::state::{Cluster, ResourceId, Row};
 
@@ -98,9 +99,13 @@ impl<'a> Solver<'_, 'a> {
                 path.map(add).into_iter().collect()
             }
             None => {
-                let parts = split(cluster, &self.model.rows, &self.domains[within].nodes, id);
-                let add = |part: Part| self.add_own(Some(key), part.path, part.nodes);
-                parts.into_iter().map(add).collect()
+                let domain = &self.domains[within];
+                let (nodes, rows) = (Arc::clone(&domain.nodes), Arc::clone(&domain.rows));
+                let add = |part: Part| {
+                    let nodes = part.places.iter().map(|&place| nodes[place as usize]).collect();
+                    self.add_own(Some(key), part.path, nodes)
+                };
+                split(cluster, &rows, &path_keys(cluster, id)).into_iter().map(add).collect()
             }
         };
         self.splits.insert((within, key), Rc::clone(&ids));

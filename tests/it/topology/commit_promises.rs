@@ -1,0 +1,218 @@
+//! Commit holds a plan to what its strategy promised: a group is whole, with its minimum at every
+//! level of its tree, and in one domain, or the cluster is untouched.
+
+use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::{Cluster, CommitError, Framework, Plan, Request, Strategy, place_gang};
+
+fn cluster(levels: &[&str], nodes: &[(&str, i64, &str)]) -> Cluster {
+    let mut cluster = Cluster::builder().levels(levels.to_vec()).build().unwrap();
+    for (name, cpu, rack) in nodes {
+        cluster.add_node(Node::new(*name).capacity("cpu", *cpu).label("rack", *rack)).unwrap();
+    }
+    cluster
+}
+
+fn member(name: &str, node: &str) -> Pod {
+    Pod::new().name(name).request("cpu", 1).in_group("g").on(node)
+}
+
+fn pods(group: PodGroup, count: usize) -> PodGroup {
+    group.pods(count, Pod::new().request("cpu", 1))
+}
+
+fn plan<'a>(cluster: &Cluster, request: impl Into<Request<'a>>) -> Plan {
+    let outcome = place_gang(cluster, &Framework::default(), request).unwrap();
+    outcome.plan().unwrap_or_else(|| panic!("{outcome:?}")).clone()
+}
+
+/// The plan as a stranger gets it.
+fn travelled(plan: &Plan) -> Plan {
+    serde_json::from_value(serde_json::to_value(plan).unwrap()).unwrap()
+}
+
+/// Refused, with nothing changed.
+fn refused(cluster: &Cluster, plan: &Plan) -> CommitError {
+    let mut copy = cluster.clone();
+    let error = copy.commit(&Framework::default(), plan).unwrap_err();
+    assert_eq!(copy.pod_count(), cluster.pod_count());
+    error
+}
+
+fn below(group: &str, have: u32, need: u32) -> CommitError {
+    CommitError::BelowMinimum { group: group.into(), have, need }
+}
+
+#[test]
+fn a_plan_that_rests_on_members_that_run_is_refused_when_they_are_gone() {
+    let mut cluster = cluster(&[], &[("n1", 8, "a"), ("n2", 8, "a")]);
+    for name in ["r0", "r1"] {
+        cluster.add_pod(member(name, "n1")).unwrap();
+    }
+    for strategy in [Strategy::Kubernetes, Strategy::Search] {
+        let group = pods(PodGroup::gang("g", 4), 2);
+        let plan = plan(&cluster, Request::new(&group).strategy(strategy));
+        let mut now = cluster.clone();
+        now.remove_pod("default", "r0").unwrap();
+        for plan in [&plan, &travelled(&plan)] {
+            assert_eq!(refused(&now, plan), below("default/g", 3, 4));
+        }
+        // Another in its place is as good.
+        now.add_pod(member("r2", "n2")).unwrap();
+        for plan in [&plan, &travelled(&plan)] {
+            now.clone().commit(&Framework::default(), plan).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_joins_members_in_a_rack_is_refused_when_those_are_elsewhere() {
+    let nodes = [("n1", 2, "a"), ("n2", 2, "a"), ("n3", 2, "b")];
+    let mut cluster = cluster(&["rack"], &nodes);
+    cluster.add_pod(member("r0", "n1")).unwrap();
+    for strategy in [Strategy::Kubernetes, Strategy::Search] {
+        let group = pods(PodGroup::gang("g", 3), 2).require("rack");
+        let plan = plan(&cluster, Request::new(&group).strategy(strategy));
+        let mut now = cluster.clone();
+        now.remove_pod("default", "r0").unwrap();
+        now.add_pod(member("r0", "n3")).unwrap();
+        for plan in [&plan, &travelled(&plan)] {
+            let expected = CommitError::Apart {
+                group: "default/g".into(),
+                pod: "default/r0".into(),
+                node: "n3".into(),
+                domain: "rack=a".into(),
+            };
+            assert_eq!(refused(&now, plan), expected);
+        }
+        // Within the rack it may move.
+        now.remove_pod("default", "r0").unwrap();
+        now.add_pod(member("r0", "n2")).unwrap();
+        let whole = now.commit(&Framework::default(), &plan);
+        assert!(matches!(whole, Ok(()) | Err(CommitError::Conflict { .. })), "{whole:?}");
+    }
+}
+
+#[test]
+fn a_preference_does_not_hold_members_that_run() {
+    let nodes = [("n1", 3, "a"), ("n2", 3, "b")];
+    let mut cluster = cluster(&["rack"], &nodes);
+    cluster.add_pod(member("r0", "n1")).unwrap();
+    let group = pods(PodGroup::gang("g", 3), 2).prefer("rack");
+    let plan = plan(&cluster, &group);
+    cluster.remove_pod("default", "r0").unwrap();
+    cluster.add_pod(member("r0", "n2")).unwrap();
+    cluster.commit(&Framework::default(), &plan).unwrap();
+}
+
+#[test]
+fn half_a_plan_is_not_committed() {
+    let cluster = cluster(&[], &[("n1", 8, "a")]);
+    // Also where the half would be enough.
+    for minimum in [4, 1] {
+        let group = pods(PodGroup::gang("g", minimum), 4);
+        let mut value = serde_json::to_value(plan(&cluster, &group)).unwrap();
+        value["assignments"].as_array_mut().unwrap().truncate(2);
+        let half: Plan = serde_json::from_value(value.clone()).unwrap();
+        let expected = CommitError::Incomplete { group: "default/g".into(), have: 2, planned: 4 };
+        assert_eq!(refused(&cluster, &half), expected);
+        // Nor after another journey.
+        assert_eq!(refused(&cluster, &travelled(&half)), expected);
+        value["assignments"].as_array_mut().unwrap().clear();
+        let none: Plan = serde_json::from_value(value).unwrap();
+        assert_eq!(refused(&cluster, &none), CommitError::Empty("default/g".into()));
+    }
+}
+
+#[test]
+fn a_plan_without_pods_is_not_committed() {
+    let cluster = cluster(&[], &[("n1", 8, "a")]);
+    assert!(matches!(refused(&cluster, &Plan::default()), CommitError::Empty(_)));
+}
+
+/// Every group of the tree that gets pods is to be whole, not only the tree.
+#[test]
+fn minima_hold_at_every_level_of_the_tree() {
+    let mut cluster = cluster(&[], &[("n1", 9, "a")]);
+    let leaf = |name: &str, count| {
+        let pods = Pod::new().request("cpu", 1);
+        (0..count).fold(PodGroup::gang(name, 2), |group, number| {
+            group.pod(pods.clone().name(format!("{name}-{number}")))
+        })
+    };
+    let tree = PodGroup::gang("tree", 1).group(leaf("g", 1)).group(leaf("h", 2));
+    cluster.add_pod(member("r0", "n1")).unwrap();
+    let plan = plan(&cluster, &tree);
+    assert_eq!(plan.len(), 3);
+    cluster.remove_pod("default", "r0").unwrap();
+    for plan in [&plan, &travelled(&plan)] {
+        assert_eq!(refused(&cluster, plan), below("default/g", 1, 2));
+    }
+    cluster.add_pod(member("r1", "n1")).unwrap();
+    cluster.commit(&Framework::default(), &travelled(&plan)).unwrap();
+}
+
+#[test]
+fn a_minimum_of_pods_holds_too() {
+    let mut cluster = cluster(&[], &[("n1", 9, "a")]);
+    cluster.add_pod(member("r0", "n1")).unwrap();
+    let inner = pods(PodGroup::gang("g", 1), 2);
+    let mut tree = PodGroup::gang("tree", 1).group(inner);
+    tree.min_pods = Some(3);
+    let plan = plan(&cluster, &tree);
+    cluster.remove_pod("default", "r0").unwrap();
+    for plan in [&plan, &travelled(&plan)] {
+        assert_eq!(refused(&cluster, plan), below("default/tree", 2, 3));
+    }
+}
+
+/// Kueue places all pending pods or none, whatever the minimum.
+#[test]
+fn a_plan_of_kueue_counts_by_itself() {
+    let mut cluster = cluster(&["rack"], &[("n1", 9, "a"), ("n2", 9, "b")]);
+    let group = pods(PodGroup::gang("g", 4), 2).require("rack");
+    let plan = plan(&cluster, Request::new(&group).strategy(Strategy::Kueue));
+    cluster.add_pod(Pod::new().name("other").on("n1")).unwrap();
+    for plan in [&plan, &travelled(&plan)] {
+        cluster.clone().commit(&Framework::default(), plan).unwrap();
+    }
+    let mut value = serde_json::to_value(&plan).unwrap();
+    value["assignments"].as_array_mut().unwrap().truncate(1);
+    let half: Plan = serde_json::from_value(value).unwrap();
+    assert!(matches!(refused(&cluster, &half), CommitError::Incomplete { .. }));
+}
+
+#[test]
+fn a_list_of_groups_that_is_no_tree_is_no_plan() {
+    let cluster = cluster(&[], &[("n1", 8, "a")]);
+    let group = pods(PodGroup::gang("g", 2), 2);
+    let tree = PodGroup::gang("tree", 1).group(group);
+    let value = serde_json::to_value(plan(&cluster, &tree)).unwrap();
+    assert!(serde_json::from_value::<Plan>(value.clone()).is_ok());
+    for parent in [1, 2, 9] {
+        let mut value = value.clone();
+        value["groups"][1]["parent"] = parent.into();
+        assert!(serde_json::from_value::<Plan>(value).is_err(), "{parent}");
+    }
+    let mut deep = value.clone();
+    let mut groups: Vec<_> = (0..100_000_u32)
+        .map(|at| {
+            let mut group = value["groups"][1].clone();
+            group["parent"] = at.saturating_sub(1).into();
+            group
+        })
+        .collect();
+    deep["groups"] = std::mem::take(&mut groups).into();
+    assert!(serde_json::from_value::<Plan>(deep).is_err());
+    for (field, wrong) in [
+        ("groups", serde_json::json!([])),
+        ("assignments", {
+            let mut lines = value["assignments"].clone();
+            lines[0]["group"] = 7.into();
+            lines
+        }),
+    ] {
+        let mut value = value.clone();
+        value[field] = wrong;
+        assert!(serde_json::from_value::<Plan>(value).is_err(), "{field}");
+    }
+}
