@@ -9,7 +9,7 @@ use super::wake::hints::WakeCondition;
 use super::wake::index::WaitIndex;
 use crate::framework::Framework;
 use crate::model::{Amounts, Pod, PodGroup, PodShape};
-use crate::place::topology::pinned::running;
+use crate::place::topology::pinned::{running, runs};
 use crate::state::Cluster;
 
 /// The reason why an attempt to place a group failed.
@@ -164,16 +164,6 @@ fn forced(cluster: &Cluster, group: &PodGroup, shape: &PodShape) -> u64 {
     least.sort_unstable();
     let need = usize::try_from(open_need(cluster, group)).unwrap_or(usize::MAX);
     least.iter().take(need).fold(0, |sum, more| sum.saturating_add(*more))
-}
-
-fn runs(cluster: &Cluster, group: &PodGroup) -> bool {
-    let minimum = group.policy.minimum() as usize;
-    if group.groups.is_empty() {
-        running(cluster, group) >= minimum
-    } else {
-        let enough = group.min_pods.is_none_or(|least| running(cluster, group) >= least as usize);
-        enough && group.groups.iter().filter(|inner| runs(cluster, inner)).count() >= minimum
-    }
 }
 
 /// The distinct shapes of the pods without gates, in order of first occurrence, each with its

@@ -14,8 +14,10 @@ fn a_plan_from_elsewhere_is_judged_like_any_other() {
     let mut cluster = cluster();
     let framework = Framework::default();
     let plan = |pods: &str| -> Plan {
-        let text =
-            format!(r#"{{"namespace":"default","name":"g","domains":[],"assignments":[{pods}]}}"#);
+        let planned = pods.matches(r#""node":"#).count();
+        let group = r#""namespace":"default","name":"g","parent":0,"minCount":1"#;
+        let group = format!(r#"{{{group},"planned":{planned}}}"#);
+        let text = format!(r#"{{"groups":[{group}],"domains":[],"assignments":[{pods}]}}"#);
         serde_json::from_str(&text).unwrap()
     };
     let member = |name: &str, cpu: i64, node: &str| {

@@ -47,12 +47,15 @@ fn plan(group: &str, pods: &[(Pod, &str)], domains: &[(&str, &str, &str)]) -> Pl
     let (all, mut found) = (pods.len(), Vec::new());
     for (group, key, value) in domains {
         let range = json!({ "first": 0, "end": all });
-        let mut domain = json!({ "group": group, "key": key, "value": value });
+        let path = json!([{ "key": key, "value": value }]);
+        let mut domain = json!({ "group": group, "path": path });
         domain.as_object_mut().unwrap().extend(range.as_object().unwrap().clone());
         found.push(domain);
     }
-    let data =
-        json!({ "namespace": "default", "name": group, "assignments": lines, "domains": found });
+    let root = json!({
+        "namespace": "default", "name": group, "parent": 0, "minCount": 1, "planned": all,
+    });
+    let data = json!({ "groups": [root], "assignments": lines, "domains": found });
     serde_json::from_value(data).unwrap()
 }
 
@@ -98,7 +101,7 @@ fn pods_are_those_of_the_request_each_once() {
     assert_eq!(broken(&good, &group, &cluster, Strategy::Search), Ok(()));
 
     let named = |name: &str| format!("default/{name}");
-    let other = altered(&good, |plan| plan["name"] = "h".into());
+    let other = altered(&good, |plan| plan["groups"][0]["name"] = "h".into());
     assert_eq!(one(&other, &group, &cluster), Broken::OtherGroup(named("h")));
     let empty = altered(&good, |plan| plan["assignments"] = json!([]));
     assert_eq!(one(&empty, &group, &cluster), Broken::Empty);
@@ -269,7 +272,10 @@ fn what_is_recorded_is_so() {
     let cluster = cluster(false);
     let group = gang(2).require("rack");
     let good = placed(&cluster, &Request::new(&group));
-    let wrong = altered(&good, |plan| plan["domains"][0]["value"] = "b1".into());
+    let wrong = altered(&good, |plan| {
+        let path = plan["domains"][0]["path"].as_array_mut().unwrap();
+        path.last_mut().unwrap()["value"] = "b1".into();
+    });
     let Broken::Misrecorded { value, pod, .. } = one(&wrong, &group, &cluster) else { panic!() };
     assert_eq!((&*value, &*pod), ("b1", "default/g-0"));
     let none = altered(&good, |plan| plan["domains"] = json!([]));

@@ -105,6 +105,26 @@ fn a_preference_does_not_hold_members_that_run() {
 }
 
 #[test]
+fn a_preference_with_a_highest_level_holds_members_to_that() {
+    let mut cluster = Cluster::builder().levels(["zone", "rack"]).build().unwrap();
+    for (name, zone, rack) in [("n1", "a", "1"), ("n2", "a", "2"), ("n3", "b", "3")] {
+        let node = Node::new(name).capacity("cpu", 3).label("zone", zone).label("rack", rack);
+        cluster.add_node(node).unwrap();
+    }
+    cluster.add_pod(member("r0", "n1")).unwrap();
+    let mut group = pods(PodGroup::gang("g", 3), 2).prefer("rack");
+    group.topology.highest = Some("zone".into());
+    let plan = plan(&cluster, &group);
+    assert_eq!(plan.confinements()[0].to_string(), "zone=a/rack=1");
+    for (node, holds) in [("n2", true), ("n3", false)] {
+        cluster.remove_pod("default", "r0").unwrap();
+        cluster.add_pod(member("r0", node)).unwrap();
+        let committed = cluster.clone().commit(&Framework::default(), &plan);
+        assert_eq!(committed.is_ok(), holds, "{node}: {committed:?}");
+    }
+}
+
+#[test]
 fn half_a_plan_is_not_committed() {
     let cluster = cluster(&[], &[("n1", 8, "a")]);
     // Also where the half would be enough.
