@@ -17,7 +17,7 @@ use crate::state::{Cluster, Row};
 pub(crate) struct Requirement<'a> {
     pub(crate) name: String,
     pub(crate) group: &'a PodGroup,
-    /// The keys it is confined by, best first; `None` stands for no domain_key.
+    /// The keys it is confined by, best first; `None` stands for no confinement.
     keys: Vec<Option<&'a str>>,
     /// Its own pods, if they are not cut into slices.
     pub(crate) pods: Vec<&'a Pod>,

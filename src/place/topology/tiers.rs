@@ -130,7 +130,7 @@ pub(crate) fn path_keys(cluster: &Cluster, key: LabelKey) -> Keys {
     }
 }
 
-/// The keys that confine a group, best first; `None` stands for no domain_key.
+/// The keys that confine a group, best first; `None` stands for no confinement.
 ///
 /// A requirement is binding: it is the last key, and every key before it is finer. A preference
 /// not finer than the requirement asks nothing more and is left out. Else it is its own level and
@@ -174,7 +174,7 @@ pub(crate) enum Tier {
     Island,
     /// The domains of a key.
     Key(String),
-    /// The whole, without domain_key.
+    /// The whole, without confinement.
     Whole,
 }
 
