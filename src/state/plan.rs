@@ -392,7 +392,13 @@ mod codec {
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Data {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         groups: Vec<Group>,
+        /// The short form of one group, of which one pod counts: read in place of `groups`.
+        #[serde(default, skip_serializing)]
+        namespace: String,
+        #[serde(default, skip_serializing)]
+        name: String,
         assignments: Vec<Line>,
         domains: Vec<PlanDomain>,
     }
@@ -458,8 +464,9 @@ mod codec {
                 devices: assignment.devices().to_vec(),
                 group: Plan::group_place(&firsts, member.member) as u32,
             });
-            Data { groups, assignments: lines.collect(), domains: self.domains.clone() }
-                .serialize(serializer)
+            let (namespace, name) = Default::default();
+            let (assignments, domains) = (lines.collect(), self.domains.clone());
+            Data { groups, namespace, name, assignments, domains }.serialize(serializer)
         }
     }
 
@@ -500,7 +507,14 @@ mod codec {
 
     impl<'de> Deserialize<'de> for Plan {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Plan, D::Error> {
-            let data = Data::deserialize(deserializer)?;
+            let mut data = Data::deserialize(deserializer)?;
+            if data.groups.is_empty() && !data.name.is_empty() {
+                let (namespace, name) = (data.namespace, data.name);
+                let planned = data.assignments.len() as u32;
+                let group =
+                    Group { namespace, name, parent: 0, min_count: 1, min_pods: None, planned };
+                data.groups.push(group);
+            }
             if data.groups.is_empty() || !is_tree(&data.groups) {
                 return Err(D::Error::custom("the groups of the plan are no tree, parents first"));
             }

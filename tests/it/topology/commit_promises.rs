@@ -236,3 +236,22 @@ fn a_list_of_groups_that_is_no_tree_is_no_plan() {
         assert!(serde_json::from_value::<Plan>(value).is_err(), "{field}");
     }
 }
+
+/// The short form of a plan for one group, as a person writes it.
+#[test]
+fn a_plan_may_name_its_only_group_in_short() {
+    let mut cluster = cluster(&[], &[("n1", 8, "a")]);
+    let group = pods(PodGroup::gang("g", 2), 2);
+    let value = serde_json::to_value(plan(&cluster, &group)).unwrap();
+    let short = |assignments: serde_json::Value| {
+        let (namespace, name, domains) = ("default", "g", serde_json::json!([]));
+        let short = serde_json::json!({
+            "namespace": namespace, "name": name, "assignments": assignments, "domains": domains,
+        });
+        serde_json::from_value::<Plan>(short).unwrap()
+    };
+    let none = short(serde_json::json!([]));
+    assert_eq!(refused(&cluster, &none), CommitError::Empty("default/g".into()));
+    cluster.commit(&Framework::default(), &short(value["assignments"].clone())).unwrap();
+    assert_eq!(cluster.group_pods("default/g").count(), 2);
+}
