@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::soundness::{Broken, Member, Members, Placed};
+use super::broken::Broken;
+use super::members::{Member, Members, Placed};
 use crate::framework::Framework;
 use crate::model::resources::PODS;
 use crate::model::{

@@ -5,8 +5,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::broken::Broken;
 use super::devices;
-use super::soundness::{Broken, Member};
+use super::members::Member;
 use crate::framework::Strategy;
 use crate::model::TopologyRequest;
 use crate::state::{Cluster, NodeView, Plan};

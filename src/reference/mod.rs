@@ -4,8 +4,11 @@
 //! Nothing here is used by the planners, by commit or by the check of certificates, and nothing of
 //! those is used here, so an error that they have in common is found too.
 
+mod broken;
 mod devices;
 mod domains;
-pub mod soundness;
+mod members;
+mod soundness;
 
-pub use soundness::{Broken, Unsound, is_sound};
+pub use broken::{Broken, Unsound};
+pub use soundness::is_sound;

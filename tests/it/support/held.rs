@@ -15,5 +15,8 @@ pub(crate) fn held(
     let fast = planner.place(cluster, framework, request());
     let plain = Planner::place_reference(cluster, framework, request());
     assert!(fast == plain, "{}:\n{fast:?}\n{plain:?}", group.name);
+    if let Ok(Some(plan)) = fast.as_ref().map(Outcome::plan) {
+        phalanx::reference::is_sound(plan, request(), cluster, framework).unwrap();
+    }
     fast
 }

@@ -1,0 +1,189 @@
+//! Promises that a plan can break.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::model::ModelError;
+
+/// A plan that breaks promises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsound {
+    /// The promises broken; at least one.
+    pub broken: Vec<Broken>,
+}
+
+impl fmt::Display for Unsound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, broken) in self.broken.iter().enumerate() {
+            write!(f, "{}{broken}", if at == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Unsound {}
+
+/// A promise that a plan breaks. Pods and groups are named in full, `namespace/name`; a slice is
+/// named by its group and its number, `namespace/name[2]`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Broken {
+    /// The request is no sound group, so nothing is promised.
+    #[error(transparent)]
+    Request(ModelError),
+    /// The plan is of another group.
+    #[error("the plan is of group {0}")]
+    OtherGroup(String),
+    /// The plan places nothing.
+    #[error("the plan is empty")]
+    Empty,
+    /// A pod is not in the request, or not as it is there.
+    #[error("pod {0} is not of the request")]
+    UnknownPod(String),
+    /// A pod is placed more than once.
+    #[error("pod {0} is placed twice")]
+    Twice(String),
+    /// A pod is placed that has scheduling gates.
+    #[error("pod {0} has scheduling gates")]
+    Gated(String),
+    /// A pod is placed that is bound.
+    #[error("pod {0} is bound already")]
+    AlreadyBound(String),
+    /// A pod is left out where all are promised.
+    #[error("pod {0} is left out")]
+    LeftOut(String),
+    /// The node of a pod is not in the cluster.
+    #[error("pod {pod}: there is no node {node}")]
+    UnknownNode {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
+    /// The node of a pod is outside the domain that the request stays within.
+    #[error("pod {pod}: node {node} is outside of {key}={value}")]
+    Outside {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// The node label key.
+        key: String,
+        /// The value asked for.
+        value: String,
+    },
+    /// Fewer members than the minimum: pods of a leaf, groups of a group of groups.
+    #[error("group {group}: {have} of a minimum of {need} members")]
+    BelowMinimum {
+        /// The group.
+        group: String,
+        /// How many are placed or run.
+        have: usize,
+        /// The minimum.
+        need: u32,
+    },
+    /// Fewer pods in a group of groups than [`PodGroup::min_pods`](crate::model::PodGroup::min_pods).
+    #[error("group {group}: {have} of a minimum of {need} pods")]
+    BelowMinPods {
+        /// The group.
+        group: String,
+        /// How many are placed or run.
+        have: usize,
+        /// The minimum.
+        need: u32,
+    },
+    /// A slice is placed in part.
+    #[error("slice {slice}: {placed} of {size} pods are placed")]
+    HalfSlice {
+        /// The slice.
+        slice: String,
+        /// How many of its pods are placed.
+        placed: usize,
+        /// How many it has.
+        size: usize,
+    },
+    /// Members are in more than one domain, or in none, where one is required.
+    #[error("{group} is in more than one {key}, or in none: {domains:?}")]
+    Scattered {
+        /// The group or slice; for a leader, the leader.
+        group: String,
+        /// The key required.
+        key: String,
+        /// The domains found, in order; a node in none is named as `node <name>`.
+        domains: Vec<String>,
+    },
+    /// Members are on several nodes, or hold devices outside one island, where one is required.
+    #[error("group {group}: not in one island: {places:?}")]
+    Islands {
+        /// The group.
+        group: String,
+        /// The nodes, and the islands as `node/island`, in order.
+        places: Vec<String>,
+    },
+    /// The plan records a domain or an island that its members are not in.
+    #[error("{group} is recorded in {key}={value}, but pod {pod} is not")]
+    Misrecorded {
+        /// The group or slice.
+        group: String,
+        /// The node label key; for an island, its node.
+        key: String,
+        /// The value; for an island, its name.
+        value: String,
+        /// The pod.
+        pod: String,
+    },
+    /// The plan records a domain of a group that the request does not have.
+    #[error("a domain is recorded of {0}, which is not of the request")]
+    UnknownRecord(String),
+    /// The plan does not record a domain or an island that was required.
+    #[error("{group}: the required {key} is not recorded")]
+    Unrecorded {
+        /// The group or slice.
+        group: String,
+        /// The key, or `island`.
+        key: String,
+    },
+    /// More is taken of a node than it has.
+    #[error("node {node}: {taken} of {allocatable} {resource} would be taken")]
+    Room {
+        /// The node.
+        node: String,
+        /// The resource; `pods` for the number of pods.
+        resource: String,
+        /// What its pods and those of the plan take together.
+        taken: i128,
+        /// What there is.
+        allocatable: i64,
+    },
+    /// The node of a pod keeps new pods away, and the pod does not tolerate it.
+    #[error("pod {pod} does not tolerate node {node}: {taint}")]
+    Repelled {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// The key of the taint.
+        taint: String,
+    },
+    /// The devices of a pod are not what it asks for.
+    #[error("pod {pod} on node {node}: device request {request}: {what}")]
+    Devices {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// The place of the device request among those of the pod.
+        request: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A device has several holders though one holds it whole, or too much of it is taken.
+    #[error("node {node}: device {device} is held twice, or more of it than there is")]
+    DeviceOvertaken {
+        /// The node.
+        node: String,
+        /// The index of the device.
+        device: u32,
+    },
+}
