@@ -14,7 +14,7 @@ fn a_plan_from_elsewhere_is_judged_like_any_other() {
     let mut cluster = cluster();
     let framework = Framework::default();
     let plan = |pods: &str| -> Plan {
-        let planned = pods.matches(r#""node":"#).count();
+        let planned = pods.matches(r#"{"pod":"#).count();
         let group = r#""namespace":"default","name":"g","parent":0,"minCount":1"#;
         let group = format!(r#"{{{group},"planned":{planned}}}"#);
         let text = format!(r#"{{"groups":[{group}],"domains":[],"assignments":[{pods}]}}"#);
@@ -49,7 +49,8 @@ fn a_plan_from_elsewhere_is_judged_like_any_other() {
     let nameless = plan(&member("", 1, "n1"));
     assert!(cluster.commit(&framework, &nameless).is_err());
     assert_eq!(bytes(&cluster), before);
-    assert_eq!(cluster.commit(&framework, &plan("")), Ok(()));
+    let empty = cluster.commit(&framework, &plan(""));
+    assert_eq!(empty, Err(CommitError::Empty("default/g".into())));
     assert_eq!(bytes(&cluster), before);
 }
 

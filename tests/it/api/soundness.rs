@@ -169,7 +169,7 @@ fn minima_hold_at_every_level() {
     alike.add_pod(pod().in_namespace("a/b").name("old").in_group("c").on("b1-0")).unwrap();
     let slashed = PodGroup::gang("b/c", 2).in_namespace("a").pods(1, pod());
     let mut half = serde_json::to_value(plan("b/c", &on(&slashed, &["a0-0"]), &[])).unwrap();
-    half["namespace"] = "a".into();
+    half["groups"][0]["namespace"] = "a".into();
     let half: Plan = serde_json::from_value(half).unwrap();
     let found = Broken::BelowMinimum { group: "a/b/c".into(), have: 1, need: 2 };
     assert_eq!(one(&half, &slashed, &alike), found);

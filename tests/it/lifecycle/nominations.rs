@@ -17,7 +17,13 @@ fn planned(group: &PodGroup, gpus_each: i64) -> Plan {
 /// The plan with its first assignments alone, as it might have travelled.
 fn first(plan: &Plan, count: usize) -> Plan {
     let mut value = serde_json::to_value(plan).unwrap();
-    value["assignments"].as_array_mut().unwrap().truncate(count);
+    let assignments = value["assignments"].as_array_mut().unwrap();
+    assignments.truncate(count);
+    let groups: Vec<_> = assignments.iter().map(|assignment| assignment["group"].clone()).collect();
+    // A plan says how many pods it has of each group: this one has no more.
+    for (place, group) in value["groups"].as_array_mut().unwrap().iter_mut().enumerate() {
+        group["planned"] = groups.iter().filter(|own| **own == place).count().into();
+    }
     value["domains"].as_array_mut().unwrap().clear();
     serde_json::from_value(value).unwrap()
 }
