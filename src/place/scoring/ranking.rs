@@ -332,7 +332,7 @@ impl Ranking {
     /// not so many. Only without normalised scores. `order` has all places in the order of ties,
     /// where that is at hand and is not the order of places.
     ///
-    /// With a tree O(count · log n), or with an `order` O(n) comparisons at most; if neither that
+    /// With a tree O(count · log n), and with an `order` O(n) comparisons at most; if neither that
     /// nor places are in the order of ties, or totals are very large, some ten times O(count · log n).
     /// Without a tree O(n).
     pub(crate) fn top(
@@ -356,13 +356,13 @@ impl Ranking {
         let (total, mut left) = self.census.last_of(count).unwrap_or((1, usize::MAX));
         let (least, above) = ((total as u64) << 32, (total as u64 + 1) << 32);
         if let Some(order) = order {
-            self.tree.visit(above, |key, place| {
+            let keys = order.iter().map(|&place| self.tree.key(place as usize));
+            let last = keys.filter(|key| key >> 32 == total as u64).take(left).last();
+            let bound = last.unwrap_or(least);
+            self.tree.visit(bound, |key, place| {
                 tell(key, place);
-                above
+                bound
             });
-            let places = order.iter().map(|&place| (self.tree.key(place as usize), place as usize));
-            let last = places.filter(|(key, _)| key >> 32 == total as u64);
-            last.take(left).for_each(|(key, place)| tell(key, place));
             return;
         }
         self.tree.visit(least, |key, place| {
