@@ -157,7 +157,7 @@ impl Cluster {
             let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
             let shape = assignment.pod().shape();
             let mut filters = framework.filters().iter();
-            let local = filters.all(|filter| filter.declare(shape).is_pod_local());
+            let local = filters.all(|filter| filter.declare(shape).is_node_local());
             if !local || moved.concerns(row) {
                 let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
                 let verdict = txn.view(row).map(|node| evaluation.filter(node));
@@ -347,11 +347,9 @@ impl Moved {
         let Some(changes) = cluster.journal.since(moment) else { return Moved::Anything };
         let mut rows = RowSet::new(cluster.rows());
         for change in changes {
-            match change {
-                Change::Pods { row, .. } => {
-                    rows.insert(row as Row);
-                }
-                Change::Node { .. } | Change::Namespaces => return Moved::Anything,
+            // Filters that read namespaces read beyond the node, and are evaluated again anyway.
+            if let Change::Pods { row, .. } | Change::Node { row, .. } = change {
+                rows.insert(row as Row);
             }
         }
         Moved::Rows(rows)

@@ -1,6 +1,7 @@
 //! Placement: the planner against the plain loop, brute force and its own promises.
 
 mod brute_force;
+mod commit_work;
 mod determinism;
 mod equality;
 mod explain;
