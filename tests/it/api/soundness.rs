@@ -697,13 +697,11 @@ fn what_kueue_places_is_sound() {
 // What is not kept today: each passes once it is.
 
 #[test]
-#[ignore = "a preference beside a requirement replaces it"]
 fn the_sequence_keeps_a_requirement_beside_a_preference() {
     all_sound(Drawn { both: true, ..Drawn::new(Strategy::Kubernetes) });
 }
 
 #[test]
-#[ignore = "a search hands trees with islands or min_pods to the sequence, which reads values alone"]
 fn a_search_knows_one_sense_of_a_domain() {
     let drawn = Drawn::new(Strategy::Search);
     all_sound(Drawn { repeated: true, ..drawn });
@@ -711,7 +709,6 @@ fn a_search_knows_one_sense_of_a_domain() {
 }
 
 #[test]
-#[ignore = "Kueue's plans record racks of one name in two zones as one domain"]
 fn kueue_records_the_domain_it_means() {
     let mut cluster = Cluster::builder().levels(["zone", "rack"]).build().unwrap();
     for (name, zone) in [("n1", "a"), ("n2", "b")] {
@@ -725,7 +722,6 @@ fn kueue_records_the_domain_it_means() {
 }
 
 #[test]
-#[ignore = "a subgroup that runs counts without its min_pods"]
 fn a_minimum_of_pods_holds_of_what_runs() {
     let cluster = {
         let mut cluster = cluster(false);
@@ -753,7 +749,6 @@ fn led(leader: PodGroup, sibling: PodGroup) -> PodGroup {
 }
 
 #[test]
-#[ignore = "a leader's own requirement gives way to its sibling's domain"]
 fn a_leader_keeps_its_own_requirement() {
     let cluster = cluster(false);
     let leader = PodGroup::gang("l", 2).pods(3, pod().request("cpu", 8)).require("rack");
@@ -765,7 +760,6 @@ fn a_leader_keeps_its_own_requirement() {
 }
 
 #[test]
-#[ignore = "a leader that can never count is placed in part"]
 fn a_leader_is_placed_whole() {
     let cluster = cluster(false);
     let leader = PodGroup::gang("l", 4).pods(3, pod());
