@@ -694,7 +694,7 @@ fn what_kueue_places_is_sound() {
     all_sound(Drawn { both: true, ..drawn });
 }
 
-// What is not kept today: each passes once it is.
+// What was not kept once; the last is not yet.
 
 #[test]
 fn the_sequence_keeps_a_requirement_beside_a_preference() {
@@ -771,7 +771,7 @@ fn a_leader_is_placed_whole() {
 }
 
 #[test]
-#[ignore = "leaders: the two above, and apart from a sibling or a leader that runs"]
+#[ignore = "a leader is placed apart from members that run, its own or its sibling's"]
 fn what_leaders_are_promised_is_kept() {
     all_sound(Drawn { leaders: true, islands: false, ..Drawn::new(Strategy::Search) });
 }
