@@ -45,7 +45,7 @@ fn method(strategy: Strategy) -> Method {
 /// [`Planner`].
 ///
 /// # Errors
-/// The group is unsound, a member is bound already (of a [`Gang`] made beforehand that is found
+/// The group is unsound, a member is bound already (of a [`Gang`](super::gang::Gang) made beforehand that is found
 /// out by the commit), or the group asks what its strategy does not know. That it does not fit is
 /// no error but an [`Outcome`].
 ///

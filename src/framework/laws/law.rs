@@ -28,7 +28,7 @@ pub enum Law {
     /// What was prepared and brought up to date by `take` and `undo` answers as what is prepared
     /// anew.
     Incremental,
-    /// A plugin with a [`Grain`](super::Grain) tells nodes apart as that says, and what it prepared
+    /// A plugin with a [`Grain`](crate::framework::Grain) tells nodes apart as that says, and what it prepared
     /// to be kept goes on answering as what is prepared anew.
     Grain,
     /// A node takes no more pods than a filter says it has room for, nor do all nodes together, and

@@ -4,7 +4,7 @@
 //! node, take the best, assume it, go on. Then the best domain. Nested groups recurse, and see
 //! what their siblings before them took.
 //!
-//! The strategy is written once, over an [`Engine`] that fills a leaf: the reference engine is the
+//! The strategy is written once, over an `Engine` that fills a leaf: the reference engine is the
 //! executable definition, and tests hold the table engine equal to it.
 //!
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
@@ -157,6 +157,7 @@ impl<'a, E: Engine> Sequential<'a, E> {
 
     /// The trials of all candidates on several threads: there are none without the feature.
     #[cfg(not(feature = "parallel"))]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps)]
     fn try_side_by_side(
         &mut self,
         _: &Gang,
