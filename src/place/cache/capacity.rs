@@ -214,6 +214,10 @@ impl Capacity {
         } else {
             nodes = true;
             rows.extend(0..cluster.rows() as u32);
+            // There may be fewer rows now, and then the sums would keep those that are gone.
+            column.values.clear();
+            column.sums.clear();
+            column.total = 0;
         }
         column.values.resize(cluster.rows(), 0);
         if nodes

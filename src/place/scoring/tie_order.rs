@@ -108,35 +108,39 @@ impl SaltedOrder {
         (Ranks { salted: Some(Salted { ranks, order }) }, stamp)
     }
 
-    /// Takes changes of nodes in. O(n) for each node that came, went or has another place among
-    /// equals.
+    /// Takes changes of nodes in. O(log n), and moving what comes after it, for each node that came,
+    /// went or has another place among equals.
     pub(crate) fn follow(&mut self, cluster: &Cluster, events: &[NodeEvent]) {
         self.cursor += events.len() as u64;
-        self.hashes.resize(cluster.rows(), 0);
+        if self.hashes.len() < cluster.rows() {
+            self.hashes.resize(cluster.rows(), 0);
+            Arc::make_mut(&mut self.ranks).resize(cluster.rows(), 0);
+        }
         let moves =
             NodeChange::ADDED.and(NodeChange::REMOVED, true).and(NodeChange::TIE_RANK, true);
         for event in events.iter().filter(|event| event.change.has(moves)) {
             let row = event.row;
-            Arc::make_mut(&mut self.order).retain(|other| *other != row);
+            let (order, ranks) = (Arc::make_mut(&mut self.order), Arc::make_mut(&mut self.ranks));
+            let old = ranks[row as Row];
+            let at = order.partition_point(|&other| ranks[other as Row] < old);
+            // A row that was not in use may have a rank that another has now.
+            if order.get(at) == Some(&row) {
+                order.remove(at);
+            }
             if cluster.view(row as Row).is_none() {
                 continue;
             }
             let own = (tie(cluster, row as Row, self.salt), cluster.columns.rank[row as Row]);
             self.hashes[row as Row] = own.0;
             let key = |row: u32| (self.hashes[row as Row], cluster.columns.rank[row as Row]);
-            let at = self.order.partition_point(|&other| key(other) < own);
-            let ranks = Arc::make_mut(&mut self.ranks);
-            ranks.resize(cluster.rows(), 0);
-            let rank = |at: Option<usize>| Some(ranks[*self.order.get(at?)? as Row]);
+            let at = order.partition_point(|&other| key(other) < own);
+            let rank = |at: Option<usize>| Some(ranks[*order.get(at?)? as Row]);
             let free = rank_between(rank(at.checked_sub(1)), rank(Some(at)));
-            Arc::make_mut(&mut self.order).insert(at, row);
+            order.insert(at, row);
             match free {
                 Some(free) => ranks[row as Row] = free,
                 None => self.number(),
             }
-        }
-        if self.ranks.len() < cluster.rows() {
-            Arc::make_mut(&mut self.ranks).resize(cluster.rows(), 0);
         }
     }
 }

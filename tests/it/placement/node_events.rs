@@ -217,6 +217,94 @@ fn what_is_kept_through_changes_of_nodes_is_right() {
     assert!(found > seeds, "{found} groups found a place");
 }
 
+/// Streams of one planner that goes between clusters of other sizes, copies of each other among
+/// them, and transactions that are taken back: what it keeps of one is nothing it says of another.
+#[test]
+fn what_is_kept_of_one_cluster_is_not_said_of_another() {
+    let mut placed = 0;
+    let seeds = budget::of(100, 2_000);
+    for seed in 0..seeds {
+        let mut dice = Dice(seed);
+        let mut clusters: Vec<Cluster> = Vec::new();
+        for _ in 0..3 {
+            let mut cluster = Cluster::builder().levels([ZONE, RACK]).build().unwrap();
+            for name in 0..dice.roll(12) {
+                let node = node(&mut dice, name);
+                cluster.add_node(node).unwrap();
+            }
+            clusters.push(cluster);
+        }
+        let framework = Framework::kubernetes();
+        let mut planner = Planner::new();
+        let shapes: Vec<Pod> = (0..3).map(|_| pod(&mut dice)).collect();
+        for step in 0..16 {
+            if dice.one_in(4) {
+                let (from, to) = (dice.roll(3) as usize, dice.roll(3) as usize);
+                clusters[to] = clusters[from].clone();
+            }
+            let cluster = &mut clusters[dice.roll(3) as usize];
+            let group = gang(&mut dice, &format!("g{step}"), &shapes);
+            let salt = dice.of(&[0, 0, 1, 77]);
+            let mut check = |cluster: &Cluster| {
+                let request = |strategy| Request::new(&group).strategy(strategy).salt(salt);
+                let search = || request(Strategy::Search);
+                let given = planner.place(cluster, &framework, search());
+                let expected = Planner::new().place(cluster, &framework, search());
+                assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
+                let sequential = || request(Strategy::Kubernetes);
+                let given = planner.place(cluster, &framework, sequential());
+                let expected = Planner::place_reference(cluster, &framework, sequential());
+                assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
+                given
+            };
+            let mut txn = cluster.txn();
+            let before = txn.checkpoint();
+            let _ = txn.add_node(node(&mut dice, 20));
+            if let Some(node) = txn.nodes().last() {
+                let id = node.id();
+                let _ = txn.place(&pod(&mut dice), id);
+            }
+            let _ = check(&txn);
+            txn.rollback(before).unwrap();
+            let _ = check(&txn);
+            if let Ok(Outcome::Placed(plan)) = check(cluster)
+                && dice.one_in(2)
+            {
+                placed += plan.len() as u64;
+                cluster.commit(&framework, &plan).unwrap();
+            }
+            for _ in 0..dice.roll(4) {
+                disturb(&mut dice, cluster, step);
+            }
+        }
+    }
+    assert!(placed > 3 * seeds, "{placed} pods placed");
+}
+
+/// What is free in all is counted anew where a cluster has fewer nodes than the last.
+#[test]
+fn a_smaller_cluster_has_only_the_room_of_its_own_nodes() {
+    let cluster = |nodes: usize| {
+        let mut cluster = Cluster::new();
+        for n in 0..nodes {
+            cluster.add_node(Node::new(format!("n{n}")).capacity("pods", 1)).unwrap();
+        }
+        cluster
+    };
+    let framework = Framework::default();
+    let mut planner = Planner::new();
+    let mut place = |cluster: &Cluster, members: u32| {
+        let group = PodGroup::gang("g", members).pods(members as usize, Pod::new());
+        let request = || Request::new(&group).strategy(Strategy::Search);
+        let given = planner.place(cluster, &framework, request());
+        assert_eq!(given, Planner::new().place(cluster, &framework, request()));
+        given.unwrap().is_placed()
+    };
+    assert!(!place(&cluster(10), 11));
+    assert!(!place(&cluster(2), 4));
+    assert!(place(&cluster(2), 2));
+}
+
 const NODES: usize = 2_000;
 
 /// Nodes in 20 racks.
