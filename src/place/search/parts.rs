@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::problem::Problem;
 use crate::model::PodGroup;
-use crate::place::topology::pinned::running;
+use crate::place::topology::pinned::{leaders_of, running};
 use crate::place::topology::tiers::keys;
 
 /// A group or a slice of one.
@@ -132,6 +132,15 @@ impl<'a> Parts<'a> {
         }
         let siblings = &self.parts[own.parent].children;
         siblings.iter().copied().find(|&other| !self.parts[other].group.leader)
+    }
+
+    /// The siblings that lead a part.
+    pub(crate) fn leaders(&self, part: usize) -> Vec<&'a PodGroup> {
+        let own = &self.parts[part];
+        if part == 0 || own.slice.is_some() {
+            return Vec::new();
+        }
+        leaders_of(self.parts[own.parent].group, own.group)
     }
 
     /// The parts before whose parents they stand, hardest siblings first.
@@ -337,7 +346,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether two parts can stand in for each other. Parts with running members cannot.
+    /// Whether two parts can stand in for each other. Parts that running members
+    /// pin cannot.
     fn alike(&self, model: &Problem<'a>, a: usize, b: usize) -> bool {
         let (x, y) = (&self.parts[a], &self.parts[b]);
         if x.keys != y.keys || x.need != y.need || x.all != y.all || x.weight != y.weight {
@@ -350,8 +360,11 @@ impl<'a> Parts<'a> {
             return false;
         }
         let distinct = !core::ptr::eq(x.group, y.group);
-        if distinct && (running(model.cluster, x.group) > 0 || running(model.cluster, y.group) > 0)
-        {
+        let pinned = |part: usize| {
+            let pinning = self.leaders(part).into_iter().chain([self.parts[part].group]);
+            pinning.into_iter().any(|group| running(model.cluster, group) > 0)
+        };
+        if distinct && (pinned(a) || pinned(b)) {
             return false;
         }
         let classes = |part: &Part<'a>| {

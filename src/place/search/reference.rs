@@ -54,7 +54,8 @@ pub(crate) fn place(task: Task<'_>) -> Result<Answer, PlaceError> {
         return Err(PlaceError::Unsupported { group: group(), what });
     }
     for part in parts.iter().filter(|part| !part.slice) {
-        refuse_scattered(task.cluster, DomainSense::Path, part.ask.group)?;
+        let ask = part.ask;
+        refuse_scattered(task.cluster, DomainSense::Path, (ask.group, &ask.leaders))?;
     }
     let dimensions = dimensions(task, &root);
     let rows = task.request.rows(task.cluster).unwrap_or_else(|| all_rows(task.cluster));

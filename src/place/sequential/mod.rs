@@ -218,7 +218,7 @@ impl<'a, E: Engine> Sequential<'a, E> {
         };
         let domain_key = self.domain_key(group, key);
         // Members that run already decide where the others go.
-        let home = home(self.cluster, group, key, domain_key.as_ref())?;
+        let home = home(self.cluster, (group, &[]), key, domain_key.as_ref())?;
         let Some(domain_key) = domain_key else { return Ok(Arc::from([])) };
         let parts = self.engine.partition(within.rows, &domain_key.keys);
         let open = |part: &&Candidate| domain_key.admits(&part.path) && home.allows(&part.path);
@@ -376,7 +376,7 @@ pub(crate) fn refuse_unsound(
     leaf: &PodGroup,
 ) -> Result<(), PlaceError> {
     refuse_unsupported(leaf)?;
-    refuse_scattered(cluster, sense, leaf)
+    refuse_scattered(cluster, sense, (leaf, &[]))
 }
 
 fn refuse_unsupported(group: &PodGroup) -> Result<(), PlaceError> {

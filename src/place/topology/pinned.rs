@@ -1,6 +1,7 @@
 //! Where running members pin a group.
 //!
-//! One rule holds of every strategy and of the check of certificates. Members that run in one
+//! One rule holds of every strategy and of the check of certificates. A leader that runs pins the
+//! sibling it leads as that one's own members do. Members that run in one
 //! domain of a key leave only that one open. Members in several domains, or in none, leave none
 //! open where the key is preferred, so the next tier counts; where it is required they are an
 //! error, [`PlaceError::Scattered`].
@@ -36,14 +37,14 @@ impl Home {
     }
 }
 
-/// Where running members of a group are, by one of its keys; a key that the cluster does not know
-/// has no domains.
+/// Where running members of a group and of the siblings that lead it are, by one of its keys; a
+/// key that the cluster does not know has no domains.
 ///
 /// # Errors
 /// [`PlaceError::Scattered`] of the required key.
 pub(crate) fn home(
     cluster: &Cluster,
-    group: &PodGroup,
+    (group, leaders): (&PodGroup, &[&PodGroup]),
     key: &str,
     domain_key: Option<&DomainKey>,
 ) -> Result<Home, PlaceError> {
@@ -51,16 +52,18 @@ pub(crate) fn home(
     if !cluster.pods.has_groups() {
         return Ok(home);
     }
-    group.visit(&mut |part| {
-        for node in cluster.pods_of(part).filter_map(PodView::node) {
-            let path = domain_key.and_then(|domain_key| path_of(node, &domain_key.keys));
-            home = match (core::mem::replace(&mut home, Home::Scattered), path) {
-                (Home::Nowhere, Some(path)) => Home::In(path),
-                (Home::In(home), Some(path)) if home == path => Home::In(home),
-                _ => Home::Scattered,
-            };
-        }
-    });
+    for group in leaders.iter().copied().chain([group]) {
+        group.visit(&mut |part| {
+            for node in cluster.pods_of(part).filter_map(PodView::node) {
+                let path = domain_key.and_then(|domain_key| path_of(node, &domain_key.keys));
+                home = match (core::mem::replace(&mut home, Home::Scattered), path) {
+                    (Home::Nowhere, Some(path)) => Home::In(path),
+                    (Home::In(home), Some(path)) if home == path => Home::In(home),
+                    _ => Home::Scattered,
+                };
+            }
+        });
+    }
     if home == Home::Scattered && group.topology.require.as_deref() == Some(key) {
         return Err(PlaceError::Scattered { group: group.full_name(), key: key.into() });
     }
@@ -74,11 +77,21 @@ pub(crate) fn home(
 pub(crate) fn refuse_scattered(
     cluster: &Cluster,
     sense: DomainSense,
-    group: &PodGroup,
+    (group, leaders): (&PodGroup, &[&PodGroup]),
 ) -> Result<(), PlaceError> {
     let Some(key) = group.topology.require.as_deref() else { return Ok(()) };
     let domain_key = DomainKey::new(cluster, sense, Some(key), key);
-    home(cluster, group, key, domain_key.as_ref()).map(|_| ())
+    home(cluster, (group, leaders), key, domain_key.as_ref()).map(|_| ())
+}
+
+/// The groups inside a group that lead one of them: those that lead share the domain of the first
+/// that leads nobody.
+pub(crate) fn leaders_of<'a>(outer: &'a PodGroup, inner: &PodGroup) -> Vec<&'a PodGroup> {
+    let led = outer.groups.iter().find(|group| !group.leader);
+    if led.is_none_or(|led| !core::ptr::eq(led, inner)) {
+        return Vec::new();
+    }
+    outer.groups.iter().filter(|group| group.leader).collect()
 }
 
 /// The node, and the island if it is known, that running members of a group are on, if any run.

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::partition::{Candidate, partition};
-use super::pinned::{Home, home, running};
+use super::pinned::{Home, home, leaders_of, running};
 use super::tiers::{DomainKey, DomainSense, keys};
 use crate::model::{Pod, PodGroup};
 use crate::place::error::PlaceError;
@@ -17,6 +17,8 @@ use crate::state::{Cluster, Row};
 pub(crate) struct Requirement<'a> {
     pub(crate) name: String,
     pub(crate) group: &'a PodGroup,
+    /// The siblings that lead it.
+    pub(crate) leaders: Vec<&'a PodGroup>,
     /// The keys it is confined by, best first; `None` stands for no confinement.
     keys: Vec<Option<&'a str>>,
     /// Its own pods, if they are not cut into slices.
@@ -35,6 +37,7 @@ impl<'a> Requirement<'a> {
         let mut ask = Requirement {
             name: group.full_name(),
             group,
+            leaders: Vec::new(),
             keys: keys(cluster, &group.topology).into_vec(),
             pods: Vec::new(),
             inside: group.groups.iter().map(|inner| Requirement::new(cluster, inner)).collect(),
@@ -42,6 +45,9 @@ impl<'a> Requirement<'a> {
             need: group.policy.minimum(),
             slice: false,
         };
+        for inner in &mut ask.inside {
+            inner.leaders = leaders_of(group, inner.group);
+        }
         if group.groups.is_empty() {
             let runs = u32::try_from(running(cluster, group)).unwrap_or(u32::MAX);
             ask.need = ask.need.saturating_sub(runs);
@@ -71,7 +77,7 @@ impl<'a> Requirement<'a> {
             let home = if self.slice {
                 Home::Nowhere
             } else {
-                home(cluster, self.group, key, domain_key.as_ref())?
+                home(cluster, (self.group, &self.leaders), key, domain_key.as_ref())?
             };
             let Some(domain_key) = domain_key else { continue };
             for candidate in partition(cluster, rows, &domain_key.keys).iter() {
@@ -136,10 +142,17 @@ impl<'a> Requirement<'a> {
         for (number, chunk) in pods.chunks(slice.size.max(1) as usize).enumerate() {
             let (name, size) = (format!("{}[{number}]", self.name), chunk.len() as u32);
             let keys = vec![Some(slice.level.as_str())];
-            let (pods, inside) = (Vec::new(), Vec::new());
-            let (group, slice) = (self.group, true);
-            let mut inner =
-                Requirement { name, group, keys, pods, inside, weight: size, need: size, slice };
+            let mut inner = Requirement {
+                name,
+                group: self.group,
+                leaders: Vec::new(),
+                keys,
+                pods: Vec::new(),
+                inside: Vec::new(),
+                weight: size,
+                need: size,
+                slice: true,
+            };
             inner.cut(chunk.to_vec(), depth + 1);
             self.inside.push(inner);
         }

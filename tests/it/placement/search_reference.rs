@@ -130,13 +130,6 @@ fn is_rigid(group: &PodGroup) -> bool {
     group.policy.minimum() as usize == all && group.groups.iter().all(is_rigid)
 }
 
-/// Whether a preference stands beside a requirement. Domains of the preference that lack the
-/// label of the required level are candidates still; with one definition of tiers they are not.
-fn awaits_topology(group: &PodGroup) -> bool {
-    group.topology.prefer.is_some() && group.topology.require.is_some()
-        || group.groups.iter().any(awaits_topology)
-}
-
 /// The key and the value of the domain that a plan gives the root group.
 fn root_domain(outcome: &Outcome, root: &str) -> Option<(String, String)> {
     let plan = outcome.plan()?;
@@ -199,12 +192,8 @@ fn compare(seeds: std::ops::Range<u64>, roles: bool, running: bool) -> Seen {
         match (&planned, &defined) {
             (Outcome::Placed(plan), Outcome::Placed(other)) => {
                 for plan in [plan, other] {
-                    // A leader that runs does not pin the sibling it leads; the check holds that it does.
-                    let leader_runs = running && group.groups.iter().any(|inner| inner.leader);
-                    if !awaits_topology(&group) && !leader_runs {
-                        phalanx::reference::is_sound(plan, &group, &cluster, &framework)
-                            .unwrap_or_else(|unsound| panic!("seed {seed}: {unsound}\n{group:#?}"));
-                    }
+                    phalanx::reference::is_sound(plan, &group, &cluster, &framework)
+                        .unwrap_or_else(|unsound| panic!("seed {seed}: {unsound}\n{group:#?}"));
                     cluster.clone().commit(&framework, plan).unwrap_or_else(|error| {
                         panic!("seed {seed}: {error}\n{plan:#?}\n{group:#?}")
                     });

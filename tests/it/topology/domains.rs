@@ -4,8 +4,10 @@
 
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::place::{Flaw, Proof};
+use phalanx::reference::is_sound;
 use phalanx::{
-    Cluster, CommitError, Framework, Outcome, PlaceError, Plan, Request, Strategy, place_gang,
+    Cluster, CommitError, Framework, Outcome, PlaceError, Plan, Planner, Request, Strategy,
+    place_gang,
 };
 
 const STRATEGIES: [Strategy; 2] = [Strategy::Kubernetes, Strategy::Search];
@@ -212,6 +214,54 @@ fn a_leader_keeps_its_own_requirement() {
     let tree = PodGroup::gang("tree", 2).group(leader.require("rack")).group(workers);
     let outcome = place(&cluster, &tree, Strategy::Search);
     assert!(!outcome.is_placed(), "{outcome:?}");
+}
+
+/// A leader that runs pins the sibling it leads, to the reference as to the search.
+#[test]
+fn a_leader_that_runs_pins_those_it_leads() {
+    let pod = || Pod::new().request("cpu", 1);
+    let nodes: [(&str, i64, &[&str]); 2] = [("n1", 9, &["1"]), ("n2", 4, &["2"])];
+    let mut led = cluster(&["rack"], &nodes);
+    // By itself the group goes to the other rack, which has less room.
+    led.add_pod(pod().name("l9").in_group("lead").on("n1")).unwrap();
+    let mut apart = led.clone();
+    apart.add_pod(pod().name("w9").in_group("work").on("n2")).unwrap();
+    let framework = Framework::default();
+    let mut leader = PodGroup::gang("lead", 2).pod(pod().name("l0"));
+    leader.leader = true;
+    for highest in [None, Some("rack")] {
+        let workers = PodGroup::gang("work", 2).pods(2, pod());
+        let mut workers =
+            if highest.is_some() { workers.prefer("rack") } else { workers.require("rack") };
+        workers.topology.highest = highest.map(String::from);
+        let tree = PodGroup::gang("tree", 2).group(leader.clone()).group(workers);
+        let request = || Request::new(&tree).strategy(Strategy::Search);
+        let both = |cluster| {
+            let planned = place_gang(cluster, &framework, request());
+            [planned, Planner::place_reference(cluster, &framework, request())]
+        };
+        for outcome in both(&led) {
+            let outcome = outcome.unwrap();
+            let plan = outcome.plan().unwrap();
+            assert_eq!(plan.pods_per_node(), [("n1", 3)]);
+            is_sound(plan, request(), &led, &framework).unwrap();
+        }
+        // They cannot be together any more.
+        for outcome in both(&apart) {
+            match outcome {
+                Ok(Outcome::Unplaced(unplaced)) => {
+                    assert!(highest.is_some());
+                    if let Some(certificate) = unplaced.certificate {
+                        certificate.verify(&apart, &framework, request()).unwrap();
+                    }
+                }
+                Err(PlaceError::Scattered { group, key }) => {
+                    assert_eq!((&*group, &*key, highest), ("default/work", "rack", None));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -102,11 +102,14 @@ impl<'m, 'a> Solver<'m, 'a> {
         let cluster = self.model.cluster;
         for place in 0..self.parts.parts.len() {
             let part = &self.parts.parts[place];
-            if part.slice.is_some() || running(cluster, part.group) == 0 {
+            let leaders = self.parts.leaders(place);
+            let mut pinning = leaders.iter().copied().chain([part.group]);
+            if part.slice.is_some() || pinning.all(|group| running(cluster, group) == 0) {
                 continue;
             }
             for key in part.keys.iter().flatten() {
-                let home = home(cluster, part.group, key, self.domain_key(place, key).as_ref())?;
+                let domain_key = self.domain_key(place, key);
+                let home = home(cluster, (part.group, &leaders), key, domain_key.as_ref())?;
                 let key = self.key_place(key);
                 self.homes.insert((place, key), home);
             }
