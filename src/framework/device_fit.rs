@@ -37,7 +37,7 @@ pub fn devices_fit(node: NodeView<'_>, needs: &[DeviceNeed]) -> bool {
 
 /// Whether devices still serve the needs they were chosen for.
 pub(crate) fn still_fit(node: NodeView<'_>, needs: &[DeviceNeed], held: &[Vec<u32>]) -> bool {
-    let Some(devices) = node.device_room() else { return needs.is_empty() };
+    let Some(devices) = node.device_room() else { return needs.is_empty() && held.is_empty() };
     let mut taken = Indexes::new();
     needs.len() == held.len()
         && needs.iter().zip(held).all(|(need, held)| {

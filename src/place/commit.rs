@@ -172,7 +172,7 @@ impl Cluster {
                     return Err(CommitError::Conflict { pod: full_name(assignment), node, filter });
                 }
                 let held = assignment.devices();
-                if !held.is_empty() {
+                if !(held.is_empty() && shape.devices.is_empty()) {
                     let needs = DeviceNeed::of(&txn, shape);
                     if !txn.view(row).is_some_and(|node| still_fit(node, &needs, held)) {
                         let node = assignment.node().to_string();

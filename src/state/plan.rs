@@ -137,6 +137,14 @@ impl PlanDomain {
         self.path.last()
     }
 
+    /// Whether it is a domain of members of a plan of so many.
+    #[cfg(feature = "serde")]
+    fn is_of(&self, members: usize) -> bool {
+        let named = self.own().is_some_and(|own| own.value.is_some());
+        let range = self.first <= self.end && self.end <= members;
+        named && range && self.required <= self.path.len()
+    }
+
     /// Whether a node is in the domain, or has the island.
     pub(crate) fn holds(&self, node: NodeView<'_>) -> bool {
         self.holds_labels(node, self.path.len())
@@ -517,6 +525,10 @@ mod codec {
             }
             if data.groups.is_empty() || !is_tree(&data.groups) {
                 return Err(D::Error::custom("the groups of the plan are no tree, parents first"));
+            }
+            let members = data.assignments.len();
+            if !data.domains.iter().all(|domain| domain.is_of(members)) {
+                return Err(D::Error::custom("a domain of the plan is none of its members"));
             }
             let parents: Vec<u32> = data.groups.iter().map(|group| group.parent).collect();
             let planned = data.groups.iter().map(|group| group.planned).collect();

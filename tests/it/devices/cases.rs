@@ -5,7 +5,7 @@ use phalanx::model::{Device, DeviceRequest, IslandRule, Node, Pod, PodGroup, Pod
 use phalanx::plugins::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, TypicalPods,
 };
-use phalanx::{Cluster, CommitError, Framework, Outcome, Planner, Request, place_gang};
+use phalanx::{Cluster, CommitError, Framework, Outcome, Plan, Planner, Request, place_gang};
 
 use super::world::*;
 
@@ -233,6 +233,31 @@ fn a_plan_whose_devices_are_gone_is_refused_whole() {
     assert!(matches!(refused, Err(CommitError::Devices { .. })), "{refused:?}");
     assert_eq!(serde_json::to_string(&cluster).unwrap(), before);
     assert!(place_gang(&cluster, &framework, &second).unwrap().is_placed());
+}
+
+#[test]
+fn a_plan_from_elsewhere_has_the_devices_that_its_pods_request_and_no_others() {
+    let mut cluster = Cluster::new();
+    cluster.add_node(Node::new("n").device(gpu()).device(gpu())).unwrap();
+    let mut bare = Cluster::new();
+    bare.add_node(Node::new("n")).unwrap();
+    let (framework, with_gpu) =
+        (Framework::default(), Pod::new().device(DeviceRequest::whole("gpu", 1)));
+    for (cluster, pod, altered) in [
+        (&cluster, with_gpu, serde_json::json!([])),
+        (&cluster, Pod::new(), serde_json::json!([[0]])),
+        (&bare, Pod::new(), serde_json::json!([[7]])),
+    ] {
+        let group = PodGroup::gang("g", 1).pods(1, pod);
+        let outcome = place_gang(cluster, &framework, &group).unwrap();
+        let mut value = serde_json::to_value(outcome.plan().unwrap()).unwrap();
+        let travelled: Plan = serde_json::from_value(value.clone()).unwrap();
+        cluster.clone().commit(&framework, &travelled).unwrap();
+        value["assignments"][0]["devices"] = altered.clone();
+        let travelled: Plan = serde_json::from_value(value).unwrap();
+        let refused = cluster.clone().commit(&framework, &travelled);
+        assert!(matches!(refused, Err(CommitError::Devices { .. })), "{altered}: {refused:?}");
+    }
 }
 
 #[test]

@@ -255,3 +255,23 @@ fn a_plan_may_name_its_only_group_in_short() {
     cluster.commit(&Framework::default(), &short(value["assignments"].clone())).unwrap();
     assert_eq!(cluster.group_pods("default/g").count(), 2);
 }
+
+#[test]
+fn a_domain_of_no_members_is_no_part_of_a_plan() {
+    let cluster = cluster(&["rack"], &[("n1", 4, "a"), ("n2", 4, "b")]);
+    let group = pods(PodGroup::gang("g", 2), 2).require("rack");
+    let value = serde_json::to_value(plan(&cluster, &group)).unwrap();
+    for (field, wrong) in [
+        ("first", serde_json::json!(3)),
+        ("end", serde_json::json!(3)),
+        ("end", serde_json::json!(u64::MAX)),
+        ("required", serde_json::json!(2)),
+        ("path", serde_json::json!([])),
+        ("path", serde_json::json!([{"key": "rack"}])),
+    ] {
+        let mut altered = value.clone();
+        altered["domains"][0][field] = wrong;
+        let read: Result<Plan, _> = serde_json::from_value(altered);
+        assert!(read.is_err(), "{field}: {read:?}");
+    }
+}
