@@ -526,8 +526,9 @@ mod codec {
             if data.groups.is_empty() || !is_tree(&data.groups) {
                 return Err(D::Error::custom("the groups of the plan are no tree, parents first"));
             }
-            let members = data.assignments.len();
-            if !data.domains.iter().all(|domain| domain.is_of(members)) {
+            // Some may be missing, which is for the commit to say.
+            let planned = data.groups.iter().map(|group| group.planned as usize).sum();
+            if !data.domains.iter().all(|domain| domain.is_of(planned)) {
                 return Err(D::Error::custom("a domain of the plan is none of its members"));
             }
             let parents: Vec<u32> = data.groups.iter().map(|group| group.parent).collect();

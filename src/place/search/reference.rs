@@ -24,7 +24,7 @@ use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
 use crate::place::request::Task;
 use crate::place::sequential::{self, scale};
 use crate::place::topology::partition::{Candidate, all_rows};
-use crate::place::topology::pinned::refuse_scattered;
+use crate::place::topology::pinned::{refuse_scattered, running};
 use crate::place::topology::requirement::Requirement;
 use crate::place::topology::tiers::DomainSense;
 use crate::state::{Devices, LabelValue, ResourceId, Row, Txn};
@@ -203,8 +203,14 @@ impl BruteForce<'_, '_> {
     /// then by name.
     fn candidates(&self, at: usize, within: &[Row]) -> Result<Vec<Choice>, PlaceError> {
         // A leader stays in the domain of the sibling it leads.
-        let led = self.parts[at].led.and_then(|led| self.choices[led].as_ref());
-        let within = led.map_or(within, |led| &led.rows);
+        let led_rows;
+        let within = match self.parts[at].led {
+            None => within,
+            Some(led) => {
+                led_rows = self.rows_of_led(led, within)?;
+                &led_rows
+            }
+        };
         let found = self.parts[at].ask.candidates(self.task.cluster, within)?;
         let mut choices = Vec::with_capacity(found.len());
         for tier in found.chunk_by(|a, b| a.0 == b.0) {
@@ -222,6 +228,25 @@ impl BruteForce<'_, '_> {
             choices.extend(ranked.into_iter().map(|(_, choice)| choice));
         }
         Ok(choices)
+    }
+
+    /// The rows of a part that its leaders share: of its domain; where it is left out and members
+    /// run, of the one that its loosest key leaves open to it.
+    fn rows_of_led(&self, led: usize, within: &[Row]) -> Result<Vec<Row>, PlaceError> {
+        if let Some(choice) = &self.choices[led] {
+            return Ok(choice.rows.clone());
+        }
+        let (cluster, ask) = (self.task.cluster, self.parts[led].ask);
+        if running(cluster, ask.group)
+            + ask.leaders.iter().map(|l| running(cluster, l)).sum::<usize>()
+            == 0
+        {
+            return Ok(within.to_vec());
+        }
+        let found = ask.candidates(cluster, within)?;
+        let loosest = found.iter().find(|(key, _)| *key == ask.loosest());
+        let rows = loosest.map(|(_, candidate)| candidate.rows(Some(within)).unwrap_or(within));
+        Ok(rows.unwrap_or(&[]).to_vec())
     }
 
     fn domain_scores(&self, at: usize, tier: &[Choice]) -> Vec<i64> {

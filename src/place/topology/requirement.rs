@@ -89,6 +89,11 @@ impl<'a> Requirement<'a> {
         Ok(found)
     }
 
+    /// The last of the keys it is confined by, if it is.
+    pub(crate) fn loosest(&self) -> Option<&'a str> {
+        self.keys.last().copied().flatten()
+    }
+
     /// A key that it is confined by.
     pub(crate) fn domain_key(&self, cluster: &Cluster, key: &str) -> Option<DomainKey> {
         let require = self.group.topology.require.as_deref().filter(|_| !self.slice);

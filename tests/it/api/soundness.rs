@@ -771,7 +771,6 @@ fn a_leader_is_placed_whole() {
 }
 
 #[test]
-#[ignore = "a leader is placed apart from members that run, its own or its sibling's"]
 fn what_leaders_are_promised_is_kept() {
     all_sound(Drawn { leaders: true, islands: false, ..Drawn::new(Strategy::Search) });
 }

@@ -20,7 +20,7 @@ use super::parts::Parts;
 use super::problem::Problem;
 use crate::base::hash::FixedMap;
 use crate::place::error::PlaceError;
-use crate::place::topology::pinned::{home, running};
+use crate::place::topology::pinned::{Home, home, running};
 use crate::place::topology::tiers::{DomainKey, DomainSense};
 
 /// The result of a run of the solver.
@@ -273,10 +273,11 @@ impl<'m, 'a> Solver<'m, 'a> {
     fn candidates(&mut self, part: usize, within: usize) -> Rc<[usize]> {
         let own = &self.parts.parts[part];
         // A leader stays in the domain of the sibling it leads, and keeps what it requires itself.
-        let led = self.parts.led_by(part).map(|led| self.choices[led]);
-        let within = match led {
-            Some(Choice::In { domain, .. }) => domain,
-            _ => within,
+        let within = match self.parts.led_by(part).map(|led| (led, self.choices[led])) {
+            Some((_, Choice::In { domain, .. })) => domain,
+            Some((led, _)) if let Some(home) = self.led_home(led, within) => home,
+            Some(_) => return Rc::new([]),
+            None => within,
         };
         let head = self.parts.head(part);
         if let Some(known) = self.candidates.get(&(head, within)) {
@@ -301,6 +302,21 @@ impl<'m, 'a> Solver<'m, 'a> {
         let found: Rc<[usize]> = found.into();
         self.candidates.insert((head, within), Rc::clone(&found));
         found
+    }
+
+    /// The domain that running members leave open to a part that is left out, which its leaders
+    /// share: that of its loosest key, or the whole where it has none or none runs.
+    fn led_home(&mut self, led: usize, within: usize) -> Option<usize> {
+        let parts = self.parts;
+        let loosest = parts.parts[led].keys.last().copied().flatten();
+        let is_pinned = loosest.is_some_and(|key| {
+            let key = self.key_place(key);
+            self.homes.get(&(led, key)).is_some_and(|home| *home != Home::Nowhere)
+        });
+        if !is_pinned {
+            return Some(within);
+        }
+        self.tier(led, within, loosest).first().copied()
     }
 
     /// The domains of one key within another domain that running members leave open.
