@@ -527,7 +527,8 @@ mod codec {
                 return Err(D::Error::custom("the groups of the plan are no tree, parents first"));
             }
             // Some may be missing, which is for the commit to say.
-            let planned = data.groups.iter().map(|group| group.planned as usize).sum();
+            let planned = data.groups.iter().map(|group| group.planned as usize);
+            let planned = planned.fold(0, usize::saturating_add);
             if !data.domains.iter().all(|domain| domain.is_of(planned)) {
                 return Err(D::Error::custom("a domain of the plan is none of its members"));
             }
