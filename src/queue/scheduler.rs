@@ -59,7 +59,7 @@ use crate::state::{Cluster, Plan, Row};
 ///     panic!("there is room for it")
 /// };
 /// for assignment in plan.assignments() {
-/// Bind the pod, then report the result.
+///     // Bind the pod, then report the result.
 ///     scheduler.handle_binding("default", &assignment.pod().name, Ok(()), Time::from_secs(2))?;
 /// }
 /// assert_eq!(scheduler.state("default/trainer"), Some(GroupState::Running));
