@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::layers::sources;
 
 /// Folders that are not held to the rule yet.
 const EXCLUDED: [&str; 1] = ["place"];
@@ -86,7 +88,7 @@ impl Sources {
 
     fn of_folder(root: &Path) -> Sources {
         let mut paths = Vec::new();
-        gather(root, &mut paths);
+        sources(root, &mut paths);
         let texts: Vec<(String, String)> = paths
             .iter()
             .map(|path| {
@@ -223,21 +225,6 @@ fn module(file: &str) -> Names {
         names.pop();
     }
     names
-}
-
-fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the folder is there")
-        .map(|entry| entry.expect("the entry is readable").path())
-        .collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            gather(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
 }
 
 /// Names, joints and marks; without comments, texts, characters, lifetimes and numbers.

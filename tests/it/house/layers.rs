@@ -16,7 +16,8 @@ fn level(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|name| *name == layer)
 }
 
-fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+/// Adds the source files in a folder and those inside it, in order.
+pub(super) fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the folder is there")
         .map(|entry| entry.expect("the entry is readable").path())

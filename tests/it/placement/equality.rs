@@ -132,7 +132,7 @@ fn group(dice: &mut Dice, name: &str) -> PodGroup {
 }
 
 /// What there is to see at a glance.
-fn brief(outcome: &Result<Outcome, PlaceError>) -> String {
+pub(super) fn brief(outcome: &Result<Outcome, PlaceError>) -> String {
     match outcome {
         Ok(Outcome::Placed(plan)) => {
             let pairs = plan.assignments().map(|a| format!("{}>{}", a.pod().name, a.node()));

@@ -1,22 +1,12 @@
 //! Plugins that read beyond the node: the planner answers what the plain loop answers, and asks
 //! them once a class of nodes.
 
-use phalanx::{Cluster, Outcome, PlaceError, Planner, Request, Strategy};
+use phalanx::{Cluster, Planner, Request, Strategy};
 
 use super::random::*;
+use crate::placement::equality::brief;
 use crate::support::budget;
 use crate::support::dice::Dice;
-
-/// What there is to see at a glance.
-fn brief(outcome: &Result<Outcome, PlaceError>) -> String {
-    match outcome {
-        Ok(Outcome::Placed(plan)) => {
-            let pairs = plan.assignments().map(|a| format!("{}>{}", a.pod().name, a.node()));
-            format!("{:?} {:?}", pairs.collect::<Vec<_>>(), plan.domains().collect::<Vec<_>>())
-        }
-        other => format!("{other:?}"),
-    }
-}
 
 #[test]
 fn classes_answer_like_the_plain_loop() {
