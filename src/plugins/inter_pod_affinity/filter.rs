@@ -64,6 +64,10 @@ impl Filter for InterPodAffinity {
             }
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
+        // Terms of pods on nodes that are in no domain of theirs repel nobody.
+        if plain && !cx.is_kept() && state.repelling.is_zero() {
+            return Preparation::Skip;
+        }
         Preparation::with(state)
     }
 

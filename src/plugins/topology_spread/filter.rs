@@ -30,14 +30,17 @@ struct Counted {
 }
 
 /// The counts of domains, and the least of them at hand.
+///
+/// A count falls below zero where pods leave that were not counted, because they are being deleted.
 #[derive(Debug, Default)]
 struct Domains {
     /// By number of label value; `None` for a value that is no domain.
-    counts: Vec<Option<u32>>,
-    /// How many domains have each count.
+    counts: Vec<Option<i32>>,
+    /// How many domains have each count, from the floor on.
     with_count: Vec<u32>,
+    floor: i32,
     len: i64,
-    least: usize,
+    least: i32,
 }
 
 impl Domains {
@@ -48,12 +51,9 @@ impl Domains {
         }
         if self.counts[value.index()].is_none() {
             self.counts[value.index()] = Some(0);
+            *self.having(0) += 1;
+            self.least = if self.len == 0 { 0 } else { self.least.min(0) };
             self.len += 1;
-            if self.with_count.is_empty() {
-                self.with_count.push(0);
-            }
-            self.with_count[0] += 1;
-            self.least = 0;
         }
     }
 
@@ -64,30 +64,43 @@ impl Domains {
 
     /// The least count of a domain; `i32::MAX` if there is none.
     fn least(&self) -> i64 {
-        if self.len == 0 { i64::from(i32::MAX) } else { self.least as i64 }
+        if self.len == 0 { i64::from(i32::MAX) } else { i64::from(self.least) }
     }
 
     fn add(&mut self, value: LabelValue) {
         let Some(Some(count)) = self.counts.get_mut(value.index()) else { return };
-        let before = *count as usize;
+        let before = *count;
         *count += 1;
-        if self.with_count.len() <= before + 1 {
-            self.with_count.resize(before + 2, 0);
-        }
-        self.with_count[before] -= 1;
-        self.with_count[before + 1] += 1;
-        if before == self.least && self.with_count[before] == 0 {
+        *self.having(before + 1) += 1;
+        let left = self.having(before);
+        *left -= 1;
+        if *left == 0 && before == self.least {
             self.least += 1;
         }
     }
 
     fn subtract(&mut self, value: LabelValue) {
         let Some(Some(count)) = self.counts.get_mut(value.index()) else { return };
-        let Some(after) = count.checked_sub(1) else { return };
-        *count = after;
-        self.with_count[after as usize + 1] -= 1;
-        self.with_count[after as usize] += 1;
-        self.least = self.least.min(after as usize);
+        let before = *count;
+        *count -= 1;
+        *self.having(before) -= 1;
+        *self.having(before - 1) += 1;
+        self.least = self.least.min(before - 1);
+    }
+
+    /// How many domains have a count.
+    #[inline]
+    fn having(&mut self, count: i32) -> &mut u32 {
+        if count < self.floor {
+            let more = (self.floor - count) as usize;
+            self.with_count.splice(0..0, core::iter::repeat_n(0, more));
+            self.floor = count;
+        }
+        let at = (count - self.floor) as usize;
+        if self.with_count.len() <= at {
+            self.with_count.resize(at + 1, 0);
+        }
+        &mut self.with_count[at]
     }
 }
 
@@ -221,7 +234,7 @@ mod tests {
                         domains.add(LabelValue(value));
                     }
                     (false, before) => {
-                        *count = before.map(|before| (before - 1).max(0));
+                        *count = before.map(|before| before - 1);
                         domains.subtract(LabelValue(value));
                     }
                 }
