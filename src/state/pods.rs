@@ -7,6 +7,7 @@ use core::num::NonZeroU64;
 use super::check::name_in;
 use super::ids::{NONE, ShapeId};
 use super::shapes::{Shapes, namespace_hash};
+use crate::base::Time;
 use crate::base::hash::FixedHasher;
 use crate::base::index::Index;
 use crate::base::slab::Slab;
@@ -85,6 +86,7 @@ pub(crate) struct Pods {
     uids: Sparse<Arc<str>>,
     keys: Sparse<NonZeroU64>,
     versions: Sparse<NonZeroU64>,
+    starts: Sparse<Time>,
     devices: Sparse<Devices>,
 }
 
@@ -127,6 +129,11 @@ impl Pods {
         self.records.len()
     }
 
+    /// Slots are below this number.
+    pub(crate) fn bound(&self) -> usize {
+        self.records.bound()
+    }
+
     #[inline]
     pub(crate) fn record(&self, slot: u32) -> Option<&PodRecord> {
         self.records.get(slot)
@@ -151,6 +158,11 @@ impl Pods {
 
     pub(crate) fn version(&self, slot: u32) -> u64 {
         self.versions.get(slot as usize).map_or(0, |version| version.get())
+    }
+
+    #[inline]
+    pub(crate) fn start(&self, slot: u32) -> Option<Time> {
+        self.starts.get(slot as usize).copied()
     }
 
     #[inline]
@@ -226,6 +238,9 @@ impl Pods {
         if let Some(version) = NonZeroU64::new(entry.version) {
             self.versions.set(at, Some(version));
         }
+        if pod.start.is_some() {
+            self.starts.set(at, pod.start);
+        }
         if devices.is_some() {
             self.devices.set(at, devices);
         }
@@ -251,6 +266,7 @@ impl Pods {
         self.uids.set(slot as usize, None);
         self.keys.set(slot as usize, None);
         self.versions.set(slot as usize, None);
+        self.starts.set(slot as usize, None);
         self.devices.set(slot as usize, None);
         self.records.remove(slot);
         Some(record.shape())

@@ -49,6 +49,11 @@ impl Cluster {
         self.columns.len()
     }
 
+    /// Slots of pods are below this number.
+    pub(crate) fn slots(&self) -> usize {
+        self.pods.bound()
+    }
+
     /// A bound pod by name.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
         self.pod_view(self.slot_of(namespace, name)?)

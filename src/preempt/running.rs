@@ -1,0 +1,128 @@
+//! What is known of running work beside the cluster: its groups and the budgets that protect it.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::budget::DisruptionBudget;
+use crate::model::{ModelError, PodGroup};
+
+/// The groups that running pods belong to, and disruption budgets.
+///
+/// A [`Cluster`](crate::Cluster) knows of a bound pod which group it names; how that group may be
+/// disrupted is said here. The embedder keeps it up to date beside its cluster. A pod whose group
+/// is not known is a unit of its own.
+///
+/// ```
+/// use phalanx::model::PodGroup;
+/// use phalanx::preempt::RunningWork;
+///
+/// let mut running = RunningWork::new();
+/// running.add_group(&PodGroup::gang("trainer", 8).priority(10).evicted_whole())?;
+/// assert_eq!(running.group("default", "trainer").unwrap().priority, 10);
+/// # Ok::<(), phalanx::model::ModelError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RunningWork {
+    /// Trees of groups without their pods, by the namespace and the name of the root.
+    roots: BTreeMap<(String, String), PodGroup>,
+    /// By namespace and name.
+    budgets: BTreeMap<(String, String), DisruptionBudget>,
+    /// Another with every change, of this or any other value; 0 for what is empty.
+    stamp: usize,
+}
+
+impl RunningWork {
+    /// Nothing known.
+    pub fn new() -> RunningWork {
+        RunningWork::default()
+    }
+
+    fn change(&mut self) {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        self.stamp = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Equal stamps mean equal contents.
+    pub(crate) fn stamp(&self) -> usize {
+        self.stamp
+    }
+
+    /// Adds a tree of groups, in place of one with that root. Of its pods nothing is kept: those
+    /// that run are in the cluster.
+    ///
+    /// # Errors
+    /// The tree is nested too deep.
+    pub fn add_group(&mut self, group: &PodGroup) -> Result<(), ModelError> {
+        group.check_depth()?;
+        let key = (group.namespace.clone(), group.name.clone());
+        self.roots.insert(key, without_pods(group));
+        self.change();
+        Ok(())
+    }
+
+    /// Forgets a tree of groups, by its root. Returns whether it was known.
+    pub fn remove_group(&mut self, namespace: &str, name: &str) -> bool {
+        let known = self.roots.remove(&(namespace.into(), name.into())).is_some();
+        if known {
+            self.change();
+        }
+        known
+    }
+
+    /// A tree of groups by its root, without pods.
+    pub fn group(&self, namespace: &str, name: &str) -> Option<&PodGroup> {
+        self.roots.get(&(namespace.into(), name.into()))
+    }
+
+    /// The trees of groups, by namespace and name of the root, without pods.
+    pub fn groups(&self) -> impl Iterator<Item = &PodGroup> {
+        self.roots.values()
+    }
+
+    /// Sets a budget, in place of one of that name.
+    pub fn set_budget(&mut self, budget: DisruptionBudget) {
+        self.budgets.insert((budget.namespace.clone(), budget.name.clone()), budget);
+        self.change();
+    }
+
+    /// Forgets a budget. Returns whether it was known.
+    pub fn remove_budget(&mut self, namespace: &str, name: &str) -> bool {
+        let known = self.budgets.remove(&(namespace.into(), name.into())).is_some();
+        if known {
+            self.change();
+        }
+        known
+    }
+
+    /// The budgets, by namespace and name.
+    pub fn budgets(&self) -> impl ExactSizeIterator<Item = &DisruptionBudget> {
+        self.budgets.values()
+    }
+}
+
+fn without_pods(group: &PodGroup) -> PodGroup {
+    let mut copy = PodGroup { pods: Vec::new(), groups: Vec::new(), ..shallow(group) };
+    copy.groups = group.groups.iter().map(without_pods).collect();
+    copy
+}
+
+/// A copy of what preemption reads of a group itself.
+fn shallow(group: &PodGroup) -> PodGroup {
+    PodGroup {
+        namespace: group.namespace.clone(),
+        name: group.name.clone(),
+        key: group.key,
+        policy: group.policy,
+        min_pods: group.min_pods,
+        priority: group.priority,
+        queue: group.queue.clone(),
+        disruption: group.disruption,
+        non_preemptible: group.non_preemptible,
+        min_run_time: group.min_run_time,
+        topology: group.topology.clone(),
+        attributes: group.attributes.clone(),
+        ..PodGroup::default()
+    }
+}

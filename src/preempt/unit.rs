@@ -1,0 +1,433 @@
+//! Units of eviction: what goes together.
+//!
+//! | what runs | its units |
+//! |---|---|
+//! | a pod whose group is not known | the pod |
+//! | a group with [`DisruptionMode::All`] | all of its pods, those of groups inside too |
+//! | a group of pods with [`DisruptionMode::Single`] | each pod, as long as the minimum is left; else the rest too |
+//! | a group of groups with it | what each group inside gives, as long as the minimum of them counts; else all |
+//!
+//! The first two are *atoms* here: they go as one whatever else goes. The minima are *guards* over
+//! atoms: what goes beyond one takes all below it along.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::cost::Cost;
+use super::policy::{Candidate, Policy, Preemptor};
+use super::running::RunningWork;
+use crate::base::Time;
+use crate::model::{DisruptionMode, PodGroup};
+use crate::state::{Cluster, PodId, PodView};
+
+/// No group, no guard, no unit.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Pods that always go together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Atom {
+    /// The group that goes whole, or that the pod is of; [`NONE`] if that is not known.
+    pub(crate) group: u32,
+    /// Whether it is a group that goes whole.
+    pub(crate) whole: bool,
+    pub(crate) priority: i32,
+    /// The guard right above it.
+    pub(crate) guard: u32,
+    first: u32,
+    count: u32,
+    /// Sum of the starts that are known, in milliseconds, and how many they are.
+    starts: u64,
+    started: u32,
+    latest: Time,
+}
+
+/// A group that goes whole when it falls below its minimum.
+#[derive(Debug, Clone, Copy)]
+struct Guard {
+    parent: u32,
+    minimum: u32,
+    /// Its atoms, and the guards below it, by number.
+    atoms: (u32, u32),
+    guards: (u32, u32),
+}
+
+/// Everything that runs, cut into units of eviction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Units<'a> {
+    pub(crate) atoms: Vec<Atom>,
+    /// The pods of all atoms, those of one together.
+    pods: Vec<u32>,
+    guards: Vec<Guard>,
+    pub(crate) groups: Vec<&'a PodGroup>,
+    /// The atom of each pod, by slot.
+    atom_of: Vec<u32>,
+    /// Pods that terminate: they go without being taken.
+    pub(crate) going: Vec<PodId>,
+    /// What each budget still allows.
+    pub(crate) allowed: Vec<u64>,
+    /// Charges by atom: where those of each begin, and budget and count of each charge.
+    charges_at: Vec<u32>,
+    charges: Vec<(u32, u32)>,
+}
+
+/// Why a unit may not be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
+#[non_exhaustive]
+pub enum KeptBy {
+    /// It belongs to the group that room is made for.
+    OwnMember,
+    /// Its group is not to be preempted.
+    NonPreemptible,
+    /// It has not run for as long as it is promised.
+    MinRunTime {
+        /// When that is over.
+        until: Time,
+    },
+    /// The policy of the request does not allow it; under the default policy its priority is not
+    /// lower.
+    Policy,
+    /// A minimum would be broken, and the rest of its group is kept.
+    Group,
+}
+
+impl<'a> Units<'a> {
+    /// Cuts what runs into units. O(pods · budgets).
+    pub(crate) fn new(cluster: &Cluster, running: &'a RunningWork) -> Units<'a> {
+        let mut units = Units { atom_of: vec![NONE; cluster.slots()], ..Units::default() };
+        for root in running.groups() {
+            units.add_tree(cluster, root, NONE);
+        }
+        if units.pods.len() + units.going.len() < cluster.pod_count() {
+            let mut others: Vec<PodView<'_>> =
+                cluster.pods().filter(|pod| units.is_new(*pod)).collect();
+            others.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+            for pod in others {
+                units.add_pod(pod, NONE, NONE);
+            }
+        }
+        units.charge(cluster, running);
+        units
+    }
+
+    /// Whether a pod is on a node, and not part of a unit yet.
+    fn is_new(&self, pod: PodView<'_>) -> bool {
+        pod.node().is_some() && self.atom_of.get(pod.slot as usize) == Some(&NONE)
+    }
+
+    fn add_tree(&mut self, cluster: &Cluster, group: &'a PodGroup, parent: u32) {
+        let number = self.groups.len() as u32;
+        self.groups.push(group);
+        if group.disruption == DisruptionMode::All {
+            let atom = Atom { whole: true, priority: group.priority, ..self.atom(number, parent) };
+            self.atoms.push(atom);
+            self.add_below(cluster, group);
+            if self.atoms.last().is_some_and(|atom| atom.count == 0) {
+                self.atoms.pop();
+            }
+            return;
+        }
+        let (guard, first) = (self.guards.len() as u32, self.atoms.len() as u32);
+        self.guards.push(Guard {
+            parent,
+            minimum: group.policy.minimum(),
+            atoms: (first, first),
+            guards: (guard + 1, guard + 1),
+        });
+        for inner in &group.groups {
+            self.add_tree(cluster, inner, guard);
+        }
+        let mut pods: Vec<PodView<'_>> =
+            cluster.pods_of(group).filter(|pod| self.is_new(*pod)).collect();
+        pods.sort_by(|a, b| a.name().cmp(b.name()));
+        for pod in pods {
+            self.add_pod(pod, number, guard);
+        }
+        let ends = (self.atoms.len() as u32, self.guards.len() as u32);
+        let own = &mut self.guards[guard as usize];
+        (own.atoms.1, own.guards.1) = ends;
+    }
+
+    /// Adds the pods of a group and of those inside to the last atom.
+    fn add_below(&mut self, cluster: &Cluster, group: &PodGroup) {
+        for pod in cluster.pods_of(group) {
+            if self.is_new(pod) {
+                self.add_to_last(pod);
+            }
+        }
+        for inner in &group.groups {
+            self.add_below(cluster, inner);
+        }
+    }
+
+    fn atom(&self, group: u32, guard: u32) -> Atom {
+        Atom {
+            group,
+            whole: false,
+            priority: 0,
+            guard,
+            first: self.pods.len() as u32,
+            count: 0,
+            starts: 0,
+            started: 0,
+            latest: Time::ZERO,
+        }
+    }
+
+    fn add_pod(&mut self, pod: PodView<'_>, group: u32, guard: u32) {
+        if pod.deleting() {
+            self.going.push(pod.id());
+            return;
+        }
+        let atom = Atom { priority: pod.priority(), ..self.atom(group, guard) };
+        self.atoms.push(atom);
+        self.add_to_last(pod);
+    }
+
+    fn add_to_last(&mut self, pod: PodView<'_>) {
+        if pod.deleting() {
+            self.going.push(pod.id());
+            return;
+        }
+        let number = self.atoms.len() as u32 - 1;
+        let Some(atom) = self.atoms.last_mut() else { return };
+        atom.count += 1;
+        if let Some(start) = pod.start() {
+            atom.starts = atom.starts.saturating_add(start.as_millis());
+            atom.started += 1;
+            atom.latest = atom.latest.max(start);
+        }
+        self.pods.push(pod.slot);
+        self.atom_of[pod.slot as usize] = number;
+    }
+
+    /// Finds what each atom takes of each budget.
+    fn charge(&mut self, cluster: &Cluster, running: &RunningWork) {
+        self.allowed = running.budgets().map(|b| b.disruptions_allowed.max(0) as u64).collect();
+        if self.allowed.is_empty() {
+            return;
+        }
+        let budgets: Vec<_> = running.budgets().collect();
+        // Which budgets cover pods of a shape.
+        let mut of_shape: Vec<Option<Vec<u32>>> = Vec::new();
+        let mut charges: Vec<(u32, u32)> = Vec::new();
+        for atom in 0..self.atoms.len() {
+            let begin = charges.len();
+            self.charges_at.push(begin as u32);
+            for pod in self.pods_of(atom).filter_map(|pod| cluster.pod_view(pod.0)) {
+                let shape = pod.shape_id().0 as usize;
+                if of_shape.len() <= shape {
+                    of_shape.resize(shape + 1, None);
+                }
+                let covering = of_shape[shape].get_or_insert_with(|| {
+                    let all = budgets.iter().enumerate();
+                    all.filter(|(_, budget)| budget.covers(pod)).map(|(n, _)| n as u32).collect()
+                });
+                for &number in &*covering {
+                    if budgets[number as usize].disrupted_pods.contains(pod.name()) {
+                        continue;
+                    }
+                    match charges[begin..].iter_mut().find(|(budget, _)| *budget == number) {
+                        Some((_, count)) => *count += 1,
+                        None => charges.push((number, 1)),
+                    }
+                }
+            }
+        }
+        self.charges_at.push(charges.len() as u32);
+        self.charges = charges;
+    }
+
+    /// The pods of an atom.
+    pub(crate) fn pods_of(&self, atom: usize) -> impl ExactSizeIterator<Item = PodId> + '_ {
+        let Atom { first, count, .. } = self.atoms[atom];
+        self.pods[first as usize..(first + count) as usize].iter().map(|&slot| PodId(slot))
+    }
+
+    /// How many pods an atom has.
+    pub(crate) fn size(&self, atom: usize) -> u32 {
+        self.atoms[atom].count
+    }
+
+    /// The atom of a pod; `None` for one that terminates or is not known.
+    pub(crate) fn atom_of(&self, pod: PodId) -> Option<usize> {
+        let atom = *self.atom_of.get(pod.0 as usize)?;
+        (atom != NONE).then_some(atom as usize)
+    }
+
+    /// The charges of an atom: budgets by number, and how often.
+    pub(crate) fn charges(&self, atom: usize) -> &[(u32, u32)] {
+        let Some(at) = self.charges_at.get(atom..atom + 2) else { return &[] };
+        &self.charges[at[0] as usize..at[1] as usize]
+    }
+
+    /// The group that an atom is, or belongs to.
+    pub(crate) fn group_of(&self, atom: usize) -> Option<&'a PodGroup> {
+        self.groups.get(self.atoms[atom].group as usize).copied()
+    }
+
+    /// The time that the pods of an atom have run, summed, in milliseconds.
+    pub(crate) fn run(&self, cluster: &Cluster, atom: usize, now: Time) -> u64 {
+        let Atom { starts, started, latest, .. } = self.atoms[atom];
+        if latest <= now && starts < u64::MAX {
+            return now.as_millis().saturating_mul(u64::from(started)).saturating_sub(starts);
+        }
+        let starts = self.pods_of(atom).filter_map(|pod| cluster.pod_view(pod.0)?.start());
+        starts.fold(0, |sum, start| {
+            sum.saturating_add(now.as_millis().saturating_sub(start.as_millis()))
+        })
+    }
+
+    /// The work lost with each atom, or why it is kept. A guard whose atoms are not all free keeps
+    /// what it can: that is judged with a whole set, by [`Units::close`].
+    pub(crate) fn verdict(
+        &self,
+        cluster: &Cluster,
+        policy: &dyn Policy,
+        preemptor: &Preemptor<'_>,
+        atom: usize,
+    ) -> Result<u64, KeptBy> {
+        let own = &self.atoms[atom];
+        let group = self.group_of(atom);
+        let Some(pod) = self.pods_of(atom).next().and_then(|pod| cluster.pod_view(pod.0)) else {
+            return Err(KeptBy::Policy);
+        };
+        if is_member(preemptor.group, pod) {
+            return Err(KeptBy::OwnMember);
+        }
+        if let Some(group) = group {
+            if group.non_preemptible {
+                return Err(KeptBy::NonPreemptible);
+            }
+            if let Some(least) = group.min_run_time {
+                // A pod of which the start is not known has started now.
+                let known = own.started == own.count;
+                let latest = if known { own.latest } else { own.latest.max(preemptor.now) };
+                let until = latest.after(least);
+                if preemptor.now < until {
+                    return Err(KeptBy::MinRunTime { until });
+                }
+            }
+        }
+        let pods = own.count as usize;
+        let candidate = Candidate { priority: own.priority, group, pod, pods };
+        if !policy.allows(preemptor, &candidate) {
+            return Err(KeptBy::Policy);
+        }
+        Ok(policy.work_lost(preemptor, &candidate, self.run(cluster, atom, preemptor.now)))
+    }
+
+    /// Adds to a set of atoms what minima take along.
+    pub(crate) fn close(&self, taken: &mut [bool]) {
+        // Guards below come after those above.
+        for guard in (0..self.guards.len()).rev() {
+            let Guard { atoms: (first, end), .. } = self.guards[guard];
+            let range = first as usize..end as usize;
+            if taken[range.clone()].iter().any(|&taken| taken) && !self.holds(guard, taken) {
+                taken[range].fill(true);
+            }
+        }
+    }
+
+    /// The atoms that go if these go: those, and what minima take along. `taken` is a buffer in
+    /// which none is marked, before and after.
+    pub(crate) fn closure(&self, atoms: &[u32], taken: &mut [bool]) -> Vec<u32> {
+        let mut all = atoms.to_vec();
+        for &atom in atoms {
+            taken[atom as usize] = true;
+        }
+        for &atom in atoms {
+            let mut guard = self.atoms[atom as usize].guard;
+            while let Some(&Guard { parent, atoms: (first, end), .. }) =
+                self.guards.get(guard as usize)
+            {
+                if !self.holds(guard as usize, taken) {
+                    for below in first..end {
+                        if !core::mem::replace(&mut taken[below as usize], true) {
+                            all.push(below);
+                        }
+                    }
+                }
+                guard = parent;
+            }
+        }
+        for &atom in &all {
+            taken[atom as usize] = false;
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether a guard keeps its minimum without some atoms.
+    fn holds(&self, guard: usize, taken: &[bool]) -> bool {
+        let Guard { minimum, atoms: (first, end), guards, .. } = self.guards[guard];
+        let mut count = 0;
+        for atom in first..end {
+            let is_own = self.atoms[atom as usize].guard == guard as u32;
+            count += u32::from(is_own && !taken[atom as usize]);
+        }
+        for below in guards.0..guards.1 {
+            let is_own = self.guards[below as usize].parent == guard as u32;
+            count += u32::from(is_own && self.holds(below as usize, taken));
+        }
+        count >= minimum
+    }
+
+    /// The cost of a set of atoms, closed, in ascending order, with their work lost.
+    pub(crate) fn cost(&self, atoms: impl Iterator<Item = (usize, u64)>) -> Cost {
+        let mut cost = Cost::NOTHING;
+        let mut charged: Vec<u64> = vec![0; self.allowed.len()];
+        let mut all: Vec<u32> = Vec::new();
+        for (atom, work) in atoms {
+            all.push(atom as u32);
+            cost.highest_priority = cost.highest_priority.max(Some(self.atoms[atom].priority));
+            cost.work_lost = cost.work_lost.saturating_add(work);
+            cost.pods += u64::from(self.size(atom));
+            for &(budget, count) in self.charges(atom) {
+                charged[budget as usize] += u64::from(count);
+            }
+        }
+        let beyond = charged.iter().zip(&self.allowed);
+        cost.budgets_broken = beyond.map(|(count, allowed)| count.saturating_sub(*allowed)).sum();
+        cost.units = self.count_units(&all);
+        cost
+    }
+
+    /// How many units a set of atoms is, in ascending order: a group that falls below a minimum of
+    /// more than one is one unit, whatever is inside.
+    fn count_units(&self, atoms: &[u32]) -> u64 {
+        let within = |(first, end): (u32, u32)| {
+            atoms.partition_point(|&atom| atom < end) - atoms.partition_point(|&atom| atom < first)
+        };
+        let mut units = 0;
+        let mut at = 0;
+        while let Some(&atom) = atoms.get(at) {
+            // The outermost guard that has fallen.
+            let mut fallen = None;
+            let mut guard = self.atoms[atom as usize].guard;
+            while let Some(own) = self.guards.get(guard as usize) {
+                let (first, end) = own.atoms;
+                if own.minimum > 1 && within(own.atoms) == (end - first) as usize {
+                    fallen = Some(within((atom, end)));
+                }
+                guard = own.parent;
+            }
+            units += 1;
+            at += fallen.unwrap_or(1);
+        }
+        units
+    }
+}
+
+/// Whether a pod runs for a group or one inside.
+fn is_member(group: &PodGroup, pod: PodView<'_>) -> bool {
+    let Some(name) = pod.group() else { return false };
+    let is = |group: &PodGroup| {
+        pod.namespace() == group.namespace
+            && name.len() == group.namespace.len() + 1 + group.name.len()
+            && name.ends_with(group.name.as_str())
+    };
+    group.any(&is)
+}
