@@ -1,9 +1,11 @@
 //! Preemption: which running units must go so that a group can start.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`; `running`; `unit`.
+//! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod budget;
 mod cost;
+pub mod kubernetes;
 mod policy;
 mod running;
 pub(crate) mod unit;

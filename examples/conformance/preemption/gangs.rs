@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use phalanx::model::PodGroup;
 use phalanx::place::PlaceError;
 use phalanx::preempt::kubernetes::{
-    GroupPreemption, GroupRefusal, Snapshot, Victim, preempt_group, preempt_pod_by_pod,
+    GroupPreemption, GroupRefusal, Snapshot, preempt_group, preempt_pod_by_pod,
     schedule_group,
 };
 use serde_json::{Map, Value};
 
-use super::{Disagreement, difference, object, pairs, read, texts};
+use super::{Disagreement, difference, names, object, pairs, read, sorted, texts};
 
 /// The first disagreement; `None` if every field agrees. Whether victims depend on the order of
 /// ties (`tieStable`) is no answer of ours, and is not compared.
@@ -49,7 +49,7 @@ fn answer(snapshot: &Snapshot<'_>, gang: &PodGroup) -> Result<Value, PlaceError>
                 ("helps", answer.helps().into()),
                 ("nodes", places(gang, answer.nodes())),
                 ("preempting", texts(members)),
-                ("deleted", names(answer.deleted())),
+                ("deleted", sorted(answer.deleted())),
             ])
         }
     };
@@ -105,7 +105,7 @@ fn preemption(
     Ok(object([
         ("helps", true.into()),
         ("victims", names(answer.victims())),
-        ("deleted", names(answer.deleted())),
+        ("deleted", sorted(answer.deleted())),
         ("nominated", if nominated { places(gang, answer.nominated()) } else { Value::Null }),
         ("afterwards", places(gang, afterwards.placed())),
         ("afterwardsFeasible", afterwards.is_feasible().into()),
@@ -115,8 +115,4 @@ fn preemption(
 /// Members with their nodes.
 fn places(gang: &PodGroup, placed: &[(usize, String)]) -> Value {
     pairs(placed.iter().map(|(index, node)| (&gang.pods[*index].name, node)))
-}
-
-fn names<'a>(victims: impl IntoIterator<Item = &'a Victim>) -> Value {
-    texts(victims.into_iter().map(Victim::name))
 }

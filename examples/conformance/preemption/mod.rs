@@ -7,10 +7,10 @@ mod gangs;
 mod pods;
 mod scenario;
 
+use phalanx::preempt::kubernetes::Victim;
 use serde_json::{Map, Value};
 
 use super::Disagreement;
-
 pub(super) use gangs::compare as compare_gang;
 pub(super) use pods::compare as compare_pods;
 use scenario::read;
@@ -42,6 +42,17 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
 /// A list of texts.
 fn texts<S: ToString>(texts: impl IntoIterator<Item = S>) -> Value {
     texts.into_iter().map(|text| Value::String(text.to_string())).collect()
+}
+
+/// The names of victims, in their order.
+fn names<'a>(victims: impl IntoIterator<Item = &'a Victim>) -> Value {
+    texts(victims.into_iter().map(Victim::name))
+}
+
+/// The names of victims, sorted.
+fn sorted(mut victims: Vec<&Victim>) -> Value {
+    victims.sort_by_key(|victim| victim.name());
+    names(victims)
 }
 
 /// A map from texts to texts.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use phalanx::Time;
 use phalanx::model::Pod;
 use phalanx::preempt::kubernetes::{
-    Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot, Victim,
+    Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot,
     preempt_pod, schedule_pod,
 };
 use serde_json::{Map, Value};
 
-use super::{Disagreement, difference, object, pairs, read, texts};
+use super::{Disagreement, difference, names, object, pairs, read, sorted, texts};
 
 /// When the first pod that a sequence binds starts: 2026-01-02T00:00:00Z.
 const FIRST_START: Time = Time::from_secs(1_767_312_000);
@@ -132,14 +132,10 @@ fn preemption(answer: &PodPreemption) -> Value {
         ("best", texts(answer.best().map(Candidate::node))),
         ("victims", chosen.map_or(Value::Null, |chosen| names(chosen.victims()))),
         ("pdbViolations", chosen.map_or(0, Candidate::pdb_violations).into()),
-        ("deleted", texts(answer.deleted().into_iter().map(Victim::name))),
+        ("deleted", sorted(answer.deleted())),
         ("clearedNominations", texts(answer.cleared_nominations().iter().map(|pod| pod.name()))),
         ("ownNomination", own.into()),
     ])
-}
-
-fn names<'a>(victims: impl IntoIterator<Item = &'a Victim>) -> Value {
-    texts(victims.into_iter().map(Victim::name))
 }
 
 /// Does what follows from a step. Returns whether the pod was bound.

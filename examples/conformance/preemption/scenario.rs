@@ -2,9 +2,9 @@
 
 use phalanx::kubernetes::{self, Mode};
 use phalanx::model::{DisruptionMode, LabelSelector, Operator, Pod, PodGroup, Requirement};
-use phalanx::preempt::DisruptionBudget;
 use phalanx::preempt::kubernetes::Snapshot;
-use phalanx::{Framework, Time};
+use phalanx::preempt::{DisruptionBudget, RunningWork};
+use phalanx::Time;
 use serde_json::Value;
 
 use super::super::expect::{list, text};
@@ -13,8 +13,7 @@ use super::super::scenario;
 /// What a case is about.
 pub(super) struct Scenario {
     inner: scenario::Scenario,
-    budgets: Vec<DisruptionBudget>,
-    groups: Vec<PodGroup>,
+    work: RunningWork,
     /// What the manifests say of the status of running pods, in order.
     running: Vec<Status>,
     /// The nodes that pending pods are nominated to.
@@ -57,8 +56,13 @@ pub(super) fn read(mut of: Value) -> Result<Scenario, String> {
     let members = |of: &Value, name: &str| -> Result<Vec<Value>, String> {
         Ok(if of.get(name).is_none_or(Value::is_null) { Vec::new() } else { list(of, name)?.to_vec() })
     };
-    let budgets = members(&of, "pdbs")?.iter().map(budget).collect::<Result<_, _>>()?;
-    let groups = members(&of, "podGroups")?.iter().map(group).collect::<Result<_, _>>()?;
+    let mut work = RunningWork::new();
+    for manifest in members(&of, "pdbs")? {
+        work.set_budget(budget(&manifest)?);
+    }
+    for manifest in members(&of, "podGroups")? {
+        work.add_group(&group(&manifest)?).map_err(|error| error.to_string())?;
+    }
     let bound = members(&of, "bound")?;
     let pending = members(&of, "pending")?;
     let sequence = match of.get("sequence") {
@@ -87,7 +91,7 @@ pub(super) fn read(mut of: Value) -> Result<Scenario, String> {
         let node = manifest.pointer("/status/nominatedNodeName").and_then(Value::as_str);
         nominated.push(node.filter(|node| !node.is_empty()).map(String::from));
     }
-    Ok(Scenario { inner, budgets, groups, running, nominated, sequence })
+    Ok(Scenario { inner, work, running, nominated, sequence })
 }
 
 impl Scenario {
@@ -96,19 +100,10 @@ impl Scenario {
         &self.inner.pending
     }
 
-    pub(super) fn framework(&self) -> &Framework {
-        &self.inner.framework
-    }
-
     /// The snapshot at the beginning.
     pub(super) fn snapshot(&self) -> Result<Snapshot<'_>, String> {
-        let mut snapshot = Snapshot::new(&self.inner.cluster, self.framework(), now());
-        for budget in &self.budgets {
-            snapshot = snapshot.budget(budget.clone());
-        }
-        for group in &self.groups {
-            snapshot = snapshot.pod_group(group);
-        }
+        let (cluster, framework) = (&self.inner.cluster, &self.inner.framework);
+        let mut snapshot = Snapshot::new(cluster, framework, &self.work, now());
         let told = |error: phalanx::StateError| error.to_string();
         for (place, status) in self.running.iter().enumerate() {
             snapshot.set_place(&status.namespace, &status.name, place as u64).map_err(told)?;
@@ -129,8 +124,8 @@ impl Scenario {
         let (minimum, key) = self.inner.gang.clone().ok_or("scenario.gang: is required")?;
         let first = self.pending().first().ok_or("scenario.pending: is empty")?;
         let name = first.group.as_ref().ok_or("scenario.pending[0]: is in no group")?;
-        let is = |group: &&PodGroup| group.name == *name && group.namespace == first.namespace();
-        let object = self.groups.iter().find(is).ok_or(format!("group {name}: is not there"))?;
+        let object = self.work.group(first.namespace(), name);
+        let object = object.ok_or_else(|| format!("group {name}: is not there"))?;
         let mut gang = PodGroup::gang(name, minimum).in_namespace(first.namespace());
         gang.priority = object.priority;
         gang.topology.require = key;

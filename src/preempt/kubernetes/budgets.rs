@@ -2,20 +2,20 @@
 
 use alloc::vec::Vec;
 
-use crate::preempt::DisruptionBudget;
+use crate::preempt::{DisruptionBudget, RunningWork};
 use crate::state::PodView;
 
 /// What budgets still allow, as victims are charged to them one after another.
 #[derive(Debug)]
 pub(super) struct Charges<'a> {
-    budgets: &'a [DisruptionBudget],
-    allowed: Vec<i64>,
+    /// Each with what is left of it.
+    budgets: Vec<(&'a DisruptionBudget, i64)>,
 }
 
 impl<'a> Charges<'a> {
-    pub(super) fn new(budgets: &'a [DisruptionBudget]) -> Charges<'a> {
-        let allowed = budgets.iter().map(|budget| budget.disruptions_allowed).collect();
-        Charges { budgets, allowed }
+    pub(super) fn new(running: &'a RunningWork) -> Charges<'a> {
+        let budgets = running.budgets().map(|budget| (budget, budget.disruptions_allowed));
+        Charges { budgets: budgets.collect() }
     }
 
     /// Charges a pod to every budget that it is in. Returns whether one of them is overdrawn.
@@ -24,7 +24,7 @@ impl<'a> Charges<'a> {
     /// (`filterPodsWithPDBViolation`).
     pub(super) fn charge(&mut self, pod: PodView<'_>) -> bool {
         let mut violating = false;
-        for (budget, allowed) in self.budgets.iter().zip(&mut self.allowed) {
+        for (budget, allowed) in &mut self.budgets {
             if budget.is_charged_for(pod) {
                 *allowed = allowed.saturating_sub(1);
                 violating |= *allowed < 0;
@@ -40,7 +40,7 @@ impl<'a> Charges<'a> {
     /// (`filterVictimsWithPDBViolation`).
     pub(super) fn charge_unit<'p>(&mut self, mut pods: impl Iterator<Item = PodView<'p>>) -> bool {
         pods.any(|pod| {
-            self.budgets.iter().zip(&mut self.allowed).any(|(budget, allowed)| {
+            self.budgets.iter_mut().any(|(budget, allowed)| {
                 let charged = budget.is_charged_for(pod);
                 if charged {
                     *allowed = allowed.saturating_sub(1);

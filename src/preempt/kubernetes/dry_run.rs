@@ -68,7 +68,7 @@ pub(super) fn select_victims_on_node(
     let mut violations = 0;
     if verdict.is_ok() {
         potential.sort_by_key(|info| importance(snapshot, &info.pod));
-        let mut charges = Charges::new(&snapshot.budgets);
+        let mut charges = Charges::new(snapshot.running);
         let (violating, others): (Vec<PodInfo>, Vec<PodInfo>) =
             potential.iter().cloned().partition(|info| {
                 info.view(infos.cluster()).is_some_and(|view| charges.charge(view))

@@ -70,7 +70,7 @@ impl GroupPreemption {
 /// and the most important first. For every unit the whole group is placed anew.
 ///
 /// Units are pods, and groups of [`DisruptionMode::All`](crate::model::DisruptionMode::All) that
-/// the snapshot [knows](Snapshot::pod_group). The preemptor's priority is the group's, not its
+/// the snapshot's [`RunningWork`](crate::preempt::RunningWork) knows. The preemptor's priority is the group's, not its
 /// members'. A group that fits is answered like one that does not: ask [`schedule_group`] first.
 ///
 /// O(units × members × nodes × filters).
@@ -109,7 +109,7 @@ pub fn preempt_group(
         return Ok(refused(GroupRefusal::DoesNotFit));
     }
     potential.sort_by_key(|unit| unit.importance(snapshot));
-    let mut charges = Charges::new(&snapshot.budgets);
+    let mut charges = Charges::new(snapshot.running);
     let (violating, others): (Vec<Unit>, Vec<Unit>) = potential.into_iter().partition(|unit| {
         charges.charge_unit(unit.pods.iter().filter_map(|info| info.view(&snapshot.cluster)))
     });

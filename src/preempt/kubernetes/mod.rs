@@ -8,7 +8,7 @@
 //! | the cycle with members' own `PostFilter` (`WorkloadAwarePreemption` off) | [`preempt_pod_by_pod`] |
 //! | `WorkloadAwarePreemption` | [`preempt_group`] |
 //!
-//! All read a [`Snapshot`]: a cluster with nominations, budgets and pod groups. None changes it;
+//! All read a [`Snapshot`]: a cluster, the groups that run on it, budgets, nominations. None changes it;
 //! its methods do what follows from the answers: [`Snapshot::apply`], [`Snapshot::bind`].
 //!
 //! Every node is tried (`minCandidateNodesPercentage: 100`), and what is arbitrary in

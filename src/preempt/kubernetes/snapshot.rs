@@ -1,4 +1,4 @@
-//! What kube-scheduler reads for preemption: the cluster, nominations, budgets and pod groups.
+//! What kube-scheduler reads for preemption: the cluster, what runs on it, and nominations.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::framework::Framework;
-use crate::model::{DisruptionMode, Pod, PodGroup};
-use crate::preempt::DisruptionBudget;
+use crate::model::{DisruptionMode, Pod};
+use crate::preempt::RunningWork;
 use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 
 /// A moment of a cluster, with what the scheduler knows beside it: the input of everything in this
@@ -16,6 +16,7 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 ///
 /// ```
 /// use phalanx::model::{Node, Pod};
+/// use phalanx::preempt::RunningWork;
 /// use phalanx::preempt::kubernetes::{Snapshot, preempt_pod, schedule_pod};
 /// use phalanx::{Cluster, Framework, Time};
 ///
@@ -24,8 +25,8 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 /// for (name, priority) in [("a", 1), ("b", 2)] {
 ///     cluster.add_pod(Pod::new().name(name).priority(priority).request("cpu", 2).on("n1"))?;
 /// }
-/// let framework = Framework::kubernetes();
-/// let snapshot = Snapshot::new(&cluster, &framework, Time::from_secs(60));
+/// let (framework, running) = (Framework::kubernetes(), RunningWork::new());
+/// let snapshot = Snapshot::new(&cluster, &framework, &running, Time::from_secs(60));
 ///
 /// let pod = Pod::new().name("p").priority(9).request("cpu", 2);
 /// let attempt = schedule_pod(&snapshot, &pod)?;
@@ -40,11 +41,9 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 pub struct Snapshot<'a> {
     pub(super) cluster: Cluster,
     pub(super) framework: &'a Framework,
+    pub(super) running: &'a RunningWork,
     pub(super) now: Time,
-    pub(super) budgets: Vec<DisruptionBudget>,
     pub(super) nominations: Vec<Nomination>,
-    /// By full name.
-    groups: BTreeMap<String, (DisruptionMode, i32)>,
     /// The places of pods in the lists of their nodes.
     order: BTreeMap<PodId, u64>,
     /// Pods that are being deleted because the scheduler preempted them.
@@ -62,31 +61,25 @@ pub struct Nomination {
 }
 
 impl<'a> Snapshot<'a> {
-    /// A snapshot without nominations, budgets and pod groups.
-    pub fn new(cluster: &Cluster, framework: &'a Framework, now: Time) -> Snapshot<'a> {
+    /// A snapshot without nominations.
+    ///
+    /// Of the groups that run are read, beside their names, the disruption mode and the priority;
+    /// groups inside others are not.
+    pub fn new(
+        cluster: &Cluster,
+        framework: &'a Framework,
+        running: &'a RunningWork,
+        now: Time,
+    ) -> Snapshot<'a> {
         Snapshot {
             cluster: cluster.clone(),
             framework,
+            running,
             now,
-            budgets: Vec::new(),
             nominations: Vec::new(),
-            groups: BTreeMap::new(),
             order: BTreeMap::new(),
             preempted: BTreeSet::new(),
         }
-    }
-
-    /// Adds a disruption budget. The order of budgets decides which are charged first.
-    pub fn budget(mut self, budget: DisruptionBudget) -> Snapshot<'a> {
-        self.budgets.push(budget);
-        self
-    }
-
-    /// Adds a `PodGroup` object, or replaces that of its name. Of it are read: the name, the
-    /// priority, and the disruption mode.
-    pub fn pod_group(mut self, group: &PodGroup) -> Snapshot<'a> {
-        self.groups.insert(group.full_name(), (group.disruption, group.priority));
-        self
     }
 
     /// The cluster.
@@ -212,11 +205,12 @@ impl<'a> Snapshot<'a> {
         pod.deleting() && self.preempted.contains(&pod.id())
     }
 
-    /// The priority of a group whose pods go together; `None` of any other, or if there is no such
-    /// object.
-    pub(super) fn whole_group(&self, full_name: &str) -> Option<i32> {
-        let (mode, priority) = self.groups.get(full_name)?;
-        (*mode == DisruptionMode::All).then_some(*priority)
+    /// The full name and the priority of a pod's group whose pods go together; `None` of any other,
+    /// or if the group is not known.
+    pub(super) fn whole_group<'c>(&self, pod: PodView<'c>) -> Option<(&'c str, i32)> {
+        let full = pod.group()?;
+        let group = self.running.group(pod.namespace(), full.get(pod.namespace().len() + 1..)?)?;
+        (group.disruption == DisruptionMode::All).then_some((full, group.priority))
     }
 
     /// When a pod started; one that has not is taken to start now.

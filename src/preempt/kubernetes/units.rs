@@ -45,8 +45,7 @@ pub(super) fn units(snapshot: &Snapshot<'_>) -> Vec<Unit> {
     for node in snapshot.cluster.nodes() {
         for view in snapshot.pods_on(node) {
             let Some(info) = PodInfo::new(view) else { continue };
-            let group = view.group().and_then(|name| Some((name, snapshot.whole_group(name)?)));
-            match group {
+            match snapshot.whole_group(view) {
                 None => units.push(Unit { priority: info.pod.priority, pods: [info].into() }),
                 Some((name, priority)) => {
                     if let Some(&at) = whole.get(name) {
