@@ -68,11 +68,13 @@ enum Effect {
 /// One attempt, as cases write it down.
 fn step(snapshot: &Snapshot<'_>, pod: &Pod, in_sequence: bool) -> Result<(Value, Effect), String> {
     let attempt = schedule_pod(snapshot, pod).map_err(|error| error.to_string())?;
-    let rejected = attempt.rejected().iter();
+    // Nodes that were left out while preparing are listed if no node is feasible.
+    let all = attempt.chosen().is_none();
+    let rejected = attempt.rejected().iter().filter(|node| all || node.filter.is_some());
+    let unresolvable = rejected.clone().filter(|node| node.unresolvable);
+    let unresolvable = texts(unresolvable.map(|node| &node.node));
     let filter = |filter: &Option<String>| filter.clone().unwrap_or("PreFilterResult".into());
     let rejected = pairs(rejected.map(|node| (&node.node, filter(&node.filter))));
-    let unresolvable = attempt.rejected().iter().filter(|node| node.unresolvable);
-    let unresolvable = texts(unresolvable.map(|node| &node.node));
     let name = Value::from(pod.name.as_str());
     if let Some(chosen) = attempt.chosen() {
         let step = object([

@@ -50,14 +50,18 @@ impl<'a> CycleState<'a> {
         CycleState { framework, shape, group, now, filters, anew, changed: false }
     }
 
-    /// Whether the pod can go to a node of the cluster, or the first reason why not.
+    /// Whether no filter has left a row out while preparing.
+    pub(super) fn includes(&self, row: Row) -> bool {
+        self.filters.rows.includes(row)
+    }
+
+    /// Whether the pod can go to a node of the cluster, or the first reason why not. Rows that were
+    /// left out while preparing are judged like others.
     pub(super) fn filter(&self, cluster: &Cluster, row: Row) -> Result<(), Rejection> {
         if let Some((plugin, verdict)) = self.filters.rows.rejected() {
             return Err(Rejection::Refused(plugin, verdict));
         }
-        let Some(node) = cluster.view(row).filter(|_| self.filters.rows.includes(row)) else {
-            return Err(Rejection::Narrowed);
-        };
+        let Some(node) = cluster.view(row) else { return Err(Rejection::Narrowed) };
         let cx = self.context(cluster);
         for (filter, anew) in self.filters.filters.iter().zip(&self.anew) {
             let verdict = if *anew && self.changed {

@@ -136,15 +136,25 @@ pub(super) fn find_fit(
     let framework = snapshot.framework;
     let mut state = CycleState::new(framework, infos.cluster(), pod, group, snapshot.now);
     let mut fit = Fit::default();
-    if let Some(row) = nominator.row_of(pod).filter(|row| rows.contains(row))
-        && filter_with_nominated_pods(infos, &mut state, nominator, pod, row)?.is_ok()
-    {
-        fit.feasible.push(row);
-        fit.chosen = Some(row);
-        return Ok(fit);
+    // The own node is tried also if preparing has left it out, and what is found stands.
+    let mut own = None;
+    if let Some(row) = nominator.row_of(pod).filter(|row| rows.contains(row)) {
+        match filter_with_nominated_pods(infos, &mut state, nominator, pod, row)? {
+            Ok(()) => {
+                fit.feasible.push(row);
+                fit.chosen = Some(row);
+                return Ok(fit);
+            }
+            Err(why) => own = Some((row, why)),
+        }
     }
     for &row in rows {
-        match filter_with_nominated_pods(infos, &mut state, nominator, pod, row)? {
+        let verdict = if state.includes(row) {
+            filter_with_nominated_pods(infos, &mut state, nominator, pod, row)?
+        } else {
+            Err(own.filter(|(own, _)| *own == row).map_or(Rejection::Narrowed, |(_, why)| why))
+        };
+        match verdict {
             Ok(()) => fit.feasible.push(row),
             Err(why) => fit.rejected.push((row, why)),
         }
