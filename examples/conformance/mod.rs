@@ -120,12 +120,14 @@ impl Tally {
         let expected = expect::take(&mut case, "expect")?;
         let category = category(&name);
         if preemption::is_of_gang(&expected) {
-            let disagreement = preemption::compare_gang(scenario, &expected)?;
+            let disagreement = preemption::compare_gang(scenario, &expected);
+            let disagreement = disagreement.unwrap_or_else(unreadable);
             self.count(format!("preemption gangs {category}"), &name, disagreement);
             return Ok(());
         }
         if preemption::is_of_pods(&expected) {
-            let disagreement = preemption::compare_pods(scenario, &expected)?;
+            let disagreement = preemption::compare_pods(scenario, &expected);
+            let disagreement = disagreement.unwrap_or_else(unreadable);
             self.count(format!("preemption pods {category}"), &name, disagreement);
             return Ok(());
         }
@@ -169,6 +171,11 @@ impl Tally {
     pub(crate) fn failed(&self) -> usize {
         self.categories.values().map(|(_, failed)| failed).sum()
     }
+}
+
+/// A case that cannot be read to the end: it fails, and the run goes on.
+fn unreadable(error: String) -> Option<Disagreement> {
+    Some(Disagreement::new("", "", "", "a case", error))
 }
 
 /// The name of a case without its number.

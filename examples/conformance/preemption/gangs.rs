@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use phalanx::model::PodGroup;
 use phalanx::place::PlaceError;
 use phalanx::preempt::kubernetes::{
-    GroupPreemption, GroupRefusal, Snapshot, preempt_group, preempt_pod_by_pod,
-    schedule_group,
+    GroupPreemption, GroupRefusal, Snapshot, preempt_group, preempt_pod_by_pod, schedule_group,
 };
 use serde_json::{Map, Value};
 

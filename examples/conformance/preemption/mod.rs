@@ -24,7 +24,8 @@ pub(super) fn is_of_pods(expected: &Value) -> bool {
 
 /// Whether expectations are those of preemption for a group.
 pub(super) fn is_of_gang(expected: &Value) -> bool {
-    expected.get("tieStable").is_some()
+    let fields = ["tieStable", "placed", "workloadAware", "perDomain", "podByPod"];
+    fields.iter().any(|field| expected.get(field).is_some())
 }
 
 /// An object without the fields that are empty lists or maps.
@@ -72,9 +73,8 @@ fn difference(step: &str, path: &str, expected: &Value, actual: &Value) -> Optio
             names.into_iter().find_map(|name| match (wanted.get(name), got.get(name)) {
                 (Some(wanted), Some(got)) => difference(step, &inner(name), wanted, got),
                 (wanted, got) => {
-                    let show = |value: Option<&Value>| {
-                        value.map_or("nothing".into(), Value::to_string)
-                    };
+                    let show =
+                        |value: Option<&Value>| value.map_or("nothing".into(), Value::to_string);
                     Some(Disagreement::new(step, inner(name), "", show(wanted), show(got)))
                 }
             })

@@ -5,8 +5,8 @@ use std::time::Duration;
 use phalanx::Time;
 use phalanx::model::Pod;
 use phalanx::preempt::kubernetes::{
-    Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot,
-    preempt_pod, schedule_pod,
+    Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot, preempt_pod,
+    schedule_pod,
 };
 use serde_json::{Map, Value};
 
@@ -44,7 +44,9 @@ pub(in super::super) fn compare(
         }
     }
     let wanted = expected.get("steps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if let Some(field) = expected.as_object().into_iter().flatten().find(|(name, _)| *name != "steps") {
+    if let Some(field) =
+        expected.as_object().into_iter().flatten().find(|(name, _)| *name != "steps")
+    {
         return Ok(Some(Disagreement::new("all", field.0, "", field.1, "not known")));
     }
     for (wanted, got) in wanted.iter().zip(&steps) {

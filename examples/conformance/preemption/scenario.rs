@@ -1,10 +1,10 @@
 //! A cluster with what preemption reads beside it.
 
+use phalanx::Time;
 use phalanx::kubernetes::{self, Mode};
 use phalanx::model::{DisruptionMode, LabelSelector, Operator, Pod, PodGroup, Requirement};
 use phalanx::preempt::kubernetes::Snapshot;
 use phalanx::preempt::{DisruptionBudget, RunningWork};
-use phalanx::Time;
 use serde_json::Value;
 
 use super::super::expect::{list, text};
@@ -54,7 +54,11 @@ pub(super) fn read(mut of: Value) -> Result<Scenario, String> {
         return Err(format!("scenario.{field}: is not known"));
     }
     let members = |of: &Value, name: &str| -> Result<Vec<Value>, String> {
-        Ok(if of.get(name).is_none_or(Value::is_null) { Vec::new() } else { list(of, name)?.to_vec() })
+        Ok(if of.get(name).is_none_or(Value::is_null) {
+            Vec::new()
+        } else {
+            list(of, name)?.to_vec()
+        })
     };
     let mut work = RunningWork::new();
     for manifest in members(&of, "pdbs")? {
@@ -129,9 +133,7 @@ impl Scenario {
         let mut gang = PodGroup::gang(name, minimum).in_namespace(first.namespace());
         gang.priority = object.priority;
         gang.topology.require = key;
-        let member = |pod: &&Pod| {
-            pod.group == first.group && pod.namespace() == first.namespace()
-        };
+        let member = |pod: &&Pod| pod.group == first.group && pod.namespace() == first.namespace();
         gang.pods = self.pending().iter().filter(member).cloned().collect();
         Ok(gang)
     }
@@ -162,8 +164,7 @@ fn pod(manifest: &Value) -> Result<Option<(Pod, Status)>, String> {
         && target.is_some_and(|target| {
             is(target, "status", "True") && is(target, "reason", "PreemptionByScheduler")
         });
-    let status =
-        Status { namespace: pod.namespace().into(), name: pod.name.clone(), preempted };
+    let status = Status { namespace: pod.namespace().into(), name: pod.name.clone(), preempted };
     Ok(Some((pod, status)))
 }
 
@@ -221,7 +222,8 @@ fn seconds(text: &str) -> Option<Time> {
     let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(time, ':')?);
     // Days since 1970 of a civil date, with years that begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
+    let days =
+        year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
     let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
     Some(Time::from_secs(u64::try_from(seconds).ok()?))
 }

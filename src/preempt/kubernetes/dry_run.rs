@@ -69,10 +69,10 @@ pub(super) fn select_victims_on_node(
     if verdict.is_ok() {
         potential.sort_by_key(|info| importance(snapshot, &info.pod));
         let mut charges = Charges::new(snapshot.running);
-        let (violating, others): (Vec<PodInfo>, Vec<PodInfo>) =
-            potential.iter().cloned().partition(|info| {
-                info.view(infos.cluster()).is_some_and(|view| charges.charge(view))
-            });
+        let (violating, others): (Vec<PodInfo>, Vec<PodInfo>) = potential
+            .iter()
+            .cloned()
+            .partition(|info| info.view(infos.cluster()).is_some_and(|view| charges.charge(view)));
         let count = violating.len();
         for (number, info) in violating.into_iter().chain(others).enumerate() {
             infos.add_pod(&info)?;

@@ -92,7 +92,12 @@ impl<'a> GroupCycle<'a> {
         &self,
         infos: &mut NodeInfos,
         rows: &[Row],
-        mut rescue: impl FnMut(&mut NodeInfos, &Nominator<'_>, usize, &[Row]) -> Result<Option<Row>, StateError>,
+        mut rescue: impl FnMut(
+            &mut NodeInfos,
+            &Nominator<'_>,
+            usize,
+            &[Row],
+        ) -> Result<Option<Row>, StateError>,
     ) -> Result<Placed, StateError> {
         let before = infos.changes();
         let mut nominator = self.nominator.clone();

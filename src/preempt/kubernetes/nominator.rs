@@ -62,9 +62,8 @@ pub(super) fn filter_with_nominated_pods(
     pod: &Pod,
     row: Row,
 ) -> Result<Result<(), Rejection>, StateError> {
-    let counts = |other: &&Pod| {
-        other.priority >= pod.priority && !is(other, pod.namespace(), &pod.name)
-    };
+    let counts =
+        |other: &&Pod| other.priority >= pod.priority && !is(other, pod.namespace(), &pod.name);
     let nominated: Vec<&Pod> = nominator.on(row).filter(counts).collect();
     if !nominated.is_empty() {
         let mut marks = Vec::with_capacity(nominated.len());

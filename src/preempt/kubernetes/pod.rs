@@ -197,16 +197,16 @@ pub(super) fn preempt(
     let mut state = CycleState::new(framework, infos.cluster(), pod, group, snapshot.now);
     for &row in rows {
         let name = infos.cluster().view(row).map_or("", |node| node.name()).to_string();
-        let failure = match select_victims_on_node(snapshot, infos, &mut state, nominator, pod, row)?
-        {
-            DryRun::Fits(victims, violations) => {
-                answer.candidates.push(Candidate::new(snapshot, name, &victims, violations));
-                continue;
-            }
-            DryRun::NoVictims => DryRunFailure::NoVictims,
-            DryRun::Rejected(why) => DryRunFailure::Rejected(filter_name(framework, why)),
-            DryRun::Idle => DryRunFailure::NothingToEvict,
-        };
+        let failure =
+            match select_victims_on_node(snapshot, infos, &mut state, nominator, pod, row)? {
+                DryRun::Fits(victims, violations) => {
+                    answer.candidates.push(Candidate::new(snapshot, name, &victims, violations));
+                    continue;
+                }
+                DryRun::NoVictims => DryRunFailure::NoVictims,
+                DryRun::Rejected(why) => DryRunFailure::Rejected(filter_name(framework, why)),
+                DryRun::Idle => DryRunFailure::NothingToEvict,
+            };
         answer.failed.insert(name, failure);
     }
     if let Some(node) = answer.chosen().and_then(|best| infos.cluster().node(best.node())) {

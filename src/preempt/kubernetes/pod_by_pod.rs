@@ -68,7 +68,9 @@ pub fn preempt_pod_by_pod(
         }
         let what = (&group.pods[index], Some(group));
         let preemption = preempt(snapshot, infos, nominator, what, rows)?;
-        answer.victims.extend(preemption.chosen().into_iter().flat_map(Candidate::victims).cloned());
+        answer
+            .victims
+            .extend(preemption.chosen().into_iter().flat_map(Candidate::victims).cloned());
         let node = preemption.chosen().and_then(|best| infos.cluster().node(best.node()));
         answer.preempting.extend(node.map(|_| index));
         Ok(node.map(|node| node.row()))

@@ -44,8 +44,7 @@ impl Victim {
 
 /// The victims of which evictions are asked for, by namespace and name.
 pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<&'v Victim> {
-    let mut deleted: Vec<&Victim> =
-        victims.into_iter().filter(|victim| !victim.deleting).collect();
+    let mut deleted: Vec<&Victim> = victims.into_iter().filter(|victim| !victim.deleting).collect();
     deleted.sort_unstable();
     deleted.dedup();
     deleted
