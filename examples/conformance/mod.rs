@@ -121,13 +121,13 @@ impl Tally {
         let category = category(&name);
         if preemption::is_of_gang(&expected) {
             let disagreement = preemption::compare_gang(scenario, &expected);
-            let disagreement = disagreement.unwrap_or_else(unreadable);
+            let disagreement = disagreement.unwrap_or_else(|error| Some(unreadable(error)));
             self.count(format!("preemption gangs {category}"), &name, disagreement);
             return Ok(());
         }
         if preemption::is_of_pods(&expected) {
             let disagreement = preemption::compare_pods(scenario, &expected);
-            let disagreement = disagreement.unwrap_or_else(unreadable);
+            let disagreement = disagreement.unwrap_or_else(|error| Some(unreadable(error)));
             self.count(format!("preemption pods {category}"), &name, disagreement);
             return Ok(());
         }
@@ -174,8 +174,8 @@ impl Tally {
 }
 
 /// A case that cannot be read to the end: it fails, and the run goes on.
-fn unreadable(error: String) -> Option<Disagreement> {
-    Some(Disagreement::new("", "", "", "a case", error))
+fn unreadable(error: String) -> Disagreement {
+    Disagreement::new("", "", "", "a case", error)
 }
 
 /// The name of a case without its number.

@@ -39,18 +39,17 @@ fn answer(snapshot: &Snapshot<'_>, gang: &PodGroup) -> Result<Value, PlaceError>
         return Ok(object([("feasible", true.into()), ("placed", placed)]));
     }
     let whole = preempt_group(snapshot, gang)?;
-    let pod_by_pod = match key {
-        Some(_) => Value::Null,
-        None => {
-            let answer = preempt_pod_by_pod(snapshot, gang)?;
-            let members = answer.preempting().iter().map(|index| &gang.pods[*index].name);
-            object([
-                ("helps", answer.helps().into()),
-                ("nodes", places(gang, answer.nodes())),
-                ("preempting", texts(members)),
-                ("deleted", sorted(answer.deleted())),
-            ])
-        }
+    let pod_by_pod = if key.is_some() {
+        Value::Null
+    } else {
+        let answer = preempt_pod_by_pod(snapshot, gang)?;
+        let members = answer.preempting().iter().map(|index| &gang.pods[*index].name);
+        object([
+            ("helps", answer.helps().into()),
+            ("nodes", places(gang, answer.nodes())),
+            ("preempting", texts(members)),
+            ("deleted", sorted(answer.deleted())),
+        ])
     };
     Ok(object([
         ("feasible", false.into()),

@@ -13,7 +13,7 @@ use crate::framework::device_choice::choose_for;
 use crate::model::{Pod, PodGroup};
 use crate::place::PlaceError;
 use crate::place::topology::pinned::running;
-use crate::state::{Cluster, NodeView, Row, StateError};
+use crate::state::{Cluster, NodeView, PodView, Row, StateError};
 
 /// What came of trying a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -105,12 +105,11 @@ impl<'a> GroupCycle<'a> {
         for &(index, pod) in &self.members {
             let what = (pod, Some(self.group));
             let fit = find_fit(self.snapshot, infos, &nominator, what, rows)?;
-            let row = match fit.chosen {
-                Some(row) => Some(row),
-                None => {
-                    let resolvable: Vec<Row> = fit.resolvable().collect();
-                    rescue(infos, &nominator, index, &resolvable)?
-                }
+            let row = if fit.chosen.is_some() {
+                fit.chosen
+            } else {
+                let resolvable: Vec<Row> = fit.resolvable().collect();
+                rescue(infos, &nominator, index, &resolvable)?
             };
             let Some(row) = row else { continue };
             let devices = choose_for(self.snapshot.framework, infos.cluster(), pod.shape(), row);
@@ -187,6 +186,6 @@ fn domains(snapshot: &Snapshot<'_>, group: &PodGroup) -> Vec<Vec<Row>> {
     let home = |node: NodeView<'_>| {
         domains.retain(|value, _| node.has_label(key, value));
     };
-    snapshot.cluster.pods_of(group).filter_map(|pod| pod.node()).for_each(home);
+    snapshot.cluster.pods_of(group).filter_map(PodView::node).for_each(home);
     domains.into_values().collect()
 }

@@ -10,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::victims::{Candidate, Victim, deleted};
 use crate::model::PodGroup;
 use crate::place::PlaceError;
+use crate::state::NodeView;
 
 /// What pod-by-pod preemption does for a group that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,7 +74,7 @@ pub fn preempt_pod_by_pod(
             .extend(preemption.chosen().into_iter().flat_map(Candidate::victims).cloned());
         let node = preemption.chosen().and_then(|best| infos.cluster().node(best.node()));
         answer.preempting.extend(node.map(|_| index));
-        Ok(node.map(|node| node.row()))
+        Ok(node.map(NodeView::row))
     })?;
     let name = |row| snapshot.cluster.view(row).map_or("", |node| node.name()).to_string();
     answer.nodes = placed.rows.iter().map(|&(index, row)| (index, name(row))).collect();
