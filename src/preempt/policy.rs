@@ -64,6 +64,13 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Whether the preemptor may take the unit.
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool;
 
+    /// A priority from which on nothing is allowed, if there is one: units that have it or a higher
+    /// one are not asked for.
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        let _ = preemptor;
+        None
+    }
+
     /// The work that is lost with the unit. `run` is the sum of the times that its pods have run,
     /// in milliseconds, which is the cost unless the policy has its own.
     fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
@@ -79,6 +86,10 @@ pub struct LowerPriority;
 impl Policy for LowerPriority {
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
         unit.priority < preemptor.group.priority
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        Some(preemptor.group.priority)
     }
 }
 
@@ -106,6 +117,11 @@ impl Policy for OtherQueues {
 impl<A: Policy, B: Policy> Policy for (A, B) {
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
         self.0.allows(preemptor, unit) && self.1.allows(preemptor, unit)
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        let (a, b) = (self.0.ceiling(preemptor), self.1.ceiling(preemptor));
+        a.into_iter().chain(b).min()
     }
 
     fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,12 +26,20 @@ use crate::model::{ModelError, PodGroup};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RunningWork {
-    /// Trees of groups without their pods, by the namespace and the name of the root.
-    roots: BTreeMap<(String, String), PodGroup>,
+    /// By the namespace and the name of the root.
+    roots: BTreeMap<(String, String), Tree>,
     /// By namespace and name.
     budgets: BTreeMap<(String, String), DisruptionBudget>,
     /// Another with every change, of this or any other value; 0 for what is empty.
     stamp: usize,
+}
+
+/// A group, and the groups inside.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    /// The group alone: without pods, and without groups inside.
+    pub(crate) group: Arc<PodGroup>,
+    pub(crate) inside: Vec<Tree>,
 }
 
 impl RunningWork {
@@ -57,7 +66,7 @@ impl RunningWork {
     pub fn add_group(&mut self, group: &PodGroup) -> Result<(), ModelError> {
         group.check_depth()?;
         let key = (group.namespace.clone(), group.name.clone());
-        self.roots.insert(key, without_pods(group));
+        self.roots.insert(key, Tree::of(group));
         self.change();
         Ok(())
     }
@@ -71,13 +80,12 @@ impl RunningWork {
         known
     }
 
-    /// A tree of groups by its root, without pods.
+    /// The root of a tree of groups by its name: the group alone, without what is inside.
     pub fn group(&self, namespace: &str, name: &str) -> Option<&PodGroup> {
-        self.roots.get(&(namespace.into(), name.into()))
+        self.roots.get(&(namespace.into(), name.into())).map(|tree| &*tree.group)
     }
 
-    /// The trees of groups, by namespace and name of the root, without pods.
-    pub fn groups(&self) -> impl Iterator<Item = &PodGroup> {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &Tree> {
         self.roots.values()
     }
 
@@ -102,27 +110,23 @@ impl RunningWork {
     }
 }
 
-fn without_pods(group: &PodGroup) -> PodGroup {
-    let mut copy = PodGroup { pods: Vec::new(), groups: Vec::new(), ..shallow(group) };
-    copy.groups = group.groups.iter().map(without_pods).collect();
-    copy
-}
-
-/// A copy of what preemption reads of a group itself.
-fn shallow(group: &PodGroup) -> PodGroup {
-    PodGroup {
-        namespace: group.namespace.clone(),
-        name: group.name.clone(),
-        key: group.key,
-        policy: group.policy,
-        min_pods: group.min_pods,
-        priority: group.priority,
-        queue: group.queue.clone(),
-        disruption: group.disruption,
-        non_preemptible: group.non_preemptible,
-        min_run_time: group.min_run_time,
-        topology: group.topology.clone(),
-        attributes: group.attributes.clone(),
-        ..PodGroup::default()
+impl Tree {
+    fn of(group: &PodGroup) -> Tree {
+        let alone = PodGroup {
+            namespace: group.namespace.clone(),
+            name: group.name.clone(),
+            key: group.key,
+            policy: group.policy,
+            priority: group.priority,
+            queue: group.queue.clone(),
+            disruption: group.disruption,
+            non_preemptible: group.non_preemptible,
+            min_run_time: group.min_run_time,
+            topology: group.topology.clone(),
+            attributes: group.attributes.clone(),
+            ..PodGroup::default()
+        };
+        let inside = group.groups.iter().map(Tree::of).collect();
+        Tree { group: Arc::new(alone), inside }
     }
 }

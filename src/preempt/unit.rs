@@ -10,18 +10,22 @@
 //! The first two are *atoms* here: they go as one whatever else goes. The minima are *guards* over
 //! atoms: what goes beyond one takes all below it along.
 
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cost::Cost;
 use super::policy::{Candidate, Policy, Preemptor};
-use super::running::RunningWork;
+use super::running::{RunningWork, Tree};
 use crate::base::Time;
 use crate::model::{DisruptionMode, PodGroup};
 use crate::state::{Cluster, PodId, PodView};
 
 /// No group, no guard, no unit.
 pub(crate) const NONE: u32 = u32::MAX;
+/// In place of the atom of a pod that terminates.
+const GOING: u32 = NONE - 1;
 
 /// Pods that always go together.
 #[derive(Debug, Clone, Copy)]
@@ -53,12 +57,14 @@ struct Guard {
 
 /// Everything that runs, cut into units of eviction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Units<'a> {
+pub(crate) struct Units {
     pub(crate) atoms: Vec<Atom>,
     /// The pods of all atoms, those of one together.
     pods: Vec<u32>,
     guards: Vec<Guard>,
-    pub(crate) groups: Vec<&'a PodGroup>,
+    groups: Vec<Arc<PodGroup>>,
+    /// Atoms by priority.
+    pub(crate) classes: BTreeMap<i32, Vec<u32>>,
     /// The atom of each pod, by slot.
     atom_of: Vec<u32>,
     /// Pods that terminate: they go without being taken.
@@ -92,12 +98,12 @@ pub enum KeptBy {
     Group,
 }
 
-impl<'a> Units<'a> {
+impl Units {
     /// Cuts what runs into units. O(pods · budgets).
-    pub(crate) fn new(cluster: &Cluster, running: &'a RunningWork) -> Units<'a> {
+    pub(crate) fn new(cluster: &Cluster, running: &RunningWork) -> Units {
         let mut units = Units { atom_of: vec![NONE; cluster.slots()], ..Units::default() };
-        for root in running.groups() {
-            units.add_tree(cluster, root, NONE);
+        for tree in running.trees() {
+            units.add_tree(cluster, tree, NONE);
         }
         if units.pods.len() + units.going.len() < cluster.pod_count() {
             let mut others: Vec<PodView<'_>> =
@@ -108,6 +114,9 @@ impl<'a> Units<'a> {
             }
         }
         units.charge(cluster, running);
+        for (number, atom) in units.atoms.iter().enumerate() {
+            units.classes.entry(atom.priority).or_default().push(number as u32);
+        }
         units
     }
 
@@ -116,13 +125,14 @@ impl<'a> Units<'a> {
         pod.node().is_some() && self.atom_of.get(pod.slot as usize) == Some(&NONE)
     }
 
-    fn add_tree(&mut self, cluster: &Cluster, group: &'a PodGroup, parent: u32) {
+    fn add_tree(&mut self, cluster: &Cluster, tree: &Tree, parent: u32) {
+        let group = &*tree.group;
         let number = self.groups.len() as u32;
-        self.groups.push(group);
+        self.groups.push(Arc::clone(&tree.group));
         if group.disruption == DisruptionMode::All {
             let atom = Atom { whole: true, priority: group.priority, ..self.atom(number, parent) };
             self.atoms.push(atom);
-            self.add_below(cluster, group);
+            self.add_below(cluster, tree);
             if self.atoms.last().is_some_and(|atom| atom.count == 0) {
                 self.atoms.pop();
             }
@@ -135,7 +145,7 @@ impl<'a> Units<'a> {
             atoms: (first, first),
             guards: (guard + 1, guard + 1),
         });
-        for inner in &group.groups {
+        for inner in &tree.inside {
             self.add_tree(cluster, inner, guard);
         }
         let mut pods: Vec<PodView<'_>> =
@@ -150,13 +160,13 @@ impl<'a> Units<'a> {
     }
 
     /// Adds the pods of a group and of those inside to the last atom.
-    fn add_below(&mut self, cluster: &Cluster, group: &PodGroup) {
-        for pod in cluster.pods_of(group) {
+    fn add_below(&mut self, cluster: &Cluster, tree: &Tree) {
+        for pod in cluster.pods_of(&tree.group) {
             if self.is_new(pod) {
                 self.add_to_last(pod);
             }
         }
-        for inner in &group.groups {
+        for inner in &tree.inside {
             self.add_below(cluster, inner);
         }
     }
@@ -177,7 +187,7 @@ impl<'a> Units<'a> {
 
     fn add_pod(&mut self, pod: PodView<'_>, group: u32, guard: u32) {
         if pod.deleting() {
-            self.going.push(pod.id());
+            self.add_going(pod);
             return;
         }
         let atom = Atom { priority: pod.priority(), ..self.atom(group, guard) };
@@ -185,9 +195,14 @@ impl<'a> Units<'a> {
         self.add_to_last(pod);
     }
 
+    fn add_going(&mut self, pod: PodView<'_>) {
+        self.going.push(pod.id());
+        self.atom_of[pod.slot as usize] = GOING;
+    }
+
     fn add_to_last(&mut self, pod: PodView<'_>) {
         if pod.deleting() {
-            self.going.push(pod.id());
+            self.add_going(pod);
             return;
         }
         let number = self.atoms.len() as u32 - 1;
@@ -253,7 +268,7 @@ impl<'a> Units<'a> {
     /// The atom of a pod; `None` for one that terminates or is not known.
     pub(crate) fn atom_of(&self, pod: PodId) -> Option<usize> {
         let atom = *self.atom_of.get(pod.0 as usize)?;
-        (atom != NONE).then_some(atom as usize)
+        (atom < GOING).then_some(atom as usize)
     }
 
     /// The charges of an atom: budgets by number, and how often.
@@ -263,8 +278,8 @@ impl<'a> Units<'a> {
     }
 
     /// The group that an atom is, or belongs to.
-    pub(crate) fn group_of(&self, atom: usize) -> Option<&'a PodGroup> {
-        self.groups.get(self.atoms[atom].group as usize).copied()
+    pub(crate) fn group_of(&self, atom: usize) -> Option<&PodGroup> {
+        self.groups.get(self.atoms[atom].group as usize).map(|group| &**group)
     }
 
     /// The time that the pods of an atom have run, summed, in milliseconds.
@@ -279,8 +294,8 @@ impl<'a> Units<'a> {
         })
     }
 
-    /// The work lost with each atom, or why it is kept. A guard whose atoms are not all free keeps
-    /// what it can: that is judged with a whole set, by [`Units::close`].
+    /// The work lost with each atom, or why it is kept. What a minimum takes along
+    /// is judged with a whole set, by [`Units::closure`].
     pub(crate) fn verdict(
         &self,
         cluster: &Cluster,
@@ -318,18 +333,6 @@ impl<'a> Units<'a> {
         Ok(policy.work_lost(preemptor, &candidate, self.run(cluster, atom, preemptor.now)))
     }
 
-    /// Adds to a set of atoms what minima take along.
-    pub(crate) fn close(&self, taken: &mut [bool]) {
-        // Guards below come after those above.
-        for guard in (0..self.guards.len()).rev() {
-            let Guard { atoms: (first, end), .. } = self.guards[guard];
-            let range = first as usize..end as usize;
-            if taken[range.clone()].iter().any(|&taken| taken) && !self.holds(guard, taken) {
-                taken[range].fill(true);
-            }
-        }
-    }
-
     /// The atoms that go if these go: those, and what minima take along. `taken` is a buffer in
     /// which none is marked, before and after.
     pub(crate) fn closure(&self, atoms: &[u32], taken: &mut [bool]) -> Vec<u32> {
@@ -358,6 +361,21 @@ impl<'a> Units<'a> {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// The atoms that have to come back with one for its minimum to hold: those of the lowest guard
+    /// above it that has fallen, as far as they are marked, and itself.
+    pub(crate) fn fallen_with(&self, atom: u32, taken: &[bool]) -> Vec<u32> {
+        let mut guard = self.atoms[atom as usize].guard;
+        while let Some(&Guard { parent, atoms: (first, end), .. }) = self.guards.get(guard as usize)
+        {
+            if !self.holds(guard as usize, taken) {
+                let marked = |other: &u32| *other == atom || taken[*other as usize];
+                return (first..end).filter(marked).collect();
+            }
+            guard = parent;
+        }
+        vec![atom]
     }
 
     /// Whether a guard keeps its minimum without some atoms.
@@ -395,29 +413,35 @@ impl<'a> Units<'a> {
         cost
     }
 
-    /// How many units a set of atoms is, in ascending order: a group that falls below a minimum of
-    /// more than one is one unit, whatever is inside.
+    /// How many units a set of atoms is, in ascending order. Members above the minimum of their
+    /// group are one each; the rest of it is one.
     fn count_units(&self, atoms: &[u32]) -> u64 {
-        let within = |(first, end): (u32, u32)| {
-            atoms.partition_point(|&atom| atom < end) - atoms.partition_point(|&atom| atom < first)
-        };
         let mut units = 0;
         let mut at = 0;
         while let Some(&atom) = atoms.get(at) {
-            // The outermost guard that has fallen.
-            let mut fallen = None;
-            let mut guard = self.atoms[atom as usize].guard;
-            while let Some(own) = self.guards.get(guard as usize) {
-                let (first, end) = own.atoms;
-                if own.minimum > 1 && within(own.atoms) == (end - first) as usize {
-                    fallen = Some(within((atom, end)));
-                }
-                guard = own.parent;
+            let mut most = 1;
+            let mut taken = 1;
+            if let Some(guard) = self.guards.get(self.atoms[atom as usize].guard as usize)
+                && !self.atoms[atom as usize].whole
+            {
+                let is_own = |other: u32| {
+                    let other = &self.atoms[other as usize];
+                    other.group == self.atoms[atom as usize].group
+                };
+                taken = atoms[at..].iter().take_while(|&&other| is_own(other)).count();
+                let all = (atom..guard.atoms.1).filter(|&other| is_own(other)).count()
+                    + (guard.atoms.0..atom).filter(|&other| is_own(other)).count();
+                most = (all + 1).saturating_sub(guard.minimum as usize).max(1);
             }
-            units += 1;
-            at += fallen.unwrap_or(1);
+            units += taken.min(most) as u64;
+            at += taken;
         }
         units
+    }
+
+    /// The guard right above an atom and those above that.
+    pub(crate) fn has_guard(&self, atom: usize) -> bool {
+        self.atoms[atom].guard != NONE
     }
 }
 

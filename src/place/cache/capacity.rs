@@ -100,6 +100,21 @@ impl Capacity {
         self.moment = cluster.moment();
     }
 
+    /// Takes in what has changed in a cluster that was visited, and takes it for what it was at
+    /// another moment, which it is equal to.
+    pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
+        self.columns.truncate(self.kept);
+        for place in 0..self.columns.len() {
+            if self.columns[place].moment.is_of(visited.moment()) {
+                self.refresh(visited, place);
+                self.columns[place].moment = moment;
+            }
+        }
+        if self.moment.is_of(visited.moment()) && self.is_same_tree(visited) {
+            self.moment = moment;
+        }
+    }
+
     /// Whether nodes, their order and their domains are what they were.
     fn is_same_tree(&self, cluster: &Cluster) -> bool {
         let Some(mut changes) = cluster.journal.since(self.moment) else { return false };
