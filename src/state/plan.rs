@@ -412,7 +412,7 @@ mod codec {
     }
 
     /// What a group of the tree is to have for the plan to hold, parents first.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Group {
         namespace: String,
@@ -425,6 +425,9 @@ mod codec {
         min_pods: Option<u32>,
         /// How many of its own pods the plan places.
         planned: u32,
+        /// Whether it is to stay in the domain of the sibling it leads, running members included.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        leader: bool,
     }
 
     #[derive(Serialize, Deserialize)]
@@ -447,6 +450,7 @@ mod codec {
             min_count: if minima { group.policy.minimum() } else { 0 },
             min_pods: group.min_pods.filter(|_| minima),
             planned: 0,
+            leader: group.leader && minima,
         });
         for inner in &group.groups {
             enter(inner, own, minima, groups);
@@ -519,8 +523,7 @@ mod codec {
             if data.groups.is_empty() && !data.name.is_empty() {
                 let (namespace, name) = (data.namespace, data.name);
                 let planned = data.assignments.len() as u32;
-                let group =
-                    Group { namespace, name, parent: 0, min_count: 1, min_pods: None, planned };
+                let group = Group { namespace, name, planned, min_count: 1, ..Group::default() };
                 data.groups.push(group);
             }
             if data.groups.is_empty() || !is_tree(&data.groups) {
@@ -537,6 +540,7 @@ mod codec {
             let bare = data.groups.into_iter().map(|group| PodGroup {
                 policy: GroupPolicy::Gang { min_count: group.min_count },
                 min_pods: group.min_pods,
+                leader: group.leader,
                 ..PodGroup::basic(group.name).in_namespace(group.namespace)
             });
             let mut tree = Tree(bare.collect());
