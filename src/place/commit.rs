@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::base::RowSet;
-use crate::framework::device_choice::still_fit;
+use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Rejection};
 use crate::model::{Pod, PodGroup};
 use crate::place::topology::pinned::leaders_of;

@@ -12,7 +12,7 @@ use super::mirror::{input, pod_set};
 use super::outcome::{AssignedDomain, Assignment};
 use super::pass::Pass;
 use super::tree::Tree;
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{PodGroup, TopologyRequest};
 use crate::place::error::PlaceError;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::strategy::is_beyond_search;
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::framework::{DomainContext, Evaluation};
 use crate::model::{Pod, PodShape};
 use crate::place::error::PlaceError;
