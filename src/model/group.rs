@@ -126,7 +126,8 @@ pub struct TopologyRequest {
     pub require: Option<String>,
     /// All members within one domain of this level if possible, else of the next level up.
     pub prefer: Option<String>,
-    /// How far up a preference may fall back.
+    /// The coarsest level that `prefer` may fall back to; not read without `prefer`. A level not
+    /// above the preferred one allows no other.
     pub highest: Option<String>,
     /// Slices, coarsest first: every so many members, in order, within one domain.
     pub slices: Vec<Slice>,
@@ -137,9 +138,8 @@ pub struct TopologyRequest {
     /// Neighbours in the order of members are neighbours in the tree.
     pub ranked: bool,
     /// All members on one node, and all their devices within one island of it. Below every level:
-    /// what `require` and `prefer` ask is asked of that node, and where one island is preferred
-    /// but not to be had, they count as they stand. It says nothing of a group none of whose
-    /// members asks for devices.
+    /// `require` and `prefer` apply to that node, and where one island is preferred but not to be
+    /// had, they apply by themselves. It has no effect on a group without device requests.
     pub island: IslandRule,
 }
 
@@ -386,8 +386,8 @@ impl PodGroup {
         format!("group {}/{}", self.namespace, self.name)
     }
 
-    /// Checks what can be told without comparing names. `last` is the pod before; `numbered`
-    /// becomes false if names do not come in the order of numbers, in which they are all different.
+    /// All checks but that of names that occur twice. `last` is the pod before; `numbered` becomes
+    /// false if names do not come in the order of numbers, in which they are all different.
     fn check_level<'a>(
         &'a self,
         depth: usize,

@@ -1,6 +1,6 @@
-//! The fast way through the sequential strategy: runs of identical pods on kept tables.
+//! The cache of score tables of the sequential strategy, by pod shape.
 //!
-//! Everything here returns what [`sequential`](crate::place::sequential) with its plain loop returns.
+//! Answers from it equal those of the plain loop of [`sequential`](crate::place::sequential).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,8 +27,8 @@ const TABLE_ROWS: usize = 8_000_000;
 /// Salted orders kept at most.
 const ORDERS: usize = 4;
 
-/// What a planner keeps between requests: tables by shape, brought up to date from the cluster's
-/// journal, and the buffers of a decision under way.
+/// The tables of a planner by shape, brought up to date from the cluster's journal, and the buffers
+/// of a decision under way.
 #[derive(Debug, Default)]
 pub(crate) struct PlannerCache {
     framework: Option<Framework>,
@@ -62,7 +62,7 @@ pub(crate) struct PlannerCache {
 }
 
 impl PlannerCache {
-    /// Takes in what has changed since the last request.
+    /// An update by the changes since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework, salt: u64) {
         self.requests += 1;
         self.scratch.clear();
@@ -177,7 +177,7 @@ impl PlannerCache {
                 if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
-                // Rows told of more than once are looked at once.
+                // Rows that changed more than once are evaluated once.
                 if table.scored && (behind as usize) < 4 * cluster.rows().max(64) {
                     self.flush(cluster, framework, place);
                     return Some(self.enough(cluster, framework, place, wanted));
@@ -291,8 +291,8 @@ impl PlannerCache {
         }
     }
 
-    /// A table to be replaced, if there are enough: the one not asked for the longest, but none
-    /// that the request at hand has asked for.
+    /// The table to be replaced, if there are enough: the one least recently used, but none that
+    /// the request at hand has used.
     fn make_room(&self, rows: usize) -> Option<usize> {
         if self.tables.len() < most_tables(rows) {
             return None;
