@@ -370,7 +370,7 @@ impl PodGroup {
 
     /// Whether a pod is of this group: of its namespace, and naming it or none. `sibling` is a pod
     /// of the group that was checked before; the namespace of a shape is compared once.
-    pub(crate) fn check_member(&self, pod: &Pod, sibling: Option<&Pod>) -> Result<(), ModelError> {
+    fn check_member(&self, pod: &Pod, sibling: Option<&Pod>) -> Result<(), ModelError> {
         let is_named = pod.group.as_ref().is_none_or(|group| *group == self.name);
         let is_near = sibling.is_some_and(|sibling| Arc::ptr_eq(sibling.shape(), pod.shape()))
             || pod.namespace() == self.namespace;

@@ -127,19 +127,6 @@ fn a_pod_listed_in_a_group_is_of_no_other() {
     );
 }
 
-/// A plan is read back only if its pods are of the groups that it counts them in.
-#[test]
-fn a_plan_of_pods_of_another_group_is_not_read() {
-    let gang = PodGroup::gang("g", 2).pods(2, Pod::new().request("cpu", 1));
-    let outcome = place_gang(&cluster(), &Framework::default(), &gang).unwrap();
-    let value = serde_json::to_value(outcome.plan().unwrap()).unwrap();
-    assert!(serde_json::from_value::<phalanx::Plan>(value.clone()).is_ok());
-    let mut stray = value;
-    stray["assignments"][1]["pod"]["group"] = "h".into();
-    let error = serde_json::from_value::<phalanx::Plan>(stray).unwrap_err();
-    assert!(error.to_string().contains("is of group default/h"), "{error}");
-}
-
 /// The scheduler finds the members of a group whose namespace has a slash.
 #[test]
 fn a_namespace_with_a_slash_keeps_its_groups() {
