@@ -71,7 +71,9 @@ fn by_domains(
     for rows in &search.need.domains {
         let passes = |atom: u32| search.admits(top, atom);
         let arena = Arena::new(cluster, search.need, search.units, rows.clone(), &passes);
-        let least = if strict { first_level(search, &arena, priorities) } else {
+        let least = if strict {
+            first_level(search, &arena, priorities)
+        } else {
             search.bound(&arena, top).map(|_| (i32::MIN, 0))
         };
         if let Some((priority, work_lost)) = least {
@@ -116,11 +118,7 @@ fn by_domains(
 
 /// The lowest priority up to which the units of a domain suffice by counting, and the least work
 /// that is lost then.
-fn first_level(
-    search: &Search<'_, '_>,
-    arena: &Arena,
-    priorities: &[i32],
-) -> Option<(i32, u64)> {
+fn first_level(search: &Search<'_, '_>, arena: &Arena, priorities: &[i32]) -> Option<(i32, u64)> {
     let bound = |ceiling: i32| search.bound(arena, Level { ceiling, strict: true });
     // What suffices up to a priority suffices up to a higher one.
     let place = priorities.partition_point(|&priority| bound(priority).is_none());
@@ -224,8 +222,7 @@ fn give_back(
     for (free, id) in free[1..].iter_mut().zip(&need.resources) {
         *free = free.saturating_add(requests.of(cluster.resource_name(*id)).max(0));
     }
-    let fits = (0..need.kinds.len())
-        .all(|kind| need.times(kind, free) >= need.kinds[kind].count);
+    let fits = (0..need.kinds.len()).all(|kind| need.times(kind, free) >= need.kinds[kind].count);
     let usable = || (0..need.kinds.len()).all(|kind| need.may_use(cluster, kind, row));
     if fits && ready.last() != Some(&row) && usable() {
         ready.push(row);

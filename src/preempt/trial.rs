@@ -20,7 +20,11 @@ pub(crate) struct Trial<'t> {
 
 impl Trial<'_> {
     /// The plan of the group if these atoms go, should it fit then.
-    pub(crate) fn fits(&mut self, units: &Units, atoms: &[u32]) -> Result<Option<Plan>, PlaceError> {
+    pub(crate) fn fits(
+        &mut self,
+        units: &Units,
+        atoms: &[u32],
+    ) -> Result<Option<Plan>, PlaceError> {
         Ok(self.outcome(units, atoms)?.ok())
     }
 

@@ -97,7 +97,7 @@ fn preemption(
     }
     let mut after = snapshot.clone();
     for victim in answer.victims() {
-        after.remove(victim.namespace(), victim.name())?;
+        after.remove(&victim.pod.namespace, &victim.pod.name)?;
     }
     let afterwards = schedule_group(&after, gang)?;
     Ok(object([

@@ -7,6 +7,7 @@ mod gangs;
 mod pods;
 mod scenario;
 
+use phalanx::preempt::EvictedPod;
 use phalanx::preempt::kubernetes::Victim;
 use serde_json::{Map, Value};
 
@@ -46,14 +47,14 @@ fn texts<S: ToString>(texts: impl IntoIterator<Item = S>) -> Value {
 }
 
 /// The names of victims, in their order.
-fn names<'a>(victims: impl IntoIterator<Item = &'a Victim>) -> Value {
-    texts(victims.into_iter().map(Victim::name))
+fn names(victims: &[Victim]) -> Value {
+    texts(victims.iter().map(|victim| &victim.pod.name))
 }
 
-/// The names of victims, sorted.
-fn sorted(mut victims: Vec<&Victim>) -> Value {
-    victims.sort_by_key(|victim| victim.name());
-    names(victims)
+/// The names of pods, sorted.
+fn sorted(mut pods: Vec<&EvictedPod>) -> Value {
+    pods.sort_by_key(|pod| &pod.name);
+    texts(pods.iter().map(|pod| &pod.name))
 }
 
 /// A map from texts to texts.

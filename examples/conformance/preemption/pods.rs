@@ -5,8 +5,8 @@ use std::time::Duration;
 use phalanx::Time;
 use phalanx::model::Pod;
 use phalanx::preempt::kubernetes::{
-    Candidate, DryRunFailure, Ineligible, OwnNomination, PodName, PodPreemption, Snapshot,
-    preempt_pod, schedule_pod,
+    Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot, preempt_pod,
+    schedule_pod,
 };
 use serde_json::{Map, Value};
 
@@ -137,7 +137,7 @@ fn preemption(answer: &PodPreemption) -> Value {
         ("victims", chosen.map_or(Value::Null, |chosen| names(chosen.victims()))),
         ("pdbViolations", chosen.map_or(0, Candidate::pdb_violations).into()),
         ("deleted", sorted(answer.deleted())),
-        ("clearedNominations", texts(answer.cleared_nominations().iter().map(PodName::name))),
+        ("clearedNominations", texts(answer.cleared_nominations().iter().map(|pod| &pod.name))),
         ("ownNomination", own.into()),
     ])
 }

@@ -11,6 +11,7 @@ use super::units::{Unit, units};
 use super::victims::{Victim, deleted};
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::place::PlaceError;
+use crate::preempt::EvictedPod;
 use crate::state::StateError;
 
 /// What workload-aware preemption does for a group that does not fit.
@@ -53,7 +54,7 @@ impl GroupPreemption {
     }
 
     /// The victims of which evictions are asked for, by namespace and name.
-    pub fn deleted(&self) -> Vec<&Victim> {
+    pub fn deleted(&self) -> Vec<&EvictedPod> {
         deleted(&self.victims)
     }
 
@@ -127,10 +128,11 @@ pub fn preempt_group(
         }
     }
     taken.sort_by_key(|unit| unit.importance(snapshot));
+    let victim = |info| Victim::new(&snapshot.cluster, info);
     let name = |row| snapshot.cluster.view(row).map_or("", |node| node.name()).to_string();
     Ok(GroupPreemption {
         refusal: None,
-        victims: taken.iter().flat_map(|unit| &unit.pods).map(Victim::new).collect(),
+        victims: taken.iter().flat_map(|unit| &unit.pods).map(victim).collect(),
         violations,
         nominated: first.rows.into_iter().map(|(index, row)| (index, name(row))).collect(),
     })

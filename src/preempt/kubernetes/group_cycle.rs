@@ -9,7 +9,7 @@ use super::node_infos::NodeInfos;
 use super::nominator::Nominator;
 use super::schedule::find_fit;
 use super::snapshot::Snapshot;
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::model::{Pod, PodGroup};
 use crate::place::PlaceError;
 use crate::place::topology::pinned::running;

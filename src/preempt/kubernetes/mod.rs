@@ -35,7 +35,7 @@ mod victims;
 
 pub use group::{GroupPreemption, GroupRefusal, preempt_group};
 pub use group_cycle::{GroupAttempt, schedule_group};
-pub use pod::{DryRunFailure, Ineligible, OwnNomination, PodName, PodPreemption, preempt_pod};
+pub use pod::{DryRunFailure, Ineligible, OwnNomination, PodPreemption, preempt_pod};
 pub use pod_by_pod::{PodByPodPreemption, preempt_pod_by_pod};
 pub use schedule::{Attempt, RejectedNode, schedule_pod};
 pub use snapshot::{Nomination, Snapshot};

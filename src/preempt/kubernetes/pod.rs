@@ -10,9 +10,10 @@ use super::node_infos::NodeInfos;
 use super::nominator::Nominator;
 use super::schedule::{Attempt, filter_name};
 use super::snapshot::{Snapshot, is};
-use super::victims::{Candidate, Victim, best, deleted, terminates_for};
+use super::victims::{Candidate, best, deleted, terminates_for};
 use crate::model::{Pod, PodGroup, PreemptionPolicy};
 use crate::place::PlaceError;
+use crate::preempt::EvictedPod;
 use crate::state::{NodeView, Row, StateError};
 
 /// What preemption does for a pod that fits nowhere.
@@ -21,26 +22,7 @@ pub struct PodPreemption {
     ineligible: Option<Ineligible>,
     candidates: Vec<Candidate>,
     failed: BTreeMap<String, DryRunFailure>,
-    cleared: Vec<PodName>,
-}
-
-/// A pod by namespace and name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodName {
-    namespace: String,
-    name: String,
-}
-
-impl PodName {
-    /// The namespace.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    cleared: Vec<Pod>,
 }
 
 /// Why a pod may not preempt.
@@ -105,12 +87,12 @@ impl PodPreemption {
 
     /// The victims of which evictions are asked for, by namespace and name: those that are not
     /// being deleted already.
-    pub fn deleted(&self) -> Vec<&Victim> {
+    pub fn deleted(&self) -> Vec<&EvictedPod> {
         deleted(self.chosen().into_iter().flat_map(Candidate::victims))
     }
 
     /// The less important pods that lose their nomination to the chosen node, by namespace and name.
-    pub fn cleared_nominations(&self) -> &[PodName] {
+    pub fn cleared_nominations(&self) -> &[Pod] {
         &self.cleared
     }
 
@@ -164,10 +146,10 @@ impl Snapshot<'_> {
     /// A victim is not there, or the pod is unsound.
     pub fn apply(&mut self, pod: &Pod, preemption: &PodPreemption) -> Result<(), StateError> {
         for victim in preemption.deleted() {
-            self.preempt(victim.namespace(), victim.name())?;
+            self.preempt(&victim.namespace, &victim.name)?;
         }
         for other in preemption.cleared_nominations() {
-            self.clear_nomination(other.namespace(), other.name());
+            self.clear_nomination(other.namespace(), &other.name);
         }
         match (preemption.chosen(), preemption.own_nomination()) {
             (Some(best), _) => self.nominate(pod, best.node())?,
@@ -213,12 +195,8 @@ pub(super) fn preempt(
         let lower = |other: &&Pod| other.priority < pod.priority;
         let lower = nominator.on(node.row()).filter(lower);
         let lower = lower.filter(|other| !is(other, pod.namespace(), &pod.name));
-        let name_of = |other: &Pod| PodName {
-            namespace: other.namespace().to_string(),
-            name: other.name.clone(),
-        };
-        answer.cleared = lower.map(name_of).collect();
-        answer.cleared.sort_unstable();
+        answer.cleared = lower.cloned().collect();
+        answer.cleared.sort_by(|a, b| (a.namespace(), &a.name).cmp(&(b.namespace(), &b.name)));
     }
     Ok(answer)
 }

@@ -10,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::victims::{Candidate, Victim, deleted};
 use crate::model::PodGroup;
 use crate::place::PlaceError;
+use crate::preempt::EvictedPod;
 use crate::state::NodeView;
 
 /// What pod-by-pod preemption does for a group that does not fit.
@@ -38,7 +39,7 @@ impl PodByPodPreemption {
     }
 
     /// The pods of which evictions are asked for, by namespace and name.
-    pub fn deleted(&self) -> Vec<&Victim> {
+    pub fn deleted(&self) -> Vec<&EvictedPod> {
         deleted(&self.victims)
     }
 }

@@ -33,7 +33,7 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 /// assert!(attempt.feasible().is_empty());
 /// let preemption = preempt_pod(&snapshot, &pod, &attempt)?;
 /// let best = preemption.chosen().expect("`a` can go");
-/// assert_eq!((best.node(), best.victims()[0].name()), ("n1", "a"));
+/// assert_eq!((best.node(), &*best.victims()[0].pod.name), ("n1", "a"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

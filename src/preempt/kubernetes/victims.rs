@@ -7,44 +7,39 @@ use core::cmp::Reverse;
 use super::node_infos::PodInfo;
 use super::snapshot::Snapshot;
 use crate::base::Time;
-use crate::state::PodView;
+use crate::preempt::EvictedPod;
+use crate::state::{Cluster, PodView};
 
 /// A running pod that is to be evicted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Victim {
-    namespace: String,
-    name: String,
-    deleting: bool,
+    /// The pod.
+    pub pod: EvictedPod,
+    /// Whether it is being deleted already, so that no eviction is asked for.
+    pub deleting: bool,
 }
 
 impl Victim {
-    pub(super) fn new(info: &PodInfo) -> Victim {
+    pub(super) fn new(cluster: &Cluster, info: &PodInfo) -> Victim {
+        let (pod, node) = (&info.pod, cluster.view(info.row));
         Victim {
-            namespace: info.pod.namespace().to_string(),
-            name: info.pod.name.clone(),
-            deleting: info.pod.deleting,
+            pod: EvictedPod {
+                namespace: pod.namespace().to_string(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                key: pod.key,
+                node: node.map_or("", |node| node.name()).to_string(),
+            },
+            deleting: pod.deleting,
         }
-    }
-
-    /// The namespace.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Whether it is being deleted already, so that no eviction is asked for.
-    pub fn is_deleting(&self) -> bool {
-        self.deleting
     }
 }
 
-/// The victims of which evictions are asked for, by namespace and name.
-pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<&'v Victim> {
-    let mut deleted: Vec<&Victim> = victims.into_iter().filter(|victim| !victim.deleting).collect();
+/// The pods of victims of which evictions are asked for, by namespace and name.
+pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<&'v EvictedPod> {
+    let going = victims.into_iter().filter(|victim| !victim.deleting);
+    let mut deleted: Vec<&EvictedPod> = going.map(|victim| &victim.pod).collect();
     deleted.sort_unstable();
     deleted.dedup();
     deleted
@@ -94,7 +89,8 @@ impl Candidate {
             victims: victims.len(),
             earliest: Reverse(earliest.unwrap_or(snapshot.now)),
         };
-        Candidate { node, victims: victims.iter().map(Victim::new).collect(), violations, rank }
+        let victims = victims.iter().map(|info| Victim::new(&snapshot.cluster, info)).collect();
+        Candidate { node, victims, violations, rank }
     }
 
     /// The name of the node.

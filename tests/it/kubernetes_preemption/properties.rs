@@ -51,8 +51,8 @@ fn victims_make_room_and_none_of_them_could_stay() {
             let fits = |spared: Option<&str>| {
                 let mut after = snapshot.clone();
                 for victim in candidate.victims() {
-                    if spared != Some(victim.name()) {
-                        after.remove("default", victim.name()).unwrap();
+                    if spared != Some(&*victim.pod.name) {
+                        after.remove("default", &victim.pod.name).unwrap();
                     }
                 }
                 let attempt = schedule_pod(&after, &pod).unwrap();
@@ -61,12 +61,11 @@ fn victims_make_room_and_none_of_them_could_stay() {
             assert!(fits(None), "seed {seed}");
             // Requests only: what did not fit when it was tried does not fit in the end.
             for victim in candidate.victims() {
-                assert!(!fits(Some(victim.name())), "seed {seed}: {}", victim.name());
+                assert!(!fits(Some(&victim.pod.name)), "seed {seed}: {}", &victim.pod.name);
             }
-            let priorities = candidate
-                .victims()
-                .iter()
-                .map(|victim| snapshot.cluster().pod("default", victim.name()).unwrap().priority());
+            let priorities = candidate.victims().iter().map(|victim| {
+                snapshot.cluster().pod("default", &victim.pod.name).unwrap().priority()
+            });
             assert!(priorities.is_sorted_by(|a, b| a >= b), "seed {seed}");
         }
     }
@@ -112,7 +111,7 @@ fn a_group_fits_once_its_victims_are_gone() {
         helped += 1;
         let mut after = snapshot.clone();
         for victim in answer.victims() {
-            after.remove("default", victim.name()).unwrap();
+            after.remove("default", &victim.pod.name).unwrap();
         }
         assert!(schedule_group(&after, &gang).unwrap().is_feasible(), "seed {seed}");
     }

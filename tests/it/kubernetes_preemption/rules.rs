@@ -37,7 +37,7 @@ fn preempt(snapshot: &Snapshot<'_>, pod: &Pod) -> PodPreemption {
 /// The chosen node and its victims.
 fn choice(answer: &PodPreemption) -> (String, Vec<String>) {
     let chosen = answer.chosen().expect("preemption helps");
-    let victims = chosen.victims().iter().map(|victim| victim.name().to_string());
+    let victims = chosen.victims().iter().map(|victim| victim.pod.name.clone());
     (chosen.node().to_string(), victims.collect())
 }
 
@@ -109,7 +109,7 @@ fn nominated_pods_count_unless_they_are_less_important() {
     assert_eq!(schedule_pod(&less, &pod("p", 5, 2)).unwrap().chosen(), Some("n"));
     // It loses its nomination to a pod that preempts.
     let answer = preempt(&less, &pod("p", 5, 4));
-    assert_eq!(answer.cleared_nominations()[0].name(), "q");
+    assert_eq!(answer.cleared_nominations()[0].name, "q");
     // The pod itself is not counted twice, and goes to its node before others are tried.
     let own = snapshot(pod("p", 5, 2));
     assert_eq!(schedule_pod(&own, &pod("p", 5, 2)).unwrap().feasible(), ["n"]);
@@ -132,7 +132,7 @@ fn what_follows_is_applied_and_a_pod_waits_for_its_victims() {
     let answer = preempt(&snapshot, &pod("q", 8, 2));
     assert_eq!(choice(&answer), ("n".into(), vec!["v".into()]));
     assert!(answer.deleted().is_empty());
-    assert_eq!(answer.cleared_nominations()[0].name(), "p");
+    assert_eq!(answer.cleared_nominations()[0].name, "p");
     let never = pod("r", 8, 2).never_preempting();
     assert_eq!(preempt(&snapshot, &never).ineligible(), Some(Ineligible::PreemptionPolicyNever));
     // The cluster that the snapshot was made of is as it was.
@@ -156,7 +156,7 @@ fn groups_are_refused_or_take_whole_units() {
     let gang = PodGroup::gang("new", 3).priority(9).pods(3, pod("", 4, 2));
     let names = |gang: &PodGroup| -> Vec<String> {
         let answer = preempt_group(&snapshot, gang).unwrap();
-        answer.victims().iter().map(|victim| victim.name().to_string()).collect()
+        answer.victims().iter().map(|victim| victim.pod.name.clone()).collect()
     };
     assert!(!schedule_group(&snapshot, &gang).unwrap().is_feasible());
     // The group's priority is below its members' own, and it goes whole.
@@ -164,7 +164,7 @@ fn groups_are_refused_or_take_whole_units() {
     // Pod by pod the members' own priorities count, and one pod of the group stays out of reach.
     let by_pod = preempt_pod_by_pod(&snapshot, &gang).unwrap();
     assert!(!by_pod.helps());
-    let deleted: Vec<&str> = by_pod.deleted().iter().map(|victim| victim.name()).collect();
+    let deleted: Vec<&str> = by_pod.deleted().iter().map(|pod| &*pod.name).collect();
     assert_eq!(deleted, ["x", "y"]);
 
     let refusal = |gang: &PodGroup| preempt_group(&snapshot, gang).unwrap().refusal();
@@ -191,7 +191,7 @@ fn a_domain_is_a_cluster_of_its_own() {
     let gang = PodGroup::gang("g", 2).priority(9).pods(2, pod("", 9, 1));
     let inner = snapshot.within("host", "b").unwrap();
     assert_eq!((inner.cluster().node_count(), inner.cluster().pod_count()), (1, 1));
-    assert_eq!(preempt_group(&inner, &gang).unwrap().victims()[0].name(), "y");
+    assert_eq!(preempt_group(&inner, &gang).unwrap().victims()[0].pod.name, "y");
     assert_eq!(snapshot.cluster().node_count(), 2);
     assert!(snapshot.clone().remove("default", "z").is_err());
 }
