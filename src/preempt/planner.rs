@@ -18,7 +18,7 @@ use crate::framework::Framework;
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
 use crate::state::journal::Moment;
-use crate::state::{Cluster, NodeView, PodId, Row, Txn};
+use crate::state::{Cluster, NodeView, PodView, Row, Txn};
 
 /// A planner that preempts: answers requests, with what it keeps between them.
 ///
@@ -149,6 +149,11 @@ impl PreemptingPlanner {
             return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
         }
         let ceiling = ask.policy.ceiling(&preemptor);
+        let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
+        let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
+        if too_high && !cluster.has_deleting_pods() {
+            return refuse(NoVictims::NoUnits, unplaced.certificate);
+        }
         let stamps = (cluster.moment(), running.stamp());
         if self.units.as_ref().is_none_or(|(moment, stamp, _)| (*moment, *stamp) != stamps) {
             self.units = Some((stamps.0, stamps.1, Units::new(cluster, running)));
@@ -259,7 +264,7 @@ fn preempt(
 pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
     let own = &units.atoms[atom];
     let mut pods: Vec<EvictedPod> =
-        units.pods_of(atom).filter_map(|pod| evicted(cluster, pod)).collect();
+        units.pods_of(cluster, atom).map(evicted).collect();
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));
@@ -274,13 +279,12 @@ pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost
     }
 }
 
-fn evicted(cluster: &Cluster, pod: PodId) -> Option<EvictedPod> {
-    let pod = cluster.pod_view(pod.0)?;
-    Some(EvictedPod {
+fn evicted(pod: PodView<'_>) -> EvictedPod {
+    EvictedPod {
         namespace: String::from(pod.namespace()),
         name: String::from(pod.name()),
         uid: String::from(pod.uid()),
         key: pod.key(),
         node: pod.node().map_or_else(String::new, |node| String::from(node.name())),
-    })
+    }
 }

@@ -9,7 +9,7 @@ use super::arena::Arena;
 use super::branch::{Level, Search};
 use super::cost::Cost;
 use crate::place::PlaceError;
-use crate::state::{Cluster, PodId, Row};
+use crate::state::{Cluster, PodView, Row};
 
 /// A domain, and what any set in it costs at least.
 struct Ranked {
@@ -171,7 +171,7 @@ fn by_nodes(
                 break;
             }
             ready.clear();
-            for pod in search.units.pods_of(atom as usize) {
+            for pod in search.units.pods_of(cluster, atom as usize) {
                 give_back(search, cluster, (&in_domain, pod), &mut met, &mut ready);
             }
             ready.sort_unstable_by_key(|&row| rank(cluster, row));
@@ -201,12 +201,11 @@ fn rank(cluster: &Cluster, row: Row) -> (i64, &str) {
 fn give_back(
     search: &Search<'_, '_>,
     cluster: &Cluster,
-    (in_domain, pod): (&[bool], PodId),
+    (in_domain, pod): (&[bool], PodView<'_>),
     met: &mut BTreeMap<Row, Vec<i64>>,
     ready: &mut Vec<Row>,
 ) {
     let need = search.need;
-    let Some(pod) = cluster.pod_view(pod.0) else { return };
     let Some(node) = pod.node() else { return };
     let row = node.row();
     if in_domain.get(row) == Some(&false) {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::unit::Units;
 use crate::framework::Framework;
 use crate::place::{Outcome, PlaceError, Planner, Request, Unplaced};
-use crate::state::{Plan, Txn};
+use crate::state::{Plan, PodId, PodView, Txn};
 
 /// What sets are tried with.
 #[derive(Debug)]
@@ -36,10 +36,9 @@ impl Trial<'_> {
     ) -> Result<Result<Plan, Option<Unplaced>>, PlaceError> {
         self.count += 1;
         let before = self.txn.changes();
-        let mut pods: Vec<_> =
-            atoms.iter().flat_map(|&atom| units.pods_of(atom as usize)).collect();
-        // Pods are linked by node: those of one node together are found faster.
-        pods.dedup();
+        let txn = &*self.txn;
+        let all = atoms.iter().flat_map(|&atom| units.pods_of(txn, atom as usize));
+        let pods: Vec<PodId> = all.map(PodView::id).collect();
         for pod in pods {
             self.txn.evict_pod(pod)?;
         }
