@@ -146,9 +146,9 @@ impl FrameworkBuilder {
     /// the framework is not [asked to do without](Self::without_room_filter).
     pub fn build(self) -> Result<Framework, FrameworkError> {
         let parts = &self.parts;
-        check_names("filter", parts.filters.iter().map(|plugin| plugin.name()))?;
+        check_names("filter", parts.filters.iter().map(FilterPlugin::name))?;
         check_names("score", parts.scores.iter().map(|(_, plugin)| plugin.name()))?;
-        check_names("permit", parts.permits.iter().map(|plugin| plugin.name()))?;
+        check_names("permit", parts.permits.iter().map(Permit::name))?;
         check_names("domain score", parts.domain_scores.iter().map(|(_, plugin)| plugin.name()))?;
         check_weights(
             "score",
@@ -281,9 +281,9 @@ impl fmt::Debug for Framework {
         let names =
             |names: &mut dyn Iterator<Item = &str>| names.map(String::from).collect::<Vec<_>>();
         f.debug_struct("Framework")
-            .field("filters", &names(&mut parts.filters.iter().map(|plugin| plugin.name())))
+            .field("filters", &names(&mut parts.filters.iter().map(FilterPlugin::name)))
             .field("scores", &names(&mut parts.scores.iter().map(|(_, plugin)| plugin.name())))
-            .field("permits", &names(&mut parts.permits.iter().map(|plugin| plugin.name())))
+            .field("permits", &names(&mut parts.permits.iter().map(Permit::name)))
             .field(
                 "domain_scores",
                 &names(&mut parts.domain_scores.iter().map(|(_, plugin)| plugin.name())),

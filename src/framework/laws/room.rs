@@ -100,7 +100,7 @@ impl Filling<'_> {
         for &row in touched {
             for _ in 0..STEPS {
                 let ready = self.ready(&txn, question);
-                let passes = self.passes(&ready, &txn, question, row);
+                let passes = passes(&ready, &txn, question, row);
                 if !passes || put(&mut txn, &self.numbered(placed), row).is_err() {
                     break;
                 }
@@ -122,7 +122,7 @@ impl Filling<'_> {
         for placed in 0..=STEPS {
             let ready = self.ready(&txn, question);
             let Some(node) = txn.view(row) else { break };
-            let passes = self.passes(&ready, &txn, question, row);
+            let passes = passes(&ready, &txn, question, row);
             if self.declaration.room && passes != has_room(&txn, node, self.pod) {
                 let detail =
                     format!("the verdict is not whether the node has room, {placed} pods later");
@@ -176,12 +176,6 @@ impl Filling<'_> {
         Ready::new(self.filter, &self.declaration, cluster, question)
     }
 
-    fn passes(&self, ready: &Ready, cluster: &Cluster, question: Question<'_>, row: Row) -> bool {
-        let at = Question { rows: &[row], ..question };
-        let answers = ready.answers(cluster, at, false);
-        answers.iter().all(|answer| !answer.is_no())
-    }
-
     fn numbered(&self, number: i64) -> Pod {
         Pod::of_shape(self.pod.clone().into()).name(format!("law-pod-{number}"))
     }
@@ -195,6 +189,12 @@ impl Filling<'_> {
             detail,
         }
     }
+}
+
+/// Whether the filter lets the pod in question on a row.
+fn passes(ready: &Ready, cluster: &Cluster, question: Question<'_>, row: Row) -> bool {
+    let at = Question { rows: &[row], ..question };
+    ready.answers(cluster, at, false).iter().all(|answer| !answer.is_no())
 }
 
 /// The bound for a node; none where the filter sets none.

@@ -24,7 +24,7 @@ pub(crate) struct ClassedPlugin {
     pub(crate) reads_feasible: bool,
     ignores_deleting: bool,
     /// The index, and the state of it, whose feasible rows the plugin has observed.
-    pub(crate) considered: (u64, u64),
+    pub(crate) observed: (u64, u64),
     grain: Grain,
     /// One a key of the grain.
     keys: SmallVec<[Arc<Partition>; 2]>,
@@ -58,7 +58,7 @@ impl ClassedPlugin {
             counters,
             reads_feasible: declaration.reads_feasible,
             ignores_deleting: declaration.ignores_deleting,
-            considered: (0, 0),
+            observed: (0, 0),
             grain: Grain::default(),
             keys: SmallVec::new(),
             column: Arc::default(),
@@ -201,7 +201,7 @@ impl ClassedPlugin {
     }
 
     /// Shows a score which nodes are feasible, each row for as many as `counts` says.
-    pub(crate) fn consider(&mut self, view: View<'_>, rows: &[Row], counts: &[u32]) {
+    pub(crate) fn observe_feasible(&mut self, view: View<'_>, rows: &[Row], counts: &[u32]) {
         let (cx, prepared) = self.parts(view);
         let AnyPrepared::Score(score) = prepared else { return };
         score.observe_feasible(&cx, &Feasible::classes(view.cluster, rows, counts));
