@@ -67,7 +67,7 @@ impl ClassedPlugin {
             stale: Vec::new(),
             calls: 0,
         };
-        let grain = stage.ask_grain(view)?;
+        let grain = stage.classes_now(view)?;
         stage.lay_out(grain, view.cluster, partitions);
         Some(stage)
     }
@@ -80,7 +80,7 @@ impl ClassedPlugin {
     }
 
     /// `None` if what is prepared cannot be kept.
-    fn ask_grain(&mut self, view: View<'_>) -> Option<Grain> {
+    fn classes_now(&mut self, view: View<'_>) -> Option<Grain> {
         let (cx, prepared) = self.parts(view);
         Some(prepared.incremental()?.classes(&cx))
     }
@@ -160,7 +160,7 @@ impl ClassedPlugin {
     fn regrain(&mut self, view: View<'_>, partitions: &mut Partitions) -> bool {
         // A plugin that has promised classes and does not any more is evaluated for every node.
         let grain = self
-            .ask_grain(view)
+            .classes_now(view)
             .unwrap_or_else(|| Grain::default().each().epoch(self.grain.epoch.wrapping_add(1)));
         if grain == self.grain {
             return false;
@@ -205,7 +205,7 @@ impl ClassedPlugin {
         let (cx, prepared) = self.parts(view);
         let AnyPrepared::Score(score) = prepared else { return };
         score.observe_feasible(&cx, &Feasible::classes(view.cluster, rows, counts));
-        if let Some(grain) = self.ask_grain(view)
+        if let Some(grain) = self.classes_now(view)
             && grain.epoch != self.grain.epoch
         {
             self.grain.epoch = grain.epoch;

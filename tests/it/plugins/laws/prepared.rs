@@ -95,7 +95,11 @@ fn a_block_that_disagrees_with_its_nodes_is_caught() {
 struct Zones {
     adds: bool,
     removes: bool,
+    /// Whether it is incremental at all; if not, it is prepared anew after each placement.
+    follows: bool,
 }
+
+const HONEST: Zones = Zones { adds: true, removes: true, follows: true };
 
 struct Counts {
     zones: Zones,
@@ -137,7 +141,7 @@ impl PreparedScore for Counts {
     }
 
     fn incremental(&mut self) -> Option<&mut dyn Incremental> {
-        Some(self)
+        if self.zones.follows { Some(self) } else { None }
     }
 }
 
@@ -161,12 +165,65 @@ impl Incremental for Counts {
 
 #[test]
 fn preparation_that_is_not_kept_up_to_date_is_caught() {
-    let error = score_breaks(Zones { adds: false, removes: true });
+    let error = score_breaks(Zones { adds: false, ..HONEST });
     assert_eq!(error.law, Law::Incremental);
-    let error = score_breaks(Zones { adds: true, removes: false });
+    let error = score_breaks(Zones { removes: false, ..HONEST });
     assert_eq!(error.law, Law::Incremental);
-    let honest = Zones { adds: true, removes: true };
-    assert_eq!(check_score(honest, &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_score(HONEST, &cluster(), &shapes()), Ok(()));
+    let anew = Zones { follows: false, ..HONEST };
+    assert_eq!(check_score(anew, &cluster(), &shapes()), Ok(()));
+}
+
+/// What a plugin of a node's own prepared stays as it is while pods come and go: it is shown none.
+#[test]
+fn following_pods_without_declaring_to_read_them_beyond_the_node_is_caught() {
+    struct OwnCount;
+
+    struct Counted(Vec<i64>);
+
+    impl ScorePlugin for OwnCount {
+        fn name(&self) -> &str {
+            "own-count"
+        }
+
+        fn declare(&self, _: &PodShape) -> Declaration {
+            Declaration::node()
+        }
+
+        fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
+            let mut counted = Counted(vec![0; cx.cluster().rows()]);
+            for node in cx.cluster().nodes() {
+                counted.0[node.row()] = node.pod_count();
+            }
+            ScorePreparation::ready(counted)
+        }
+    }
+
+    impl PreparedScore for Counted {
+        fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+            self.0[node.row()].min(100)
+        }
+
+        fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+            Some(self)
+        }
+    }
+
+    impl Incremental for Counted {
+        fn classes(&self, _: &Context<'_>) -> Grain {
+            Grain::default().each()
+        }
+
+        fn pod_added(&mut self, _: &Context<'_>, _: &PodShape, node: NodeView<'_>) {
+            self.0[node.row()] += 1;
+        }
+
+        fn pod_removed(&mut self, _: &Context<'_>, _: &PodShape, node: NodeView<'_>) {
+            self.0[node.row()] -= 1;
+        }
+    }
+
+    assert_eq!(score_breaks(OwnCount).law, Law::Incremental);
 }
 
 #[test]
