@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use super::MAX_SCORE;
 use super::block::Block;
 use super::context::{Context, Feasible};
 use super::declaration::Declaration;
@@ -110,6 +111,29 @@ pub trait ScorePlugin: Send + Sync {
         let _ = (low, high);
         raw
     }
+}
+
+impl Normalization {
+    /// One normalised score, given the extremes.
+    #[inline]
+    pub(crate) fn apply(self, score: &dyn ScorePlugin, raw: i64, low: i64, high: i64) -> i64 {
+        let scaled = match self {
+            Normalization::None => raw,
+            Normalization::Max if high <= 0 => raw,
+            Normalization::MaxReversed if high <= 0 => MAX_SCORE,
+            Normalization::Max => proportion(raw, high),
+            Normalization::MaxReversed => MAX_SCORE - proportion(raw, high),
+            Normalization::Extremes if raw == Normalization::IGNORED => 0,
+            Normalization::Extremes => score.rescale(raw, low, high),
+        };
+        scaled.clamp(0, MAX_SCORE)
+    }
+}
+
+fn proportion(raw: i64, of: i64) -> i64 {
+    // A quotient that is clamped afterwards anyway.
+    (i128::from(MAX_SCORE) * i128::from(raw) / i128::from(of))
+        .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
 /// What a filter has prepared for a pod shape.

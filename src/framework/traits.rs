@@ -3,10 +3,8 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::MAX_SCORE;
 use super::context::{Context, DomainContext, PermitContext};
 use super::declaration::Declaration;
-use super::plugin::ScorePlugin;
 use crate::base::Time;
 use crate::model::PodShape;
 use crate::state::NodeView;
@@ -88,7 +86,8 @@ impl Verdict {
 ///
 /// Only [`name`](Score::name) and [`score`](Score::score) are needed. Scores are integers; after
 /// normalisation they are clamped to `0..=100`. What holds of [`Filter`] holds here: pure, called
-/// in any order; a score that works something out before it scores nodes is a [`ScorePlugin`].
+/// in any order; a score that works something out before it scores nodes is a
+/// [`ScorePlugin`](super::ScorePlugin).
 #[diagnostic::on_unimplemented(note = "wrap closures with `score_fn`")]
 pub trait Score: Send + Sync {
     /// The name; unique among the scores of a framework.
@@ -134,27 +133,6 @@ pub enum Normalization {
 impl Normalization {
     /// The raw score of a node that takes no part under [`Normalization::Extremes`].
     pub const IGNORED: i64 = i64::MIN;
-
-    /// One normalised score, given the extremes.
-    #[inline]
-    pub(crate) fn apply(self, score: &dyn ScorePlugin, raw: i64, low: i64, high: i64) -> i64 {
-        let scaled = match self {
-            Normalization::None => raw,
-            Normalization::Max if high <= 0 => raw,
-            Normalization::MaxReversed if high <= 0 => MAX_SCORE,
-            Normalization::Max => proportion(raw, high),
-            Normalization::MaxReversed => MAX_SCORE - proportion(raw, high),
-            Normalization::Extremes if raw == Normalization::IGNORED => 0,
-            Normalization::Extremes => score.rescale(raw, low, high),
-        };
-        scaled.clamp(0, MAX_SCORE)
-    }
-}
-
-fn proportion(raw: i64, of: i64) -> i64 {
-    // A quotient that is clamped afterwards anyway.
-    (i128::from(MAX_SCORE) * i128::from(raw) / i128::from(of))
-        .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
 /// Says whether a plan that was found may go ahead.
