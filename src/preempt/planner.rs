@@ -263,8 +263,7 @@ fn preempt(
 /// An atom by names.
 pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
     let own = &units.atoms[atom];
-    let mut pods: Vec<EvictedPod> =
-        units.pods_of(cluster, atom).map(evicted).collect();
+    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(evicted).collect();
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));

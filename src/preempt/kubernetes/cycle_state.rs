@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::framework::counters::Counter;
-use crate::framework::prepared::{Plugin, PreparedFilters, Resolved};
+use crate::framework::plugin::FilterPreparation;
+use crate::framework::prepared::{PreparedFilters, PreparedPlugin, ReadyFilter};
 use crate::framework::{Context, Framework, Rejection, Verdict};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::state::{Cluster, Row};
@@ -41,12 +42,12 @@ impl<'a> CycleState<'a> {
     ) -> CycleState<'a> {
         let shape = Arc::clone(pod.shape());
         let cx = Context { group, now, ..Context::new(cluster, &shape) };
-        let filters = PreparedFilters::new(framework, &cx, |_| true);
-        let follows = |index: usize| {
-            let declaration = framework.filters()[index].declare(&shape);
-            declaration.grained || declaration.is_node_local()
+        let mut filters = PreparedFilters::new(framework, &cx, |_| true);
+        let follows = |filter: &mut ReadyFilter| {
+            let declaration = framework.filters()[filter.index].declare(&shape);
+            declaration.is_node_local() || filter.prepared.incremental().is_some()
         };
-        let anew = filters.filters.iter().map(|filter| !follows(filter.index)).collect();
+        let anew = filters.filters.iter_mut().map(|filter| !follows(filter)).collect();
         CycleState { framework, shape, group, now, filters, anew, changed: false }
     }
 
@@ -67,7 +68,7 @@ impl<'a> CycleState<'a> {
             let verdict = if *anew && self.changed {
                 self.filter_anew(filter.index, cluster, row)
             } else {
-                self.framework.filters()[filter.index].filter(&filter.context(cx), node)
+                filter.prepared.filter(&filter.context(cx), node)
             };
             if !verdict.passes() {
                 return Err(Rejection::Filter(filter.index, verdict));
@@ -90,17 +91,16 @@ impl<'a> CycleState<'a> {
         self.changed = true;
         let Some(node) = cluster.view(row) else { return };
         for filter in &mut self.filters.filters {
-            for counter in &mut filter.counters {
+            let PreparedPlugin { prepared, counters, .. } = filter;
+            for counter in &mut *counters {
                 counter.change(placed, node, &self.shape, sign);
             }
             let base = Context::new(cluster, &self.shape);
-            let cx =
-                Context { group: self.group, now: self.now, counters: &filter.counters, ..base };
-            let plugin = &self.framework.filters()[filter.index];
-            if sign > 0 {
-                plugin.take(&mut filter.prepared, &cx, placed, node);
-            } else {
-                plugin.undo(&mut filter.prepared, &cx, placed, node);
+            let cx = Context { group: self.group, now: self.now, counters, ..base };
+            match prepared.incremental() {
+                Some(incremental) if sign > 0 => incremental.pod_added(&cx, placed, node),
+                Some(incremental) => incremental.pod_removed(&cx, placed, node),
+                None => {}
             }
         }
     }
@@ -113,16 +113,14 @@ impl<'a> CycleState<'a> {
         let declaration = self.framework.filters()[index].declare(&self.shape);
         let counters = Counter::of_declaration(&declaration, cluster, &self.shape);
         let cx = Context { counters: &counters, ..self.context(cluster) };
-        match Plugin::Filter(index).prepare(self.framework, &cx) {
-            Resolved::Skipped | Resolved::Constant(_) => Verdict::Pass,
-            Resolved::Rejected(verdict) => verdict,
-            Resolved::Prepared(prepared, rows) => match cluster.view(row) {
-                Some(node) if rows.is_none_or(|rows| rows.contains(row)) => {
-                    let cx = Context { prepared: &prepared, ..cx };
-                    self.framework.filters()[index].filter(&cx, node)
-                }
-                _ => Verdict::Unresolvable,
-            },
+        let Some(node) = cluster.view(row) else { return Verdict::Unresolvable };
+        match self.framework.prepare_filter(index, &cx) {
+            FilterPreparation::Skip => Verdict::Pass,
+            FilterPreparation::Reject(verdict) => verdict,
+            FilterPreparation::Narrow(_, rows) if !rows.contains(row) => Verdict::Unresolvable,
+            FilterPreparation::Ready(prepared) | FilterPreparation::Narrow(prepared, _) => {
+                prepared.filter(&cx, node)
+            }
         }
     }
 }
