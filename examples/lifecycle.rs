@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::queue::{
-    Decision, GroupChange, GroupState, ReservationPolicy, Scheduler, Settings, Shortage,
+    Decision, GroupChange, GroupState, QueueError, ReservationPolicy, Scheduler, Settings,
+    Shortage, Ticket,
 };
 use phalanx::state::Event;
 use phalanx::{Cluster, Framework, Time};
@@ -37,7 +38,8 @@ enum Act {
     Submit(usize),
     /// The end of a job's work, unless it was interrupted since.
     End(usize, u32),
-    Result(String, bool),
+    /// The result of binding a pod for a plan.
+    Result(Ticket, String, bool),
     Down(usize),
     Up(usize),
     Recreate(usize, String),
@@ -198,12 +200,16 @@ impl Simulation {
                 }
                 self.scheduler.handle_group_removed(&group.full_name(), now).expect("known");
             }
-            Act::Result(pod, good) => {
+            Act::Result(ticket, pod, good) => {
                 if self.scheduler.cluster().pod("default", &pod).is_none() {
                     return;
                 }
                 let result = if good { Ok(()) } else { Err("the server refused".into()) };
-                self.scheduler.handle_binding("default", &pod, result, now).expect("known");
+                match self.scheduler.handle_binding(ticket, "default", &pod, result, now) {
+                    // The plan was undone in the meantime, and the pod is in another by now.
+                    Ok(()) | Err(QueueError::StaleTicket) => {}
+                    Err(error) => panic!("{error}"),
+                }
             }
             Act::Down(index) => {
                 let name = format!("s{index:03}");
@@ -250,14 +256,14 @@ impl Simulation {
         let now = Time::from_secs(secs);
         while let Some(decision) = self.scheduler.poll_decision(now) {
             match decision {
-                Decision::Bind { plan, .. } => {
+                Decision::Bind { ticket, plan, .. } => {
                     // One gang in 200 has a worker that its server refuses.
                     let bad = (self.random.below(200) == 0)
                         .then(|| self.random.below(plan.len() as u64) as usize);
                     for (index, assignment) in plan.assignments().enumerate() {
                         let when = secs + 1 + self.random.below(3);
                         let good = bad != Some(index);
-                        self.at(when, Act::Result(assignment.pod().name.clone(), good));
+                        self.at(when, Act::Result(ticket, assignment.pod().name.clone(), good));
                     }
                     if bad.is_some() {
                         self.count("bindings refused");

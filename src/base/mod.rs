@@ -2,6 +2,7 @@
 //! scheduling.
 
 pub(crate) mod chunks;
+pub(crate) mod clip;
 pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod intern;
@@ -17,4 +18,4 @@ pub(crate) mod tournament;
 
 pub use quantity::{Quantity, QuantityError};
 pub use rowset::RowSet;
-pub use time::Time;
+pub use time::{Time, TimeError};

@@ -13,7 +13,7 @@ use crate::place::topology::pinned::leaders_of;
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
 use crate::state::plan::PlanDomain;
-use crate::state::{Assignment, Cluster, NodeView, Plan, PodView, Row, StateError};
+use crate::state::{Assignment, Cluster, NodeId, NodeView, Plan, PodView, Row, StateError};
 
 /// A plan that no longer holds. The cluster is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,11 +29,18 @@ pub enum CommitError {
     },
     /// A filter now rejects a node of the plan.
     #[error("pod {pod}: {filter} rejects node {node}")]
+    #[non_exhaustive]
     Conflict {
         /// The pod.
         pod: String,
+        /// The embedder's own number of the pod.
+        pod_key: u64,
         /// The node.
         node: String,
+        /// The node's id in the cluster that refuses the plan.
+        node_id: NodeId,
+        /// The embedder's own number of the node.
+        node_key: u64,
         /// The filter.
         filter: String,
     },
@@ -161,16 +168,23 @@ impl Cluster {
             let local = filters.all(|filter| filter.declare(shape).is_node_local());
             if !local || moved.concerns(row) {
                 let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
-                let verdict = txn.view(row).map(|node| evaluation.filter(node));
-                if let Some(Err(rejection)) = verdict {
+                if let Some(node) = txn.view(row)
+                    && let Err(rejection) = evaluation.filter(node)
+                {
                     let filter = match rejection {
                         Rejection::Filter(plugin, _) | Rejection::Refused(plugin, _) => {
                             framework.filters()[plugin].name().to_string()
                         }
                         Rejection::Narrowed => String::from("preparation"),
                     };
-                    let node = assignment.node().to_string();
-                    return Err(CommitError::Conflict { pod: full_name(assignment), node, filter });
+                    return Err(CommitError::Conflict {
+                        pod: full_name(assignment),
+                        pod_key: assignment.pod().key,
+                        node: assignment.node().to_string(),
+                        node_id: node.id(),
+                        node_key: node.key(),
+                        filter,
+                    });
                 }
                 let held = assignment.devices();
                 if !(held.is_empty() && shape.devices.is_empty()) {

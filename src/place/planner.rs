@@ -3,6 +3,7 @@
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::error::PlaceError;
 use super::layout::{Layout, Member};
@@ -77,9 +78,18 @@ pub fn place_gang<'a>(
 /// A planner: answers requests, with caches that it keeps between them.
 ///
 /// Give each thread its own. The caches never change an answer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Planner {
     workspace: Workspace,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner")
+            .field("threads", &self.workspace.threads)
+            .field("plugin_calls", &self.plugin_calls())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Planner {

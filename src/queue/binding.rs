@@ -19,16 +19,20 @@ use crate::framework::{PermitContext, PermitVerdict};
 use crate::state::Plan;
 
 impl Scheduler {
-    /// The result of binding one pod.
+    /// The result of binding one pod of a plan.
     ///
     /// A pod whose binding failed is pending again.
     /// [`Settings::on_bind_failure`](super::Settings::on_bind_failure) decides what happens to the
-    /// rest of its gang.
+    /// rest of its gang. A result of a plan that was undone since is ignored while its pods are
+    /// being unbound, but for a failure: such a pod has left its node.
     ///
     /// # Errors
-    /// The pod is not a member of a known group. A result that is no longer expected is ignored.
+    /// The pod is not a member of a known group, or `ticket` is not that of the last plan that
+    /// placed it: the result is late, and says nothing of the plan in flight. The state is then
+    /// unchanged.
     pub fn handle_binding(
         &mut self,
+        ticket: Ticket,
         namespace: &str,
         name: &str,
         result: Result<(), String>,
@@ -39,9 +43,32 @@ impl Scheduler {
         let Some(&(id, seq)) = self.pods.get(&full) else {
             return self.unknown_pod_result(namespace, name, result.is_err());
         };
+        let member = self.groups.get(&id).and_then(|queued| queued.members.get(&seq));
+        if member.and_then(|member| member.ticket) != Some(ticket) {
+            return Err(QueueError::StaleTicket);
+        }
         match result {
             Ok(()) => self.bound(id, seq, &full),
             Err(reason) => self.bind_failed(id, seq, &full, &reason),
+        }
+        Ok(())
+    }
+
+    /// The end of binding a plan: every pod of it whose result is not known yet is bound.
+    ///
+    /// It is [`Scheduler::handle_binding`] with `Ok` for each of them.
+    ///
+    /// # Errors
+    /// The plan is not being bound, or not any more: it was undone, or all results are known. The
+    /// state is then unchanged.
+    pub fn handle_bound(&mut self, ticket: Ticket, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let sent = self.in_flight.get(&ticket).filter(|in_flight| in_flight.held_by.is_none());
+        let outstanding = sent.ok_or(QueueError::StaleTicket)?.outstanding.clone();
+        for name in outstanding {
+            if let Some(&(id, seq)) = self.pods.get(&name) {
+                self.bound(id, seq, &name);
+            }
         }
         Ok(())
     }
@@ -162,6 +189,7 @@ impl Scheduler {
                 && let Some(member) = queued.members.get_mut(seq)
             {
                 member.state = MemberState::Planned;
+                member.ticket = Some(ticket);
                 outstanding.insert(name);
             }
             self.pods_changed(assignment.node());

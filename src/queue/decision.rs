@@ -14,11 +14,12 @@ use crate::state::Plan;
 #[non_exhaustive]
 #[must_use]
 pub enum Decision {
-    /// Bind these pods and report each by
+    /// Bind these pods and report the plan by
+    /// [`Scheduler::handle_bound`](super::Scheduler::handle_bound), or each pod by
     /// [`Scheduler::handle_binding`](super::Scheduler::handle_binding). They use capacity from now
     /// on.
     Bind {
-        /// Identifies the plan in later reports.
+        /// Identifies the plan; every result carries it.
         ticket: Ticket,
         /// Full names of the root groups that start with the plan, or gain members by it.
         groups: Vec<String>,

@@ -455,7 +455,8 @@ impl Scheduler {
             }
             Some(_) => return,
             None => {
-                queued.members.insert(next, Member { leaf, pod, state: MemberState::Pending });
+                let state = MemberState::Pending;
+                queued.members.insert(next, Member { leaf, pod, state, ticket: None });
                 self.pods.insert(name, (id, next));
             }
         }

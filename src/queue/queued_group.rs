@@ -66,6 +66,9 @@ pub(super) struct Member {
     pub(super) leaf: usize,
     pub(super) pod: Pod,
     pub(super) state: MemberState,
+    /// The last plan that placed it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) ticket: Option<Ticket>,
 }
 
 /// State of a member.
@@ -418,7 +421,9 @@ mod tests {
         assert!(!queued.has_minimum(&[count(3, 2, 0), count(1, 1, 0)]));
         assert!(queued.has_minimum(&[count(3, 3, 0), count(1, 0, 1)]));
         let pod = Pod::new().name("a-0");
-        queued.members.insert(0, Member { leaf: 0, pod, state: MemberState::Pending });
+        queued
+            .members
+            .insert(0, Member { leaf: 0, pod, state: MemberState::Pending, ticket: None });
         assert_eq!(queued.pending_tree(&[count(1, 0, 2), count(0, 0, 1)]).min_pods, Some(1));
         assert_eq!(queued.pending_tree(&[count(1, 0, 3), count(0, 0, 1)]).min_pods, None);
     }
@@ -429,7 +434,9 @@ mod tests {
             PodGroup::gang("job", 2).group(PodGroup::gang("a", 2)).group(PodGroup::gang("b", 2));
         let mut queued = QueuedGroup::new(root, alloc::vec!["a".into(), "b".into()], Time::ZERO);
         let pod = Pod::new().name("b-0");
-        queued.members.insert(0, Member { leaf: 1, pod, state: MemberState::Pending });
+        queued
+            .members
+            .insert(0, Member { leaf: 1, pod, state: MemberState::Pending, ticket: None });
         let tree = queued.pending_tree(&[count(0, 0, 2), count(1, 0, 1)]);
         assert_eq!(tree.groups.len(), 1);
         assert_eq!((tree.policy.minimum(), tree.groups[0].policy.minimum()), (1, 1));

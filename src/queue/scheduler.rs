@@ -55,13 +55,12 @@ use crate::state::{Cluster, Plan, Row};
 ///
 /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new().request("nvidia.com/gpu", 4));
 /// scheduler.handle_group(gang, Time::from_secs(1))?;
-/// let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(Time::from_secs(1)) else {
+/// let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(Time::from_secs(1)) else {
 ///     panic!("there is room for it")
 /// };
-/// for assignment in plan.assignments() {
-///     // Bind the pod, then report the result.
-///     scheduler.handle_binding("default", &assignment.pod().name, Ok(()), Time::from_secs(2))?;
-/// }
+/// assert_eq!(plan.len(), 2);
+/// // Bind the pods, then report the result: of the plan, or of each pod by `handle_binding`.
+/// scheduler.handle_bound(ticket, Time::from_secs(2))?;
 /// assert_eq!(scheduler.state("default/trainer"), Some(GroupState::Running));
 /// assert_eq!(scheduler.poll_decision(Time::from_secs(2)), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

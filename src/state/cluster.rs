@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::check::{bound_node, full_name};
 use super::columns::{Columns, NodeSpec};
@@ -45,7 +46,7 @@ use crate::model::{Labels, Node, Pod, PodShape};
 /// assert_eq!((node.free(cpu), node.label("rack")), (3_500, Some("a1")));
 /// # Ok::<(), phalanx::StateError>(())
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Cluster {
     pub(crate) columns: Columns,
     pub(crate) pods: Pods,
@@ -70,6 +71,19 @@ pub struct Cluster {
     /// Pods whose node does not exist.
     pub(crate) parked: Arc<Parked>,
     pub(super) deleted: Tombstones,
+}
+
+/// The counts of a cluster and its levels, on one line whatever its size.
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels: Vec<&str> = self.levels().collect();
+        f.debug_struct("Cluster")
+            .field("nodes", &self.node_count())
+            .field("pods", &self.pod_count())
+            .field("levels", &levels)
+            .field("namespaces", &self.namespaces.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cluster {
@@ -110,6 +124,31 @@ impl Cluster {
     pub fn remove_node(&mut self, name: &str) -> Result<(), StateError> {
         let row = self.row_of(name).ok_or_else(|| StateError::UnknownNode(name.into()))?;
         self.remove_row(row);
+        Ok(())
+    }
+
+    /// Closes a node to new pods, as `kubectl cordon` does; what runs there stays. The filter
+    /// [`NodeUnschedulable`](crate::plugins::NodeUnschedulable) reads the mark. It stays until
+    /// [`Cluster::uncordon`], or until the node is replaced. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn cordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, true)
+    }
+
+    /// Opens a node to new pods again. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn uncordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, false)
+    }
+
+    fn set_unschedulable(&mut self, node: &str, unschedulable: bool) -> Result<(), StateError> {
+        let unknown = || StateError::UnknownNode(node.into());
+        let row = self.row_of(node).ok_or_else(unknown)?;
+        self.mark_unschedulable(row, unschedulable);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Deref;
 
 use super::check::check_named;
@@ -38,7 +39,7 @@ use crate::model::{Node, Pod};
 /// assert_eq!(txn.node("n1").unwrap().free(cpu), 0);
 /// # Ok::<(), phalanx::StateError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Txn {
     cluster: Cluster,
     /// Changes, each with its number; numbers are never used again.
@@ -59,6 +60,8 @@ enum Undo {
     Placed(u32),
     Evicted(u32, Row),
     Added(Row),
+    /// Whether the node was unschedulable before.
+    Marked(Row, bool),
 }
 
 impl Deref for Txn {
@@ -66,6 +69,15 @@ impl Deref for Txn {
 
     fn deref(&self) -> &Cluster {
         &self.cluster
+    }
+}
+
+impl fmt::Debug for Txn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Txn")
+            .field("cluster", &self.cluster)
+            .field("changes", &self.changes())
+            .finish_non_exhaustive()
     }
 }
 
@@ -216,6 +228,32 @@ impl Txn {
         Ok(added)
     }
 
+    /// Closes a node to new pods, as `kubectl cordon` does; what runs there stays. The filter
+    /// [`NodeUnschedulable`](crate::plugins::NodeUnschedulable) reads the mark. It stays until
+    /// [`Txn::uncordon`], or a rollback. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn cordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, true)
+    }
+
+    /// Opens a node to new pods again. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn uncordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, false)
+    }
+
+    fn set_unschedulable(&mut self, node: &str, unschedulable: bool) -> Result<(), StateError> {
+        let unknown = || StateError::UnknownNode(node.into());
+        let row = self.cluster.row_of(node).ok_or_else(unknown)?;
+        let was = self.cluster.mark_unschedulable(row, unschedulable);
+        self.record(Undo::Marked(row, was));
+        Ok(())
+    }
+
     /// Places everything a plan places. Nothing is judged.
     ///
     /// # Errors
@@ -276,6 +314,9 @@ impl Txn {
                 self.cluster.record_pod(row, slot, true);
             }
             Some(Undo::Added(row)) => self.cluster.remove_row(row),
+            Some(Undo::Marked(row, was)) => {
+                self.cluster.mark_unschedulable(row, was);
+            }
             None => {}
         }
     }

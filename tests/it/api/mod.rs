@@ -5,6 +5,7 @@ mod events;
 mod foreign;
 mod group_names;
 mod groups;
+mod hands;
 mod objects;
 pub(crate) mod odd;
 mod properties;

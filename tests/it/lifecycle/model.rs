@@ -260,7 +260,8 @@ impl World {
         self.begun.insert(ticket);
         let name = pod.split_once('/').unwrap().1.to_string();
         if self.random.one_in(8) {
-            self.both(|s| s.handle_binding("default", &name, Err("refused".into()), now)).unwrap();
+            self.both(|s| s.handle_binding(ticket, "default", &name, Err("refused".into()), now))
+                .unwrap();
         } else {
             let node = self.scheduler.cluster().pod("default", &name).unwrap().node();
             let node = node.map(|node| node.name().to_string());
@@ -270,7 +271,7 @@ impl World {
                 let event = Event::PodChanged { pod, version: 0 };
                 self.both(|s| s.handle_event(event.clone(), now)).unwrap();
             } else {
-                self.both(|s| s.handle_binding("default", &name, Ok(()), now)).unwrap();
+                self.both(|s| s.handle_binding(ticket, "default", &name, Ok(()), now)).unwrap();
             }
             self.bound.insert(pod);
         }

@@ -88,14 +88,14 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
         let mut scheduler = scheduler(gpus(1, 8), |_| ());
         let group = PodGroup::gang("a", minimum).pods(4, gpu());
         scheduler.handle_group(group, at(0)).unwrap();
-        let (_, plan) = plan(&mut scheduler, at(0));
+        let (ticket, plan) = plan(&mut scheduler, at(0));
         assert_eq!(plan.len(), 4);
         delete(&mut scheduler, "a-2", at(1));
         let decision = scheduler.poll_decision(at(1));
         if minimum == 3 {
             assert_eq!(decision, None);
             for name in ["a-0", "a-1", "a-3"] {
-                scheduler.handle_binding("default", name, Ok(()), at(2)).unwrap();
+                scheduler.handle_binding(ticket, "default", name, Ok(()), at(2)).unwrap();
             }
             assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
         } else {
@@ -116,15 +116,15 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
 fn results_that_never_come_undo_the_plan() {
     let mut scheduler = scheduler(gpus(1, 8), |s| s.bind_timeout = Duration::from_secs(30));
     scheduler.handle_group(gang("a", 4), at(0)).unwrap();
-    let _ = plan(&mut scheduler, at(0));
-    scheduler.handle_binding("default", "a-0", Ok(()), at(1)).unwrap();
+    let (ticket, _) = plan(&mut scheduler, at(0));
+    scheduler.handle_binding(ticket, "default", "a-0", Ok(()), at(1)).unwrap();
     assert_eq!(scheduler.next_wake(), Some(at(30)));
     let Some(Decision::Unbind { pods, .. }) = scheduler.poll_decision(at(30)) else {
         panic!("the time is over")
     };
     assert_eq!(pods.len(), 4);
     // A late word that it is bound is no word that it is off.
-    scheduler.handle_binding("default", "a-1", Ok(()), at(31)).unwrap();
+    scheduler.handle_binding(ticket, "default", "a-1", Ok(()), at(31)).unwrap();
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Undoing));
     for pod in pods {
         scheduler.handle_unbound("default", &pod.name, at(32)).unwrap();
@@ -141,13 +141,13 @@ fn a_failed_binding_keeps_the_rest_if_the_policy_and_the_minimum_let_it() {
     ] {
         let mut scheduler = scheduler(gpus(1, 8), |s| s.on_bind_failure = policy);
         scheduler.handle_group(PodGroup::gang("a", minimum).pods(4, gpu()), at(0)).unwrap();
-        let _ = plan(&mut scheduler, at(0));
-        scheduler.handle_binding("default", "a-0", Err("no".into()), at(1)).unwrap();
+        let (ticket, _) = plan(&mut scheduler, at(0));
+        scheduler.handle_binding(ticket, "default", "a-0", Err("no".into()), at(1)).unwrap();
         let undone = matches!(scheduler.poll_decision(at(1)), Some(Decision::Unbind { .. }));
         assert_eq!(undone, !kept);
         if kept {
             for name in ["a-1", "a-2", "a-3"] {
-                scheduler.handle_binding("default", name, Ok(()), at(1)).unwrap();
+                scheduler.handle_binding(ticket, "default", name, Ok(()), at(1)).unwrap();
             }
             let status = scheduler.status("default/a").unwrap();
             assert!(status.started && status.pending == 1);
@@ -165,8 +165,8 @@ fn back_off_doubles_up_to_its_bound_and_ends_with_a_success() {
     scheduler.handle_group(gang("a", 1), at(0)).unwrap();
     let mut now = at(0);
     for wait in [1, 2, 4, 8, 10, 10] {
-        let _ = plan(&mut scheduler, now);
-        scheduler.handle_binding("default", "a-0", Err("no".into()), now).unwrap();
+        let (ticket, _) = plan(&mut scheduler, now);
+        scheduler.handle_binding(ticket, "default", "a-0", Err("no".into()), now).unwrap();
         let until = now.after(Duration::from_secs(wait));
         assert_eq!(scheduler.state("default/a"), Some(GroupState::BackingOff { until }));
         assert_eq!(scheduler.poll_decision(now), None);

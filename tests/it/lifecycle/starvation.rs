@@ -29,7 +29,7 @@ fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<Decision> {
     let mut others = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
         match decision {
-            Decision::Bind { plan, .. } => bind(scheduler, &plan, now),
+            Decision::Bind { ticket, plan, .. } => bind(scheduler, ticket, &plan, now),
             other => others.push(other),
         }
     }
@@ -136,12 +136,12 @@ fn a_permit_timeout_racing_the_last_member() {
         }
         scheduler.handle_pod(last, at(30)).unwrap();
         if member_first {
-            let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(30)) else {
+            let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(at(30)) else {
                 panic!("it came in time")
             };
             assert_eq!(plan.len(), 4);
             assert_eq!(scheduler.metrics().holds_expired, 0);
-            bind(&mut scheduler, &plan, at(30));
+            bind(&mut scheduler, ticket, &plan, at(30));
         }
         // Either way it runs whole in the end, all five.
         let mut now = at(30);
@@ -175,12 +175,12 @@ fn one_of_255_pods_failing_again_and_again() {
         for _ in 0..200 {
             while let Some(decision) = scheduler.poll_decision(now) {
                 match decision {
-                    Decision::Bind { plan, groups, .. } => {
+                    Decision::Bind { ticket, plan, groups } => {
                         for assignment in plan.assignments() {
                             let name = &assignment.pod().name;
                             tries += usize::from(name == "big-77");
                             let result = if name == "big-77" { Err("no".into()) } else { Ok(()) };
-                            scheduler.handle_binding("default", name, result, now).unwrap();
+                            scheduler.handle_binding(ticket, "default", name, result, now).unwrap();
                         }
                         if groups == ["default/small"] {
                             assert_eq!(scheduler.state("default/small"), Some(GroupState::Running));
@@ -238,8 +238,8 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
                 delete_all(&mut scheduler, &group, at(second));
             }
             while let Some(decision) = scheduler.poll_decision(at(second)) {
-                let Decision::Bind { plan, .. } = decision else { continue };
-                bind(&mut scheduler, &plan, at(second));
+                let Decision::Bind { ticket, plan, .. } = decision else { continue };
+                bind(&mut scheduler, ticket, &plan, at(second));
                 let name = plan.group().split_once('/').unwrap().1.to_owned();
                 if name == "large" {
                     return Some(second);
@@ -302,12 +302,12 @@ fn gangs_of_a_gang_group_start_together_or_not_at_all() {
     assert_eq!(scheduler.poll_decision(at(1)), None);
     assert_eq!(scheduler.cluster().pod_count(), 2);
     delete_all(&mut scheduler, &blocker, at(2));
-    let Some(Decision::Bind { groups, plan, .. }) = scheduler.poll_decision(at(2)) else {
+    let Some(Decision::Bind { ticket, groups, plan }) = scheduler.poll_decision(at(2)) else {
         panic!("there is room for both")
     };
     assert_eq!((groups.len(), plan.len()), (2, 8));
     // One pod fails: both are undone.
-    scheduler.handle_binding("default", "a-0", Err("no".into()), at(3)).unwrap();
+    scheduler.handle_binding(ticket, "default", "a-0", Err("no".into()), at(3)).unwrap();
     let Some(Decision::Unbind { groups, pods, .. }) = scheduler.poll_decision(at(3)) else {
         panic!("all are undone")
     };
@@ -385,14 +385,16 @@ fn a_gang_below_its_minimum_is_repaired_or_reported() {
 fn a_node_lost_during_binding_undoes_the_gang_and_a_late_result_is_harmless() {
     let mut scheduler = scheduler(gpus(3, 2), Settings::default());
     scheduler.handle_group(gang("a", 4), at(0)).unwrap();
-    let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(0)) else { panic!() };
+    let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(at(0)) else {
+        panic!()
+    };
     let first = plan.assignments().next().unwrap();
     let (name, node) = (first.pod().name.clone(), first.node().to_owned());
     let event = Event::NodeRemoved { name: node, version: 0 };
     scheduler.handle_event(event, at(1)).unwrap();
     let Some(Decision::Unbind { pods, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
     assert!(pods.iter().all(|pod| pod.name != name));
-    scheduler.handle_binding("default", &name, Ok(()), at(1)).unwrap();
+    scheduler.handle_binding(ticket, "default", &name, Ok(()), at(1)).unwrap();
     for pod in pods {
         scheduler.handle_unbound("default", &pod.name, at(1)).unwrap();
     }
