@@ -272,7 +272,7 @@ impl Simulation {
                 Decision::Unbind { pods, .. } => {
                     for pod in pods {
                         self.scheduler
-                            .handle_unbound(&pod.namespace, &pod.name, now)
+                            .handle_unbound(pod.pod.namespace(), pod.pod.name(), now)
                             .expect("known");
                     }
                 }
@@ -280,7 +280,7 @@ impl Simulation {
                     self.count("gangs evicted below their minimum");
                     let job = job_of(&group);
                     for pod in pods {
-                        self.recreate(job, &pod.name, now);
+                        self.recreate(job, pod.pod.name(), now);
                     }
                     // What was done is not lost; what is left is run later.
                     let record = &mut self.records[job];

@@ -75,7 +75,7 @@ pub mod queue;
 pub mod reference;
 pub mod state;
 
-pub use base::{Quantity, QuantityError, RowSet, Time, TimeError};
+pub use base::{NameError, ObjectName, Quantity, QuantityError, RowSet, Time, TimeError};
 pub use framework::{Framework, Strategy, laws};
 pub use place::{CommitError, Outcome, PlaceError, Planner, Request, place_gang};
 pub use queue::Scheduler;

@@ -38,7 +38,7 @@ pub(crate) fn all(
         let result = planner.place(cluster, framework, group);
         let took = start.elapsed();
         let mut decision = Decision {
-            group: group.full_name(),
+            group: group.full_name().into(),
             outcome: "infeasible",
             assignments: Vec::new(),
             explanation: String::new(),

@@ -6,6 +6,7 @@ pub(crate) mod clip;
 pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod intern;
+pub(crate) mod name;
 #[cfg(test)]
 pub(crate) mod numbers;
 pub mod quantity;
@@ -16,6 +17,7 @@ pub(crate) mod sum;
 pub mod time;
 pub(crate) mod tournament;
 
+pub use name::{NameError, ObjectName};
 pub use quantity::{Quantity, QuantityError};
 pub use rowset::RowSet;
 pub use time::{Time, TimeError};

@@ -9,6 +9,7 @@ use super::MAX_SCORE;
 use super::device_choice::{DeviceChoice, TightestFit};
 use super::strategy::Strategy;
 use super::traits::{DomainScore, Filter, Permit, Score};
+use crate::base::clip::clip;
 use crate::model::PodShape;
 
 /// The largest sum of weights: totals then fit 31 bits.
@@ -56,7 +57,7 @@ pub struct FrameworkBuilder {
 #[non_exhaustive]
 pub enum FrameworkError {
     /// Two plugins of one stage have the same name.
-    #[error("two {stage} plugins are named {name:?}")]
+    #[error("two {stage} plugins are named {:?}", clip(.name))]
     Duplicate {
         /// The stage.
         stage: &'static str,
@@ -67,7 +68,7 @@ pub enum FrameworkError {
     #[error("a {0} plugin has no name")]
     Nameless(&'static str),
     /// A weight is zero.
-    #[error("score {0:?} has weight 0; leave it out instead")]
+    #[error("score {:?} has weight 0; leave it out instead", clip(.0))]
     ZeroWeight(String),
     /// The weights add up to more than totals can hold.
     #[error("the weights of the {0} plugins add up to more than {max}", max = MAX_WEIGHTS)]

@@ -10,6 +10,7 @@ use super::Labels;
 use super::device::IslandRule;
 use super::error::{ModelError, Problem};
 use super::pod::Pod;
+use crate::base::ObjectName;
 use crate::base::hash::{FixedMap, FixedState};
 
 /// The deepest tree of groups accepted. Kubernetes allows 4 levels.
@@ -64,8 +65,8 @@ pub struct PodGroup {
     pub schedule_timeout: Option<Duration>,
     /// Whether what runs is kept when the rest times out or fails.
     pub keep_running: bool,
-    /// Groups that start together with this one or not at all, as `namespace/name`.
-    pub gang_group: Vec<String>,
+    /// Groups that start together with this one or not at all, by full name.
+    pub gang_group: Vec<ObjectName>,
     /// Whether this group of one pod leads its sibling, which is to sit with it.
     pub leader: bool,
     /// Whatever else the embedder's own plugins read.
@@ -303,12 +304,8 @@ impl PodGroup {
     }
 
     /// The full name: `namespace/name`.
-    pub fn full_name(&self) -> String {
-        let mut name = String::with_capacity(self.namespace.len() + 1 + self.name.len());
-        name.push_str(&self.namespace);
-        name.push('/');
-        name.push_str(&self.name);
-        name
+    pub fn full_name(&self) -> ObjectName {
+        ObjectName::new(&self.namespace, &self.name)
     }
 
     /// Calls `visit` for this group and all groups inside, parents first.

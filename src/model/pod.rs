@@ -13,6 +13,7 @@ use super::resources::{IntoQuantity, amount_of};
 use super::shape::{HostPort, PodShape};
 use super::spread::SpreadConstraint;
 use super::taint::Toleration;
+use crate::base::ObjectName;
 
 /// One pod: a name, a [`PodShape`], and what ordering and preemption read beside it.
 ///
@@ -85,6 +86,11 @@ impl Pod {
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.shape.namespace
+    }
+
+    /// The full name: `namespace/name`.
+    pub fn full_name(&self) -> ObjectName {
+        ObjectName::new(self.namespace(), &self.name)
     }
 
     /// Sets the name.

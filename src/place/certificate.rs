@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::error::PlaceError;
+use crate::base::clip::clip;
 
 /// Proof that a group cannot be placed: the domains it might go to, and what each lacks.
 ///
@@ -116,13 +117,13 @@ pub enum Proof {
 #[non_exhaustive]
 pub enum Flaw {
     /// It is about another group.
-    #[error("group {0} is not the one asked for")]
+    #[error("group {} is not the one asked for", clip(.0))]
     Group(String),
     /// The domains listed are not those that the group may go to.
-    #[error("group {0}: the domains listed are not its candidates")]
+    #[error("group {}: the domains listed are not its candidates", clip(.0))]
     Candidates(String),
     /// A domain does not lack what is claimed.
-    #[error("group {group}: {domain} does not lack what is claimed")]
+    #[error("group {}: {} does not lack what is claimed", clip(.group), clip(.domain))]
     Claim {
         /// The group.
         group: String,

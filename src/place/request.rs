@@ -1,7 +1,6 @@
 //! Placement requests.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -149,7 +148,7 @@ impl<'a> Request<'a> {
         let group = self.group();
         let bound = |pod: &&Pod| cluster.slot_of(pod.namespace(), &pod.name).is_some();
         match group.all_pods().into_iter().find(bound) {
-            Some(pod) => Err(PlaceError::AlreadyBound(format!("{}/{}", pod.namespace(), pod.name))),
+            Some(pod) => Err(PlaceError::AlreadyBound(pod.full_name())),
             None => Ok(()),
         }
     }

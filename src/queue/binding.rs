@@ -14,7 +14,7 @@ use super::queued_group::{MemberCounts, MemberState, Phase, full_name};
 use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::OnBindFailure;
 use super::shortage::Shortage;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::state::Plan;
 
@@ -151,7 +151,7 @@ impl Scheduler {
         let id = self.root(group)?;
         let Some(Phase::Held(ticket)) = self.groups.get(&id).map(|queued| queued.phase.clone())
         else {
-            return Err(QueueError::NotHeld(group.to_owned()));
+            return Err(QueueError::NotHeld(ObjectName::of_text(group)));
         };
         let by = self.in_flight.get(&ticket).and_then(|in_flight| in_flight.held_by.clone());
         self.apply_verdict(ticket, verdict, by.unwrap_or_default());
@@ -167,7 +167,7 @@ impl Scheduler {
         self.expire(now, false);
         let id = self.root(group)?;
         if !matches!(self.groups.get(&id).map(|queued| &queued.phase), Some(Phase::Held(_))) {
-            return Err(QueueError::NotHeld(group.to_owned()));
+            return Err(QueueError::NotHeld(ObjectName::of_text(group)));
         }
         self.recheck_permits(id);
         Ok(())
@@ -235,7 +235,7 @@ impl Scheduler {
         self.outbox.push_back(Decision::Bind { ticket, groups, plan: in_flight.plan.clone() });
     }
 
-    pub(super) fn group_names(&self, groups: &[GroupId]) -> Vec<String> {
+    pub(super) fn group_names(&self, groups: &[GroupId]) -> Vec<ObjectName> {
         groups.iter().filter_map(|id| Some(self.groups.get(id)?.name.clone())).collect()
     }
 
@@ -396,7 +396,7 @@ impl Scheduler {
         off: bool,
     ) -> Result<(), QueueError> {
         if self.cluster.pod(namespace, name).is_none() {
-            return Err(QueueError::UnknownPod(format!("{namespace}/{name}")));
+            return Err(QueueError::UnknownPod(ObjectName::new(namespace, name)));
         }
         if off {
             self.remove_pod(namespace, name);
@@ -454,7 +454,7 @@ impl Scheduler {
         member.state = MemberState::Unbinding;
         let (namespace, name) = (member.pod.namespace().to_owned(), member.pod.name.clone());
         let node = self.node_of(&namespace, &name).unwrap_or_default();
-        let pods = alloc::vec![BoundPod { namespace, name, node }];
+        let pods = alloc::vec![BoundPod { pod: ObjectName::new(&namespace, &name), node }];
         let (groups, reason) = (self.group_names(&[id]), "the gang is evicted".to_owned());
         self.outbox.push_back(Decision::Unbind { groups, pods, reason });
     }
@@ -468,11 +468,11 @@ impl Scheduler {
             return;
         }
         member.state = MemberState::Pending;
-        let (namespace, pod) = (member.pod.namespace().to_owned(), member.pod.name.clone());
-        self.remove_pod(&namespace, &pod);
+        let pod = member.pod.full_name();
+        self.remove_pod(pod.namespace(), pod.name());
         self.metrics.add_one(|metrics| &mut metrics.bind_failures);
         let (name, reason) = (name.to_owned(), reason.to_owned());
-        self.emit(id, GroupChange::BindFailed { pod: name.clone(), reason: reason.clone() });
+        self.emit(id, GroupChange::BindFailed { pod, reason: reason.clone() });
         match (phase, place) {
             (Phase::Binding(ticket), MemberState::Planned) => {
                 let why = format!("pod {name}: {reason}");

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::shortage::Shortage;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 
 /// A change of one group, with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct GroupEvent {
     /// Time of the change.
     pub at: Time,
     /// Full name of the root group.
-    pub group: String,
+    pub group: ObjectName,
     /// The change.
     pub change: GroupChange,
 }
@@ -70,7 +70,7 @@ pub enum GroupChange {
     /// A pod could not be bound.
     BindFailed {
         /// Full name of the pod.
-        pod: String,
+        pod: ObjectName,
         /// The reason, for people.
         reason: String,
     },
@@ -140,7 +140,7 @@ pub enum Gate {
     /// their own minimum.
     Members {
         /// Full name of the group in the tree.
-        group: String,
+        group: ObjectName,
         /// Members present.
         have: u64,
         /// Members required.
@@ -149,7 +149,7 @@ pub enum Gate {
     /// A partner of the same gang group is not ready.
     Partner {
         /// Full name of the partner.
-        group: String,
+        group: ObjectName,
     },
     /// The gang is being evicted.
     Evicting,
@@ -157,7 +157,7 @@ pub enum Gate {
 
 impl Gate {
     /// The group that lacks members, or the partner that is not ready.
-    pub fn group(&self) -> Option<&str> {
+    pub fn group(&self) -> Option<&ObjectName> {
         match self {
             Gate::Members { group, .. } | Gate::Partner { group } => Some(group),
             Gate::Evicting => None,

@@ -11,7 +11,7 @@ use super::ids::{QueueKey, Ticket};
 use super::observe::{Gate, Waits};
 use super::shortage::Shortage;
 use super::wake::hints::WakeCondition;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{GroupPolicy, Pod, PodGroup};
 use crate::state::{Cluster, Plan};
@@ -22,7 +22,7 @@ use crate::state::{Cluster, Plan};
 pub(super) struct QueuedGroup {
     /// The tree, without pods.
     pub(super) root: PodGroup,
-    pub(super) name: String,
+    pub(super) name: ObjectName,
     /// Full names of the leaves, in tree order.
     pub(super) leaves: Vec<String>,
     /// By number of arrival, the order in which they are tried.
@@ -128,13 +128,13 @@ pub(super) struct Reservation {
 
 /// Full name of a pod.
 pub(super) fn full_name(pod: &Pod) -> String {
-    format!("{}/{}", pod.namespace(), pod.name)
+    pod.full_name().into()
 }
 
 /// Moves the pods out of a tree, leaf by leaf.
 pub(super) fn split(group: &mut PodGroup, leaves: &mut Vec<(String, Vec<Pod>)>) {
     if group.groups.is_empty() {
-        leaves.push((group.full_name(), core::mem::take(&mut group.pods)));
+        leaves.push((group.full_name().into(), core::mem::take(&mut group.pods)));
     }
     for inner in &mut group.groups {
         split(inner, leaves);

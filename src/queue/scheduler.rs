@@ -342,7 +342,7 @@ impl Scheduler {
     fn state_of(&self, queued: &QueuedGroup) -> GroupState {
         match &queued.phase {
             Phase::Gated(gate @ Gate::Partner { .. }) => {
-                let id = self.names.get(&queued.name).map(|(id, _)| *id);
+                let id = self.names.get(&*queued.name).map(|(id, _)| *id);
                 let first = id.and_then(|id| self.partner_gate(id));
                 GroupState::Gated(first.unwrap_or_else(|| gate.clone()))
             }

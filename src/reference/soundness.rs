@@ -120,7 +120,7 @@ impl<'a> Check<'a> {
     fn assignments<'r: 'a>(&mut self, plan: &'a Plan, request: &'r Request<'_>) {
         let root = request.group();
         if plan.group() != root.full_name() {
-            self.broken.push(Broken::OtherGroup(plan.group()));
+            self.broken.push(Broken::OtherGroup(plan.group().into()));
         }
         if plan.is_empty() {
             self.broken.push(Broken::Empty);

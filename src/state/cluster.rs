@@ -2,13 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::check::{bound_node, full_name};
+use super::check::bound_node;
 use super::columns::{Columns, NodeSpec};
 use super::devices::{DeviceNeed, DeviceTerm};
 use super::error::StateError;
@@ -20,6 +19,7 @@ use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::tombstones::Tombstones;
+use crate::base::ObjectName;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
@@ -161,7 +161,7 @@ impl Cluster {
     pub fn add_pod(&mut self, pod: Pod) -> Result<PodId, StateError> {
         let node = bound_node(&pod)?;
         if self.slot_of(pod.namespace(), &pod.name).is_some() {
-            return Err(StateError::PodExists(full_name(&pod)));
+            return Err(StateError::PodExists(pod.full_name()));
         }
         self.put_pod(&pod, node, 0, None).map(PodId)
     }
@@ -173,7 +173,7 @@ impl Cluster {
     pub fn remove_pod(&mut self, namespace: &str, name: &str) -> Result<(), StateError> {
         let slot = self
             .slot_of(namespace, name)
-            .ok_or_else(|| StateError::UnknownPod(format!("{namespace}/{name}")))?;
+            .ok_or_else(|| StateError::UnknownPod(ObjectName::new(namespace, name)))?;
         self.drop_pod(slot);
         Ok(())
     }

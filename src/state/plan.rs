@@ -14,6 +14,7 @@ use super::journal::Moment;
 use super::pods::Devices;
 use super::roster::Roster;
 use super::view::NodeView;
+use crate::base::ObjectName;
 use crate::model::Pod;
 
 /// Where the members of a group go, and what the decision rested on.
@@ -231,7 +232,7 @@ impl<'a> Assignment<'a> {
 
 impl Plan {
     /// The full name of the group, `namespace/name`.
-    pub fn group(&self) -> String {
+    pub fn group(&self) -> ObjectName {
         self.roster.group().full_name()
     }
 

@@ -12,6 +12,7 @@ use super::error::StateError;
 use super::ids::{NodeId, PodId, Row};
 use super::plan::Plan;
 use super::pods::{Devices, Entry};
+use crate::base::ObjectName;
 use crate::model::{Node, Pod};
 
 /// A working copy of a cluster whose changes can be taken back.
@@ -172,7 +173,7 @@ impl Txn {
     /// # Errors
     /// There is no such pod, or it is on no node.
     pub fn evict(&mut self, namespace: &str, name: &str) -> Result<PodId, StateError> {
-        let unknown = || StateError::UnknownPod(format!("{namespace}/{name}"));
+        let unknown = || StateError::UnknownPod(ObjectName::new(namespace, name));
         let slot = self.cluster.slot_of(namespace, name).ok_or_else(unknown)?;
         self.evict_pod(PodId(slot))?;
         Ok(PodId(slot))

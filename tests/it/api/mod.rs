@@ -6,6 +6,7 @@ mod foreign;
 mod group_names;
 mod groups;
 mod hands;
+mod long_names;
 mod objects;
 pub(crate) mod odd;
 mod properties;

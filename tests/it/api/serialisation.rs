@@ -170,7 +170,7 @@ fn full_group() -> PodGroup {
     group.disruption = DisruptionMode::All;
     group.schedule_timeout = Some(Duration::new(5, 7));
     group.keep_running = true;
-    group.gang_group = vec!["team/other".into()];
+    group.gang_group = vec!["team/other".parse().unwrap()];
     group.attributes = Labels::from([("a".into(), "b".into())]);
     let mut leader = PodGroup::basic("leader").in_namespace("team").pod(full_pod());
     leader.leader = true;

@@ -36,7 +36,7 @@ fn decisions(scheduler: &mut Scheduler, now: Time) -> usize {
         }
         if let Decision::Unbind { pods, .. } = decision {
             for pod in pods {
-                scheduler.handle_unbound(&pod.namespace, &pod.name, now).unwrap();
+                scheduler.handle_unbound(pod.pod.namespace(), pod.pod.name(), now).unwrap();
             }
         }
     }
@@ -162,7 +162,7 @@ fn varied() -> Scheduler {
     scheduler.handle_group(PodGroup::gang("g", 5).pods(5, cpu()), now).unwrap();
     scheduler.handle_group(PodGroup::gang("h", 2).pods(2, cpu()), now).unwrap();
     let mut partner = PodGroup::gang("i", 1).pods(1, cpu());
-    partner.gang_group.push("default/none".into());
+    partner.gang_group.push("default/none".parse().unwrap());
     scheduler.handle_group(partner, now).unwrap();
     scheduler.handle_pod(cpu().name("orphan").in_group("later"), now).unwrap();
     assert!(decisions(&mut scheduler, now) > 0);

@@ -131,7 +131,7 @@ impl World {
             0..=2 if self.groups.len() < 6 => {
                 let group = group(&mut self.random, &mut self.next, self.devices);
                 self.both(|s| s.handle_group(group.clone(), now)).unwrap();
-                self.groups.insert(group.full_name(), group);
+                self.groups.insert(group.full_name().into(), group);
             }
             0..=5 => self.bind(),
             6 | 7 => self.unbind(),
@@ -365,17 +365,17 @@ impl World {
                 }
                 Decision::Unbind { pods, .. } => {
                     for pod in pods {
-                        let pod = format!("{}/{}", pod.namespace, pod.name);
+                        let pod = String::from(pod.pod);
                         self.binding.retain(|(other, _)| *other != pod);
                         self.unbinding.push(pod);
                     }
                 }
                 Decision::Evict { group, pods, since } => {
                     let bound = self.scheduler.settings().stale_after;
-                    assert!(now.since(since) >= bound || !self.groups[&group].keep_running);
-                    self.evicting.insert(group);
+                    assert!(now.since(since) >= bound || !self.groups[&*group].keep_running);
+                    self.evicting.insert(group.into());
                     for pod in pods {
-                        self.unbinding.push(format!("{}/{}", pod.namespace, pod.name));
+                        self.unbinding.push(pod.pod.into());
                     }
                 }
                 _ => {}

@@ -95,7 +95,7 @@ fn a_gang_with_a_reservation_does_not_start_without_its_partner() {
     bind_all(&mut scheduler, at(20));
     assert_eq!(scheduler.reservations().len(), 1);
     let mut partner = gang("b", 4);
-    partner.gang_group.push("default/a".into());
+    partner.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(partner, at(21)).unwrap();
     for index in 1..8 {
         delete(&mut scheduler, &format!("all-{index}"), at(21 + index));

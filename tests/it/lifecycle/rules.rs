@@ -103,9 +103,9 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
             assert_eq!(pods.len(), 3);
             assert_eq!(scheduler.cluster().pod_count(), 3, "they take room until they are off");
             for pod in pods {
-                scheduler.handle_unbound("default", &pod.name, at(2)).unwrap();
+                scheduler.handle_unbound("default", pod.pod.name(), at(2)).unwrap();
             }
-            let gate = Gate::Members { group: "default/a".into(), have: 3, need: 4 };
+            let gate = Gate::Members { group: "default/a".parse().unwrap(), have: 3, need: 4 };
             assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
             assert_eq!(scheduler.cluster().pod_count(), 0);
         }
@@ -127,7 +127,7 @@ fn results_that_never_come_undo_the_plan() {
     scheduler.handle_binding(ticket, "default", "a-1", Ok(()), at(31)).unwrap();
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Undoing));
     for pod in pods {
-        scheduler.handle_unbound("default", &pod.name, at(32)).unwrap();
+        scheduler.handle_unbound("default", pod.pod.name(), at(32)).unwrap();
     }
     assert_eq!(bind_all(&mut scheduler, at(32)), ["default/a"]);
 }
@@ -199,12 +199,12 @@ fn a_tree_is_gated_role_by_role_and_as_a_whole() {
         assert_eq!(scheduler.state("default/job"), scheduler.state(&format!("default/{group}")));
     };
     come(&mut scheduler, "d-0", "driver");
-    assert_eq!(gate(&scheduler), ("default/workers".into(), 0, 2));
+    assert_eq!(gate(&scheduler), ("default/workers".parse().unwrap(), 0, 2));
     come(&mut scheduler, "w-0", "workers");
-    assert_eq!(gate(&scheduler), ("default/workers".into(), 1, 2));
+    assert_eq!(gate(&scheduler), ("default/workers".parse().unwrap(), 1, 2));
     come(&mut scheduler, "w-1", "workers");
     // Two roles would do, but not for the minimum of pods.
-    assert_eq!(gate(&scheduler), ("default/job".into(), 3, 5));
+    assert_eq!(gate(&scheduler), ("default/job".parse().unwrap(), 3, 5));
     come(&mut scheduler, "w-2", "workers");
     assert_eq!(scheduler.poll_decision(at(1)), None);
     come(&mut scheduler, "w-3", "workers");
@@ -228,7 +228,7 @@ fn members_that_are_gated_themselves_do_not_count() {
     group.pods[1].scheduling_gates.push("quota".into());
     scheduler.handle_group(group, at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
-    let gate = Gate::Members { group: "default/b".into(), have: 1, need: 2 };
+    let gate = Gate::Members { group: "default/b".parse().unwrap(), have: 1, need: 2 };
     assert_eq!(scheduler.state("default/b"), Some(GroupState::Gated(gate)));
     scheduler.handle_pod(gpu().name("b-1").in_group("b"), at(1)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(1)), ["default/b"]);

@@ -29,7 +29,7 @@ use phalanx::queue::{
     Ticket,
 };
 use phalanx::state::Event;
-use phalanx::{Cluster, Plan, Time};
+use phalanx::{Cluster, ObjectName, Plan, Time};
 
 use super::world::{
     DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,
@@ -52,7 +52,7 @@ struct Process {
 struct Proposal {
     owner: usize,
     ticket: Ticket,
-    groups: Vec<String>,
+    groups: Vec<ObjectName>,
     plan: Plan,
 }
 
@@ -198,13 +198,13 @@ impl World {
         let owner = self.random.below(self.processes.len());
         let mut group = group(&mut self.random, &mut self.next, self.devices);
         // Gangs that start together have one owner.
-        group
-            .gang_group
-            .retain(|partner| self.groups.get(partner).is_some_and(|(other, _)| *other == owner));
+        group.gang_group.retain(|partner| {
+            self.groups.get(&**partner).is_some_and(|(other, _)| *other == owner)
+        });
         let name = group.full_name();
         self.store.members.extend(group.all_pods().iter().map(|pod| pod.name.clone()));
         self.processes[owner].scheduler.handle_group(group.clone(), self.now).unwrap();
-        self.groups.insert(name, (owner, group));
+        self.groups.insert(name.into(), (owner, group));
     }
 
     fn hear(&mut self, process: usize, some: usize) {
@@ -228,15 +228,15 @@ impl World {
                 Decision::Bind { ticket, groups, plan } => {
                     let read = self.processes[owner].read;
                     for group in &groups {
-                        if self.hurt.get(group).is_some_and(|lost| *lost < read) {
-                            self.hurt.remove(group);
+                        if self.hurt.get(&**group).is_some_and(|lost| *lost < read) {
+                            self.hurt.remove(&**group);
                         }
                     }
                     self.proposals.push(Proposal { owner, ticket, groups, plan });
                 }
                 Decision::Unbind { pods, .. } | Decision::Evict { pods, .. } => {
                     for pod in pods {
-                        self.take_off(owner, &pod.name);
+                        self.take_off(owner, pod.pod.name());
                     }
                 }
                 _ => {}
@@ -315,8 +315,8 @@ impl World {
             self.store.log.push(Event::PodChanged { pod, version: 0 });
         }
         for name in groups {
-            if let Some((_, group)) = self.groups.get(&name)
-                && !self.hurt.contains_key(&name)
+            if let Some((_, group)) = self.groups.get(&*name)
+                && !self.hurt.contains_key(&*name)
             {
                 assert!(counts(group, &|pod| self.store.runs(pod)), "{name} starts in part");
             }

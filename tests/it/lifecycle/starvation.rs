@@ -56,7 +56,7 @@ fn two_gangs_of_5_that_each_hold_3_of_8_gpus() {
     }
     assert_eq!(scheduler.poll_decision(at(0)), None);
     assert_eq!(scheduler.cluster().pod_count(), 0);
-    let gate = Gate::Members { group: "default/a".into(), have: 3, need: 5 };
+    let gate = Gate::Members { group: "default/a".parse().unwrap(), have: 3, need: 5 };
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
     for index in 3..5 {
         for group in [&a, &b] {
@@ -189,7 +189,7 @@ fn one_of_255_pods_failing_again_and_again() {
                     Decision::Unbind { pods, .. } => {
                         assert_eq!(pods.len(), 254);
                         for pod in pods {
-                            scheduler.handle_unbound("default", &pod.name, now).unwrap();
+                            scheduler.handle_unbound("default", pod.pod.name(), now).unwrap();
                         }
                     }
                     other => panic!("{other:?}"),
@@ -289,10 +289,10 @@ fn a_reservation_is_given_up_at_its_timeout() {
 fn gangs_of_a_gang_group_start_together_or_not_at_all() {
     let mut scheduler = scheduler(gpus(1, 8), Settings::default());
     let mut a = gang("a", 4);
-    a.gang_group.push("default/b".into());
+    a.gang_group.push("default/b".parse().unwrap());
     scheduler.handle_group(a, at(0)).unwrap();
     assert_eq!(scheduler.poll_decision(at(0)), None);
-    let gate = Gate::Partner { group: "default/b".into() };
+    let gate = Gate::Partner { group: "default/b".parse().unwrap() };
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
     let blocker = gang("blocker", 2);
     scheduler.handle_group(blocker.clone().priority(1), at(1)).unwrap();
@@ -393,10 +393,10 @@ fn a_node_lost_during_binding_undoes_the_gang_and_a_late_result_is_harmless() {
     let event = Event::NodeRemoved { name: node, version: 0 };
     scheduler.handle_event(event, at(1)).unwrap();
     let Some(Decision::Unbind { pods, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
-    assert!(pods.iter().all(|pod| pod.name != name));
+    assert!(pods.iter().all(|pod| pod.pod.name() != name));
     scheduler.handle_binding(ticket, "default", &name, Ok(()), at(1)).unwrap();
     for pod in pods {
-        scheduler.handle_unbound("default", &pod.name, at(1)).unwrap();
+        scheduler.handle_unbound("default", pod.pod.name(), at(1)).unwrap();
     }
     assert_eq!(scheduler.state("default/a"), Some(GroupState::BackingOff { until: at(2) }));
     bind_all(&mut scheduler, at(2));

@@ -3,7 +3,7 @@
 use phalanx::framework::Framework;
 use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::queue::{Decision, GroupChange, GroupState, Scheduler, Settings, Ticket};
-use phalanx::{Cluster, Plan, Time};
+use phalanx::{Cluster, ObjectName, Plan, Time};
 
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
@@ -48,7 +48,7 @@ pub(super) fn bind(scheduler: &mut Scheduler, ticket: Ticket, plan: &Plan, now: 
     }
 }
 
-pub(super) fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
+pub(super) fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<ObjectName> {
     let mut bound = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
         let Decision::Bind { ticket, plan, groups } = decision else { panic!("{decision:?}") };

@@ -9,7 +9,7 @@ use phalanx::framework::{
 use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{DeviceFit, Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Outcome};
+use phalanx::{Cluster, ObjectName, Outcome};
 
 use crate::support::budget;
 use crate::support::dice::Dice;
@@ -159,7 +159,8 @@ pub(crate) fn group(random: &mut Random, next: &mut usize, devices: bool) -> Pod
         group = group.prefer("rack");
     }
     if random.one_in(8) && *next > 2 {
-        group.gang_group.push(format!("default/g{}", *next - 2 + 2 * random.below(2)));
+        let partner = format!("g{}", *next - 2 + 2 * random.below(2));
+        group.gang_group.push(ObjectName::new("default", &partner));
     }
     group.keep_running = random.one_in(3);
     if random.one_in(3) {

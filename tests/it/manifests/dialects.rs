@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use phalanx::ObjectName;
 use phalanx::kubernetes::{Mode, Reader};
 use phalanx::model::{DisruptionMode, LabelSelector, Operator, PodGroup, Requirement};
 
@@ -95,7 +96,7 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
     ]
     .concat();
     let manifests = written(&text).unwrap();
-    let names: Vec<String> = manifests.groups.iter().map(PodGroup::full_name).collect();
+    let names: Vec<ObjectName> = manifests.groups.iter().map(PodGroup::full_name).collect();
     assert_eq!(names, ["x/b", "default/a", "default/low", "default/vol"]);
     assert_eq!(manifests.groups[1].pods[0].scheduling_gates, ["wait"]);
     assert!(manifests.bound.is_empty());

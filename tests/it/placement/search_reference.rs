@@ -254,7 +254,8 @@ fn the_reference_refuses_what_it_cannot_enumerate() {
     let gang = |pods: usize| PodGroup::gang("g", 1).pods(pods, Pod::new().request("cpu", 1));
     let ten = Planner::place_reference(&cluster, &framework, gang(10)).unwrap();
     assert_eq!(ten.plan().unwrap().len(), 10);
-    let refused = PlaceError::TooManyMembers { group: "default/g".into(), members: 11, most: 10 };
+    let refused =
+        PlaceError::TooManyMembers { group: "default/g".parse().unwrap(), members: 11, most: 10 };
     assert_eq!(Planner::place_reference(&cluster, &framework, gang(11)), Err(refused));
     // Under the sequential strategy any number will do.
     let eleven = gang(11);

@@ -71,7 +71,8 @@ impl World {
                         group.all_pods().iter().any(|p| format!("default/{}", p.name) == *pod)
                             || !group.gang_group.is_empty()
                     });
-                    let partner = self.groups.values().any(|g| g.gang_group.contains(root));
+                    let partner =
+                        self.groups.values().any(|g| g.gang_group.iter().any(|name| name == root));
                     assert!(open || partner, "{root} is binding nothing");
                 }
                 GroupState::Gated(Gate::Members { have, need, .. }) => assert!(have < need),
