@@ -7,10 +7,9 @@
 use std::alloc::System;
 use std::time::{Duration, Instant};
 
-use phalanx::model::{Effect, Node, Pod, PodGroup, Taint};
-use phalanx::queue::{Decision, Scheduler, Settings, Ticket};
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Plan, Time};
+use phalanx::model::{Effect, Taint};
+use phalanx::queue::{Settings, Ticket};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Plan, Pod, PodGroup, Scheduler, Time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

@@ -2,10 +2,10 @@
 #[path = "common/mod.rs"]
 mod common;
 
-use phalanx::framework::{Context, Declaration, Score};
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::framework::{Context, Declaration};
+use phalanx::model::PodShape;
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, place_gang, plugins};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Score, place_gang, plugins};
 
 /// Likes cool nodes: 100 at 20 °C or below, 0 at 40 °C or above.
 struct Cool;

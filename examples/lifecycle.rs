@@ -13,13 +13,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io::Read;
 use std::time::Duration;
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{
-    Decision, GroupChange, GroupState, QueueError, ReservationPolicy, Scheduler, Settings,
-    Shortage, Ticket,
+use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Shortage, Ticket};
+use phalanx::{
+    Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Time};
 
 const GPU: &str = "nvidia.com/gpu";
 const SERVERS: usize = 125;

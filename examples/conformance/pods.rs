@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::framework::{Evaluation, Rejection, Verdict};
-use phalanx::model::Pod;
-use phalanx::state::{NodeView, Row, Txn};
-use phalanx::{Framework, Time};
+use phalanx::state::{NodeView, Row};
+use phalanx::{Framework, Pod, Time, Txn};
 use serde_json::Value;
 
 use super::Disagreement;

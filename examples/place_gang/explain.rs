@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use phalanx::framework::{Evaluation, Rejection};
-use phalanx::model::{GroupPolicy, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Outcome, Plan, Time, place_gang};
+use phalanx::model::GroupPolicy;
+use phalanx::{Cluster, Framework, Outcome, Plan, Pod, PodGroup, Time, place_gang};
 
 use crate::common::text::{count, thousands};
 

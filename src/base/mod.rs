@@ -9,12 +9,12 @@ pub(crate) mod intern;
 pub(crate) mod name;
 #[cfg(test)]
 pub(crate) mod numbers;
-pub mod quantity;
+pub(crate) mod quantity;
 pub(crate) mod rowset;
 pub(crate) mod slab;
 pub(crate) mod sparse;
 pub(crate) mod sum;
-pub mod time;
+pub(crate) mod time;
 pub(crate) mod tournament;
 
 pub use name::{NameError, ObjectName};

@@ -2,7 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::borrow::Borrow;
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::FromStr;
 
@@ -11,8 +14,9 @@ use super::clip::clip;
 /// The full name of a group or a pod: `namespace/name`.
 ///
 /// It is made of its parts, or parsed once; it reads as its text wherever a `&str` is asked for.
-/// Names with slashes of their own are told apart by their parts (`a/b` + `c` is not `a` + `b/c`),
-/// but share a text; of a text with several slashes, the last ends the namespace.
+/// It compares, orders and hashes as its text, so a map by `ObjectName` is looked up by `&str`. Parts
+/// with slashes of their own (`a/b` + `c`, `a` + `b/c`) make one text and compare equal; of a text with
+/// several slashes, the last ends the namespace.
 ///
 /// ```
 /// use phalanx::ObjectName;
@@ -24,7 +28,7 @@ use super::clip::clip;
 /// assert!("trainer".parse::<ObjectName>().is_err());
 /// # Ok::<(), phalanx::NameError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct ObjectName {
     text: Box<str>,
     /// The length of the namespace; a slash follows.
@@ -78,6 +82,38 @@ impl Deref for ObjectName {
 
     fn deref(&self) -> &str {
         &self.text
+    }
+}
+
+impl Borrow<str> for ObjectName {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for ObjectName {
+    fn eq(&self, other: &ObjectName) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ObjectName {}
+
+impl PartialOrd for ObjectName {
+    fn partial_cmp(&self, other: &ObjectName) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectName {
+    fn cmp(&self, other: &ObjectName) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for ObjectName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
     }
 }
 
@@ -233,7 +269,9 @@ mod tests {
             assert_eq!(ObjectName::from_utf8(own.as_bytes()), Ok(own));
         }
         let (one, other) = (ObjectName::new("a/b", "c"), ObjectName::new("a", "b/c"));
-        assert!(one != other && *one == *other);
+        assert!(one == other && one.name() != other.name());
+        let set: alloc::collections::BTreeSet<ObjectName> = [one, other].into();
+        assert!(set.len() == 1 && set.contains("a/b/c"));
     }
 
     #[test]

@@ -20,7 +20,8 @@ const MAX_WEIGHTS: u64 = (1 << 30) / MAX_SCORE as u64;
 /// Immutable, shared by cloning, used from any number of threads.
 ///
 /// ```
-/// use phalanx::framework::{Framework, Reach, score_fn};
+/// use phalanx::framework::{Reach, score_fn};
+/// use phalanx::Framework;
 ///
 /// let framework = Framework::builder()
 ///     .score(1, score_fn("warm", Reach::Static, |_, node| i64::from(node.has_label("warm", "true"))))

@@ -24,7 +24,8 @@ fn closure<F>(name: &'static str, reach: Reach, call: F) -> Closure<F> {
 /// A filter from a closure: true lets the pod on the node.
 ///
 /// ```
-/// use phalanx::framework::{Framework, Reach, filter_fn};
+/// use phalanx::framework::{Reach, filter_fn};
+/// use phalanx::Framework;
 ///
 /// let big = filter_fn("big-enough", Reach::Static, |cx, node| {
 ///     cx.cluster().resource("cpu").is_some_and(|cpu| node.allocatable(cpu) >= 32_000)

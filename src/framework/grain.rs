@@ -27,12 +27,10 @@ use crate::state::LabelKey;
 /// [`laws`](crate::laws) find out a plugin that breaks it.
 ///
 /// ```
-/// use phalanx::framework::{
-///     Context, CountedPods, CounterSpec, Declaration, Filter, Framework, Grain, Verdict,
-/// };
-/// use phalanx::model::{LabelSelector, Node, Pod, PodGroup, PodShape};
+/// use phalanx::framework::{Context, CountedPods, CounterSpec, Declaration, Grain, Verdict};
+/// use phalanx::model::{LabelSelector, PodShape};
 /// use phalanx::state::NodeView;
-/// use phalanx::{Cluster, Planner, Request, Strategy};
+/// use phalanx::{Cluster, Filter, Framework, Node, Planner, Pod, PodGroup, Request, Strategy};
 ///
 /// /// At most two pods of an app in a rack.
 /// struct TwoInARack;
@@ -69,7 +67,7 @@ use crate::state::LabelKey;
 /// let request = Request::new(&gang).strategy(Strategy::Kubernetes);
 /// assert!(planner.place(&cluster, &framework, request)?.is_placed());
 /// // Six racks, and one more question for each pod.
-/// assert!(planner.plugin_calls() <= 6 + 12);
+/// assert!(phalanx::reference::plugin_calls(&planner) <= 6 + 12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -18,9 +18,10 @@ use crate::state::NodeView;
 /// often or less than one expects.
 ///
 /// ```
-/// use phalanx::framework::{Context, Declaration, Filter, Verdict};
+/// use phalanx::framework::{Context, Declaration, Verdict};
 /// use phalanx::model::PodShape;
 /// use phalanx::state::NodeView;
+/// use phalanx::Filter;
 ///
 /// /// Keeps pods off nodes marked for repair.
 /// struct NoRepair;

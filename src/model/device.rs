@@ -110,7 +110,8 @@ impl DeviceRequest {
     /// So many whole devices of a kind.
     ///
     /// ```
-    /// use phalanx::model::{DeviceRequest, IslandRule, Pod};
+    /// use phalanx::model::{DeviceRequest, IslandRule};
+    /// use phalanx::Pod;
     ///
     /// let training = Pod::new().device(
     ///     DeviceRequest::whole("gpu", 4).model("H100").model("A100").island(IslandRule::Required),

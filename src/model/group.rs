@@ -24,7 +24,7 @@ pub const MAX_DEPTH: usize = 16;
 /// A group is a tree by construction, so it cannot contain itself.
 ///
 /// ```
-/// use phalanx::model::{Pod, PodGroup};
+/// use phalanx::{Pod, PodGroup};
 ///
 /// let gang = PodGroup::gang("trainer", 4)
 ///     .pods(4, Pod::new().request("nvidia.com/gpu", 1))
@@ -225,9 +225,9 @@ impl PodGroup {
     /// nothing: devices of every kind, and none that is in no island.
     ///
     /// ```
-    /// use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
+    /// use phalanx::model::{Device, DeviceRequest};
     /// use phalanx::plugins::{DeviceFit, Fit};
-    /// use phalanx::{Cluster, Framework, place_gang};
+    /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
     ///
     /// let gpu = |island: &str| Device::new("gpu", "H100").island(island);
     /// let node = (0..4).fold(Node::new("n1"), |node, _| node.device(gpu("left")));

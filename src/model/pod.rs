@@ -20,7 +20,7 @@ use crate::base::ObjectName;
 /// Cloning shares the shape.
 ///
 /// ```
-/// use phalanx::model::Pod;
+/// use phalanx::Pod;
 ///
 /// let pod = Pod::new().name("trainer-0").request("cpu", "500m").request("nvidia.com/gpu", 1);
 /// assert_eq!(pod.shape().requests.of("cpu"), 500);

@@ -17,8 +17,7 @@ use crate::state::{Cluster, NodeView, Row};
 /// Made from a `&PodGroup` or a `&Workload`; everything else has defaults.
 ///
 /// ```
-/// use phalanx::model::{Pod, PodGroup};
-/// use phalanx::{Request, Time};
+/// use phalanx::{Pod, PodGroup, Request, Time};
 ///
 /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new());
 /// let request = Request::new(&gang).now(Time::from_secs(60)).within("zone", "a");

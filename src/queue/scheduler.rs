@@ -45,9 +45,8 @@ use crate::state::{Cluster, Plan, Row};
 /// called for that instant before.
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::queue::{Decision, GroupState, Scheduler, Settings};
-/// use phalanx::{Cluster, Framework, Time};
+/// use phalanx::queue::{GroupState, Settings};
+/// use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("nvidia.com/gpu", 8))?;

@@ -27,8 +27,8 @@ use crate::state::Cluster;
 /// group without its place in the queue, a plan that no group has.
 ///
 /// ```
-/// use phalanx::queue::{PriorityThenTime, SavedScheduler, Scheduler, Settings};
-/// use phalanx::{Cluster, Framework};
+/// use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};
+/// use phalanx::{Cluster, Framework, Scheduler};
 ///
 /// let scheduler = Scheduler::new(Cluster::new(), Framework::default(), Settings::default());
 /// let text = serde_json::to_string(&scheduler.save())?;

@@ -59,9 +59,8 @@ use crate::state::{Assignment, Cluster, Plan};
 /// O(pods of the tree · levels + pods on the nodes of the plan).
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
 /// use phalanx::reference::is_sound;
-/// use phalanx::{Cluster, Framework, place_gang};
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 8).label("rack", "a"))?;

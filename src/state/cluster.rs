@@ -34,8 +34,7 @@ use crate::model::{Labels, Node, Pod, PodShape};
 /// The order in which nodes, labels and pods are given changes no answer.
 ///
 /// ```
-/// use phalanx::Cluster;
-/// use phalanx::model::{Node, Pod};
+/// use phalanx::{Cluster, Node, Pod};
 ///
 /// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
 /// cluster.add_node(Node::new("n1").capacity("cpu", 4).label("zone", "a").label("rack", "a1"))?;

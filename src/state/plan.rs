@@ -62,8 +62,7 @@ pub(crate) struct PlanMember {
 /// island.
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::{Cluster, Framework, place_gang};
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
 ///
 /// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
 /// cluster.add_node(Node::new("n1").capacity("cpu", 2).label("zone", "a").label("rack", "1"))?;

@@ -23,8 +23,7 @@ use crate::model::{Node, Pod};
 /// never touched.
 ///
 /// ```
-/// use phalanx::Cluster;
-/// use phalanx::model::{Node, Pod};
+/// use phalanx::{Cluster, Node, Pod};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 4))?;

@@ -37,8 +37,9 @@ pub struct TypicalPod {
 /// Descent" (USENIX ATC 2023), §4.
 ///
 /// ```
-/// use phalanx::model::{DeviceRequest, Pod};
+/// use phalanx::model::DeviceRequest;
 /// use phalanx::plugins::{DevicePool, TypicalPods};
+/// use phalanx::Pod;
 ///
 /// let pool = DevicePool::new("gpu", "milli");
 /// let pods = [

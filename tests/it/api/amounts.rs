@@ -2,12 +2,12 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{Container, Node, Pod, PodGroup, PodResources, Problem};
+use phalanx::model::{Container, PodResources, Problem};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::Applied;
 use phalanx::{
-    Cluster, PlaceError, Quantity, QuantityError, Request, StateError, Strategy, place_gang,
+    Cluster, Framework, Node, PlaceError, Pod, PodGroup, Quantity, QuantityError, Request,
+    StateError, Strategy, place_gang,
 };
 
 use super::odd::*;

@@ -2,10 +2,9 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{Labels, Node, Pod};
-use phalanx::state::{Applied, Event};
-use phalanx::{Cluster, StateError, place_gang};
+use phalanx::model::Labels;
+use phalanx::state::Applied;
+use phalanx::{Cluster, Event, Framework, Node, Pod, StateError, place_gang};
 
 use super::odd::*;
 use crate::support::worlds::bytes;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{Node, Pod};
-use phalanx::{Cluster, CommitError, Plan, StateError};
+use phalanx::{Cluster, CommitError, Framework, Node, Plan, Pod, StateError};
 
 use super::odd::*;
 use crate::support::worlds::bytes;

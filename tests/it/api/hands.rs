@@ -1,9 +1,11 @@
 //! What an embedder holds: cordons, texts of values for a log, ids in a conflict, and values that
 //! go to other threads.
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::state::{Applied, Event};
-use phalanx::{Cluster, CommitError, Framework, Plan, Planner, StateError, place_gang};
+use phalanx::state::Applied;
+use phalanx::{
+    Cluster, CommitError, Event, Framework, Node, Plan, Planner, Pod, PodGroup, StateError,
+    place_gang,
+};
 
 fn cluster(nodes: usize) -> Cluster {
     let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();

@@ -1,10 +1,11 @@
 //! Names of megabytes: every error that quotes one stays short.
 
 use phalanx::kubernetes::{Mode, Reader};
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{Scheduler, Settings};
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, ObjectName, Quantity, Time, place_gang};
+use phalanx::queue::Settings;
+use phalanx::{
+    Cluster, Event, Framework, Node, ObjectName, Pod, PodGroup, Quantity, Scheduler, Time,
+    place_gang,
+};
 
 const LONG: usize = 4 << 20;
 

@@ -2,11 +2,11 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{
-    Effect, LabelSelector, Labels, Node, Operator, Pod, PodGroup, Problem, Requirement, Taint,
+use phalanx::model::{Effect, LabelSelector, Labels, Operator, Problem, Requirement, Taint};
+use phalanx::{
+    Cluster, CommitError, Framework, Node, PlaceError, Pod, PodGroup, Request, StateError,
+    place_gang,
 };
-use phalanx::{Cluster, CommitError, PlaceError, Request, StateError, place_gang};
 
 use super::odd::*;
 use crate::support::worlds::bytes;

@@ -3,17 +3,18 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use phalanx::framework::Strategy as Layout;
 use phalanx::model::{
     Amounts, Device, DeviceAsk, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort,
-    Image, IslandRule, LabelSelector, Labels, Node, NodeAffinity, NodeInclusion, NodeSelector,
-    NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodGroup, PodShape, PreferredNodeTerm,
-    Requirement, Slice, SpreadConstraint, Taint, Toleration, TolerationOperator, TopologyRequest,
-    WeightedPodAffinityTerm, WhenUnsatisfiable, Workload,
+    Image, IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector,
+    NodeSelectorTerm, Operator, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, Slice,
+    SpreadConstraint, Taint, Toleration, TolerationOperator, TopologyRequest,
+    WeightedPodAffinityTerm, WhenUnsatisfiable,
 };
 use phalanx::place::{Domain, UnplacedKind};
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Outcome, Plan, Quantity, Time, place_gang};
+use phalanx::{
+    Cluster, Event, Framework, Node, Outcome, Plan, Pod, PodGroup, Quantity, Strategy as Layout,
+    Time, Workload, place_gang,
+};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

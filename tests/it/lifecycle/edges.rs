@@ -4,14 +4,10 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::framework::{Framework, Reach, filter_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{Reach, filter_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{
-    Decision, PriorityThenTime, ReservationPolicy, SavedScheduler, Scheduler, Settings,
-};
-use phalanx::state::Event;
-use phalanx::{Cluster, Time};
+use phalanx::queue::{PriorityThenTime, ReservationPolicy, SavedScheduler, Settings};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde_json::{Value, json};
 
 use super::steps::*;

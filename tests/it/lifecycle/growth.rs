@@ -1,9 +1,8 @@
 //! Growth: what an input costs depends on what it changes, not on what there is. Counted in groups
 //! looked at.
 
-use phalanx::ObjectName;
-use phalanx::model::PodGroup;
-use phalanx::queue::{GroupState, Scheduler};
+use phalanx::queue::GroupState;
+use phalanx::{ObjectName, PodGroup, Scheduler};
 
 use super::steps::*;
 

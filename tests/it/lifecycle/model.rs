@@ -18,13 +18,9 @@ mod promises;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use phalanx::Time;
-use phalanx::framework::{Framework, PermitVerdict};
-use phalanx::model::{Pod, PodGroup};
-use phalanx::queue::{
-    Decision, HeadOfLine, OnBindFailure, ReservationPolicy, Scheduler, Settings, Ticket,
-};
-use phalanx::state::Event;
+use phalanx::framework::PermitVerdict;
+use phalanx::queue::{HeadOfLine, OnBindFailure, ReservationPolicy, Settings, Ticket};
+use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
 
 use super::world::{
     DEVICES, FRAMEWORKS, Random, cluster, framework, gpu, group, leaves, node, streams,

@@ -1,9 +1,9 @@
 //! Nominations: plans that start a group once there is room, and plans that cannot.
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{Decision, Gate, GroupState, QueueError, Scheduler};
-use phalanx::state::Event;
-use phalanx::{Cluster, Plan, place_gang};
+use phalanx::queue::{Gate, GroupState};
+use phalanx::{
+    Cluster, Decision, Event, Node, Plan, Pod, PodGroup, QueueError, Scheduler, place_gang,
+};
 
 use super::steps::*;
 

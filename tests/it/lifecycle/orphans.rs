@@ -1,8 +1,7 @@
 //! Pods that come before their group: each is a member of one group, the last that it named.
 
-use phalanx::model::{Pod, PodGroup};
-use phalanx::queue::{GroupState, QueueError, Scheduler};
-use phalanx::state::Event;
+use phalanx::queue::GroupState;
+use phalanx::{Event, Pod, PodGroup, QueueError, Scheduler};
 
 use super::steps::*;
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use phalanx::Cluster;
-use phalanx::framework::Framework;
-use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
+use phalanx::model::{Device, DeviceRequest};
 use phalanx::plugins::{DeviceFit, Fit};
-use phalanx::queue::{GroupState, ReservationPolicy, Scheduler, Settings, Shortage};
+use phalanx::queue::{GroupState, ReservationPolicy, Settings, Shortage};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler};
 
 use super::steps::*;
 

@@ -1,6 +1,7 @@
 //! Results of bindings: of a whole plan, of one pod, and late ones of a plan that was undone.
 
-use phalanx::queue::{Decision, GroupState, QueueError, Settings};
+use phalanx::queue::{GroupState, Settings};
+use phalanx::{Decision, QueueError};
 
 use super::steps::*;
 

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use phalanx::Time;
-use phalanx::framework::{Framework, PermitVerdict, Reach, filter_fn, permit_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{PermitVerdict, Reach, filter_fn, permit_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{Decision, Gate, GroupChange, GroupState, OnBindFailure, Scheduler, Settings};
-use phalanx::state::Event;
+use phalanx::queue::{Gate, GroupChange, GroupState, OnBindFailure, Settings};
+use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
 

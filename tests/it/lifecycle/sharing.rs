@@ -22,14 +22,12 @@ mod promises;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use phalanx::framework::Framework;
-use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
-    Decision, HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Scheduler, Settings,
-    Ticket,
+    HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Settings, Ticket,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, ObjectName, Plan, Time};
+use phalanx::{
+    Cluster, Decision, Event, Framework, ObjectName, Plan, Pod, PodGroup, Scheduler, Time,
+};
 
 use super::world::{
     DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,

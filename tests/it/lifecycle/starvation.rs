@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use phalanx::framework::{Framework, PermitVerdict, permit_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{PermitVerdict, permit_fn};
 use phalanx::plugins::Fit;
 use phalanx::queue::{
-    Decision, Gate, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy,
-    Scheduler, Settings, Shortage, Waiting,
+    Gate, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy, Settings,
+    Shortage, Waiting,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, Time};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::{GPU, at, bind, gang, gpus};
 

@@ -1,9 +1,9 @@
 //! The steps of a scheduler on nodes of GPUs: submit, decide, bind, delete.
 
-use phalanx::framework::Framework;
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{Decision, GroupChange, GroupState, Scheduler, Settings, Ticket};
-use phalanx::{Cluster, ObjectName, Plan, Time};
+use phalanx::queue::{GroupChange, GroupState, Settings, Ticket};
+use phalanx::{
+    Cluster, Decision, Framework, Node, ObjectName, Plan, Pod, PodGroup, Scheduler, Time,
+};
 
 pub(super) const GPU: &str = "nvidia.com/gpu";
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use phalanx::framework::{
-    Context, Declaration, Filter, Framework, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
+    Context, Declaration, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
 };
-use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup, PodShape};
+use phalanx::model::{Device, DeviceRequest, PodShape};
 use phalanx::plugins::{DeviceFit, Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, ObjectName, Outcome};
+use phalanx::{Cluster, Filter, Framework, Node, ObjectName, Outcome, Pod, PodGroup};
 
 use crate::support::budget;
 use crate::support::dice::Dice;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use phalanx::ObjectName;
 use phalanx::kubernetes::{Mode, Reader};
-use phalanx::model::{DisruptionMode, LabelSelector, Operator, PodGroup, Requirement};
+use phalanx::model::{DisruptionMode, LabelSelector, Operator, Requirement};
+use phalanx::{ObjectName, PodGroup};
 
 use super::reading::{example, examples, read_yaml, sketch, written};
 
@@ -211,7 +211,7 @@ fn a_dump_of_a_cluster_loads_as_written_and_as_stored() {
         assert_eq!((manifests.nodes.len(), manifests.bound.len()), (4, 297));
         assert_eq!(manifests.groups.len(), 3);
         // Pods of one replica set share one shape.
-        let shapes: Vec<_> = manifests.bound[..49].iter().map(phalanx::model::Pod::shape).collect();
+        let shapes: Vec<_> = manifests.bound[..49].iter().map(phalanx::Pod::shape).collect();
         assert!(shapes.iter().all(|shape| std::sync::Arc::ptr_eq(shape, shapes[0])));
     }
 }

@@ -1,18 +1,17 @@
 //! The plugins of the crate keep the laws, on a cluster that shows what each of them looks at.
 
-use phalanx::framework::Filter;
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
-    Effect, LabelSelector, Labels, Node, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator,
-    Pod, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, SpreadConstraint, Taint,
-    Toleration, WeightedPodAffinityTerm,
+    Effect, LabelSelector, Labels, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator,
+    PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, SpreadConstraint, Taint, Toleration,
+    WeightedPodAffinityTerm,
 };
 use phalanx::plugins::{
     BalancedAllocation, Fit, InterPodAffinity, LeastAllocated, MostAllocated, NodeResourcesFitPlus,
     PodTopologySpread, RequestedToCapacityRatio, ResourceStrategy, ScarceResourceAvoidance,
     SpreadDefaults, Utilization,
 };
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Filter, Framework, Node, Pod};
 
 const HOST: &str = "kubernetes.io/hostname";
 

@@ -2,8 +2,8 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::{Framework, Reach, filter_fn};
-use phalanx::place_gang;
+use phalanx::framework::{Reach, filter_fn};
+use phalanx::{Framework, place_gang};
 
 use crate::api::odd::*;
 

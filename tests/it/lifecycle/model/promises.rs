@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use phalanx::model::Pod;
-use phalanx::queue::{Gate, GroupState, HeadOfLine, PriorityThenTime, SavedScheduler, Scheduler};
+use phalanx::queue::{Gate, GroupState, HeadOfLine, PriorityThenTime, SavedScheduler};
+use phalanx::{Pod, Scheduler};
 
 use super::*;
 use crate::lifecycle::world::{counts, placeable};

@@ -1,11 +1,12 @@
 //! Plugins that read counters, pods and feasible nodes by what they declare.
 
 use phalanx::framework::{
-    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Grain, Normalization,
-    Preparation, Prepared, Score, Verdict,
+    Context, CountedPods, CounterSpec, Declaration, Feasible, Grain, Normalization, Preparation,
+    Prepared, Verdict,
 };
 use phalanx::model::{LabelSelector, PodShape};
 use phalanx::state::{LabelKey, NodeView};
+use phalanx::{Filter, Score};
 
 use super::random::*;
 

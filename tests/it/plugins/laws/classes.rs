@@ -1,10 +1,10 @@
 //! A false promise about classes of nodes is caught.
 
-use phalanx::framework::{Context, Declaration, Feasible, Grain, Preparation, Prepared, Score};
+use phalanx::framework::{Context, Declaration, Feasible, Grain, Preparation, Prepared};
 use phalanx::laws::{Law, check_framework, check_score};
-use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint};
+use phalanx::model::{LabelSelector, PodAffinityTerm, PodShape, SpreadConstraint};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Framework, Node, Pod, Score};
 
 use super::worlds::*;
 

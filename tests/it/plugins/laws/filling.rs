@@ -1,10 +1,10 @@
 //! Lies about room that show only while nodes fill up, and nodes that are not the one shown.
 
-use phalanx::Cluster;
-use phalanx::framework::{Block, Context, Declaration, Filter, Preparation, Score, Verdict};
+use phalanx::framework::{Block, Context, Declaration, Preparation, Verdict};
 use phalanx::laws::{Law, check_filter, check_score};
-use phalanx::model::{Node, PodShape};
+use phalanx::model::PodShape;
 use phalanx::state::NodeView;
+use phalanx::{Cluster, Filter, Node, Score};
 
 use super::worlds::*;
 

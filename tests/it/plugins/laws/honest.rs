@@ -1,16 +1,15 @@
 //! Honest plugins pass.
 
 use phalanx::framework::{
-    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Prepared, Score, Verdict,
+    Context, CountedPods, CounterSpec, Declaration, Feasible, Prepared, Verdict,
 };
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
-    Effect, LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint, Taint,
-    Toleration,
+    Effect, LabelSelector, PodAffinityTerm, PodShape, SpreadConstraint, Taint, Toleration,
 };
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Filter, Framework, Node, Pod, Score};
 
 use super::worlds::*;
 

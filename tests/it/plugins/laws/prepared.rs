@@ -1,11 +1,10 @@
 //! Preparation, blocks and room that disagree with the plain answer are caught.
 
-use phalanx::framework::{
-    Block, Context, Declaration, Filter, Preparation, Prepared, Score, Verdict,
-};
+use phalanx::framework::{Block, Context, Declaration, Preparation, Prepared, Verdict};
 use phalanx::laws::{Law, check_filter, check_score};
 use phalanx::model::PodShape;
 use phalanx::state::NodeView;
+use phalanx::{Filter, Score};
 
 use super::worlds::*;
 
