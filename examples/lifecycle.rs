@@ -449,11 +449,10 @@ fn main() {
         job.duration = (job.duration * stretch / 100).max(1);
     }
     println!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * SERVERS);
-    let policy = ReservationPolicy {
-        after: Duration::from_secs(600),
-        timeout: Duration::from_secs(1_200),
-        at_most: 1,
-    };
+    let policy = ReservationPolicy::new()
+        .after(Duration::from_secs(600))
+        .timeout(Duration::from_secs(1_200))
+        .at_most(1);
     for (title, reservation) in [("without reservation", None), ("with reservation", Some(policy))]
     {
         println!("\n{title}");

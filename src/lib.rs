@@ -41,6 +41,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Which of [`place_gang`], [`Planner`], [`Scheduler`] and [`Txn`] to use when:
+//! [`which_door`](_guide::which_door).
+//!
 //! # Promises
 //!
 //! - A group is placed whole, with at least its minimum at every level of its tree, or the cluster
@@ -98,6 +101,12 @@ pub use state::error::StateError;
 pub use state::event::Event;
 pub use state::plan::Plan;
 pub use state::txn::Txn;
+
+/// Guides, with examples that run.
+pub mod _guide {
+    #[doc = include_str!("../docs/which-door.md")]
+    pub mod which_door {}
+}
 
 /// The examples of the README and of the guide for authors of plugins run as tests.
 #[cfg(doctest)]

@@ -70,6 +70,7 @@ fn compare_step(
             Err(Rejection::Refused(number, _) | Rejection::Filter(number, _)) => {
                 Some(plugin(number))
             }
+            Err(_) => Some("for a reason that is not known here"),
         };
         let expected = rejected.get(node.name()).copied();
         if actual != expected {
@@ -154,5 +155,6 @@ pub(super) fn passes(
         Rejection::Refused(number, verdict) | Rejection::Filter(number, verdict) => {
             by(number, verdict)
         }
+        other => format!("{other:?} keeps {} off {node}", pod.name),
     })
 }

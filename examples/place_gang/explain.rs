@@ -91,7 +91,7 @@ fn rejections(cluster: &Cluster, framework: &Framework, group: &PodGroup, pod: &
             Err(Rejection::Refused(filter, _) | Rejection::Filter(filter, _)) => {
                 *counts.entry(filter).or_default() += 1;
             }
-            Err(Rejection::Narrowed) => *counts.entry(usize::MAX).or_default() += 1,
+            Err(_) => *counts.entry(usize::MAX).or_default() += 1,
         }
     }
     let pass = thousands(pass);

@@ -107,6 +107,7 @@ impl Default for GroupPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum DisruptionMode {
     /// One by one.
     #[default]
@@ -288,6 +289,90 @@ impl PodGroup {
     #[must_use]
     pub fn schedule_timeout(mut self, timeout: Duration) -> PodGroup {
         self.schedule_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the number of the embedder's own.
+    #[must_use]
+    pub fn key(mut self, key: u64) -> PodGroup {
+        self.key = key;
+        self
+    }
+
+    /// Asks that so many pods are placed in all, beside the minimum of groups.
+    #[must_use]
+    pub fn min_pods(mut self, pods: u32) -> PodGroup {
+        self.min_pods = Some(pods);
+        self
+    }
+
+    /// Sets the queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> PodGroup {
+        self.queue = queue.into();
+        self
+    }
+
+    /// Sets whether members may be evicted one by one.
+    #[must_use]
+    pub fn disruption(mut self, mode: DisruptionMode) -> PodGroup {
+        self.disruption = mode;
+        self
+    }
+
+    /// Keeps what runs when the rest times out or fails.
+    #[must_use]
+    pub fn keep_running(mut self) -> PodGroup {
+        self.keep_running = true;
+        self
+    }
+
+    /// Adds a group that starts together with this one or not at all.
+    #[must_use]
+    pub fn starts_with(mut self, partner: ObjectName) -> PodGroup {
+        self.gang_group.push(partner);
+        self
+    }
+
+    /// Makes this group of one pod the leader of its sibling.
+    #[must_use]
+    pub fn leader(mut self) -> PodGroup {
+        self.leader = true;
+        self
+    }
+
+    /// Sets an attribute that the embedder's own plugins read.
+    #[must_use]
+    pub fn attribute(mut self, key: impl Into<String>, value: impl Into<String>) -> PodGroup {
+        self.attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets how far up a preference may fall back.
+    #[must_use]
+    pub fn highest(mut self, level: impl Into<String>) -> PodGroup {
+        self.topology.highest = Some(level.into());
+        self
+    }
+
+    /// Asks for members evenly over the domains of a level.
+    #[must_use]
+    pub fn spread(mut self, level: impl Into<String>) -> PodGroup {
+        self.topology.spread = Some(level.into());
+        self
+    }
+
+    /// Asks for members evenly over the fewest domains.
+    #[must_use]
+    pub fn balanced(mut self) -> PodGroup {
+        self.topology.balanced = true;
+        self
+    }
+
+    /// Asks that neighbours in the order of members are neighbours in the tree.
+    #[must_use]
+    pub fn ranked(mut self) -> PodGroup {
+        self.topology.ranked = true;
         self
     }
 

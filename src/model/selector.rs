@@ -20,6 +20,22 @@ pub struct LabelSelector {
     pub match_expressions: Vec<Requirement>,
 }
 
+impl LabelSelector {
+    /// Asks for a label with this value, too.
+    #[must_use]
+    pub fn and_label(mut self, key: impl Into<String>, value: impl Into<String>) -> LabelSelector {
+        self.match_labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds a requirement.
+    #[must_use]
+    pub fn requirement(mut self, requirement: Requirement) -> LabelSelector {
+        self.match_expressions.push(requirement);
+        self
+    }
+}
+
 /// One requirement on one label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

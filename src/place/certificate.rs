@@ -13,6 +13,7 @@ use crate::base::clip::clip;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Certificate {
     /// The refusal of the whole group.
     pub refusal: Refusal,
@@ -22,6 +23,7 @@ pub struct Certificate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Refusal {
     /// The full name of the group; a slice has its number after it: `default/trainer[3]`.
     pub group: String,
@@ -36,6 +38,7 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct CandidateLack {
     /// The node label key; `None` where the group is not confined.
     pub key: Option<String>,
@@ -104,6 +107,7 @@ pub enum Lack {
 
 /// The basis of a sound certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Proof {
     /// Counts and sums alone, all of which were checked.
     Counted,

@@ -55,6 +55,7 @@ pub enum Decision {
 /// A pod and its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct BoundPod {
     /// Full name of the pod.
     pub pod: ObjectName,

@@ -11,6 +11,7 @@ use crate::base::{ObjectName, Time};
 /// A change of one group, with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct GroupEvent {
     /// Time of the change.
     pub at: Time,
@@ -135,6 +136,7 @@ pub enum GroupChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum Gate {
     /// Too few members: pods of a leaf that exist and are not gated, or child groups that satisfy
     /// their own minimum.
@@ -169,6 +171,7 @@ impl Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum ReservationEnd {
     /// The group was placed.
     Used,
@@ -296,6 +299,7 @@ pub(super) struct EventLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Waits {
     /// Gated or paused.
     pub gated: Duration,

@@ -107,19 +107,14 @@ impl Suffixed for String {
 
 #[test]
 fn sums_over_containers_that_overflow_are_an_error_of_the_pod() {
-    let container = |quantity: &str| Container {
-        requests: [("example.com/x".to_owned(), quantity.parse().unwrap())].into(),
-        sidecar: false,
-    };
-    let resources = PodResources {
-        containers: vec![container("9223372036854775807"), container("1")],
-        ..PodResources::default()
-    };
+    let container =
+        |quantity: &str| Container::new().request("example.com/x", quantity.parse().unwrap());
+    let resources =
+        PodResources::new().container(container("9223372036854775807")).container(container("1"));
     assert_eq!(resources.effective(), Err(Problem::Overflow));
     let error = Pod::new().name("p").resources(&resources).check().unwrap_err();
     assert_eq!((error.object.as_str(), error.field.as_str()), ("pod default/p", "resources"));
-    let resources =
-        PodResources { containers: vec![container("-1"), container("2")], ..Default::default() };
+    let resources = PodResources::new().container(container("-1")).container(container("2"));
     assert_eq!(resources.effective(), Err(Problem::Negative));
 }
 

@@ -1,10 +1,14 @@
 //! What an embedder holds: cordons, texts of values for a log, ids in a conflict, and values that
-//! go to other threads.
+//! go to other threads; and that what an embedder makes has a method for every field.
 
+use core::time::Duration;
+
+use phalanx::model::DisruptionMode;
+use phalanx::queue::{HeadOfLine, OnBindFailure, ReservationPolicy, Settings};
 use phalanx::state::Applied;
 use phalanx::{
-    Cluster, CommitError, Event, Framework, Node, Plan, Planner, Pod, PodGroup, StateError,
-    place_gang,
+    Cluster, CommitError, Event, Framework, Node, ObjectName, Plan, Planner, Pod, PodGroup,
+    StateError, Strategy, place_gang,
 };
 
 fn cluster(nodes: usize) -> Cluster {
@@ -123,4 +127,102 @@ fn a_conflict_names_ids_and_keys() {
     assert_eq!((&*pod, pod_key, &*node, node_key), ("default/p", 7, "n0", 100));
     assert_eq!(cluster.node_by_id(node_id).map(|node| node.name()), Some("n0"));
     assert_eq!(filter, "NodeResourcesFit");
+}
+
+/// Every value that an embedder holds may go to another thread, and all but the two with caches be
+/// read by several.
+#[test]
+fn public_values_are_send_and_sync() {
+    fn shared<T: Send + Sync + ?Sized>() {}
+    fn sent<T: Send>() {}
+    // Caches and scratch of one thread at a time.
+    sent::<Planner>();
+    sent::<phalanx::Scheduler>();
+    shared::<Cluster>();
+    shared::<phalanx::Txn>();
+    shared::<Plan>();
+    shared::<Framework>();
+    shared::<phalanx::framework::FrameworkBuilder>();
+    shared::<phalanx::Request<'_>>();
+    shared::<phalanx::place::Gang>();
+    shared::<phalanx::Outcome>();
+    shared::<phalanx::place::Certificate>();
+    shared::<phalanx::place::Explanation>();
+    shared::<phalanx::Decision>();
+    shared::<phalanx::queue::SavedScheduler>();
+    shared::<phalanx::queue::Settings>();
+    shared::<phalanx::state::NodeView<'_>>();
+    shared::<phalanx::state::PodView<'_>>();
+    shared::<phalanx::state::Assignment<'_>>();
+    shared::<Event>();
+    shared::<PodGroup>();
+    shared::<phalanx::Workload>();
+    shared::<phalanx::kubernetes::Manifests>();
+    shared::<phalanx::kubernetes::Reader>();
+    shared::<phalanx::reference::kueue::Snapshot>();
+    shared::<dyn phalanx::Filter>();
+    shared::<dyn phalanx::Score>();
+    shared::<dyn phalanx::Permit>();
+    shared::<(StateError, CommitError, phalanx::PlaceError, phalanx::QueueError)>();
+    shared::<(phalanx::ModelError, phalanx::NameError, phalanx::kubernetes::Error)>();
+}
+
+/// A group made by methods alone serialises every field, none as its default.
+#[test]
+fn every_field_of_a_group_has_a_method() {
+    let made = PodGroup::gang("g", 2)
+        .in_namespace("team")
+        .key(7)
+        .min_pods(3)
+        .priority(4)
+        .queue("batch")
+        .disruption(DisruptionMode::All)
+        .schedule_timeout(Duration::from_secs(5))
+        .keep_running()
+        .starts_with(ObjectName::new("team", "other"))
+        .leader()
+        .attribute("colour", "green")
+        .require("rack")
+        .prefer("host")
+        .highest("zone")
+        .slice("host", 2)
+        .spread("rack")
+        .balanced()
+        .ranked()
+        .require_island()
+        .group(PodGroup::basic("inner").pod(Pod::new().name("p")));
+    let made = serde_json::to_value(&made).unwrap();
+    let plain = serde_json::to_value(PodGroup::default()).unwrap();
+    let by_default = ["pods"];
+    for (field, value) in plain.as_object().unwrap() {
+        assert!(made[field] != *value || by_default.contains(&&**field), "{field}");
+    }
+    for (field, value) in plain["topology"].as_object().unwrap() {
+        assert_ne!(made["topology"][field], *value, "topology.{field}");
+    }
+}
+
+#[test]
+fn every_option_of_a_scheduler_has_a_method() {
+    let second = Duration::from_secs(1);
+    let made = Settings::new()
+        .backoff(second, second)
+        .max_in_unschedulable(second)
+        .permit_timeout(second)
+        .bind_timeout(second)
+        .stale_after(second)
+        .head_of_line(HeadOfLine::StrictFifo)
+        .queue("batch", HeadOfLine::BestEffort)
+        .demote_after(3)
+        .on_bind_failure(OnBindFailure::KeepMinimum)
+        .reservation(ReservationPolicy::new().after(second).timeout(second).at_most(2))
+        .strategy(Strategy::Search)
+        .budget(5)
+        .salt(6)
+        .event_capacity(7);
+    let made = serde_json::to_value(&made).unwrap();
+    let plain = serde_json::to_value(Settings::default()).unwrap();
+    for (field, value) in plain.as_object().unwrap() {
+        assert_ne!(made[field], *value, "{field}");
+    }
 }

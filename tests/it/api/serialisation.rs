@@ -68,8 +68,7 @@ fn full_pod() -> Pod {
         match_expressions: selector().match_expressions,
         match_fields: vec![Requirement::new("metadata.name", Operator::In, ["n1"])],
     };
-    let mut each = Amounts::new();
-    each.set("compute", 250);
+    let gpus = DeviceRequest::shares("gpu", 2, "compute", 250);
     let mut pod = Pod::new()
         .name("p")
         .in_namespace("team")
@@ -95,33 +94,21 @@ fn full_pod() -> Pod {
             value: "v".into(),
             effect: Some(Effect::Unknown("NoLunch".into())),
         })
-        .spread(SpreadConstraint {
-            min_domains: Some(2),
-            node_affinity_policy: NodeInclusion::Ignore,
-            node_taints_policy: NodeInclusion::Honor,
-            match_label_keys: vec!["app".into()],
-            ..SpreadConstraint::new(1, "zone", selector())
-        })
+        .spread(
+            SpreadConstraint::new(1, "zone", selector())
+                .min_domains(2)
+                .node_affinity_policy(NodeInclusion::Ignore)
+                .node_taints_policy(NodeInclusion::Honor)
+                .match_label_key("app"),
+        )
         .spread(SpreadConstraint::new(3, "rack", LabelSelector::default()).preferred())
         .affinity(term())
         .anti_affinity(PodAffinityTerm { label_selector: None, ..term() })
         .host_port("UDP", 53)
-        .device(DeviceRequest {
-            kind: "gpu".into(),
-            models: vec!["A100".into()],
-            ask: DeviceAsk::Shares { count: 2, each },
-            islands: vec!["left".into()],
-            island: IslandRule::Required,
-            numa: IslandRule::Any,
-        })
-        .device(DeviceRequest {
-            kind: "nic".into(),
-            models: Vec::new(),
-            ask: DeviceAsk::Whole { count: 1 },
-            islands: Vec::new(),
-            island: IslandRule::Preferred,
-            numa: IslandRule::Required,
-        })
+        .device(gpus.model("A100").in_island("left").island(IslandRule::Required))
+        .device(
+            DeviceRequest::whole("nic", 1).island(IslandRule::Preferred).numa(IslandRule::Required),
+        )
         .attribute("colour", "green");
     pod.deleting = true;
     pod.scheduling_gates = vec!["quota".into()];

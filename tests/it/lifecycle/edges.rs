@@ -50,8 +50,7 @@ fn polling_ends_at_the_end_of_time() {
     for after in [None, Some(Duration::ZERO), Some(Duration::from_secs(60))] {
         let count = ends("the end of time", move || {
             let mut settings = Settings::default();
-            settings.reservation =
-                after.map(|after| ReservationPolicy { after, ..ReservationPolicy::default() });
+            settings.reservation = after.map(|after| ReservationPolicy::new().after(after));
             let mut scheduler = Scheduler::new(gpus(1, 8), no_labels(), settings);
             let group = PodGroup::gang("g", 1).pods(1, gpu().label("a", "b"));
             scheduler.handle_group(group, Time::MAX).unwrap();
@@ -71,7 +70,7 @@ fn polling_ends_at_the_end_of_time() {
 
 #[test]
 fn polling_ends_with_settings_of_zero() {
-    let zero = ReservationPolicy { after: Duration::ZERO, timeout: Duration::ZERO, at_most: 1 };
+    let zero = ReservationPolicy::new().after(Duration::ZERO).timeout(Duration::ZERO).at_most(1);
     let set: [(&str, Change); 8] = [
         ("max_in_unschedulable", Box::new(|s| s.max_in_unschedulable = Duration::ZERO)),
         ("bind_timeout", Box::new(|s| s.bind_timeout = Duration::ZERO)),
@@ -101,7 +100,7 @@ fn polling_ends_with_settings_of_zero() {
 fn a_trial_survives_a_placeholder_that_was_deleted() {
     let mut scheduler = scheduler(gpus(1, 8), |settings| {
         let after = Duration::from_secs(1);
-        settings.reservation = Some(ReservationPolicy { after, ..ReservationPolicy::default() });
+        settings.reservation = Some(ReservationPolicy::new().after(after));
     });
     scheduler.handle_group(gang("old", 6), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
@@ -150,8 +149,7 @@ fn varied() -> Scheduler {
         cluster.add_node(Node::new(name).capacity("cpu", 8)).unwrap();
     }
     let mut settings = Settings::default();
-    settings.reservation =
-        Some(ReservationPolicy { after: Duration::ZERO, ..ReservationPolicy::default() });
+    settings.reservation = Some(ReservationPolicy::new().after(Duration::ZERO));
     let mut scheduler = Scheduler::new(cluster, Framework::default(), settings);
     let cpu = || Pod::new().request("cpu", 4);
     let now = at(1);

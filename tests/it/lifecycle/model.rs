@@ -71,11 +71,12 @@ impl World {
             settings.on_bind_failure = OnBindFailure::KeepMinimum;
         }
         if random.one_in(2) {
-            settings.reservation = Some(ReservationPolicy {
-                after: Duration::from_secs(20),
-                timeout: Duration::from_secs(120),
-                at_most: 1 + random.below(2),
-            });
+            settings.reservation = Some(
+                ReservationPolicy::new()
+                    .after(Duration::from_secs(20))
+                    .timeout(Duration::from_secs(120))
+                    .at_most(1 + random.below(2)),
+            );
         }
         settings.event_capacity = 64;
         World {

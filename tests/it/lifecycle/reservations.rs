@@ -12,7 +12,7 @@ use super::steps::*;
 fn reserving(at_most: usize) -> impl Fn(&mut Settings) {
     move |settings| {
         let after = Duration::from_secs(10);
-        settings.reservation = Some(ReservationPolicy { after, at_most, ..Default::default() });
+        settings.reservation = Some(ReservationPolicy::new().after(after).at_most(at_most));
     }
 }
 

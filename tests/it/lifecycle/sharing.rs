@@ -107,11 +107,12 @@ impl World {
             settings.head_of_line = HeadOfLine::StrictFifo;
         }
         if random.one_in(3) {
-            settings.reservation = Some(ReservationPolicy {
-                after: Duration::from_secs(20),
-                timeout: Duration::from_secs(120),
-                at_most: 1,
-            });
+            settings.reservation = Some(
+                ReservationPolicy::new()
+                    .after(Duration::from_secs(20))
+                    .timeout(Duration::from_secs(120))
+                    .at_most(1),
+            );
         }
         settings.event_capacity = 16;
         let processes = (0..2 + random.below(2)).map(|index| {

@@ -251,7 +251,7 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
         None
     };
     assert_eq!(run(None), None, "without a reservation it starves");
-    let policy = ReservationPolicy { after: Duration::from_secs(30), ..Default::default() };
+    let policy = ReservationPolicy::new().after(Duration::from_secs(30));
     let started = run(Some(policy)).expect("with one it starts");
     // 30 s of waiting, then at most one life of the small ones.
     assert!(started <= 1 + 30 + 42, "{started}");
@@ -259,11 +259,10 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
 
 #[test]
 fn a_reservation_is_given_up_at_its_timeout() {
-    let policy = ReservationPolicy {
-        after: Duration::from_secs(10),
-        timeout: Duration::from_secs(50),
-        at_most: 1,
-    };
+    let policy = ReservationPolicy::new()
+        .after(Duration::from_secs(10))
+        .timeout(Duration::from_secs(50))
+        .at_most(1);
     let mut scheduler = scheduler(gpus(2, 8), settings(|s| s.reservation = Some(policy)));
     scheduler.handle_group(gang("eternal", 9), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
