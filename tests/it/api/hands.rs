@@ -125,7 +125,7 @@ fn a_conflict_names_ids_and_keys() {
         panic!("{refused:?}")
     };
     assert_eq!((&*pod, pod_key, &*node, node_key), ("default/p", 7, "n0", 100));
-    assert_eq!(cluster.node_by_id(node_id).map(|node| node.name()), Some("n0"));
+    assert_eq!(cluster.node_by_id(node_id).map(phalanx::state::NodeView::name), Some("n0"));
     assert_eq!(filter, "NodeResourcesFit");
 }
 

@@ -4,11 +4,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use phalanx::model::{
-    Amounts, Device, DeviceAsk, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort,
-    Image, IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector,
-    NodeSelectorTerm, Operator, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, Slice,
-    SpreadConstraint, Taint, Toleration, TolerationOperator, TopologyRequest,
-    WeightedPodAffinityTerm, WhenUnsatisfiable,
+    Amounts, Device, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort, Image,
+    IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector, NodeSelectorTerm,
+    Operator, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, Slice, SpreadConstraint,
+    Taint, Toleration, TolerationOperator, TopologyRequest, WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
 };
 use phalanx::place::{Domain, UnplacedKind};
 use phalanx::{

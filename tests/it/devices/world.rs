@@ -128,6 +128,7 @@ impl Ledger {
                         *self.used.entry((device, unit.into())).or_default() += amount;
                     }
                 }
+                other => panic!("{other:?} is not known here"),
             }
             assert!(device < devices.len());
         }
