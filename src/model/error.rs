@@ -55,7 +55,7 @@ pub enum Problem {
     Unknown(String),
     /// A pod is listed in a group and is of another, by the group that it names or its namespace:
     /// once bound it would count there.
-    #[error("is of group {named}, and is listed in group {listed}")]
+    #[error("is of group {}, and is listed in group {}", clip(.named), clip(.listed))]
     OtherGroup {
         /// The group that the pod is of, as `namespace/name`.
         named: String,

@@ -460,7 +460,7 @@ impl PodGroup {
             return Ok(());
         }
         let named = format!("{}/{}", pod.namespace(), pod.group.as_ref().unwrap_or(&self.name));
-        let problem = Problem::OtherGroup { named, listed: self.full_name() };
+        let problem = Problem::OtherGroup { named, listed: self.full_name().into() };
         Err(ModelError::new(format!("pod {}/{}", pod.namespace(), pod.name), "group", problem))
     }
 

@@ -1,8 +1,10 @@
 //! Commit holds a plan to what its strategy promised: a group is whole, with its minimum at every
 //! level of its tree, and in one domain, or the cluster is untouched.
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, CommitError, Framework, Plan, Planner, Request, Strategy, place_gang};
+use phalanx::{
+    Cluster, CommitError, Framework, Node, Plan, Planner, Pod, PodGroup, Request, Strategy,
+    place_gang,
+};
 
 fn cluster(levels: &[&str], nodes: &[(&str, i64, &str)]) -> Cluster {
     let mut cluster = Cluster::builder().levels(levels.to_vec()).build().unwrap();
@@ -311,7 +313,7 @@ fn leaders_that_move_are_noticed_as_far_as_a_domain_is_required() {
             before.add_pod(runner("n1")).unwrap();
             for outcome in [
                 place_gang(&before, &framework, request()).unwrap(),
-                Planner::place_reference(&before, &framework, request()).unwrap(),
+                phalanx::reference::place_gang(&before, &framework, request()).unwrap(),
             ] {
                 let plan = outcome.plan().unwrap();
                 phalanx::reference::is_sound(plan, request(), &before, &framework).unwrap();
