@@ -4,8 +4,8 @@ use phalanx::model::Problem;
 use phalanx::place::Gang;
 use phalanx::queue::Settings;
 use phalanx::{
-    Cluster, Decision, Framework, Node, PlaceError, Planner, Pod, PodGroup, QueueError, Request,
-    Scheduler, Strategy, Time, Workload, place_gang,
+    Cluster, Decision, Framework, Node, PlaceError, Pod, PodGroup, QueueError, Request, Scheduler,
+    Strategy, Time, Workload, place_gang,
 };
 
 fn cluster() -> Cluster {

@@ -316,12 +316,14 @@ fn gangs_of_a_gang_group_start_together_or_not_at_all() {
 fn a_gang_whose_partner_has_started_is_planned_alone() {
     let mut scheduler = scheduler(gpus(1, 8), Settings::default());
     scheduler.handle_group(gang("a", 2), at(0)).unwrap();
-    let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(0)) else { panic!() };
+    let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(at(0)) else {
+        panic!()
+    };
     let mut b = gang("b", 2);
-    b.gang_group.push("default/a".into());
+    b.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(b, at(0)).unwrap();
     assert_eq!(scheduler.poll_decision(at(0)), None);
-    bind(&mut scheduler, &plan, at(1));
+    bind(&mut scheduler, ticket, &plan, at(1));
     let Some(Decision::Bind { groups, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
     assert_eq!(groups, ["default/b"]);
 }
@@ -334,14 +336,14 @@ fn a_gang_waits_for_a_paused_partner_that_runs_no_more() {
     scheduler.handle_group(a.clone(), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
     let mut b = gang("b", 9);
-    b.gang_group.push("default/a".into());
+    b.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(b, at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
     // A late member that has no room: the gang has something to be paused for.
     scheduler.handle_pod(Pod::new().name("late").request(GPU, 9).in_group("a"), at(1)).unwrap();
     scheduler.handle_pause("default/a", at(1)).unwrap();
     delete_all(&mut scheduler, &a, at(2));
-    let gate = Gate::Partner { group: "default/a".into() };
+    let gate = Gate::Partner { group: "default/a".parse().unwrap() };
     assert_eq!(scheduler.state("default/b"), Some(GroupState::Gated(gate)));
 }
 

@@ -2,8 +2,7 @@
 //! level of its tree, and in one domain, or the cluster is untouched.
 
 use phalanx::{
-    Cluster, CommitError, Framework, Node, Plan, Planner, Pod, PodGroup, Request, Strategy,
-    place_gang,
+    Cluster, CommitError, Framework, Node, Plan, Pod, PodGroup, Request, Strategy, place_gang,
 };
 
 fn cluster(levels: &[&str], nodes: &[(&str, i64, &str)]) -> Cluster {

@@ -175,7 +175,8 @@ fn members_that_run_in_two_racks_are_an_error_as_in_every_strategy() {
     for (name, node) in [("r0", "n0"), ("r1", "n1")] {
         cluster.add_pod(Pod::new().name(name).in_group("g").on(node)).unwrap();
     }
-    let scattered = PlaceError::Scattered { group: "default/g".into(), key: "rack".into() };
+    let scattered =
+        PlaceError::Scattered { group: "default/g".parse().unwrap(), key: "rack".into() };
     let gang = group("g", 2, 1).require("rack");
     for strategy in [Strategy::Kubernetes, Strategy::Search, Strategy::Kueue] {
         let request = Request::new(&gang).strategy(strategy);
