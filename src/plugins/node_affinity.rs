@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use super::node_rules::{NodeRules, Term, named, resolve};
-use crate::base::RowSet;
 use crate::framework::{Context, Declaration, Filter, Normalization, Preparation, Score, Verdict};
 use crate::model::{self, PodShape};
 use crate::state::NodeView;
+use crate::state::RowSet;
 
 /// Lets pods only on nodes with the labels and names they require, and prefers nodes with those
 /// they prefer.

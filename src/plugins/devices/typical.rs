@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::pool::{DevicePool, Slot};
+use crate::model::CPU;
 use crate::model::PodShape;
-use crate::model::resources::CPU;
 use crate::state::{Cluster, DeviceTerm, NodeView};
 
 /// Pods of one sort in a workload.

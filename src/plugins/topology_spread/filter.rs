@@ -6,9 +6,9 @@ use super::super::changes::take_and_undo;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
-use crate::base::RowSet;
 use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
 use crate::model::{PodShape, WhenUnsatisfiable};
+use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// What is prepared.

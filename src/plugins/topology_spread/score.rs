@@ -7,11 +7,11 @@ use super::super::tally::Tally;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows, has_all};
-use crate::base::RowSet;
 use crate::framework::{
     Context, Declaration, Feasible, Grain, MAX_SCORE, Normalization, Preparation, Prepared, Score,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
+use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// What is prepared.
