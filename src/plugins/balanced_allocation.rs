@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, are_all_there, parts};
-use crate::framework::block::math::{all_below, float, floor, whole};
+use crate::framework::math::{all_below, float, floor, whole};
 use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
 use crate::model::PodShape;
 use crate::model::{CPU, MEMORY};

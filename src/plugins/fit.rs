@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::framework::block::math::{Sum, floor, signed_float, whole};
+use crate::framework::math::{Sum, floor, signed_float, whole};
 use crate::framework::{Block, Context, Declaration, Filter, Preparation, Verdict};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, ResourceId};
