@@ -35,7 +35,7 @@ fn a_cordoned_node_takes_no_new_pods_and_keeps_its_own() {
     // A warm planner follows, too.
     let mut planner = Planner::new();
     let mut fits = |cluster: &Cluster, size| {
-        let warm = planner.place(cluster, &framework, &gang(size)).unwrap();
+        let warm = planner.place(cluster, &framework, gang(size)).unwrap();
         assert_eq!(warm.plan(), plan(cluster, &gang(size)).as_ref());
         warm.is_placed()
     };
