@@ -19,11 +19,11 @@
 //!
 //! // Reads the pods of a node, and says so.
 //! let quiet = filter_fn("quiet", Reach::Node, |_, node| node.pod_count() < 2);
-//! assert_eq!(check_filter(&quiet, &cluster, &shapes), Ok(()));
+//! assert_eq!(check_filter(quiet, &cluster, &shapes), Ok(()));
 //!
 //! // The same filter, declared as if it read labels alone.
 //! let liar = filter_fn("quiet", Reach::Static, |_, node| node.pod_count() < 2);
-//! assert_eq!(check_filter(&liar, &cluster, &shapes).unwrap_err().law, Law::Reach);
+//! assert_eq!(check_filter(liar, &cluster, &shapes).unwrap_err().law, Law::Reach);
 //! # Ok::<(), phalanx::StateError>(())
 //! ```
 //!

@@ -11,6 +11,7 @@ pub(crate) mod device_fit;
 pub(crate) mod evaluation;
 pub(crate) mod grain;
 pub(crate) mod laws;
+pub(crate) mod plugin;
 pub(crate) mod prepared;
 pub(crate) mod strategy;
 pub(crate) mod traits;
@@ -20,18 +21,22 @@ pub use block::{Block, math};
 pub use builder::{FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};
 pub(crate) use context::DomainSums;
-pub use context::{Context, DomainContext, DomainTotals, Feasible, PermitContext, Prepared};
+pub use context::{Context, DomainContext, DomainTotals, Feasible, PermitContext};
 pub use declaration::{CountedPods, CounterSpec, Declaration, Reach};
 pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit};
 pub use device_fit::{device_capacity, devices_fit};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
 pub use grain::Grain;
-pub use traits::{DomainScore, Normalization, PermitVerdict, Preparation, Verdict};
+pub use plugin::{
+    Capacity, FilterPlugin, FilterPreparation, Incremental, PreparedFilter, PreparedScore,
+    ScorePlugin, ScorePreparation,
+};
+pub use traits::{DomainScore, Normalization, PermitVerdict, Verdict};
 
 // Public at the root of the crate.
 pub(crate) use builder::Framework;
 pub(crate) use strategy::{KueueGates, Strategy};
-pub(crate) use traits::{Filter, Permit, Score};
+pub(crate) use traits::Permit;
 
 /// The highest score a plugin gives a node, after normalisation.
 pub const MAX_SCORE: i64 = 100;

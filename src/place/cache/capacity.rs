@@ -165,12 +165,10 @@ impl Capacity {
     ) -> usize {
         let mut values = vec![0; cluster.rows()];
         for (block, values) in Block::all(cluster).zip(values.chunks_mut(Block::MOST)) {
-            match (&what, &self.framework, asker) {
-                (What::Amount(amount), ..) => amount.read(&block, values),
-                (What::Fits(fits), Some(framework), Some(asker)) => {
-                    fits.read(cluster, framework, asker, &block, values);
-                }
-                (What::Fits(_), ..) => {}
+            match (&what, asker) {
+                (What::Amount(amount), _) => amount.read(&block, values),
+                (What::Fits(fits), Some(asker)) => fits.read(cluster, asker, &block, values),
+                (What::Fits(_), None) => {}
             }
         }
         let total = values.iter().map(|&value| i128::from(value)).sum();
@@ -231,7 +229,7 @@ impl Capacity {
             let row = row as Row;
             let now = match &column.what {
                 What::Amount(amount) => amount.of(cluster, row),
-                What::Fits(fits) => fits.count(cluster, framework, None, row),
+                What::Fits(fits) => fits.count(cluster, None, row),
             };
             let grown = i128::from(now) - i128::from(column.values[row]);
             column.values[row] = now;

@@ -1,12 +1,15 @@
 //! Topology spread as a filter: constraints that must hold.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::changes::take_and_undo;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
-use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
+    Verdict,
+};
 use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
@@ -91,22 +94,22 @@ impl Domains {
     }
 }
 
-impl Filter for PodTopologySpread {
+impl FilterPlugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         "PodTopologySpread"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let constraints = self.constraints(pod, WhenUnsatisfiable::DoNotSchedule);
         if constraints.is_empty() {
-            return Preparation::Skip;
+            return FilterPreparation::Skip;
         }
         let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
         let mut sound = Vec::new();
         for (constraint, error) in constraints.check(pod) {
             if error.is_some() {
-                return Preparation::Reject(Verdict::Unresolvable);
+                return FilterPreparation::Reject(Verdict::Unresolvable);
             }
             sound.push(constraint);
         }
@@ -123,12 +126,22 @@ impl Filter for PodTopologySpread {
         });
         let mut counted: Vec<Counted> = counted.collect();
         count_pods(cx, &sound, |number, node| counted[number].add(node));
-        Preparation::with(State { list: counted, epoch: 0 })
+        FilterPreparation::ready(State { list: counted, epoch: 0 })
     }
 
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(state) = cx.prepared::<State>() else { return Verdict::Unresolvable };
-        for counted in &state.list {
+    /// One more pod in the least filled domain can open all others, so the filter reaches
+    /// everywhere.
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
+            return Declaration::constant();
+        }
+        Declaration::cluster().grained().ignoring_deleting()
+    }
+}
+
+impl PreparedFilter for State {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        for counted in &self.list {
             let value = counted.key.and_then(|key| node.label_value(key));
             let Some(value) = value else { return Verdict::Unresolvable };
             let domains = &counted.domains;
@@ -141,44 +154,42 @@ impl Filter for PodTopologySpread {
         Verdict::Pass
     }
 
-    /// One more pod in the least filled domain can open all others, so the filter reaches
-    /// everywhere.
-    fn declare(&self, pod: &PodShape) -> Declaration {
-        if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
-            return Declaration::constant();
-        }
-        Declaration::cluster().grained().ignoring_deleting()
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
     }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        let state = cx.prepared::<State>()?;
-        let keys = state.list.iter().filter_map(|counted| counted.key);
-        Some(Grain::new(keys).epoch(state.epoch))
-    }
-
-    take_and_undo!(change);
 }
 
-fn change(
-    _: &PodTopologySpread,
-    prepared: &mut Prepared,
-    cx: &Context<'_>,
-    placed: &PodShape,
-    node: NodeView<'_>,
-    sign: i64,
-) {
-    let Some(state) = prepared.value_mut::<State>() else { return };
-    for counted in &mut state.list {
-        if counted.constraint.counts(placed, cx.pod())
-            && let Some(value) = counted.domain(node)
-        {
-            let least = counted.domains.least();
-            if sign > 0 {
-                counted.domains.add(value);
-            } else {
-                counted.domains.subtract(value);
+impl Incremental for State {
+    fn classes(&self, _: &Context<'_>) -> Grain {
+        Grain::new(self.list.iter().filter_map(|counted| counted.key)).epoch(self.epoch)
+    }
+
+    fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, Domains::add);
+    }
+
+    fn pod_removed(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, Domains::subtract);
+    }
+}
+
+impl State {
+    /// Changes the counts of the domains in which a pod on a node counts.
+    fn change(
+        &mut self,
+        cx: &Context<'_>,
+        pod: &PodShape,
+        node: NodeView<'_>,
+        change: impl Fn(&mut Domains, LabelValue),
+    ) {
+        for counted in &mut self.list {
+            if counted.constraint.counts(pod, cx.pod())
+                && let Some(value) = counted.domain(node)
+            {
+                let least = counted.domains.least();
+                change(&mut counted.domains, value);
+                self.epoch += u64::from(least != counted.domains.least());
             }
-            state.epoch += u64::from(least != counted.domains.least());
         }
     }
 }
