@@ -7,10 +7,9 @@
 use std::alloc::System;
 use std::time::{Duration, Instant};
 
-use phalanx::model::{Effect, Node, Pod, PodGroup, Taint};
-use phalanx::queue::{Decision, Scheduler, Settings};
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Plan, Time};
+use phalanx::model::{Effect, Taint};
+use phalanx::queue::{Settings, Ticket};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Plan, Pod, PodGroup, Scheduler, Time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -86,11 +85,11 @@ fn cluster(free_tainted: bool) -> Cluster {
 }
 
 /// Polls until nothing is to be done, and returns the plans.
-fn poll(scheduler: &mut Scheduler, now: Time) -> Vec<Plan> {
+fn poll(scheduler: &mut Scheduler, now: Time) -> Vec<(Ticket, Plan)> {
     let mut plans = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
         match decision {
-            Decision::Bind { plan, .. } => plans.push(plan),
+            Decision::Bind { ticket, plan, .. } => plans.push((ticket, plan)),
             other => panic!("{other:?}"),
         }
     }
@@ -162,9 +161,8 @@ fn run(title: &str, differ: Differ) {
             let plans = poll(&mut scheduler, now);
             times.push(start.elapsed());
             assert_eq!(plans.len(), helped);
-            for assignment in plans.iter().flat_map(Plan::assignments) {
-                let name = &assignment.pod().name;
-                scheduler.handle_binding("default", name, Ok(()), now).expect("known");
+            for (ticket, _) in plans {
+                scheduler.handle_bound(ticket, now).expect("it is in flight");
             }
             assert!(poll(&mut scheduler, now).is_empty());
         }

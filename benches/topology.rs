@@ -9,8 +9,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup};
 
 const NODES: usize = 5_000;
 const RACKS: usize = 50;

@@ -10,13 +10,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use phalanx::framework::{
-    Context, Declaration, Grain, Incremental, PreparedScore, Reach, Score, ScorePlugin,
-    ScorePreparation, score_fn,
+    Context, Declaration, Grain, Incremental, PreparedScore, Reach, ScorePlugin, ScorePreparation,
+    score_fn,
 };
 use phalanx::laws::check_score;
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::model::PodShape;
 use phalanx::state::{LabelKey, LabelValue, NodeView};
-use phalanx::{Cluster, Framework, place_gang};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Score, place_gang};
 
 const USAGE: &str = "\
 Places pods where it is cool, by a score written four times: as a closure, as a trait, prepared for

@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Outcome, Plan, place_gang};
+use phalanx::{Cluster, Framework, Node, Outcome, Plan, Pod, PodGroup, place_gang};
 
 const GPU: &str = "nvidia.com/gpu";
 const GPUS: usize = 8;

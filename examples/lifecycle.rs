@@ -13,12 +13,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io::Read;
 use std::time::Duration;
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{
-    Decision, GroupChange, GroupState, ReservationPolicy, Scheduler, Settings, Shortage,
+use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Shortage, Ticket};
+use phalanx::{
+    Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Time};
 
 const GPU: &str = "nvidia.com/gpu";
 const SERVERS: usize = 125;
@@ -37,7 +35,8 @@ enum Act {
     Submit(usize),
     /// The end of a job's work, unless it was interrupted since.
     End(usize, u32),
-    Result(String, bool),
+    /// The result of binding a pod for a plan.
+    Result(Ticket, String, bool),
     Down(usize),
     Up(usize),
     Recreate(usize, String),
@@ -198,12 +197,16 @@ impl Simulation {
                 }
                 self.scheduler.handle_group_removed(&group.full_name(), now).expect("known");
             }
-            Act::Result(pod, good) => {
+            Act::Result(ticket, pod, good) => {
                 if self.scheduler.cluster().pod("default", &pod).is_none() {
                     return;
                 }
                 let result = if good { Ok(()) } else { Err("the server refused".into()) };
-                self.scheduler.handle_binding("default", &pod, result, now).expect("known");
+                match self.scheduler.handle_binding(ticket, "default", &pod, result, now) {
+                    // The plan was undone in the meantime, and the pod is in another by now.
+                    Ok(()) | Err(QueueError::StaleTicket) => {}
+                    Err(error) => panic!("{error}"),
+                }
             }
             Act::Down(index) => {
                 let name = format!("s{index:03}");
@@ -250,14 +253,14 @@ impl Simulation {
         let now = Time::from_secs(secs);
         while let Some(decision) = self.scheduler.poll_decision(now) {
             match decision {
-                Decision::Bind { plan, .. } => {
+                Decision::Bind { ticket, plan, .. } => {
                     // One gang in 200 has a worker that its server refuses.
                     let bad = (self.random.below(200) == 0)
                         .then(|| self.random.below(plan.len() as u64) as usize);
                     for (index, assignment) in plan.assignments().enumerate() {
                         let when = secs + 1 + self.random.below(3);
                         let good = bad != Some(index);
-                        self.at(when, Act::Result(assignment.pod().name.clone(), good));
+                        self.at(when, Act::Result(ticket, assignment.pod().name.clone(), good));
                     }
                     if bad.is_some() {
                         self.count("bindings refused");
@@ -266,7 +269,7 @@ impl Simulation {
                 Decision::Unbind { pods, .. } => {
                     for pod in pods {
                         self.scheduler
-                            .handle_unbound(&pod.namespace, &pod.name, now)
+                            .handle_unbound(pod.pod.namespace(), pod.pod.name(), now)
                             .expect("known");
                     }
                 }
@@ -274,7 +277,7 @@ impl Simulation {
                     self.count("gangs evicted below their minimum");
                     let job = job_of(&group);
                     for pod in pods {
-                        self.recreate(job, &pod.name, now);
+                        self.recreate(job, pod.pod.name(), now);
                     }
                     // What was done is not lost; what is left is run later.
                     let record = &mut self.records[job];
@@ -446,11 +449,10 @@ fn main() {
         job.duration = (job.duration * stretch / 100).max(1);
     }
     println!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * SERVERS);
-    let policy = ReservationPolicy {
-        after: Duration::from_secs(600),
-        timeout: Duration::from_secs(1_200),
-        at_most: 1,
-    };
+    let policy = ReservationPolicy::new()
+        .after(Duration::from_secs(600))
+        .timeout(Duration::from_secs(1_200))
+        .at_most(1);
     for (title, reservation) in [("without reservation", None), ("with reservation", Some(policy))]
     {
         println!("\n{title}");

@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{Decision, GroupState, Scheduler, Settings};
+use phalanx::queue::{GroupState, Settings};
 use phalanx::reference::is_sound;
-use phalanx::state::Event;
-use phalanx::{Cluster, CommitError, Framework, Plan, Time};
+use phalanx::{
+    Cluster, CommitError, Decision, Event, Framework, Node, Plan, Pod, PodGroup, Scheduler, Time,
+};
 
 /// The store: the truth, and every change of it in order.
 struct Store {
@@ -30,7 +30,7 @@ impl Store {
     fn commit(&mut self, plan: &Plan) -> Result<(), CommitError> {
         let before = self.cluster.clone();
         self.cluster.commit(&self.framework, plan)?;
-        is_sound(plan, &self.gangs[&plan.group()], &before, &self.framework)
+        is_sound(plan, &self.gangs[&*plan.group()], &before, &self.framework)
             .expect("what commit takes keeps every promise");
         for assignment in plan.assignments() {
             let mut pod = assignment.pod().clone().on(assignment.node());
@@ -106,7 +106,7 @@ fn main() {
         let name = format!("job-{index:02}");
         let gang = PodGroup::gang(&name, size).pods(size as usize, Pod::new().request(gpu, 1));
         owners.insert(gang.full_name(), index % 2);
-        store.gangs.insert(gang.full_name(), gang.clone());
+        store.gangs.insert(gang.full_name().into(), gang.clone());
         processes[index % 2].scheduler.handle_group(gang, Time::ZERO).expect("it is sound");
     }
 

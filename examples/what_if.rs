@@ -9,8 +9,7 @@ use std::error::Error;
 use std::fmt::Write;
 
 use common::text::{bar, count};
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Planner, Txn};
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Txn};
 
 const GPU: &str = "nvidia.com/gpu";
 const USAGE: &str = "Asks what would make room for a gang.\n\nUsage: what_if\n";

@@ -6,9 +6,9 @@
 //! # A tour
 //!
 //! 1. **State.** A [`Cluster`] holds nodes, what runs on them, and the levels of the topology. One
-//!    writer keeps it up to date with [`Event`](state::Event)s; everybody else reads, or works on a
+//!    writer keeps it up to date with [`Event`]s; everybody else reads, or works on a
 //!    clone, which is cheap.
-//! 2. **Ask.** A [`PodGroup`](model::PodGroup) is a tree: a leaf holds pods, an inner group holds
+//! 2. **Ask.** A [`PodGroup`] is a tree: a leaf holds pods, an inner group holds
 //!    groups, each with a minimum and a wish about the topology. [`place_gang`] answers one
 //!    [`Request`]; a [`Planner`] answers many, and keeps what it learns.
 //! 3. **Answer.** An [`Outcome`]: placed, held or denied by a permit, or unplaced, with what is
@@ -21,8 +21,7 @@
 //!    and roll back.
 //!
 //! ```
-//! use phalanx::model::{Node, Pod, PodGroup};
-//! use phalanx::{Cluster, Framework, place_gang};
+//! use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
 //!
 //! let mut cluster = Cluster::new();
 //! cluster.add_node(Node::new("n1").capacity("cpu", 8))?;
@@ -41,6 +40,9 @@
 //! assert!(place_gang(&txn, &framework, &gang)?.is_placed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Which of [`place_gang`], [`Planner`], [`Scheduler`] and [`Txn`] to use when:
+//! [`which_door`](_guide::which_door).
 //!
 //! # Promises
 //!
@@ -64,10 +66,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod base;
+mod base;
 pub mod framework;
 #[cfg(feature = "serde")]
 pub mod kubernetes;
+pub mod laws;
 pub mod model;
 pub mod place;
 pub mod plugins;
@@ -76,11 +79,35 @@ pub mod queue;
 pub mod reference;
 pub mod state;
 
-pub use base::{Quantity, QuantityError, RowSet, Time};
-pub use framework::{Framework, Strategy, laws};
-pub use place::{CommitError, Outcome, PlaceError, Planner, Request, place_gang};
-pub use queue::Scheduler;
-pub use state::{Cluster, Plan, StateError, Txn};
+pub use base::{NameError, ObjectName, Quantity, QuantityError, Time, TimeError};
+pub use framework::builder::Framework;
+pub use framework::strategy::Strategy;
+pub use framework::traits::{Filter, Permit, Score};
+pub use model::error::ModelError;
+pub use model::group::PodGroup;
+pub use model::node::Node;
+pub use model::pod::Pod;
+pub use model::workload::Workload;
+pub use place::commit::CommitError;
+pub use place::error::PlaceError;
+pub use place::explain::explain;
+pub use place::outcome::{Outcome, Unplaced};
+pub use place::planner::{Planner, place_gang};
+pub use place::request::Request;
+pub use queue::decision::Decision;
+pub use queue::error::QueueError;
+pub use queue::scheduler::Scheduler;
+pub use state::cluster::Cluster;
+pub use state::error::StateError;
+pub use state::event::Event;
+pub use state::plan::Plan;
+pub use state::txn::Txn;
+
+/// Guides, with examples that run.
+pub mod _guide {
+    #[doc = include_str!("../docs/which-door.md")]
+    pub mod which_door {}
+}
 
 /// The examples of the README and of the guide for authors of plugins run as tests.
 #[cfg(doctest)]

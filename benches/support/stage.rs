@@ -3,10 +3,9 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use phalanx::model::{Effect, Labels, Node, Taint};
+use phalanx::model::{Effect, Labels, Taint};
 use phalanx::place::Gang;
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Outcome, Plan, Planner, Request, Strategy};
+use phalanx::{Cluster, Event, Framework, Node, Outcome, Plan, Planner, Request, Strategy};
 use rayon::ThreadPool;
 
 use crate::cases::Case;

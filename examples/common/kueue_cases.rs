@@ -6,7 +6,7 @@ pub(crate) mod kueue_strategy;
 use std::collections::BTreeMap;
 
 use phalanx::Quantity;
-use phalanx::place::kueue::{
+use phalanx::reference::kueue::{
     Amounts, AssignedDomain, Assignment, BackgroundPod, Cluster, Expression, Failure, Flavor,
     KueueGates, Node, NodeAffinity, Operator, Outcome, PodSet, PreferredTerm, Room, SliceLayer,
     Snapshot, Taint, Toleration, TolerationOperator, TopologyRequest, Unit, Usage,

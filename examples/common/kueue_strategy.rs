@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::framework::Framework;
 use phalanx::model::{
-    NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodGroup, PreferredNodeTerm, Requirement,
-    Slice, Taint, Toleration,
+    NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredNodeTerm, Requirement, Slice, Taint,
+    Toleration,
 };
-use phalanx::place::kueue::{
+use phalanx::plugins::Fit;
+use phalanx::reference::kueue::{
     self, Amounts, AssignedDomain, Assignment, HOSTNAME_LABEL, Outcome, PODS_RESOURCE, PodSet,
     PodSetOutcome,
 };
-use phalanx::plugins::Fit;
 use phalanx::state::PodView;
-use phalanx::{Cluster, Plan, Planner, Request, Strategy, model};
+use phalanx::{Cluster, Framework, Plan, Planner, Pod, PodGroup, Request, Strategy, model};
 
 /// What the planner makes of the problem; `None` for what cannot be said of a cluster: pod sets
 /// that shrink, malformed slices, tolerations that compare numbers.
@@ -147,7 +146,7 @@ impl Problem {
     }
 
     fn add_node(&mut self, own: &kueue::Node, pods: i64) -> Result<(), String> {
-        let mut node = model::Node::new(&*own.name);
+        let mut node = phalanx::Node::new(&*own.name);
         for (key, value) in &own.labels {
             node = node.label(key, value);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx::place::{DomainTrial, trials};
+use phalanx::reference::{DomainTrial, trials};
 use serde_json::Value;
 
 use super::Disagreement;

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::framework::{Evaluation, Rejection, Verdict};
-use phalanx::model::Pod;
-use phalanx::state::{NodeView, Row, Txn};
-use phalanx::{Framework, Time};
+use phalanx::state::{NodeView, Row};
+use phalanx::{Framework, Pod, Time, Txn};
 use serde_json::Value;
 
 use super::Disagreement;
@@ -71,6 +70,7 @@ fn compare_step(
             Err(Rejection::Refused(number, _) | Rejection::Filter(number, _)) => {
                 Some(plugin(number))
             }
+            Err(_) => Some("for a reason that is not known here"),
         };
         let expected = rejected.get(node.name()).copied();
         if actual != expected {
@@ -155,5 +155,6 @@ pub(super) fn passes(
         Rejection::Refused(number, verdict) | Rejection::Filter(number, verdict) => {
             by(number, verdict)
         }
+        other => format!("{other:?} keeps {} off {node}", pod.name),
     })
 }

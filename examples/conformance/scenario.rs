@@ -1,12 +1,11 @@
 //! A cluster, what waits for it, and the profile it is scheduled with.
 
 use phalanx::kubernetes::{self, Mode};
-use phalanx::model::{Pod, PodGroup};
 use phalanx::plugins::{
     Allocation, KubernetesProfile, LeastAllocated, MostAllocated, RequestedToCapacityRatio,
     Utilization,
 };
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Framework, Pod, PodGroup};
 use serde_json::Value;
 
 use super::expect::{list, text};

@@ -4,11 +4,10 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use phalanx::framework::FrameworkBuilder;
-use phalanx::model::{Pod, PodGroup};
 use phalanx::plugins::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking, TypicalPods,
 };
-use phalanx::{Cluster, Framework, Planner, Strategy};
+use phalanx::{Cluster, Framework, Planner, Pod, PodGroup, Strategy};
 
 use crate::trace::{KIND, Trace, UNIT};
 

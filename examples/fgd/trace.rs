@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
-use phalanx::model::{Device, DeviceRequest, Node, Pod, PodShape};
+use phalanx::model::{Device, DeviceRequest, PodShape};
+use phalanx::{Node, Pod};
 
 /// A text with the name it is complained about by.
 pub(crate) struct Source {

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use phalanx::model::PodGroup;
-use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner};
+use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, PodGroup};
 
 use super::explain::explain;
 
@@ -38,7 +37,7 @@ pub(crate) fn all(
         let result = planner.place(cluster, framework, group);
         let took = start.elapsed();
         let mut decision = Decision {
-            group: group.full_name(),
+            group: group.full_name().into(),
             outcome: "infeasible",
             assignments: Vec::new(),
             explanation: String::new(),
@@ -52,7 +51,7 @@ pub(crate) fn all(
                     phalanx::reference::is_sound(plan, group, cluster, framework)?;
                     cluster.commit(framework, plan)?;
                     let full_name =
-                        |pod: &phalanx::model::Pod| format!("{}/{}", pod.namespace(), pod.name);
+                        |pod: &phalanx::Pod| format!("{}/{}", pod.namespace(), pod.name);
                     decision.assignments = plan
                         .assignments()
                         .map(|at| (full_name(at.pod()), at.node().to_string()))

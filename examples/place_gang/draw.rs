@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use phalanx::model::PodGroup;
-use phalanx::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
-use phalanx::{Cluster, Quantity};
+use phalanx::model::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use phalanx::{Cluster, PodGroup, Quantity};
 
 use super::Scene;
 use super::decide::Decision;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use phalanx::framework::{Evaluation, Rejection};
-use phalanx::model::{GroupPolicy, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Outcome, Plan, Time, place_gang};
+use phalanx::model::GroupPolicy;
+use phalanx::{Cluster, Framework, Outcome, Plan, Pod, PodGroup, Time, place_gang};
 
 use crate::common::text::{count, thousands};
 
@@ -91,7 +91,7 @@ fn rejections(cluster: &Cluster, framework: &Framework, group: &PodGroup, pod: &
             Err(Rejection::Refused(filter, _) | Rejection::Filter(filter, _)) => {
                 *counts.entry(filter).or_default() += 1;
             }
-            Err(Rejection::Narrowed) => *counts.entry(usize::MAX).or_default() += 1,
+            Err(_) => *counts.entry(usize::MAX).or_default() += 1,
         }
     }
     let pass = thousands(pass);

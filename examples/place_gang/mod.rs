@@ -87,7 +87,7 @@ pub(crate) struct Scene {
     source: String,
     cluster: phalanx::Cluster,
     /// In the order in which they are placed.
-    groups: Vec<phalanx::model::PodGroup>,
+    groups: Vec<phalanx::PodGroup>,
 }
 
 /// A profile, with the strategy that is natural to it.

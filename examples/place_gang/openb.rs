@@ -5,8 +5,7 @@
 
 use std::error::Error;
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup};
 
 use super::Scene;
 use super::draw::GPU;

@@ -3,10 +3,8 @@
 //! At every event the cluster is emptied and all unfinished jobs are placed anew, in order, each
 //! whole or not at all. Where a job goes, and whether it fits, is the planner's to say.
 
-use phalanx::framework::Strategy;
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::Fit;
-use phalanx::{Cluster, Framework, Outcome, Planner};
+use phalanx::{Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup, Strategy};
 
 use super::trace::Job;
 

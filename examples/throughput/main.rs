@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use phalanx::place::Gang;
+use phalanx::reference;
 use phalanx::{Cluster, Framework, Outcome, Planner, Request};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -140,7 +141,7 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
     let mut calls = 0;
     for group in scene.gangs() {
         if scene.churn.is_none() {
-            calls += planner.plugin_calls();
+            calls += reference::plugin_calls(&planner);
             planner = scene.planner(way_threads(way));
         } else {
             churn.step(&mut cluster);
@@ -180,7 +181,7 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
             nodes.push(Vec::new());
         }
     }
-    report.plugin_calls = calls + planner.plugin_calls();
+    report.plugin_calls = calls + reference::plugin_calls(&planner);
     report.seconds = deciding.as_secs_f64();
     report.intern_seconds = interning.as_secs_f64();
     report.times(placed_times, refused_times, commit_times);
@@ -205,7 +206,7 @@ fn decide(
     let request = Request::from(gang).strategy(phalanx::Strategy::Kubernetes);
     match way {
         Way::Fast { .. } => planner.place(cluster, framework, request).ok(),
-        Way::Reference => Planner::place_reference(cluster, framework, request).ok(),
+        Way::Reference => reference::place_gang(cluster, framework, request).ok(),
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use phalanx::model::{Pod, PodGroup};
 use phalanx::preempt::{PreemptingPlanner, Preemption, RunningWork};
-use phalanx::{Cluster, Framework, Request, Time};
+use phalanx::{Cluster, Framework, Pod, PodGroup, Request, Time};
 
 use crate::scene::{Dice, GPU, Scene};
 

@@ -2,8 +2,9 @@
 
 use std::sync::OnceLock;
 
-use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint};
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::model::{LabelSelector, PodAffinityTerm, SpreadConstraint};
+use phalanx::reference;
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup};
 
 pub(crate) const GPU: &str = "nvidia.com/gpu";
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -80,7 +81,7 @@ impl Scene {
     }
 
     pub(crate) fn planner(&self, threads: usize) -> Planner {
-        let planner = if self.unpruned { Planner::unpruned() } else { Planner::new() };
+        let planner = if self.unpruned { reference::unpruned() } else { Planner::new() };
         planner.threads(threads)
     }
 

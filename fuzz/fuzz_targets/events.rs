@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use phalanx::model::{Effect, Labels, Node, Pod, PodGroup, Taint};
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Outcome, Plan, Planner, Request, Strategy};
+use phalanx::model::{Effect, Labels, Taint};
+use phalanx::{
+    Cluster, Event, Framework, Node, Outcome, Plan, Planner, Pod, PodGroup, Request, Strategy,
+};
 
 /// Operations for as long as there are bytes; a derived list would end at the flip of a coin.
 #[derive(Debug)]

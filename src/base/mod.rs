@@ -2,19 +2,22 @@
 //! scheduling.
 
 pub(crate) mod chunks;
+pub(crate) mod clip;
 pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod intern;
+pub(crate) mod name;
 #[cfg(test)]
 pub(crate) mod numbers;
-pub mod quantity;
+pub(crate) mod quantity;
 pub(crate) mod rowset;
 pub(crate) mod slab;
 pub(crate) mod sparse;
 pub(crate) mod sum;
-pub mod time;
+pub(crate) mod time;
 pub(crate) mod tournament;
 
+pub use name::{NameError, ObjectName};
 pub use quantity::{Quantity, QuantityError};
 pub use rowset::RowSet;
-pub use time::Time;
+pub use time::{Time, TimeError};

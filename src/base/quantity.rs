@@ -1,5 +1,6 @@
 //! Kubernetes' quantity grammar, exactly.
 
+use super::clip::clip;
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
@@ -38,12 +39,10 @@ pub struct Quantity {
 #[non_exhaustive]
 pub enum QuantityError {
     /// The text does not follow the grammar.
-    #[error(
-        "{0:?} is not a quantity (expected digits and one of the suffixes n u m k M G T P E Ki Mi Gi Ti Pi Ei or an exponent)"
-    )]
+    #[error("{:?} is not a quantity (expected digits and one of the suffixes n u m k M G T P E Ki Mi Gi Ti Pi Ei or an exponent)", clip(.0))]
     Malformed(String),
     /// The value is beyond ±(2⁶³−1) whole units.
-    #[error("{0:?} is larger than any quantity can be")]
+    #[error("{:?} is larger than any quantity can be", clip(.0))]
     TooLarge(String),
 }
 

@@ -4,7 +4,7 @@
 /// by itself.
 ///
 /// ```
-/// use phalanx::framework::block::math::Sum;
+/// use phalanx::framework::math::Sum;
 ///
 /// let mut sum = Sum::default();
 /// for free in [3, -1, i64::MAX] {

@@ -11,6 +11,7 @@ use super::device_choice::{DeviceChoice, TightestFit};
 use super::plugin::{FilterPlugin, FilterPreparation, ScorePlugin, ScorePreparation};
 use super::strategy::Strategy;
 use super::traits::{DomainScore, Permit};
+use crate::base::clip::clip;
 use crate::model::PodShape;
 
 /// The largest sum of weights: totals then fit 31 bits.
@@ -21,8 +22,9 @@ const MAX_WEIGHTS: u64 = (1 << 30) / MAX_SCORE as u64;
 /// Immutable, shared by cloning, used from any number of threads.
 ///
 /// ```
-/// use phalanx::framework::{Framework, FrameworkError, Reach, score_fn};
+/// use phalanx::framework::{FrameworkError, Reach, score_fn};
 /// use phalanx::plugins::Fit;
+/// use phalanx::Framework;
 ///
 /// let warm = score_fn("warm", Reach::Static, |_, node| i64::from(node.has_label("warm", "true")));
 /// let framework = Framework::builder().filter(Fit).score(1, warm).build()?;
@@ -63,7 +65,7 @@ pub struct FrameworkBuilder {
 #[non_exhaustive]
 pub enum FrameworkError {
     /// Two plugins of one stage have the same name.
-    #[error("two {stage} plugins are named {name:?}")]
+    #[error("two {stage} plugins are named {:?}", clip(.name))]
     Duplicate {
         /// The stage.
         stage: &'static str,
@@ -74,7 +76,7 @@ pub enum FrameworkError {
     #[error("a {0} plugin has no name")]
     Nameless(&'static str),
     /// A weight is zero.
-    #[error("score {0:?} has weight 0; leave it out instead")]
+    #[error("score {:?} has weight 0; leave it out instead", clip(.0))]
     ZeroWeight(String),
     /// The weights add up to more than totals can hold.
     #[error("the weights of the {0} plugins add up to more than {max}", max = MAX_WEIGHTS)]
@@ -213,7 +215,8 @@ impl Framework {
     /// some more or another strategy.
     ///
     /// ```
-    /// use phalanx::framework::{Framework, Reach, score_fn};
+    /// use phalanx::framework::{Reach, score_fn};
+    /// use phalanx::Framework;
     ///
     /// let warm = score_fn("warm", Reach::Static, |_, node| 100 * i64::from(node.has_label("warm", "true")));
     /// let framework = Framework::kubernetes().to_builder().score(5, warm).build()?;

@@ -18,9 +18,9 @@ struct Closure<F> {
 /// always right, and slowest.
 ///
 /// ```
-/// use phalanx::framework::{Declaration, Framework, Reach, filter_fn};
+/// use phalanx::framework::{Declaration, Reach, filter_fn};
 /// use phalanx::plugins::Fit;
-/// use phalanx::Time;
+/// use phalanx::{Framework, Time};
 ///
 /// let big = filter_fn("big-enough", Reach::Static, |cx, node| {
 ///     cx.cluster().resource("cpu").is_some_and(|cpu| node.allocatable(cpu) >= 32_000)

@@ -3,8 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::declaration::Declaration;
-pub use super::declaration::{CountedPods, CounterSpec};
+use super::declaration::{CountedPods, CounterSpec, Declaration};
 use crate::model::PodShape;
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView};
 

@@ -66,10 +66,10 @@ pub(crate) fn still_fit(node: NodeView<'_>, needs: &[DeviceNeed], held: &[Vec<u3
 /// them. O(devices × units × log(capacity)) for each need.
 ///
 /// ```
-/// use phalanx::Cluster;
 /// use phalanx::framework::device_capacity;
-/// use phalanx::model::{Device, DeviceRequest, Node, Pod};
+/// use phalanx::model::{Device, DeviceRequest};
 /// use phalanx::state::DeviceNeed;
+/// use phalanx::{Cluster, Node, Pod};
 ///
 /// let gpu = || Device::new("gpu", "A100").capacity("milli", 1_000);
 /// let mut cluster = Cluster::new();

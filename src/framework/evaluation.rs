@@ -25,6 +25,7 @@ pub struct Evaluation<'a> {
 
 /// Why a node is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rejection {
     /// A filter's preparation left it out.
     Narrowed,

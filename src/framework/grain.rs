@@ -31,13 +31,13 @@ use crate::state::LabelKey;
 /// use std::sync::Arc;
 ///
 /// use phalanx::framework::{
-///     Context, CountedPods, CounterSpec, Declaration, FilterPlugin, FilterPreparation, Framework,
-///     Grain, Incremental, PreparedFilter, Verdict,
+///     Context, CountedPods, CounterSpec, Declaration, FilterPlugin, FilterPreparation, Grain,
+///     Incremental, PreparedFilter, Verdict,
 /// };
-/// use phalanx::model::{LabelSelector, Node, Pod, PodGroup, PodShape};
-/// use phalanx::state::NodeView;
+/// use phalanx::model::{LabelSelector, PodShape};
 /// use phalanx::plugins::Fit;
-/// use phalanx::{Cluster, Planner, Request, Strategy};
+/// use phalanx::state::NodeView;
+/// use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request, Strategy};
 ///
 /// /// At most two pods of an app in a rack.
 /// struct TwoInARack;
@@ -87,7 +87,7 @@ use crate::state::LabelKey;
 /// let request = Request::new(&gang).strategy(Strategy::Kubernetes);
 /// assert!(planner.place(&cluster, &framework, request)?.is_placed());
 /// // `Fit` judges each node once and then the one that has changed; the filter each rack likewise.
-/// assert!(planner.plugin_calls() <= (600 + 12) + (6 + 12));
+/// assert!(phalanx::reference::plugin_calls(&planner) <= (600 + 12) + (6 + 12));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

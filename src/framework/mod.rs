@@ -1,24 +1,24 @@
 //! Plugins: filters, scores, permits, and what they declare.
 
-pub mod block;
-pub mod builder;
-pub mod closures;
-pub mod context;
-pub mod counters;
-pub mod declaration;
-pub mod device_choice;
-pub mod device_fit;
-pub mod evaluation;
-pub mod grain;
-pub mod laws;
-pub mod plugin;
+pub(crate) mod block;
+pub(crate) mod builder;
+pub(crate) mod closures;
+pub(crate) mod context;
+pub(crate) mod counters;
+pub(crate) mod declaration;
+pub(crate) mod device_choice;
+pub(crate) mod device_fit;
+pub(crate) mod evaluation;
+pub(crate) mod grain;
+pub(crate) mod laws;
+pub(crate) mod plugin;
 pub(crate) mod prepared;
-pub mod strategy;
-pub mod traits;
+pub(crate) mod strategy;
+pub(crate) mod traits;
 
-pub use block::Block;
 pub(crate) use block::Gathered;
-pub use builder::{Framework, FrameworkBuilder, FrameworkError};
+pub use block::{Block, math};
+pub use builder::{FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};
 pub(crate) use context::DomainSums;
 pub use context::{Context, DomainContext, DomainTotals, Feasible, PermitContext};
@@ -31,8 +31,12 @@ pub use plugin::{
     Capacity, FilterPlugin, FilterPreparation, Incremental, PreparedFilter, PreparedScore,
     ScorePlugin, ScorePreparation,
 };
-pub use strategy::{KueueGates, Strategy};
-pub use traits::{DomainScore, Filter, Normalization, Permit, PermitVerdict, Score, Verdict};
+pub use traits::{DomainScore, Normalization, PermitVerdict, Verdict};
+
+// Public at the root of the crate.
+pub(crate) use builder::Framework;
+pub(crate) use strategy::{KueueGates, Strategy};
+pub(crate) use traits::Permit;
 
 /// The highest score a plugin gives a node, after normalisation.
 pub const MAX_SCORE: i64 = 100;

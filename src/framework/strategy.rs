@@ -14,7 +14,7 @@ pub enum Strategy {
     /// alone, one group after the other; then its pods go, in order, to the nodes of their domains,
     /// each to the feasible one with the best score. It never goes back, so a group it does not
     /// place may fit all the same. All pending members are placed or none; minima count for
-    /// nothing. See [`place::kueue`](crate::place::kueue).
+    /// nothing. See [`reference::kueue`](crate::reference::kueue).
     Kueue,
     /// Complete search within a budget of steps: the sequential strategy first, then members
     /// hardest first with backtracking. A group it does not place does not fit, or the budget ran

@@ -17,9 +17,10 @@ use crate::state::NodeView;
 /// [`FilterPlugin`](super::FilterPlugin).
 ///
 /// ```
-/// use phalanx::framework::{Context, Declaration, Filter, Verdict};
+/// use phalanx::framework::{Context, Declaration, Verdict};
 /// use phalanx::model::PodShape;
 /// use phalanx::state::NodeView;
+/// use phalanx::Filter;
 ///
 /// /// Keeps pods off nodes marked for repair.
 /// struct NoRepair;

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::field::{Fault, Field};
 use super::metadata::{check_label_name, check_subdomain, unsupported};
 use super::node::EFFECTS;
+use crate::base::clip::clip;
 use crate::model::selector::{check_key, check_value};
 use crate::model::{
     Effect, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector, NodeSelectorTerm,
@@ -142,7 +143,7 @@ fn match_field(field: &Field<'_>) -> Fault<Requirement> {
         values: field.texts("values")?,
     };
     if requirement.key != "metadata.name" {
-        return invalid("key", format!("{:?} is not a field of nodes", requirement.key));
+        return invalid("key", format!("{:?} is not a field of nodes", clip(&requirement.key)));
     }
     if !matches!(requirement.operator, Operator::In | Operator::NotIn) {
         return invalid("operator", "is neither In nor NotIn".into());
@@ -169,7 +170,7 @@ fn pod_term(field: &Field<'_>, own: &Labels) -> Fault<PodAffinityTerm> {
         let matched = own_keys(field, "matchLabelKeys", selector, (own, &Operator::In))?;
         let mismatched = own_keys(field, "mismatchLabelKeys", selector, (own, &Operator::NotIn))?;
         if let Some(key) = matched.iter().find(|key| mismatched.contains(key)) {
-            let text = format!("{key:?} is in mismatchLabelKeys too");
+            let text = format!("{:?} is in mismatchLabelKeys too", clip(key));
             return Err(field.fail_at("matchLabelKeys", Problem::Invalid(text)));
         }
         if let Some(selector) = &mut term.label_selector {
@@ -211,7 +212,7 @@ fn own_keys(
                     requirement.key == key && !merged
                 });
             if named {
-                return Err(element.invalid(format!("{key:?} is in the labelSelector too")));
+                return Err(element.invalid(format!("{:?} is in the labelSelector too", clip(key))));
             }
         }
         keys.push(String::from(key));

@@ -124,11 +124,11 @@ impl Assembly {
     fn check_gang_groups(&self) -> Located<()> {
         for object in self.objects.iter().filter(|_| self.strict) {
             for name in &object.gang_group {
-                let (namespace, own) = name.split_once('/').unwrap_or(("", name));
-                let identity = (object.family, false, namespace.into(), own.into());
+                let (namespace, own) = (name.namespace().into(), name.name().into());
+                let identity = (object.family, false, namespace, own);
                 if !self.index.contains_key(&identity) {
                     let field = "metadata.annotations[gang.scheduling.koordinator.sh/groups]";
-                    let error = object.fail(field, Problem::Unknown(name.clone()));
+                    let error = object.fail(field, Problem::Unknown(String::from(name.as_str())));
                     return Err((object.source, error));
                 }
             }

@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::field::{Fault, Field};
 use super::membership::{Family, InlineGang, check_total, gang};
 use super::metadata::{self, check_label_name, unsupported};
+use crate::base::ObjectName;
 use crate::model::selector::check_key;
 use crate::model::{DisruptionMode, GroupPolicy, ModelError, Problem};
 
@@ -43,7 +44,7 @@ pub(super) struct GroupObject {
     pub(super) queue: String,
     pub(super) timeout: Option<Duration>,
     pub(super) keep_running: bool,
-    pub(super) gang_group: Vec<String>,
+    pub(super) gang_group: Vec<ObjectName>,
     /// Minimum by role, in order of role.
     pub(super) roles: BTreeMap<String, u32>,
     /// What kube-scheduler reads of the group and this crate does not model.

@@ -2,13 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::duration::go_duration;
 use super::field::{Fault, Field};
 use super::metadata::unsupported;
+use crate::base::ObjectName;
+use crate::base::clip::clip;
 use crate::model::Problem;
 
 /// Whose groups they are. Groups of two families are never the same, whatever their names.
@@ -46,7 +48,7 @@ pub(super) struct InlineGang {
     pub(super) min: u32,
     pub(super) keep_running: bool,
     pub(super) timeout: Option<Duration>,
-    pub(super) gang_group: Vec<String>,
+    pub(super) gang_group: Vec<ObjectName>,
     /// Described by the label pair alone, whose members must have one priority.
     pub(super) label_pair: bool,
 }
@@ -192,7 +194,7 @@ pub(super) fn gang(annotations: &Field<'_>) -> Fault<InlineGang> {
         gang.timeout = match go_duration(time.text()?) {
             Some(timeout) if !timeout.is_zero() => Some(timeout),
             _ if time.strict() => {
-                let text = format!("{:?} is not a time such as 600s or 10m", time.text()?);
+                let text = format!("{:?} is not a time such as 600s or 10m", clip(time.text()?));
                 return Err(time.invalid(text));
             }
             _ => None,
@@ -212,7 +214,7 @@ pub(super) fn gang(annotations: &Field<'_>) -> Fault<InlineGang> {
 }
 
 /// The names in a JSON list of `namespace/name`. Such names have no character that JSON escapes.
-fn names(text: &str) -> Option<Vec<String>> {
+fn names(text: &str) -> Option<Vec<ObjectName>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
     if inner.is_empty() {
         return Some(Vec::new());
@@ -223,7 +225,7 @@ fn names(text: &str) -> Option<Vec<String>> {
             let name = quoted.trim().strip_prefix('"')?.strip_suffix('"')?;
             let (namespace, own) = name.split_once('/')?;
             let sound = !namespace.is_empty() && !own.is_empty();
-            (sound && !name.contains(['"', '\\'])).then(|| name.to_string())
+            (sound && !name.contains(['"', '\\'])).then(|| ObjectName::new(namespace, own))
         })
         .collect()
 }
@@ -232,7 +234,7 @@ fn names(text: &str) -> Option<Vec<String>> {
 fn count(field: &Field<'_>) -> Fault<u32> {
     let text = field.text()?;
     let value: i64 =
-        text.parse().map_err(|_| field.invalid(format!("{text:?} is not an integer")))?;
+        text.parse().map_err(|_| field.invalid(format!("{:?} is not an integer", clip(text))))?;
     match u32::try_from(value) {
         Ok(count) if count > 0 && value <= i64::from(i32::MAX) => Ok(count),
         _ => Err(field.fail(Problem::OutOfRange { value, min: 1, max: i64::from(i32::MAX) })),
@@ -259,7 +261,10 @@ mod tests {
     #[test]
     fn lists_of_names_are_json() {
         assert_eq!(names("[]"), Some(vec![]));
-        assert_eq!(names(r#" [ "a/b" , "c/d" ] "#), Some(vec!["a/b".into(), "c/d".into()]));
+        assert_eq!(
+            names(r#" [ "a/b" , "c/d" ] "#),
+            Some(vec!["a/b".parse().unwrap(), "c/d".parse().unwrap()])
+        );
         for text in ["", "a/b", "[a/b]", r#"["a"]"#, r#"["a/b",]"#, r#"["a/b" "c/d"]"#, r#"["/b"]"#]
         {
             assert_eq!(names(text), None, "{text}");

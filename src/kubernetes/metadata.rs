@@ -6,6 +6,7 @@ use alloc::string::String;
 use super::field::{Fault, Field, Object};
 use super::mode::Mode;
 use super::value::Value;
+use crate::base::clip::clip;
 use crate::model::selector::is_dns_subdomain;
 use crate::model::{ModelError, Problem};
 
@@ -59,7 +60,7 @@ pub(super) fn check_subdomain(field: &Field<'_>, name: &str) -> Fault<()> {
     }
     let rule = "lower case letters, digits, '-' and '.', beginning and ending alphanumeric, at \
                 most 253 characters";
-    Err(field.invalid(format!("{name:?} is not a DNS-1123 subdomain ({rule})")))
+    Err(field.invalid(format!("{:?} is not a DNS-1123 subdomain ({rule})", clip(name))))
 }
 
 /// Refuses what is no DNS-1123 label, the form of namespaces and containers.
@@ -69,10 +70,10 @@ pub(super) fn check_label_name(field: &Field<'_>, name: &str) -> Fault<()> {
     }
     let rule = "lower case letters, digits and '-', beginning and ending alphanumeric, at most \
                 63 characters";
-    Err(field.invalid(format!("{name:?} is not a DNS-1123 label ({rule})")))
+    Err(field.invalid(format!("{:?} is not a DNS-1123 label ({rule})", clip(name))))
 }
 
 /// The error for a value that is none of those allowed.
 pub(super) fn unsupported(field: &Field<'_>, value: &str, allowed: &[&str]) -> ModelError {
-    field.invalid(format!("{value:?} is not one of {}", allowed.join(", ")))
+    field.invalid(format!("{:?} is not one of {}", clip(value), allowed.join(", ")))
 }

@@ -41,6 +41,22 @@ use field::Field;
 
 use crate::model::{ModelError, Node, Pod};
 
+/// The bytes of a document as text.
+///
+/// ```
+/// let error = phalanx::kubernetes::text("dump.json", b"{\"kind\": \"\xff").unwrap_err();
+/// assert_eq!(error.to_string(), "dump.json: not UTF-8 at byte 10");
+/// ```
+///
+/// # Errors
+/// The bytes are not UTF-8: the source, and where.
+pub fn text<'a>(source: &str, bytes: &'a [u8]) -> Result<&'a str, Error> {
+    core::str::from_utf8(bytes).map_err(|error| Error::NotUtf8 {
+        source_name: source.into(),
+        valid_up_to: error.valid_up_to(),
+    })
+}
+
 /// One node from its manifest, whatever kind it states.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use super::assembly::{Assembly, Located, fault};
 use super::groups::Nature;
 use super::manifests::Note;
 use super::membership::Family;
+use crate::base::clip::clip;
 use crate::model::{GroupPolicy, PodGroup, Problem};
 
 /// The deepest tree of groups, pods not counted.
@@ -50,7 +51,7 @@ impl Assembly {
             let verdict = match self.ancestry(at) {
                 Ok(parent) if self.missing.contains(&at) => {
                     debug_assert!(parent.is_none());
-                    Err(format!("the group {:?} does not exist", object.name))
+                    Err(format!("the group {:?} does not exist", clip(&object.name)))
                 }
                 Ok(parent) => {
                     self.check_parent(at, parent)?;
@@ -353,7 +354,10 @@ impl Forest<'_> {
                 && let Some((priority, label)) = stated
                 && member.pod.priority != priority
             {
-                ("priority", format!("{} is not the {priority} of {label}", member.pod.priority))
+                (
+                    "priority",
+                    format!("{} is not the {priority} of {}", member.pod.priority, clip(label)),
+                )
             } else if object.family != Family::Volcano && member.pod.priority != first.pod.priority
             {
                 let (own, other) = (member.pod.priority, first.pod.priority);
@@ -381,7 +385,7 @@ impl Forest<'_> {
 }
 
 fn full_name(record: &super::pod::PodRecord) -> String {
-    format!("{}/{}", record.pod.namespace(), record.pod.name)
+    clip(&record.pod.full_name()).to_string()
 }
 
 /// Takes what is satisfied already off a minimum, but for the last.

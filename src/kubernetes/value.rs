@@ -178,6 +178,10 @@ impl<'de> Visitor<'de> for Seed {
         Ok(Value::Text(value))
     }
 
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Value, E> {
+        self.visit_str(text_of(bytes)?)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let element = self.deeper(self.keep)?;
         let mut list = Vec::new();
@@ -205,6 +209,12 @@ impl<'de> Visitor<'de> for Seed {
         }
         Ok(Value::Map(entries))
     }
+}
+
+/// Bytes of a format without strings as text.
+fn text_of<E: de::Error>(bytes: &[u8]) -> Result<&str, E> {
+    core::str::from_utf8(bytes)
+        .map_err(|error| E::custom(format_args!("not UTF-8 at byte {}", error.valid_up_to())))
 }
 
 fn number(text: String) -> Value {
@@ -243,6 +253,10 @@ impl Visitor<'_> for KeySeed {
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
         Ok(self.take(key))
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        self.visit_str(text_of(bytes)?)
     }
 
     fn visit_bool<E>(self, key: bool) -> Result<Self::Value, E> {

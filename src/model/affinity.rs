@@ -71,7 +71,49 @@ pub struct WeightedPodAffinityTerm {
     pub term: PodAffinityTerm,
 }
 
+impl NodeAffinity {
+    /// No wishes.
+    pub fn new() -> NodeAffinity {
+        NodeAffinity::default()
+    }
+
+    /// Adds a term of which one must match.
+    #[must_use]
+    pub fn require(mut self, term: NodeSelectorTerm) -> NodeAffinity {
+        self.required.get_or_insert_default().terms.push(term);
+        self
+    }
+
+    /// Adds a term that adds its weight, 1 to 100, to the score of nodes it matches.
+    #[must_use]
+    pub fn prefer(mut self, weight: i32, preference: NodeSelectorTerm) -> NodeAffinity {
+        self.preferred.push(PreferredNodeTerm { weight, preference });
+        self
+    }
+}
+
+impl NodeSelector {
+    /// A selector of terms, of which one must match.
+    pub fn any_of(terms: impl IntoIterator<Item = NodeSelectorTerm>) -> NodeSelector {
+        NodeSelector { terms: terms.into_iter().collect() }
+    }
+}
+
 impl NodeSelectorTerm {
+    /// Adds a requirement on a label.
+    #[must_use]
+    pub fn label(mut self, requirement: Requirement) -> NodeSelectorTerm {
+        self.match_expressions.push(requirement);
+        self
+    }
+
+    /// Adds a requirement on a field.
+    #[must_use]
+    pub fn field(mut self, requirement: Requirement) -> NodeSelectorTerm {
+        self.match_fields.push(requirement);
+        self
+    }
+
     /// A term on labels.
     pub fn labels(requirements: impl IntoIterator<Item = Requirement>) -> NodeSelectorTerm {
         NodeSelectorTerm {
@@ -86,7 +128,28 @@ impl NodeSelectorTerm {
     }
 }
 
+impl WeightedPodAffinityTerm {
+    /// A term and its weight, 1 to 100.
+    pub fn new(weight: i32, term: PodAffinityTerm) -> WeightedPodAffinityTerm {
+        WeightedPodAffinityTerm { weight, term }
+    }
+}
+
 impl PodAffinityTerm {
+    /// Adds a namespace of the pods meant.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> PodAffinityTerm {
+        self.namespaces.push(namespace.into());
+        self
+    }
+
+    /// Sets the namespaces meant beside those named, by their labels.
+    #[must_use]
+    pub fn namespaces_by(mut self, selector: LabelSelector) -> PodAffinityTerm {
+        self.namespace_selector = Some(selector);
+        self
+    }
+
     /// Company of the pods a selector means, in the pod's own namespace.
     pub fn new(topology_key: impl Into<String>, selector: LabelSelector) -> PodAffinityTerm {
         PodAffinityTerm {

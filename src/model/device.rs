@@ -11,6 +11,7 @@ use super::resources::Amounts;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct Device {
     /// What it is, as pods ask for it: `gpu`.
     pub kind: String,
@@ -27,6 +28,7 @@ pub struct Device {
 /// What a pod asks of the devices of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct DeviceRequest {
     /// The kind of device.
     pub kind: String,
@@ -50,6 +52,7 @@ pub struct DeviceRequest {
 /// How much of how many devices.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum DeviceAsk {
     /// So many whole devices, each used by this pod alone.
     Whole {
@@ -68,6 +71,7 @@ pub enum DeviceAsk {
 /// Whether the devices of a request are to be of one group: an island, or those of a NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum IslandRule {
     /// No matter.
     #[default]
@@ -110,7 +114,8 @@ impl DeviceRequest {
     /// So many whole devices of a kind.
     ///
     /// ```
-    /// use phalanx::model::{DeviceRequest, IslandRule, Pod};
+    /// use phalanx::model::{DeviceRequest, IslandRule};
+    /// use phalanx::Pod;
     ///
     /// let training = Pod::new().device(
     ///     DeviceRequest::whole("gpu", 4).model("H100").model("A100").island(IslandRule::Required),
@@ -160,6 +165,16 @@ impl DeviceRequest {
         let model = model.into();
         if let Err(at) = self.models.binary_search(&model) {
             self.models.insert(at, model);
+        }
+        self
+    }
+
+    /// Allows an island by name, beside those allowed already.
+    #[must_use]
+    pub fn in_island(mut self, name: impl Into<String>) -> DeviceRequest {
+        let name = name.into();
+        if let Err(at) = self.islands.binary_search(&name) {
+            self.islands.insert(at, name);
         }
         self
     }

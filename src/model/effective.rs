@@ -13,12 +13,69 @@ pub type Quantities = BTreeMap<String, Quantity>;
 
 /// A container's share in its pod's requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Container {
     /// What it asks for, by resource.
     pub requests: Quantities,
     /// An init container that keeps running (`restartPolicy: Always`). Only read of init
     /// containers.
     pub sidecar: bool,
+}
+
+impl Container {
+    /// A container that asks for nothing.
+    pub fn new() -> Container {
+        Container::default()
+    }
+
+    /// Sets what it asks for of a resource.
+    #[must_use]
+    pub fn request(mut self, resource: impl Into<String>, quantity: Quantity) -> Container {
+        self.requests.insert(resource.into(), quantity);
+        self
+    }
+
+    /// Makes it an init container that keeps running.
+    #[must_use]
+    pub fn sidecar(mut self) -> Container {
+        self.sidecar = true;
+        self
+    }
+}
+
+impl PodResources {
+    /// A pod without containers.
+    pub fn new() -> PodResources {
+        PodResources::default()
+    }
+
+    /// Adds a container.
+    #[must_use]
+    pub fn container(mut self, container: Container) -> PodResources {
+        self.containers.push(container);
+        self
+    }
+
+    /// Adds an init container.
+    #[must_use]
+    pub fn init_container(mut self, container: Container) -> PodResources {
+        self.init_containers.push(container);
+        self
+    }
+
+    /// Sets what the pod as a whole requests of a resource.
+    #[must_use]
+    pub fn pod_level(mut self, resource: impl Into<String>, quantity: Quantity) -> PodResources {
+        self.pod_level.insert(resource.into(), quantity);
+        self
+    }
+
+    /// Sets what running the pod costs of a resource beside its containers.
+    #[must_use]
+    pub fn overhead(mut self, resource: impl Into<String>, quantity: Quantity) -> PodResources {
+        self.overhead.insert(resource.into(), quantity);
+        self
+    }
 }
 
 /// The parts of a pod that its requests are computed from.
@@ -33,18 +90,15 @@ pub struct Container {
 /// ```
 /// use phalanx::model::{Container, PodResources};
 ///
-/// let container = |cpu: &str| Container {
-///     requests: [("cpu".to_string(), cpu.parse().unwrap())].into(),
-///     sidecar: false,
-/// };
-/// let pod = PodResources {
-///     containers: vec![container("500m"), container("250m")],
-///     init_containers: vec![container("2")],
-///     ..PodResources::default()
-/// };
+/// let container = |cpu: &str| Container::new().request("cpu", cpu.parse().unwrap());
+/// let pod = PodResources::new()
+///     .container(container("500m"))
+///     .container(container("250m"))
+///     .init_container(container("2"));
 /// assert_eq!(pod.effective().unwrap().requests.of("cpu"), 2_000);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PodResources {
     /// Containers that run side by side.
     pub containers: Vec<Container>,

@@ -3,10 +3,11 @@
 use alloc::string::String;
 
 use crate::base::QuantityError;
+use crate::base::clip::{clip, clip_text};
 
 /// A model object that cannot be taken: which one, which field, what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{object}: {field}: {problem}")]
+#[error("{}: {}: {problem}", clip(.object), clip(.field))]
 #[non_exhaustive]
 pub struct ModelError {
     /// The object, as kind and name: `node n1`, `pod default/worker-3`.
@@ -34,7 +35,7 @@ pub enum Problem {
     #[error("is required")]
     Required,
     /// A name that must be unique occurs twice.
-    #[error("{0:?} occurs twice")]
+    #[error("{:?} occurs twice", clip(.0))]
     Duplicate(String),
     /// A number is outside its range.
     #[error("{value} is not between {min} and {max}")]
@@ -47,14 +48,14 @@ pub enum Problem {
         max: i64,
     },
     /// A value is not one of those allowed, or breaks a rule that the text states.
-    #[error("{0}")]
+    #[error("{}", clip_text(.0))]
     Invalid(String),
     /// Something refers to an object that does not exist.
-    #[error("{0:?} does not exist")]
+    #[error("{:?} does not exist", clip(.0))]
     Unknown(String),
     /// A pod is listed in a group and is of another, by the group that it names or its namespace:
     /// once bound it would count there.
-    #[error("is of group {named}, and is listed in group {listed}")]
+    #[error("is of group {}, and is listed in group {}", clip(.named), clip(.listed))]
     OtherGroup {
         /// The group that the pod is of, as `namespace/name`.
         named: String,

@@ -10,6 +10,7 @@ use super::Labels;
 use super::device::IslandRule;
 use super::error::{ModelError, Problem};
 use super::pod::Pod;
+use crate::base::ObjectName;
 use crate::base::hash::{FixedMap, FixedState};
 
 /// The deepest tree of groups accepted. Kubernetes allows 4 levels.
@@ -23,7 +24,7 @@ pub const MAX_DEPTH: usize = 16;
 /// A group is a tree by construction, so it cannot contain itself.
 ///
 /// ```
-/// use phalanx::model::{Pod, PodGroup};
+/// use phalanx::{Pod, PodGroup};
 ///
 /// let gang = PodGroup::gang("trainer", 4)
 ///     .pods(4, Pod::new().request("nvidia.com/gpu", 1))
@@ -70,8 +71,8 @@ pub struct PodGroup {
     pub schedule_timeout: Option<Duration>,
     /// Whether what runs is kept when the rest times out or fails.
     pub keep_running: bool,
-    /// Groups that start together with this one or not at all, as `namespace/name`.
-    pub gang_group: Vec<String>,
+    /// Groups that start together with this one or not at all, by full name.
+    pub gang_group: Vec<ObjectName>,
     /// Whether this group of one pod leads its sibling, which is to sit with it.
     pub leader: bool,
     /// Whatever else the embedder's own plugins read.
@@ -112,6 +113,7 @@ impl Default for GroupPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum DisruptionMode {
     /// One by one.
     #[default]
@@ -230,9 +232,9 @@ impl PodGroup {
     /// nothing: devices of every kind, and none that is in no island.
     ///
     /// ```
-    /// use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
+    /// use phalanx::model::{Device, DeviceRequest};
     /// use phalanx::plugins::{DeviceFit, Fit};
-    /// use phalanx::{Cluster, Framework, place_gang};
+    /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
     ///
     /// let gpu = |island: &str| Device::new("gpu", "H100").island(island);
     /// let node = (0..4).fold(Node::new("n1"), |node, _| node.device(gpu("left")));
@@ -303,6 +305,90 @@ impl PodGroup {
         self
     }
 
+    /// Sets the number of the embedder's own.
+    #[must_use]
+    pub fn key(mut self, key: u64) -> PodGroup {
+        self.key = key;
+        self
+    }
+
+    /// Asks that so many pods are placed in all, beside the minimum of groups.
+    #[must_use]
+    pub fn min_pods(mut self, pods: u32) -> PodGroup {
+        self.min_pods = Some(pods);
+        self
+    }
+
+    /// Sets the queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> PodGroup {
+        self.queue = queue.into();
+        self
+    }
+
+    /// Sets whether members may be evicted one by one.
+    #[must_use]
+    pub fn disruption(mut self, mode: DisruptionMode) -> PodGroup {
+        self.disruption = mode;
+        self
+    }
+
+    /// Keeps what runs when the rest times out or fails.
+    #[must_use]
+    pub fn keep_running(mut self) -> PodGroup {
+        self.keep_running = true;
+        self
+    }
+
+    /// Adds a group that starts together with this one or not at all.
+    #[must_use]
+    pub fn starts_with(mut self, partner: ObjectName) -> PodGroup {
+        self.gang_group.push(partner);
+        self
+    }
+
+    /// Makes this group of one pod the leader of its sibling.
+    #[must_use]
+    pub fn leader(mut self) -> PodGroup {
+        self.leader = true;
+        self
+    }
+
+    /// Sets an attribute that the embedder's own plugins read.
+    #[must_use]
+    pub fn attribute(mut self, key: impl Into<String>, value: impl Into<String>) -> PodGroup {
+        self.attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets how far up a preference may fall back.
+    #[must_use]
+    pub fn highest(mut self, level: impl Into<String>) -> PodGroup {
+        self.topology.highest = Some(level.into());
+        self
+    }
+
+    /// Asks for members evenly over the domains of a level.
+    #[must_use]
+    pub fn spread(mut self, level: impl Into<String>) -> PodGroup {
+        self.topology.spread = Some(level.into());
+        self
+    }
+
+    /// Asks for members evenly over the fewest domains.
+    #[must_use]
+    pub fn balanced(mut self) -> PodGroup {
+        self.topology.balanced = true;
+        self
+    }
+
+    /// Asks that neighbours in the order of members are neighbours in the tree.
+    #[must_use]
+    pub fn ranked(mut self) -> PodGroup {
+        self.topology.ranked = true;
+        self
+    }
+
     /// All pods of the tree, in order: a group's own, then those of the groups inside.
     pub fn all_pods(&self) -> Vec<&Pod> {
         let mut pods = Vec::new();
@@ -316,12 +402,8 @@ impl PodGroup {
     }
 
     /// The full name: `namespace/name`.
-    pub fn full_name(&self) -> String {
-        let mut name = String::with_capacity(self.namespace.len() + 1 + self.name.len());
-        name.push_str(&self.namespace);
-        name.push('/');
-        name.push_str(&self.name);
-        name
+    pub fn full_name(&self) -> ObjectName {
+        ObjectName::new(&self.namespace, &self.name)
     }
 
     /// Calls `visit` for this group and all groups inside, parents first.
@@ -391,7 +473,7 @@ impl PodGroup {
             return Ok(());
         }
         let named = format!("{}/{}", pod.namespace(), pod.group.as_ref().unwrap_or(&self.name));
-        let problem = Problem::OtherGroup { named, listed: self.full_name() };
+        let problem = Problem::OtherGroup { named, listed: self.full_name().into() };
         Err(ModelError::new(format!("pod {}/{}", pod.namespace(), pod.name), "group", problem))
     }
 

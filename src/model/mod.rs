@@ -3,36 +3,44 @@
 //! Plain data with builders. Nothing here knows of a cluster; names are strings, and amounts are
 //! integers (thousandths for `cpu`, whole units for everything else).
 
-pub mod affinity;
-pub mod device;
-pub mod effective;
-pub mod error;
-pub mod group;
-pub mod node;
-pub mod pod;
-pub mod resources;
-pub mod selector;
-pub mod shape;
-pub mod spread;
-pub mod taint;
-pub mod workload;
+pub(crate) mod affinity;
+pub(crate) mod device;
+pub(crate) mod effective;
+pub(crate) mod error;
+pub(crate) mod group;
+pub(crate) mod node;
+pub(crate) mod pod;
+pub(crate) mod resources;
+pub(crate) mod selector;
+pub(crate) mod shape;
+pub(crate) mod spread;
+pub(crate) mod taint;
+pub(crate) mod workload;
 
 pub use affinity::{
     NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinityTerm, PreferredNodeTerm,
     WeightedPodAffinityTerm,
 };
 pub use device::{Device, DeviceAsk, DeviceRequest, IslandRule};
-pub use effective::{Container, PodResources};
-pub use error::{ModelError, Problem};
-pub use group::{DisruptionMode, GroupPolicy, PodGroup, Slice, TopologyRequest};
-pub use node::{Image, Node};
-pub use pod::{Pod, PreemptionPolicy};
-pub use resources::{Amounts, IntoQuantity};
+pub use effective::{Container, EffectiveRequests, PodResources, Quantities};
+pub use error::Problem;
+pub use group::{DisruptionMode, GroupPolicy, MAX_DEPTH, Slice, TopologyRequest};
+pub use node::Image;
+pub use pod::PreemptionPolicy;
+pub use resources::{
+    Amounts, CPU, DEFAULT_CPU, DEFAULT_MEMORY, EPHEMERAL_STORAGE, IntoQuantity, MEMORY, PODS,
+};
 pub use selector::{LabelSelector, Operator, Requirement, SelectorError};
 pub use shape::{HostPort, PodShape};
 pub use spread::{NodeInclusion, SpreadConstraint, WhenUnsatisfiable};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator};
-pub use workload::Workload;
+
+// Public at the root of the crate.
+pub(crate) use error::ModelError;
+pub(crate) use group::PodGroup;
+pub(crate) use node::Node;
+pub(crate) use pod::Pod;
+pub(crate) use workload::Workload;
 
 /// String-keyed strings, in order of key: labels, node selectors, attributes.
 pub type Labels = alloc::collections::BTreeMap<alloc::string::String, alloc::string::String>;

@@ -13,7 +13,7 @@ use super::taint::Taint;
 /// A machine that runs pods.
 ///
 /// ```
-/// use phalanx::model::Node;
+/// use phalanx::Node;
 ///
 /// let node = Node::new("n1")
 ///     .capacity("cpu", "64")

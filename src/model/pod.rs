@@ -13,14 +13,14 @@ use super::resources::{IntoQuantity, amount_of};
 use super::shape::{HostPort, PodShape};
 use super::spread::SpreadConstraint;
 use super::taint::Toleration;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 
 /// One pod: a name, a [`PodShape`], and what ordering and preemption read beside it.
 ///
 /// Cloning shares the shape.
 ///
 /// ```
-/// use phalanx::model::Pod;
+/// use phalanx::Pod;
 ///
 /// let pod = Pod::new().name("trainer-0").request("cpu", "500m").request("nvidia.com/gpu", 1);
 /// assert_eq!(pod.shape().requests.of("cpu"), 500);
@@ -111,6 +111,11 @@ impl Pod {
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.shape.namespace
+    }
+
+    /// The full name: `namespace/name`.
+    pub fn full_name(&self) -> ObjectName {
+        ObjectName::new(self.namespace(), &self.name)
     }
 
     /// Sets the name.

@@ -153,7 +153,7 @@ impl IntoQuantity for String {
 ///
 /// # Errors
 /// The quantity is negative, or does not fit 64 bits in those units.
-pub fn amount_of(resource: &str, quantity: Quantity) -> Result<i64, Problem> {
+pub(crate) fn amount_of(resource: &str, quantity: Quantity) -> Result<i64, Problem> {
     if quantity.is_negative() {
         return Err(Problem::Negative);
     }

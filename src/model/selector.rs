@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Labels;
+use crate::base::clip::clip;
 
 /// Which objects are meant, by their labels: every pair equal and every requirement met.
 ///
@@ -17,6 +18,22 @@ pub struct LabelSelector {
     pub match_labels: Labels,
     /// Further requirements.
     pub match_expressions: Vec<Requirement>,
+}
+
+impl LabelSelector {
+    /// Asks for a label with this value, too.
+    #[must_use]
+    pub fn and_label(mut self, key: impl Into<String>, value: impl Into<String>) -> LabelSelector {
+        self.match_labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds a requirement.
+    #[must_use]
+    pub fn requirement(mut self, requirement: Requirement) -> LabelSelector {
+        self.match_expressions.push(requirement);
+        self
+    }
 }
 
 /// One requirement on one label.
@@ -94,10 +111,10 @@ impl Operator {
 #[non_exhaustive]
 pub enum SelectorError {
     /// The operator is unknown, or not allowed where it stands.
-    #[error("operator {0:?} is not allowed here")]
+    #[error("operator {:?} is not allowed here", clip(.0))]
     Operator(String),
     /// The number of values does not go with the operator.
-    #[error("operator {operator} does not take {count} values")]
+    #[error("operator {} does not take {count} values", clip(.operator))]
     Values {
         /// The operator.
         operator: String,
@@ -105,13 +122,13 @@ pub enum SelectorError {
         count: usize,
     },
     /// A key is no qualified name.
-    #[error("{0:?} is not a label key")]
+    #[error("{:?} is not a label key", clip(.0))]
     Key(String),
     /// A value is no label value.
-    #[error("{0:?} is not a label value")]
+    #[error("{:?} is not a label value", clip(.0))]
     Value(String),
     /// `Gt` and `Lt` take one base-10 integer.
-    #[error("{0:?} is not an integer")]
+    #[error("{:?} is not an integer", clip(.0))]
     Integer(String),
 }
 

@@ -11,6 +11,7 @@ use super::selector::LabelSelector;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct SpreadConstraint {
     /// How many more matching pods a domain may have than the least filled one; at least 1.
     pub max_skew: i32,
@@ -88,6 +89,34 @@ impl SpreadConstraint {
     #[must_use]
     pub fn preferred(mut self) -> SpreadConstraint {
         self.when_unsatisfiable = WhenUnsatisfiable::ScheduleAnyway;
+        self
+    }
+
+    /// Sets how few domains make the least filled one count as empty.
+    #[must_use]
+    pub fn min_domains(mut self, domains: i32) -> SpreadConstraint {
+        self.min_domains = Some(domains);
+        self
+    }
+
+    /// Sets whether nodes that the pod's own node affinity excludes are counted.
+    #[must_use]
+    pub fn node_affinity_policy(mut self, policy: NodeInclusion) -> SpreadConstraint {
+        self.node_affinity_policy = policy;
+        self
+    }
+
+    /// Sets whether nodes with taints the pod does not tolerate are counted.
+    #[must_use]
+    pub fn node_taints_policy(mut self, policy: NodeInclusion) -> SpreadConstraint {
+        self.node_taints_policy = policy;
+        self
+    }
+
+    /// Adds a key whose value in the pod's own labels joins the selector.
+    #[must_use]
+    pub fn match_label_key(mut self, key: impl Into<String>) -> SpreadConstraint {
+        self.match_label_keys.push(key.into());
         self
     }
 }

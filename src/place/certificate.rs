@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::error::PlaceError;
+use crate::base::clip::clip;
 
 /// Proof that a group cannot be placed: the domains it might go to, and what each lacks.
 ///
@@ -12,6 +13,7 @@ use super::error::PlaceError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Certificate {
     /// The refusal of the whole group.
     pub refusal: Refusal,
@@ -21,6 +23,7 @@ pub struct Certificate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Refusal {
     /// The full name of the group; a slice has its number after it: `default/trainer[3]`.
     pub group: String,
@@ -35,6 +38,7 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct CandidateLack {
     /// The node label key; `None` where the group is not confined.
     pub key: Option<String>,
@@ -103,6 +107,7 @@ pub enum Lack {
 
 /// The basis of a sound certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Proof {
     /// Counts and sums alone, all of which were checked.
     Counted,
@@ -116,13 +121,13 @@ pub enum Proof {
 #[non_exhaustive]
 pub enum Flaw {
     /// It is about another group.
-    #[error("group {0} is not the one asked for")]
+    #[error("group {} is not the one asked for", clip(.0))]
     Group(String),
     /// The domains listed are not those that the group may go to.
-    #[error("group {0}: the domains listed are not its candidates")]
+    #[error("group {}: the domains listed are not its candidates", clip(.0))]
     Candidates(String),
     /// A domain does not lack what is claimed.
-    #[error("group {group}: {domain} does not lack what is claimed")]
+    #[error("group {}: {} does not lack what is claimed", clip(.group), clip(.domain))]
     Claim {
         /// The group.
         group: String,

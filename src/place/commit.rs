@@ -1,11 +1,11 @@
 //! Committing a plan: what moved is checked again, then all pods are bound or none.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::base::RowSet;
+use crate::base::clip::clip;
+use crate::base::{ObjectName, RowSet};
 use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Rejection};
 use crate::model::{Pod, PodGroup};
@@ -13,42 +13,49 @@ use crate::place::topology::pinned::leaders_of;
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
 use crate::state::plan::PlanDomain;
-use crate::state::{Assignment, Cluster, NodeView, Plan, PodView, Row, StateError};
+use crate::state::{Assignment, Cluster, NodeId, NodeView, Plan, PodView, Row, StateError};
 
 /// A plan that no longer holds. The cluster is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
     /// A node of the plan is gone.
-    #[error("pod {pod}: node {node} is gone")]
+    #[error("pod {}: node {} is gone", clip(.pod), clip(.node))]
     NodeGone {
         /// The pod.
-        pod: String,
+        pod: ObjectName,
         /// The node.
         node: String,
     },
     /// A filter now rejects a node of the plan.
-    #[error("pod {pod}: {filter} rejects node {node}")]
+    #[error("pod {}: {} rejects node {}", clip(.pod), clip(.filter), clip(.node))]
+    #[non_exhaustive]
     Conflict {
         /// The pod.
-        pod: String,
+        pod: ObjectName,
+        /// The embedder's own number of the pod.
+        pod_key: u64,
         /// The node.
         node: String,
+        /// The node's id in the cluster that refuses the plan.
+        node_id: NodeId,
+        /// The embedder's own number of the node.
+        node_key: u64,
         /// The filter.
         filter: String,
     },
     /// Devices of the plan are no longer free.
-    #[error("pod {pod}: its devices on node {node} are no longer free")]
+    #[error("pod {}: its devices on node {} are no longer free", clip(.pod), clip(.node))]
     Devices {
         /// The pod.
-        pod: String,
+        pod: ObjectName,
         /// The node.
         node: String,
     },
     /// A node of the plan has left the domain that the plan rests on, or devices their island.
-    #[error("group {group}: node {node} is no longer in {domain}")]
+    #[error("group {}: node {} is no longer in {}", clip(.group), clip(.node), clip(.domain))]
     Domain {
-        /// The group.
+        /// The group; a slice has its number after it.
         group: String,
         /// The node.
         node: String,
@@ -57,40 +64,40 @@ pub enum CommitError {
     },
     /// A member that runs is outside the domain that is required of its group and that the plan has
     /// chosen.
-    #[error("group {group}: pod {pod} runs on node {node}, which is not in {domain}")]
+    #[error("group {}: pod {} runs on node {}, which is not in {}", clip(.group), clip(.pod), clip(.node), clip(.domain))]
     Apart {
-        /// The group.
+        /// The group; a slice has its number after it.
         group: String,
         /// The pod that runs.
-        pod: String,
+        pod: ObjectName,
         /// Its node.
         node: String,
         /// The required domain, as [`PlanDomain`](crate::state::PlanDomain) is shown.
         domain: String,
     },
     /// A group would be below its minimum: members that the plan rests on run no longer.
-    #[error("group {group}: {have} of {need} would run")]
+    #[error("group {}: {have} of {need} would run", clip(.group))]
     BelowMinimum {
         /// The group.
-        group: String,
+        group: ObjectName,
         /// What would run with the plan: pods, or groups inside that count.
         have: u32,
         /// The minimum.
         need: u32,
     },
     /// A plan from elsewhere lacks members that it had, or has others.
-    #[error("group {group}: the plan has {have} of its pods, not {planned}")]
+    #[error("group {}: the plan has {have} of its pods, not {planned}", clip(.group))]
     Incomplete {
         /// The group.
-        group: String,
+        group: ObjectName,
         /// How many the plan has.
         have: u32,
         /// How many it had when it was made.
         planned: u32,
     },
     /// A plan without pods.
-    #[error("group {0}: the plan has no pods")]
-    Empty(String),
+    #[error("group {}: the plan has no pods", clip(.0))]
+    Empty(ObjectName),
     /// A pod of the plan is unsound or bound already, or a sum overflows.
     #[error(transparent)]
     State(#[from] StateError),
@@ -161,16 +168,23 @@ impl Cluster {
             let local = filters.all(|filter| filter.declare(shape).is_node_local());
             if !local || moved.concerns(row) {
                 let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
-                let verdict = txn.view(row).map(|node| evaluation.filter(node));
-                if let Some(Err(rejection)) = verdict {
+                if let Some(node) = txn.view(row)
+                    && let Err(rejection) = evaluation.filter(node)
+                {
                     let filter = match rejection {
                         Rejection::Filter(plugin, _) | Rejection::Refused(plugin, _) => {
                             framework.filters()[plugin].name().to_string()
                         }
                         Rejection::Narrowed => String::from("preparation"),
                     };
-                    let node = assignment.node().to_string();
-                    return Err(CommitError::Conflict { pod: full_name(assignment), node, filter });
+                    return Err(CommitError::Conflict {
+                        pod: full_name(assignment),
+                        pod_key: assignment.pod().key,
+                        node: assignment.node().to_string(),
+                        node_id: node.id(),
+                        node_key: node.key(),
+                        filter,
+                    });
                 }
                 let held = assignment.devices();
                 if !(held.is_empty() && shape.devices.is_empty()) {
@@ -253,7 +267,7 @@ impl Cluster {
             if let Some(pod) = apart {
                 return Err(CommitError::Apart {
                     group: domain.group.clone(),
-                    pod: format!("{}/{}", pod.namespace(), pod.name()),
+                    pod: ObjectName::new(pod.namespace(), pod.name()),
                     node: pod.node().map_or("", NodeView::name).to_string(),
                     domain: domain.text(domain.required),
                 });
@@ -377,8 +391,8 @@ impl Moved {
     }
 }
 
-fn full_name(assignment: Assignment<'_>) -> String {
-    format!("{}/{}", assignment.pod().namespace(), assignment.pod().name)
+fn full_name(assignment: Assignment<'_>) -> ObjectName {
+    assignment.pod().full_name()
 }
 
 fn gone(assignment: Assignment<'_>) -> CommitError {
@@ -387,6 +401,8 @@ fn gone(assignment: Assignment<'_>) -> CommitError {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
     use crate::model::{Node, Pod, PodGroup};
     use crate::place::{Outcome, place_gang};
@@ -472,7 +488,7 @@ mod tests {
         let taken = Pod::new().name("a-5").in_group("other").on("n003");
         cluster.add_pod(taken).unwrap();
         let error = cluster.commit(&framework, &planned).unwrap_err();
-        assert_eq!(error, StateError::PodExists("default/a-5".into()).into());
+        assert_eq!(error, StateError::PodExists("default/a-5".parse().unwrap()).into());
         assert_eq!((cluster.pod_count(), cluster.group_pods("default/a").count()), (1, 0));
         assert_eq!(cluster.group_pods("default/other").count(), 1);
         cluster.remove_pod("default", "a-5").unwrap();

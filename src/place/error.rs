@@ -2,6 +2,8 @@
 
 use alloc::string::String;
 
+use crate::base::ObjectName;
+use crate::base::clip::clip;
 use crate::model::ModelError;
 use crate::state::StateError;
 
@@ -17,30 +19,30 @@ pub enum PlaceError {
     #[error(transparent)]
     State(#[from] StateError),
     /// A member is bound already.
-    #[error("pod {0}: is bound already")]
-    AlreadyBound(String),
+    #[error("pod {}: is bound already", clip(.0))]
+    AlreadyBound(ObjectName),
     /// Running members of a group that must be in one domain are in several, or in none.
-    #[error("group {group}: running members are not within one domain of {key}")]
+    #[error("group {}: running members are not within one domain of {}", clip(.group), clip(.key))]
     Scattered {
         /// The group.
-        group: String,
+        group: ObjectName,
         /// The node label key.
         key: String,
     },
     /// The strategy does not know something that the group asks.
-    #[error("group {group}: the strategy does not support {what}")]
+    #[error("group {}: the strategy does not support {what}", clip(.group))]
     Unsupported {
         /// The group.
-        group: String,
+        group: ObjectName,
         /// The request that is not supported.
         what: &'static str,
     },
     /// The group is too large for the reference of [`Strategy::Search`](crate::Strategy::Search),
     /// which is brute force.
-    #[error("group {group}: {members} members are more than the {most} of the search reference")]
+    #[error("group {}: {members} members are more than the {most} of the search reference", clip(.group))]
     TooManyMembers {
         /// The group.
-        group: String,
+        group: ObjectName,
         /// How many pending members it has.
         members: usize,
         /// The most that the reference takes.

@@ -1,5 +1,6 @@
 //! Failures of Kueue's assignment, as data.
 
+use crate::base::clip::clip;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ pub enum Failure {
     #[error("too little room: {0}")]
     NoFit(NoFit),
     /// No node of the flavor is in the topology.
-    #[error("no node has the level {level:?}")]
+    #[error("no node has the level {:?}", clip(.level))]
     NoDomains {
         /// The level searched.
         level: String,
@@ -23,19 +24,19 @@ pub enum Failure {
     #[error("the pod set names no topology level")]
     NoLevel,
     /// The requested level is not one of the topology.
-    #[error("the topology has no level {level:?}")]
+    #[error("the topology has no level {:?}", clip(.level))]
     UnknownLevel {
         /// The level asked for.
         level: String,
     },
     /// The level of the slices is not one of the topology.
-    #[error("the topology has no level {level:?} for slices")]
+    #[error("the topology has no level {:?} for slices", clip(.level))]
     UnknownSliceLevel {
         /// The level asked for.
         level: String,
     },
     /// The slices are coarser than the request they are part of.
-    #[error("the slice level {level:?} is above the requested level {requested:?}")]
+    #[error("the slice level {:?} is above the requested level {:?}", clip(.level), clip(.requested))]
     SliceLevelAboveRequest {
         /// The level of the slices.
         level: String,
@@ -43,19 +44,19 @@ pub enum Failure {
         requested: String,
     },
     /// A slice layer has no size, or the size 0.
-    #[error("the slices at {level:?} have no size")]
+    #[error("the slices at {:?} have no size", clip(.level))]
     NoSliceSize {
         /// The level of the layer.
         level: String,
     },
     /// An inner slice layer is not finer than the layer before.
-    #[error("the slice layer {level:?} is not finer than the layer before")]
+    #[error("the slice layer {:?} is not finer than the layer before", clip(.level))]
     SliceLayerNotFiner {
         /// The level of the inner layer.
         level: String,
     },
     /// The size of an inner slice layer does not divide the size of the layer before.
-    #[error("slices of {outer} cannot be cut into slices of {size} at {level:?}")]
+    #[error("slices of {outer} cannot be cut into slices of {size} at {:?}", clip(.level))]
     SliceLayerSize {
         /// The level of the inner layer.
         level: String,
@@ -73,25 +74,25 @@ pub enum Failure {
         size: u32,
     },
     /// A node-affinity expression breaks the rules of its operator.
-    #[error("the affinity expression on {key:?} has values that its operator cannot take")]
+    #[error("the affinity expression on {:?} has values that its operator cannot take", clip(.key))]
     InvalidAffinity {
         /// The label key of the expression.
         key: String,
     },
     /// A group that is not a set of workers and a one-pod leader.
-    #[error("the group {group:?} is not one pod set and a leader of one pod")]
+    #[error("the group {:?} is not one pod set and a leader of one pod", clip(.group))]
     GroupShape {
         /// The name of the group.
         group: String,
     },
     /// A pod runs in a domain that is not there any more, so nothing can be repaired.
-    #[error("the previous assignment uses {domain:?}, which is not in the topology")]
+    #[error("the previous assignment uses {:?}, which is not in the topology", clip(.domain))]
     StaleAssignment {
         /// The first label value of the domain.
         domain: String,
     },
     /// The host to replace carries no pod of the pod set.
-    #[error("nothing to place again for node {node:?}")]
+    #[error("nothing to place again for node {:?}", clip(.node))]
     NoReplacement {
         /// The host.
         node: String,
@@ -107,7 +108,7 @@ pub enum Failure {
     },
     /// No node of the domain assigned takes a pod: its room is scattered over nodes, or a filter
     /// objects that Kueue does not know. Of [`Strategy::Kueue`](crate::Strategy::Kueue) only.
-    #[error("no node of {domain:?} takes pod {pod}")]
+    #[error("no node of {domain:?} takes pod {}", clip(.pod))]
     NoNode {
         /// The pod.
         pod: String,

@@ -11,13 +11,13 @@ use crate::state::roster::Roster;
 /// place one group repeatedly, or to hand over a group that is owned, build it once. Cloning shares.
 ///
 /// ```
-/// use phalanx::model::{Pod, PodGroup};
 /// use phalanx::place::Gang;
+/// use phalanx::{Pod, PodGroup};
 ///
 /// let group = PodGroup::gang("trainer", 64).pods(64, Pod::new().request("cpu", 1));
 /// let gang = Gang::new(group)?;
 /// assert_eq!((gang.members(), gang.shapes()), (64, 1));
-/// # Ok::<(), phalanx::model::ModelError>(())
+/// # Ok::<(), phalanx::ModelError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Gang {

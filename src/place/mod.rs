@@ -5,29 +5,35 @@
 //! strategies `kueue`, `sequential`, `search`; `planner`; `explain`.
 
 mod cache;
-pub mod certificate;
-mod commit;
-pub mod error;
-pub mod explain;
-mod failure;
-pub mod gang;
-pub mod kueue;
+pub(crate) mod certificate;
+pub(crate) mod commit;
+pub(crate) mod error;
+pub(crate) mod explain;
+pub(crate) mod failure;
+pub(crate) mod gang;
+pub(crate) mod kueue;
 mod layout;
-pub mod outcome;
-pub mod planner;
-pub mod request;
+pub(crate) mod outcome;
+pub(crate) mod planner;
+pub(crate) mod request;
 mod scoring;
 pub(crate) mod search;
-pub mod sequential;
+pub(crate) mod sequential;
 pub(crate) mod topology;
 mod verify;
 
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
-pub use commit::CommitError;
-pub use error::PlaceError;
-pub use explain::{DomainReport, Explanation, LevelReport, Rejections, Remedy, explain};
+pub use explain::{DomainReport, Explanation, LevelReport, Rejections, Remedy};
 pub use gang::Gang;
-pub use outcome::{Outcome, Unplaced, UnplacedKind};
-pub use planner::{Planner, place_gang};
-pub use request::{Domain, Request};
-pub use sequential::trials::{DomainTrial, trials};
+pub use outcome::UnplacedKind;
+pub use request::{DEFAULT_BUDGET, Domain};
+
+// Public at the root of the crate.
+#[allow(unused_imports, reason = "the layers above name them here")]
+pub(crate) use self::{
+    commit::CommitError,
+    error::PlaceError,
+    outcome::{Outcome, Unplaced},
+    planner::{Planner, place_gang},
+    request::Request,
+};

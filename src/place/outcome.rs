@@ -7,7 +7,7 @@ use core::fmt;
 use super::certificate::Certificate;
 use super::failure::Failure;
 use super::layout::Layout;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::state::Plan;
 
 /// The outcome of a request.
@@ -45,7 +45,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub struct Unplaced {
     /// The full name of the group.
-    pub group: String,
+    pub group: ObjectName,
     /// The claim.
     pub kind: UnplacedKind,
     /// The proof of [`UnplacedKind::Infeasible`]. There is none where enough members run already
@@ -79,13 +79,13 @@ impl Answer {
     }
 
     /// A group that a strategy without backtracking has found no place for.
-    pub(crate) fn greedy(group: String) -> Answer {
+    pub(crate) fn greedy(group: ObjectName) -> Answer {
         Answer::unplaced(Unplaced::new(group, UnplacedKind::Greedy), None)
     }
 }
 
 impl Unplaced {
-    pub(crate) fn new(group: String, kind: UnplacedKind) -> Unplaced {
+    pub(crate) fn new(group: ObjectName, kind: UnplacedKind) -> Unplaced {
         Unplaced { group, kind, certificate: None, partial: None, failure: None }
     }
 }

@@ -3,6 +3,7 @@
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::error::PlaceError;
 use super::layout::{Layout, Member};
@@ -52,8 +53,7 @@ fn method(strategy: Strategy) -> Method {
 ///
 /// # Example
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::{Cluster, Framework, place_gang};
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
 ///
 /// let mut cluster = Cluster::new();
 /// for name in ["n1", "n2"] {
@@ -78,9 +78,18 @@ pub fn place_gang<'a>(
 /// A planner: answers requests, with caches that it keeps between them.
 ///
 /// Give each thread its own. The caches never change an answer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Planner {
     workspace: Workspace,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner")
+            .field("threads", &self.workspace.threads)
+            .field("plugin_calls", &self.plugin_calls())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Planner {
@@ -91,7 +100,7 @@ impl Planner {
 
     /// A planner that tries every candidate domain in full, even where counting shows that it
     /// cannot do. The answers are the same.
-    pub fn unpruned() -> Planner {
+    pub(crate) fn unpruned() -> Planner {
         let mut planner = Planner::default();
         planner.workspace.prune = false;
         planner
@@ -125,22 +134,8 @@ impl Planner {
         Ok(outcome(task, answer, &mut self.workspace.spare))
     }
 
-    /// The same as [`Planner::place`] by the definition of the request's strategy, without caches:
-    /// slow, and what the planner is tested against.
-    ///
-    /// Under [`Strategy::Kubernetes`] it is the plain loop, every candidate domain tried in full,
-    /// and the plan is the planner's. Under [`Strategy::Kueue`] it is the planner's own code. Under
-    /// [`Strategy::Search`] it is brute force in a canonical order, exponential in the number of
-    /// members, and it agrees with the planner on whether there is a plan; which plan it is, see
-    /// the guide `docs/topology.md`. It has no budget, and an infeasible group comes without a
-    /// certificate. Groups that the search leaves to the sequential strategy (islands, a minimum
-    /// of pods beside one of groups) are placed by the reference of that.
-    ///
-    /// # Errors
-    /// As [`place_gang`]. Under [`Strategy::Search`] also
-    /// [`TooManyMembers`](PlaceError::TooManyMembers) for a group of more than 10 pending members,
-    /// and [`Unsupported`](PlaceError::Unsupported) for more than 64 groups and slices.
-    pub fn place_reference<'a>(
+    /// [`reference::place_gang`](crate::reference::place_gang).
+    pub(crate) fn place_reference<'a>(
         cluster: &Cluster,
         framework: &Framework,
         request: impl Into<Request<'a>>,
@@ -160,7 +155,7 @@ impl Planner {
     }
 
     /// How often a plugin was evaluated on a node so far.
-    pub fn plugin_calls(&self) -> u64 {
+    pub(crate) fn plugin_calls(&self) -> u64 {
         self.workspace.caches.tables.calls()
     }
 }

@@ -1,7 +1,6 @@
 //! Placement requests.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -18,8 +17,7 @@ use crate::state::{Cluster, NodeView, Row};
 /// Made from a `&PodGroup` or a `&Workload`; everything else has defaults.
 ///
 /// ```
-/// use phalanx::model::{Pod, PodGroup};
-/// use phalanx::{Request, Time};
+/// use phalanx::{Pod, PodGroup, Request, Time};
 ///
 /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new());
 /// let request = Request::new(&gang).now(Time::from_secs(60)).within("zone", "a");
@@ -162,7 +160,7 @@ impl<'a> Request<'a> {
         let group = self.group();
         let bound = |pod: &&Pod| cluster.slot_of(pod.namespace(), &pod.name).is_some();
         match group.all_pods().into_iter().find(bound) {
-            Some(pod) => Err(PlaceError::AlreadyBound(format!("{}/{}", pod.namespace(), pod.name))),
+            Some(pod) => Err(PlaceError::AlreadyBound(pod.full_name())),
             None => Ok(()),
         }
     }

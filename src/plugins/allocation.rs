@@ -5,12 +5,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::utilization::Utilization;
-use crate::framework::block::math::{all_below, float, floor, whole};
+use crate::framework::math::{all_below, float, floor, whole};
 use crate::framework::{
     Block, Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
 };
 use crate::model::PodShape;
-use crate::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use crate::model::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use crate::state::{Cluster, NodeView, ResourceId};
 
 /// Resources with weights, and whether full or empty nodes are liked, or what else.

@@ -5,12 +5,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, are_all_there, parts};
-use crate::framework::block::math::{all_below, float, floor, whole};
+use crate::framework::math::{all_below, float, floor, whole};
 use crate::framework::{
     Block, Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
 };
 use crate::model::PodShape;
-use crate::model::resources::{CPU, MEMORY};
+use crate::model::{CPU, MEMORY};
 use crate::state::NodeView;
 
 /// Prefers nodes whose resources the pod would bring closer to even use.

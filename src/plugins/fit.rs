@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::framework::block::math::{Sum, floor, signed_float, whole};
+use crate::framework::math::{Sum, floor, signed_float, whole};
 use crate::framework::{
     Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };

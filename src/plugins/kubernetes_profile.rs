@@ -9,7 +9,7 @@ use super::{
 };
 use crate::framework::{Framework, FrameworkBuilder, Strategy};
 use crate::model;
-use crate::model::resources::{CPU, MEMORY};
+use crate::model::{CPU, MEMORY};
 
 /// The default profile of kube-scheduler 1.36, with the arguments its plugins take.
 ///

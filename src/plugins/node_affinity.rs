@@ -4,13 +4,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::node_rules::{NodeRules, Term, named, resolve};
-use crate::base::RowSet;
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, Normalization, PreparedFilter,
     PreparedScore, ScorePlugin, ScorePreparation, Verdict,
 };
 use crate::model::{self, PodShape};
 use crate::state::NodeView;
+use crate::state::RowSet;
 
 /// Lets pods only on nodes with the labels and names they require, and prefers nodes with those
 /// they prefer.

@@ -8,7 +8,7 @@ use super::{
     TaintToleration,
 };
 use crate::framework::{Framework, Strategy};
-use crate::model::resources::{CPU, MEMORY};
+use crate::model::{CPU, MEMORY};
 
 /// Resources in the profiles that weigh devices before all else.
 const WEIGHTS: [(&str, u32); 3] = [("nvidia.com/gpu", 20), (CPU, 1), (MEMORY, 1)];

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::cost::Cost;
+use crate::base::ObjectName;
 use crate::place::{Certificate, Outcome};
 use crate::state::Plan;
 
@@ -64,7 +65,7 @@ pub struct Victim {
     /// Whether it is a group that goes whole.
     pub whole: bool,
     /// The full name of the group that the pods belong to, if that is known.
-    pub group: Option<String>,
+    pub group: Option<ObjectName>,
     /// The priority.
     pub priority: i32,
     /// Pods × milliseconds run, or what the policy puts in its place.
@@ -113,7 +114,7 @@ pub struct Move {
 #[non_exhaustive]
 pub struct NoVictimsHelp {
     /// The full name of the group.
-    pub group: String,
+    pub group: ObjectName,
     /// The reason.
     pub reason: NoVictims,
     /// The proof that the group does not fit even without all units that may be taken, where the

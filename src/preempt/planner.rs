@@ -1,7 +1,7 @@
 //! The front door: one call that places a group, by preemption where nothing else helps.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
@@ -26,9 +26,8 @@ use crate::state::{Cluster, NodeView, PodView, Row, Txn};
 /// not lost by that. Give each thread its own. What it keeps never changes an answer.
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::preempt::{Preemption, PreemptingPlanner, RunningWork};
-/// use phalanx::{Cluster, Framework};
+/// use phalanx::preempt::{PreemptingPlanner, Preemption, RunningWork};
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup};
 ///
 /// let mut cluster = Cluster::new();
 /// for name in ["n1", "n2"] {
@@ -267,7 +266,7 @@ pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));
-    let name = if own.whole { group.clone() } else { first };
+    let name = if own.whole { group.as_ref().map(ToString::to_string) } else { first };
     Victim {
         name: name.unwrap_or_default(),
         whole: own.whole,

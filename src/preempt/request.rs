@@ -6,8 +6,8 @@ use crate::Request;
 /// A request for a group, and what may be taken for it.
 ///
 /// ```
-/// use phalanx::model::{Pod, PodGroup};
 /// use phalanx::preempt::{LowerPriority, PreemptionRequest, SameQueue};
+/// use phalanx::{Pod, PodGroup};
 ///
 /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new()).priority(10);
 /// let request = PreemptionRequest::new(&gang).policy(&(LowerPriority, SameQueue)).budget(10_000);

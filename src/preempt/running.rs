@@ -16,13 +16,13 @@ use crate::model::{ModelError, PodGroup};
 /// is not known is a unit of its own.
 ///
 /// ```
-/// use phalanx::model::PodGroup;
 /// use phalanx::preempt::RunningWork;
+/// use phalanx::PodGroup;
 ///
 /// let mut running = RunningWork::new();
 /// running.add_group(&PodGroup::gang("trainer", 8).priority(10).evicted_whole())?;
 /// assert_eq!(running.group("default", "trainer").unwrap().priority, 10);
-/// # Ok::<(), phalanx::model::ModelError>(())
+/// # Ok::<(), phalanx::ModelError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RunningWork {

@@ -14,21 +14,25 @@ use super::queued_group::{MemberCounts, MemberState, Phase, full_name};
 use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::OnBindFailure;
 use super::shortage::Shortage;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::state::Plan;
 
 impl Scheduler {
-    /// The result of binding one pod.
+    /// The result of binding one pod of a plan.
     ///
     /// A pod whose binding failed is pending again.
     /// [`Settings::on_bind_failure`](super::Settings::on_bind_failure) decides what happens to the
-    /// rest of its gang.
+    /// rest of its gang. A result of a plan that was undone since is ignored while its pods are
+    /// being unbound, but for a failure: such a pod has left its node.
     ///
     /// # Errors
-    /// The pod is not a member of a known group. A result that is no longer expected is ignored.
+    /// The pod is not a member of a known group, or `ticket` is not that of the last plan that
+    /// placed it: the result is late, and says nothing of the plan in flight. The state is then
+    /// unchanged.
     pub fn handle_binding(
         &mut self,
+        ticket: Ticket,
         namespace: &str,
         name: &str,
         result: Result<(), String>,
@@ -39,9 +43,32 @@ impl Scheduler {
         let Some(&(id, seq)) = self.pods.get(&full) else {
             return self.unknown_pod_result(namespace, name, result.is_err());
         };
+        let member = self.groups.get(&id).and_then(|queued| queued.members.get(&seq));
+        if member.and_then(|member| member.ticket) != Some(ticket) {
+            return Err(QueueError::StaleTicket);
+        }
         match result {
             Ok(()) => self.bound(id, seq, &full),
             Err(reason) => self.bind_failed(id, seq, &full, &reason),
+        }
+        Ok(())
+    }
+
+    /// The end of binding a plan: every pod of it whose result is not known yet is bound.
+    ///
+    /// It is [`Scheduler::handle_binding`] with `Ok` for each of them.
+    ///
+    /// # Errors
+    /// The plan is not being bound, or not any more: it was undone, or all results are known. The
+    /// state is then unchanged.
+    pub fn handle_bound(&mut self, ticket: Ticket, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let sent = self.in_flight.get(&ticket).filter(|in_flight| in_flight.held_by.is_none());
+        let outstanding = sent.ok_or(QueueError::StaleTicket)?.outstanding.clone();
+        for name in outstanding {
+            if let Some(&(id, seq)) = self.pods.get(&name) {
+                self.bound(id, seq, &name);
+            }
         }
         Ok(())
     }
@@ -124,7 +151,7 @@ impl Scheduler {
         let id = self.root(group)?;
         let Some(Phase::Held(ticket)) = self.groups.get(&id).map(|queued| queued.phase.clone())
         else {
-            return Err(QueueError::NotHeld(group.to_owned()));
+            return Err(QueueError::NotHeld(ObjectName::of_text(group)));
         };
         let by = self.in_flight.get(&ticket).and_then(|in_flight| in_flight.held_by.clone());
         self.apply_verdict(ticket, verdict, by.unwrap_or_default());
@@ -140,7 +167,7 @@ impl Scheduler {
         self.expire(now, false);
         let id = self.root(group)?;
         if !matches!(self.groups.get(&id).map(|queued| &queued.phase), Some(Phase::Held(_))) {
-            return Err(QueueError::NotHeld(group.to_owned()));
+            return Err(QueueError::NotHeld(ObjectName::of_text(group)));
         }
         self.recheck_permits(id);
         Ok(())
@@ -162,6 +189,7 @@ impl Scheduler {
                 && let Some(member) = queued.members.get_mut(seq)
             {
                 member.state = MemberState::Planned;
+                member.ticket = Some(ticket);
                 outstanding.insert(name);
             }
             self.pods_changed(assignment.node());
@@ -207,7 +235,7 @@ impl Scheduler {
         self.outbox.push_back(Decision::Bind { ticket, groups, plan: in_flight.plan.clone() });
     }
 
-    pub(super) fn group_names(&self, groups: &[GroupId]) -> Vec<String> {
+    pub(super) fn group_names(&self, groups: &[GroupId]) -> Vec<ObjectName> {
         groups.iter().filter_map(|id| Some(self.groups.get(id)?.name.clone())).collect()
     }
 
@@ -368,7 +396,7 @@ impl Scheduler {
         off: bool,
     ) -> Result<(), QueueError> {
         if self.cluster.pod(namespace, name).is_none() {
-            return Err(QueueError::UnknownPod(format!("{namespace}/{name}")));
+            return Err(QueueError::UnknownPod(ObjectName::new(namespace, name)));
         }
         if off {
             self.remove_pod(namespace, name);
@@ -426,7 +454,7 @@ impl Scheduler {
         member.state = MemberState::Unbinding;
         let (namespace, name) = (member.pod.namespace().to_owned(), member.pod.name.clone());
         let node = self.node_of(&namespace, &name).unwrap_or_default();
-        let pods = alloc::vec![BoundPod { namespace, name, node }];
+        let pods = alloc::vec![BoundPod { pod: ObjectName::new(&namespace, &name), node }];
         let (groups, reason) = (self.group_names(&[id]), "the gang is evicted".to_owned());
         self.outbox.push_back(Decision::Unbind { groups, pods, reason });
     }
@@ -440,11 +468,11 @@ impl Scheduler {
             return;
         }
         member.state = MemberState::Pending;
-        let (namespace, pod) = (member.pod.namespace().to_owned(), member.pod.name.clone());
-        self.remove_pod(&namespace, &pod);
+        let pod = member.pod.full_name();
+        self.remove_pod(pod.namespace(), pod.name());
         self.metrics.add_one(|metrics| &mut metrics.bind_failures);
         let (name, reason) = (name.to_owned(), reason.to_owned());
-        self.emit(id, GroupChange::BindFailed { pod: name.clone(), reason: reason.clone() });
+        self.emit(id, GroupChange::BindFailed { pod, reason: reason.clone() });
         match (phase, place) {
             (Phase::Binding(ticket), MemberState::Planned) => {
                 let why = format!("pod {name}: {reason}");

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::ids::Ticket;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::state::Plan;
 
 /// An instruction to the embedder.
@@ -14,14 +14,15 @@ use crate::state::Plan;
 #[non_exhaustive]
 #[must_use]
 pub enum Decision {
-    /// Bind these pods and report each by
+    /// Bind these pods and report the plan by
+    /// [`Scheduler::handle_bound`](super::Scheduler::handle_bound), or each pod by
     /// [`Scheduler::handle_binding`](super::Scheduler::handle_binding). They use capacity from now
     /// on.
     Bind {
-        /// Identifies the plan in later reports.
+        /// Identifies the plan; every result carries it.
         ticket: Ticket,
         /// Full names of the root groups that start with the plan, or gain members by it.
-        groups: Vec<String>,
+        groups: Vec<ObjectName>,
         /// The pods and their nodes.
         plan: Plan,
     },
@@ -32,7 +33,7 @@ pub enum Decision {
     /// until then.
     Unbind {
         /// Full names of the root groups.
-        groups: Vec<String>,
+        groups: Vec<ObjectName>,
         /// The pods to unbind.
         pods: Vec<BoundPod>,
         /// The reason, for people.
@@ -43,7 +44,7 @@ pub enum Decision {
     /// [`Scheduler::handle_pod_deleted`](super::Scheduler::handle_pod_deleted).
     Evict {
         /// Full name of the root group.
-        group: String,
+        group: ObjectName,
         /// The pods that still run, or whose node was removed.
         pods: Vec<BoundPod>,
         /// The time at which the gang fell below its minimum.
@@ -54,11 +55,10 @@ pub enum Decision {
 /// A pod and its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct BoundPod {
-    /// Namespace of the pod.
-    pub namespace: String,
-    /// Name of the pod.
-    pub name: String,
+    /// Full name of the pod.
+    pub pod: ObjectName,
     /// Name of the node; empty if the node was removed.
     pub node: String,
 }

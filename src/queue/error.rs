@@ -3,6 +3,8 @@
 use alloc::string::String;
 
 use super::observe::Gate;
+use crate::base::ObjectName;
+use crate::base::clip::clip;
 use crate::model::ModelError;
 use crate::place::PlaceError;
 use crate::state::StateError;
@@ -21,41 +23,41 @@ pub enum QueueError {
     #[error(transparent)]
     Place(#[from] PlaceError),
     /// An unknown group.
-    #[error("group {0}: is not known")]
+    #[error("group {}: is not known", clip(.0))]
     UnknownGroup(String),
     /// A group of the tree belongs to another tree.
-    #[error("group {group}: belongs to {root}")]
+    #[error("group {}: belongs to {}", clip(.group), clip(.root))]
     GroupTaken {
         /// Full name of the group.
-        group: String,
+        group: ObjectName,
         /// Full name of the root it belongs to.
-        root: String,
+        root: ObjectName,
     },
     /// A pod that is not a member of a known group.
-    #[error("pod {0}: is no member of a known group")]
-    UnknownPod(String),
+    #[error("pod {}: is no member of a known group", clip(.0))]
+    UnknownPod(ObjectName),
     /// A pod belongs to another group, or to a group of another namespace.
-    #[error("pod {pod}: belongs to {group}")]
+    #[error("pod {}: belongs to {}", clip(.pod), clip(.group))]
     PodTaken {
         /// Full name of the pod.
-        pod: String,
+        pod: ObjectName,
         /// Full name of the group.
-        group: String,
+        group: ObjectName,
     },
     /// A pod without a group, where a member is expected.
-    #[error("pod {0}: names no group")]
-    NoGroup(String),
+    #[error("pod {}: names no group", clip(.0))]
+    NoGroup(ObjectName),
     /// A nomination that places no pod.
-    #[error("group {0}: its nomination places no pod")]
-    EmptyNomination(String),
+    #[error("group {}: its nomination places no pod", clip(.0))]
+    EmptyNomination(ObjectName),
     /// A nomination with too few members of a group for its minimum, even with those that run: it
     /// would bind part of a gang.
-    #[error("group {}: its nomination is below its minimum", .0.group().unwrap_or_default())]
+    #[error("group {}: its nomination is below its minimum", clip(.0.group().map_or("", |group| group)))]
     NominationBelowMinimum(Gate),
     /// A ticket of a plan that is not in flight, or not any more.
     #[error("the ticket is not valid, or not any more")]
     StaleTicket,
     /// No permit holds a plan of the group.
-    #[error("group {0}: is not held")]
-    NotHeld(String),
+    #[error("group {}: is not held", clip(.0))]
+    NotHeld(ObjectName),
 }

@@ -85,7 +85,7 @@ impl Scheduler {
     fn neighbours(&self, id: GroupId) -> Neighbours<'_> {
         let queued = self.groups.get(&id).into_iter();
         let named = queued.clone().flat_map(|queued| &queued.root.gang_group);
-        let named = named.filter_map(|name| self.names.get(name)).map(|(id, _)| *id);
+        let named = named.filter_map(|name| self.names.get(&**name)).map(|(id, _)| *id);
         let names = queued.flat_map(|queued| tree_names(&queued.root));
         Box::new(named.chain(names.flat_map(|name| self.partners.naming(&name))))
     }
@@ -125,7 +125,7 @@ impl Scheduler {
         let group = if blocker.is_unready {
             queued.name.clone()
         } else {
-            named.find(|name| !self.names.contains_key(*name))?.clone()
+            named.find(|name| !self.names.contains_key(&***name))?.clone()
         };
         Some(Gate::Partner { group })
     }
@@ -234,6 +234,6 @@ impl Scheduler {
 /// Full names of the groups of a tree.
 pub(super) fn tree_names(root: &PodGroup) -> Vec<String> {
     let mut names = Vec::new();
-    root.visit(&mut |group| names.push(group.full_name()));
+    root.visit(&mut |group| names.push(group.full_name().into()));
     names
 }

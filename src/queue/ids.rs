@@ -7,8 +7,8 @@ use crate::base::Time;
 /// Number of a root group, in order of arrival.
 pub(super) type GroupId = u64;
 
-/// Identifier of a plan in flight: [`Decision::Bind`](super::Decision::Bind) carries it, and
-/// [`Scheduler::handle_conflict`](super::Scheduler::handle_conflict) refers to it.
+/// Identifier of a plan in flight: [`Decision::Bind`](super::Decision::Bind) carries it, and so do
+/// the results of the plan. It is not used again for another plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]

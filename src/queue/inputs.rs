@@ -13,7 +13,7 @@ use super::queued_group::{
     Member, MemberState, Phase, QueuedGroup, empty_leaf_pod, full_name, split,
 };
 use super::scheduler::{Scheduler, Timer};
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
 use crate::state::{Applied, Event, NodeView, StateError};
@@ -60,7 +60,7 @@ impl Scheduler {
         for pod in &adopted {
             self.pods_changed(pod.node.as_deref().unwrap_or(""));
         }
-        let known = self.names.get(&root).map(|(id, _)| *id);
+        let known = self.names.get(&*root).map(|(id, _)| *id);
         let id = if let Some(id) = known { id } else { self.take_number() };
         let is_same_tree = self.groups.get(&id).is_some_and(|queued| {
             let same_names = tree_names(&queued.root) == tree_names(&tree);
@@ -87,7 +87,7 @@ impl Scheduler {
                 index += 1;
                 index - 1
             });
-            names.push((group.full_name(), (id, leaf)));
+            names.push((group.full_name().into(), (id, leaf)));
         });
         self.names.extend(names);
         if let Some(queued) = self.groups.get_mut(&id) {
@@ -162,7 +162,7 @@ impl Scheduler {
         self.expire(now, false);
         pod.check()?;
         let name = full_name(&pod);
-        let Some(group) = &pod.group else { return Err(QueueError::NoGroup(name)) };
+        let Some(group) = &pod.group else { return Err(QueueError::NoGroup(pod.full_name())) };
         let leaf = format!("{}/{group}", pod.namespace());
         match self.names.get(&leaf) {
             Some(&(id, Some(index))) => {
@@ -171,7 +171,10 @@ impl Scheduler {
                 self.settle_linked(id);
                 self.recheck_permits(id);
             }
-            Some((_, None)) => return Err(QueueError::PodTaken { pod: name, group: leaf }),
+            Some((_, None)) => {
+                let group = ObjectName::new(pod.namespace(), group);
+                return Err(QueueError::PodTaken { pod: pod.full_name(), group });
+            }
             None => {
                 self.check_no_member(&name)?;
                 self.orphans.put(leaf, pod);
@@ -208,7 +211,10 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.expire(now, false);
         let full = format!("{namespace}/{name}");
-        let &(id, seq) = self.pods.get(&full).ok_or(QueueError::UnknownPod(full))?;
+        let &(id, seq) = self
+            .pods
+            .get(&full)
+            .ok_or_else(|| QueueError::UnknownPod(ObjectName::new(namespace, name)))?;
         self.remove_pod(namespace, name);
         self.remove_member(id, seq, true);
         Ok(())
@@ -384,21 +390,20 @@ impl Scheduler {
         fill_empty(&mut whole);
         whole.check()?;
         let root = group.full_name();
-        let own = self.names.get(&root).map(|(id, _)| *id);
+        let own = self.names.get(&*root).map(|(id, _)| *id);
         let mut taken = None;
         group.visit(&mut |part| {
             let name = part.full_name();
-            if let Some((id, _)) = self.names.get(&name)
+            if let Some((id, _)) = self.names.get(&*name)
                 && (Some(*id) != own
                     || self.groups.get(id).is_some_and(|queued| queued.name != root))
             {
-                let root =
-                    self.groups.get(id).map_or_else(String::new, |queued| queued.name.clone());
+                let root = self.groups.get(id).map_or_else(|| root.clone(), |own| own.name.clone());
                 taken = taken.take().or(Some(QueueError::GroupTaken { group: name, root }));
             }
             for pod in &part.pods {
-                let name = full_name(pod);
-                let elsewhere = self.pods.get(&name).is_some_and(|(id, _)| Some(*id) != own);
+                let name = pod.full_name();
+                let elsewhere = self.pods.get(&*name).is_some_and(|(id, _)| Some(*id) != own);
                 if elsewhere {
                     let group = part.full_name();
                     taken = taken.take().or(Some(QueueError::PodTaken { pod: name, group }));
@@ -420,10 +425,9 @@ impl Scheduler {
         if other == id && member.is_none_or(|member| member.leaf == leaf) {
             return Ok(());
         }
-        let group = queued
-            .and_then(|queued| queued.leaves.get(member?.leaf))
-            .map_or_else(String::new, String::clone);
-        Err(QueueError::PodTaken { pod: name.to_owned(), group })
+        let group = queued.and_then(|queued| queued.leaves.get(member?.leaf));
+        let group = ObjectName::of_text(group.map_or("", String::as_str));
+        Err(QueueError::PodTaken { pod: ObjectName::of_text(name), group })
     }
 
     /// A pod that names a group to come must not be a member of a known one.
@@ -455,7 +459,8 @@ impl Scheduler {
             }
             Some(_) => return,
             None => {
-                queued.members.insert(next, Member { leaf, pod, state: MemberState::Pending });
+                let state = MemberState::Pending;
+                queued.members.insert(next, Member { leaf, pod, state, ticket: None });
                 self.pods.insert(name, (id, next));
             }
         }
@@ -485,7 +490,7 @@ impl Scheduler {
         let partners = self.remove_partners(id);
         let Some(queued) = self.groups.get(&id) else { return partners };
         queued.root.visit(&mut |group| {
-            self.names.remove(&group.full_name());
+            self.names.remove(&*group.full_name());
         });
         partners
     }

@@ -104,10 +104,9 @@ impl Scheduler {
                 && matches!(member.state, MemberState::Planned | MemberState::Bound)
             {
                 member.state = MemberState::Unbinding;
-                let namespace = assignment.pod().namespace().to_owned();
-                let pod = assignment.pod().name.clone();
-                let node = self.node_of(&namespace, &pod).unwrap_or_default();
-                pods.push(BoundPod { namespace, name: pod, node });
+                let pod = assignment.pod().full_name();
+                let node = self.node_of(pod.namespace(), pod.name()).unwrap_or_default();
+                pods.push(BoundPod { pod, node });
             }
         }
         for &id in &in_flight.groups {
@@ -237,9 +236,9 @@ impl Scheduler {
         let bound = queued.members.values().filter(|member| member.state == MemberState::Bound);
         let pods: Vec<BoundPod> = bound
             .map(|member| {
-                let (namespace, name) = (member.pod.namespace(), &member.pod.name);
-                let node = self.node_of(namespace, name).unwrap_or_default();
-                BoundPod { namespace: namespace.to_owned(), name: name.clone(), node }
+                let pod = member.pod.full_name();
+                let node = self.node_of(pod.namespace(), pod.name()).unwrap_or_default();
+                BoundPod { pod, node }
             })
             .collect();
         self.metrics.add_one(|metrics| &mut metrics.evictions);

@@ -8,8 +8,8 @@ mod binding;
 mod capacity;
 mod components;
 mod decide;
-mod decision;
-mod error;
+pub(crate) mod decision;
+pub(crate) mod error;
 mod gang_group;
 mod ids;
 mod inputs;
@@ -21,7 +21,7 @@ mod partners;
 mod phases;
 mod queued_group;
 mod reservation;
-mod scheduler;
+pub(crate) mod scheduler;
 mod settings;
 mod shortage;
 #[cfg(feature = "serde")]
@@ -30,11 +30,9 @@ mod status;
 mod waiting_queues;
 mod wake;
 
-pub use decision::{BoundPod, Decision};
-pub use error::QueueError;
+pub use decision::BoundPod;
 pub use ids::Ticket;
 pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
-pub use scheduler::Scheduler;
 pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
     Waiting,
@@ -43,3 +41,7 @@ pub use shortage::Shortage;
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
 pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+
+// Public at the root of the crate.
+#[allow(unused_imports, reason = "the layers above name them here")]
+pub(crate) use self::{decision::Decision, error::QueueError, scheduler::Scheduler};

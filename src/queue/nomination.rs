@@ -39,7 +39,7 @@ impl Scheduler {
             let name = full_name(assignment.pod());
             match self.pods.get(&name) {
                 Some((group, seq)) if *group == id => nominated.insert(*seq),
-                _ => return Err(QueueError::UnknownPod(name)),
+                _ => return Err(QueueError::UnknownPod(assignment.pod().full_name())),
             };
         }
         let queued = self.groups.get(&id);

@@ -6,16 +6,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::shortage::Shortage;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 
 /// A change of one group, with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct GroupEvent {
     /// Time of the change.
     pub at: Time,
     /// Full name of the root group.
-    pub group: String,
+    pub group: ObjectName,
     /// The change.
     pub change: GroupChange,
 }
@@ -70,7 +71,7 @@ pub enum GroupChange {
     /// A pod could not be bound.
     BindFailed {
         /// Full name of the pod.
-        pod: String,
+        pod: ObjectName,
         /// The reason, for people.
         reason: String,
     },
@@ -135,12 +136,13 @@ pub enum GroupChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum Gate {
     /// Too few members: pods of a leaf that exist and are not gated, or child groups that satisfy
     /// their own minimum.
     Members {
         /// Full name of the group in the tree.
-        group: String,
+        group: ObjectName,
         /// Members present.
         have: u64,
         /// Members required.
@@ -149,7 +151,7 @@ pub enum Gate {
     /// A partner of the same gang group is not ready.
     Partner {
         /// Full name of the partner.
-        group: String,
+        group: ObjectName,
     },
     /// The gang is being evicted.
     Evicting,
@@ -157,7 +159,7 @@ pub enum Gate {
 
 impl Gate {
     /// The group that lacks members, or the partner that is not ready.
-    pub fn group(&self) -> Option<&str> {
+    pub fn group(&self) -> Option<&ObjectName> {
         match self {
             Gate::Members { group, .. } | Gate::Partner { group } => Some(group),
             Gate::Evicting => None,
@@ -169,6 +171,7 @@ impl Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum ReservationEnd {
     /// The group was placed.
     Used,
@@ -296,6 +299,7 @@ pub(super) struct EventLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Waits {
     /// Gated or paused.
     pub gated: Duration,

@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::ids::GroupId;
+use crate::base::ObjectName;
 
 /// The index of gang groups.
 #[derive(Debug, Default)]
@@ -106,12 +107,12 @@ impl Partners {
         &mut self,
         id: GroupId,
         names: impl Iterator<Item = &'a str>,
-        partners: &[String],
+        partners: &[ObjectName],
         find: impl Fn(&str) -> Option<GroupId>,
     ) -> Vec<GroupId> {
-        let partners: BTreeSet<&String> = partners.iter().collect();
+        let partners: BTreeSet<&str> = partners.iter().map(|name| &**name).collect();
         for &partner in &partners {
-            self.naming.entry(partner.clone()).or_default().insert(id);
+            self.naming.entry(partner.into()).or_default().insert(id);
             self.ensure(id);
             match find(partner) {
                 Some(other) => self.join(id, other),
@@ -134,13 +135,13 @@ impl Partners {
         &mut self,
         id: GroupId,
         names: impl Iterator<Item = &'a str>,
-        partners: &[String],
+        partners: &[ObjectName],
     ) {
         for partner in partners {
-            if let Some(groups) = self.naming.get_mut(partner) {
+            if let Some(groups) = self.naming.get_mut(&**partner) {
                 groups.remove(&id);
                 if groups.is_empty() {
-                    self.naming.remove(partner);
+                    self.naming.remove(&**partner);
                 }
             }
         }

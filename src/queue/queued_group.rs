@@ -11,7 +11,7 @@ use super::ids::{QueueKey, Ticket};
 use super::observe::{Gate, Waits};
 use super::shortage::Shortage;
 use super::wake::hints::WakeCondition;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{GroupPolicy, Pod, PodGroup};
 use crate::state::{Cluster, Plan};
@@ -22,7 +22,7 @@ use crate::state::{Cluster, Plan};
 pub(super) struct QueuedGroup {
     /// The tree, without pods.
     pub(super) root: PodGroup,
-    pub(super) name: String,
+    pub(super) name: ObjectName,
     /// Full names of the leaves, in tree order.
     pub(super) leaves: Vec<String>,
     /// By number of arrival, the order in which they are tried.
@@ -66,6 +66,9 @@ pub(super) struct Member {
     pub(super) leaf: usize,
     pub(super) pod: Pod,
     pub(super) state: MemberState,
+    /// The last plan that placed it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) ticket: Option<Ticket>,
 }
 
 /// State of a member.
@@ -125,13 +128,13 @@ pub(super) struct Reservation {
 
 /// Full name of a pod.
 pub(super) fn full_name(pod: &Pod) -> String {
-    format!("{}/{}", pod.namespace(), pod.name)
+    pod.full_name().into()
 }
 
 /// Moves the pods out of a tree, leaf by leaf.
 pub(super) fn split(group: &mut PodGroup, leaves: &mut Vec<(String, Vec<Pod>)>) {
     if group.groups.is_empty() {
-        leaves.push((group.full_name(), core::mem::take(&mut group.pods)));
+        leaves.push((group.full_name().into(), core::mem::take(&mut group.pods)));
     }
     for inner in &mut group.groups {
         split(inner, leaves);
@@ -418,7 +421,9 @@ mod tests {
         assert!(!queued.has_minimum(&[count(3, 2, 0), count(1, 1, 0)]));
         assert!(queued.has_minimum(&[count(3, 3, 0), count(1, 0, 1)]));
         let pod = Pod::new().name("a-0");
-        queued.members.insert(0, Member { leaf: 0, pod, state: MemberState::Pending });
+        queued
+            .members
+            .insert(0, Member { leaf: 0, pod, state: MemberState::Pending, ticket: None });
         assert_eq!(queued.pending_tree(&[count(1, 0, 2), count(0, 0, 1)]).min_pods, Some(1));
         assert_eq!(queued.pending_tree(&[count(1, 0, 3), count(0, 0, 1)]).min_pods, None);
     }
@@ -429,7 +434,9 @@ mod tests {
             PodGroup::gang("job", 2).group(PodGroup::gang("a", 2)).group(PodGroup::gang("b", 2));
         let mut queued = QueuedGroup::new(root, alloc::vec!["a".into(), "b".into()], Time::ZERO);
         let pod = Pod::new().name("b-0");
-        queued.members.insert(0, Member { leaf: 1, pod, state: MemberState::Pending });
+        queued
+            .members
+            .insert(0, Member { leaf: 1, pod, state: MemberState::Pending, ticket: None });
         let tree = queued.pending_tree(&[count(0, 0, 2), count(1, 0, 1)]);
         assert_eq!(tree.groups.len(), 1);
         assert_eq!((tree.policy.minimum(), tree.groups[0].policy.minimum()), (1, 1));

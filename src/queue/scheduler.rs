@@ -45,9 +45,8 @@ use crate::state::{Cluster, Plan, Row};
 /// called for that instant before.
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::queue::{Decision, GroupState, Scheduler, Settings};
-/// use phalanx::{Cluster, Framework, Time};
+/// use phalanx::queue::{GroupState, Settings};
+/// use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("nvidia.com/gpu", 8))?;
@@ -55,13 +54,12 @@ use crate::state::{Cluster, Plan, Row};
 ///
 /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new().request("nvidia.com/gpu", 4));
 /// scheduler.handle_group(gang, Time::from_secs(1))?;
-/// let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(Time::from_secs(1)) else {
+/// let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(Time::from_secs(1)) else {
 ///     panic!("there is room for it")
 /// };
-/// for assignment in plan.assignments() {
-///     // Bind the pod, then report the result.
-///     scheduler.handle_binding("default", &assignment.pod().name, Ok(()), Time::from_secs(2))?;
-/// }
+/// assert_eq!(plan.len(), 2);
+/// // Bind the pods, then report the result: of the plan, or of each pod by `handle_binding`.
+/// scheduler.handle_bound(ticket, Time::from_secs(2))?;
 /// assert_eq!(scheduler.state("default/trainer"), Some(GroupState::Running));
 /// assert_eq!(scheduler.poll_decision(Time::from_secs(2)), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -343,7 +341,7 @@ impl Scheduler {
     fn state_of(&self, queued: &QueuedGroup) -> GroupState {
         match &queued.phase {
             Phase::Gated(gate @ Gate::Partner { .. }) => {
-                let id = self.names.get(&queued.name).map(|(id, _)| *id);
+                let id = self.names.get(&*queued.name).map(|(id, _)| *id);
                 let first = id.and_then(|id| self.partner_gate(id));
                 GroupState::Gated(first.unwrap_or_else(|| gate.clone()))
             }

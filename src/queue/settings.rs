@@ -15,9 +15,9 @@ use crate::place::request::DEFAULT_BUDGET;
 /// use core::time::Duration;
 /// use phalanx::queue::{HeadOfLine, ReservationPolicy, Settings};
 ///
-/// let mut settings = Settings::default();
-/// settings.head_of_line = HeadOfLine::StrictFifo;
-/// settings.reservation = Some(ReservationPolicy::default());
+/// let settings = Settings::new()
+///     .head_of_line(HeadOfLine::StrictFifo)
+///     .reservation(ReservationPolicy::new().at_most(2));
 /// assert_eq!(settings.backoff.after(1), Duration::from_secs(1));
 /// assert_eq!(settings.backoff.after(40), Duration::from_secs(10));
 /// ```
@@ -85,6 +85,109 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The defaults.
+    pub fn new() -> Settings {
+        Settings::default()
+    }
+
+    /// Sets the back-off after a failure.
+    #[must_use]
+    pub fn backoff(mut self, first: Duration, most: Duration) -> Settings {
+        self.backoff = Backoff { first, most };
+        self
+    }
+
+    /// Sets the longest stay of an unschedulable group without a new attempt.
+    #[must_use]
+    pub fn max_in_unschedulable(mut self, span: Duration) -> Settings {
+        self.max_in_unschedulable = span;
+        self
+    }
+
+    /// Sets the longest time that a permit may hold a plan.
+    #[must_use]
+    pub fn permit_timeout(mut self, span: Duration) -> Settings {
+        self.permit_timeout = span;
+        self
+    }
+
+    /// Sets the longest time that binding a plan may take.
+    #[must_use]
+    pub fn bind_timeout(mut self, span: Duration) -> Settings {
+        self.bind_timeout = span;
+        self
+    }
+
+    /// Sets how long a started gang may stay below its minimum.
+    #[must_use]
+    pub fn stale_after(mut self, span: Duration) -> Settings {
+        self.stale_after = span;
+        self
+    }
+
+    /// Sets the treatment of the groups behind a head that cannot be placed.
+    #[must_use]
+    pub fn head_of_line(mut self, rule: HeadOfLine) -> Settings {
+        self.head_of_line = rule;
+        self
+    }
+
+    /// Sets that treatment for one queue.
+    #[must_use]
+    pub fn queue(mut self, name: impl Into<String>, rule: HeadOfLine) -> Settings {
+        self.queues.insert(name.into(), rule);
+        self
+    }
+
+    /// Sets the number of consecutive failures after which a group moves behind its equals.
+    #[must_use]
+    pub fn demote_after(mut self, failures: u32) -> Settings {
+        self.demote_after = Some(failures);
+        self
+    }
+
+    /// Sets the treatment of a gang after one of its bindings failed.
+    #[must_use]
+    pub fn on_bind_failure(mut self, rule: OnBindFailure) -> Settings {
+        self.on_bind_failure = rule;
+        self
+    }
+
+    /// Lets the first groups in line reserve capacity.
+    #[must_use]
+    pub fn reservation(mut self, policy: ReservationPolicy) -> Settings {
+        self.reservation = Some(policy);
+        self
+    }
+
+    /// Sets the strategy of groups without one of their own.
+    #[must_use]
+    pub fn strategy(mut self, strategy: Strategy) -> Settings {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// Sets the step budget of a search.
+    #[must_use]
+    pub fn budget(mut self, steps: u64) -> Settings {
+        self.budget = steps;
+        self
+    }
+
+    /// Sets the tie-break between equal scores.
+    #[must_use]
+    pub fn salt(mut self, salt: u64) -> Settings {
+        self.salt = salt;
+        self
+    }
+
+    /// Sets the number of events kept.
+    #[must_use]
+    pub fn event_capacity(mut self, events: usize) -> Settings {
+        self.event_capacity = events;
+        self
+    }
+
     /// The rule of one queue.
     pub fn rule(&self, queue: &str) -> HeadOfLine {
         self.queues.get(queue).copied().unwrap_or(self.head_of_line)
@@ -95,6 +198,7 @@ impl Settings {
 /// kube-scheduler's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Backoff {
     /// Back-off after the first failure.
     pub first: Duration,
@@ -109,6 +213,11 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// A back-off from `first` up to `most`.
+    pub fn new(first: Duration, most: Duration) -> Backoff {
+        Backoff { first, most }
+    }
+
     /// Back-off after a number of consecutive failures. Never zero, so that time advances between
     /// attempts.
     pub fn after(self, failures: u32) -> Duration {
@@ -124,6 +233,7 @@ impl Backoff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum HeadOfLine {
     /// The groups behind are tried.
     #[default]
@@ -136,6 +246,7 @@ pub enum HeadOfLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum OnBindFailure {
     /// The whole plan is undone.
     #[default]
@@ -148,6 +259,7 @@ pub enum OnBindFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct ReservationPolicy {
     /// Time that a group must have been ready before it may reserve. Default 60 s.
     pub after: Duration,
@@ -164,6 +276,34 @@ impl Default for ReservationPolicy {
             timeout: Duration::from_secs(3_600),
             at_most: 1,
         }
+    }
+}
+
+impl ReservationPolicy {
+    /// The defaults.
+    pub fn new() -> ReservationPolicy {
+        ReservationPolicy::default()
+    }
+
+    /// Sets the time that a group must have been ready before it may reserve.
+    #[must_use]
+    pub fn after(mut self, span: Duration) -> ReservationPolicy {
+        self.after = span;
+        self
+    }
+
+    /// Sets the longest duration of a reservation.
+    #[must_use]
+    pub fn timeout(mut self, span: Duration) -> ReservationPolicy {
+        self.timeout = span;
+        self
+    }
+
+    /// Sets the number of reservations at a time.
+    #[must_use]
+    pub fn at_most(mut self, reservations: usize) -> ReservationPolicy {
+        self.at_most = reservations;
+        self
     }
 }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::capacity::{has_capacity_bound, reads_beyond_node, scarcest_request};
 use super::wake::hints::WakeCondition;
 use super::wake::index::WaitIndex;
+use crate::base::ObjectName;
 use crate::framework::Framework;
 use crate::model::{Amounts, Pod, PodGroup, PodShape};
 use crate::place::topology::pinned::{running, runs};
@@ -22,7 +23,7 @@ pub enum Shortage {
     /// do not fit. No strategy can place it until they do.
     Capacity {
         /// Full name of the group in the tree that is short.
-        group: String,
+        group: ObjectName,
         /// Requests of each of the pods.
         requests: Amounts,
         /// Lower bound on the number of pods that must fit.
@@ -106,7 +107,7 @@ pub(super) fn wake_hint(framework: &Framework, tree: &PodGroup) -> WakeCondition
 }
 
 struct Want {
-    group: String,
+    group: ObjectName,
     shape: Arc<PodShape>,
     level: Option<String>,
     needed: u64,

@@ -14,7 +14,8 @@ use super::queued_group::{Phase, QueuedGroup, full_name};
 use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
 use super::wake::hints::Changes;
-use crate::base::Time;
+use crate::base::clip::clip;
+use crate::base::{ObjectName, Time};
 use crate::framework::Framework;
 use crate::model::Pod;
 use crate::state::Cluster;
@@ -26,8 +27,8 @@ use crate::state::Cluster;
 /// group without its place in the queue, a plan that no group has.
 ///
 /// ```
-/// use phalanx::queue::{PriorityThenTime, SavedScheduler, Scheduler, Settings};
-/// use phalanx::{Cluster, Framework};
+/// use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};
+/// use phalanx::{Cluster, Framework, Scheduler};
 ///
 /// let scheduler = Scheduler::new(Cluster::new(), Framework::default(), Settings::default());
 /// let text = serde_json::to_string(&scheduler.save())?;
@@ -64,12 +65,12 @@ struct State {
 enum Contradiction {
     #[error("identifier {0} is used twice, or is to be used again")]
     Identifier(u64),
-    #[error("group {0}: has the name of another")]
-    Name(String),
-    #[error("group {0}: its place in the queue does not match its phase")]
-    Place(String),
-    #[error("group {0}: its plan is not in flight")]
-    Plan(String),
+    #[error("group {}: has the name of another", clip(.0))]
+    Name(ObjectName),
+    #[error("group {}: its place in the queue does not match its phase", clip(.0))]
+    Place(ObjectName),
+    #[error("group {}: its plan is not in flight", clip(.0))]
+    Plan(ObjectName),
 }
 
 impl TryFrom<State> for SavedScheduler {
@@ -165,7 +166,7 @@ impl Scheduler {
                     leaf += 1;
                     leaf - 1
                 });
-                scheduler.names.insert(group.full_name(), (id, place));
+                scheduler.names.insert(group.full_name().into(), (id, place));
             });
             for (seq, member) in &queued.members {
                 scheduler.pods.insert(full_name(&member.pod), (id, *seq));

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use super::observe::{Gate, Waits};
 use super::shortage::Shortage;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 
 /// The state of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub struct GroupStatus {
 #[non_exhaustive]
 pub struct ReservationView {
     /// Full name of the root group.
-    pub group: String,
+    pub group: ObjectName,
     /// Start of the reservation.
     pub since: Time,
     /// Deadline of the reservation.

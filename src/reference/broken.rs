@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::base::clip::clip;
 use crate::model::ModelError;
 
 /// A plan that breaks promises.
@@ -33,28 +34,28 @@ pub enum Broken {
     #[error(transparent)]
     Request(ModelError),
     /// The plan is of another group.
-    #[error("the plan is of group {0}")]
+    #[error("the plan is of group {}", clip(.0))]
     OtherGroup(String),
     /// The plan places nothing.
     #[error("the plan is empty")]
     Empty,
     /// A pod is not in the request, or not as it is there.
-    #[error("pod {0} is not of the request")]
+    #[error("pod {} is not of the request", clip(.0))]
     UnknownPod(String),
     /// A pod is placed more than once.
-    #[error("pod {0} is placed twice")]
+    #[error("pod {} is placed twice", clip(.0))]
     Twice(String),
     /// A pod is placed that has scheduling gates.
-    #[error("pod {0} has scheduling gates")]
+    #[error("pod {} has scheduling gates", clip(.0))]
     Gated(String),
     /// A pod is placed that is bound.
-    #[error("pod {0} is bound already")]
+    #[error("pod {} is bound already", clip(.0))]
     AlreadyBound(String),
     /// A pod is left out where all are promised.
-    #[error("pod {0} is left out")]
+    #[error("pod {} is left out", clip(.0))]
     LeftOut(String),
     /// The node of a pod is not in the cluster.
-    #[error("pod {pod}: there is no node {node}")]
+    #[error("pod {}: there is no node {}", clip(.pod), clip(.node))]
     UnknownNode {
         /// The pod.
         pod: String,
@@ -62,7 +63,7 @@ pub enum Broken {
         node: String,
     },
     /// The node of a pod is outside the domain that the request stays within.
-    #[error("pod {pod}: node {node} is outside of {key}={value}")]
+    #[error("pod {}: node {} is outside of {}={}", clip(.pod), clip(.node), clip(.key), clip(.value))]
     Outside {
         /// The pod.
         pod: String,
@@ -74,7 +75,7 @@ pub enum Broken {
         value: String,
     },
     /// Fewer members than the minimum: pods of a leaf, groups of a group of groups.
-    #[error("group {group}: {have} of a minimum of {need} members")]
+    #[error("group {}: {have} of a minimum of {need} members", clip(.group))]
     BelowMinimum {
         /// The group.
         group: String,
@@ -84,7 +85,7 @@ pub enum Broken {
         need: u32,
     },
     /// Fewer pods in a group of groups than [`PodGroup::min_pods`](crate::model::PodGroup::min_pods).
-    #[error("group {group}: {have} of a minimum of {need} pods")]
+    #[error("group {}: {have} of a minimum of {need} pods", clip(.group))]
     BelowMinPods {
         /// The group.
         group: String,
@@ -94,7 +95,7 @@ pub enum Broken {
         need: u32,
     },
     /// A slice is placed in part.
-    #[error("slice {slice}: {placed} of {size} pods are placed")]
+    #[error("slice {}: {placed} of {size} pods are placed", clip(.slice))]
     HalfSlice {
         /// The slice.
         slice: String,
@@ -104,7 +105,7 @@ pub enum Broken {
         size: usize,
     },
     /// Members are in more than one domain, or in none, where one is required.
-    #[error("{group} is in more than one {key}, or in none: {domains:?}")]
+    #[error("{} is in more than one {}, or in none: {domains:?}", clip(.group), clip(.key))]
     Scattered {
         /// The group or slice; for a leader, the leader.
         group: String,
@@ -114,7 +115,7 @@ pub enum Broken {
         domains: Vec<String>,
     },
     /// Members are on several nodes, or hold devices outside one island, where one is required.
-    #[error("group {group}: not in one island: {places:?}")]
+    #[error("group {}: not in one island: {places:?}", clip(.group))]
     Islands {
         /// The group.
         group: String,
@@ -122,7 +123,7 @@ pub enum Broken {
         places: Vec<String>,
     },
     /// The plan records a domain or an island that its members are not in.
-    #[error("{group} is recorded in {key}={value}, but pod {pod} is not")]
+    #[error("{} is recorded in {}={}, but pod {} is not", clip(.group), clip(.key), clip(.value), clip(.pod))]
     Misrecorded {
         /// The group or slice.
         group: String,
@@ -134,10 +135,10 @@ pub enum Broken {
         pod: String,
     },
     /// The plan records a domain of a group that the request does not have.
-    #[error("a domain is recorded of {0}, which is not of the request")]
+    #[error("a domain is recorded of {}, which is not of the request", clip(.0))]
     UnknownRecord(String),
     /// The plan does not record a domain or an island that was required.
-    #[error("{group}: the required {key} is not recorded")]
+    #[error("{}: the required {} is not recorded", clip(.group), clip(.key))]
     Unrecorded {
         /// The group or slice.
         group: String,
@@ -145,7 +146,7 @@ pub enum Broken {
         key: String,
     },
     /// More is taken of a node than it has.
-    #[error("node {node}: {taken} of {allocatable} {resource} would be taken")]
+    #[error("node {}: {taken} of {allocatable} {} would be taken", clip(.node), clip(.resource))]
     Room {
         /// The node.
         node: String,
@@ -157,7 +158,7 @@ pub enum Broken {
         allocatable: i64,
     },
     /// The node of a pod keeps new pods away, and the pod does not tolerate it.
-    #[error("pod {pod} does not tolerate node {node}: {taint}")]
+    #[error("pod {} does not tolerate node {}: {}", clip(.pod), clip(.node), clip(.taint))]
     Repelled {
         /// The pod.
         pod: String,
@@ -167,7 +168,7 @@ pub enum Broken {
         taint: String,
     },
     /// The devices of a pod are not what it asks for.
-    #[error("pod {pod} on node {node}: device request {request}: {what}")]
+    #[error("pod {} on node {}: device request {request}: {what}", clip(.pod), clip(.node))]
     Devices {
         /// The pod.
         pod: String,
@@ -179,7 +180,7 @@ pub enum Broken {
         what: &'static str,
     },
     /// A device has several holders though one holds it whole, or too much of it is taken.
-    #[error("node {node}: device {device} is held twice, or more of it than there is")]
+    #[error("node {}: device {device} is held twice, or more of it than there is", clip(.node))]
     DeviceOvertaken {
         /// The node.
         node: String,

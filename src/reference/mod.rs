@@ -1,14 +1,58 @@
-//! Executable definitions and independent checks: slow, plain, and there to compare with.
+//! Executable definitions, independent checks and counts of work: slow, plain, and there to compare
+//! with.
 //!
 //! [`is_sound`] reads a plan and the request it answers, and says which promises the plan breaks.
-//! Nothing here is used by the planners, by commit or by the check of certificates, and nothing of
-//! those is used here, so an error that they have in common is found too.
+//! It uses nothing of the planners, of commit or of the check of certificates, and they use nothing of
+//! it, so an error that they have in common is found too. [`place_gang`] is the definition that the
+//! planners are held to. [`kueue`] is Kueue's algorithm on Kueue's own types.
 
 mod broken;
 mod devices;
 mod domains;
+pub mod kueue;
 mod members;
 mod soundness;
 
 pub use broken::{Broken, Unsound};
 pub use soundness::is_sound;
+
+pub use crate::place::sequential::trials::{DomainTrial, trials};
+
+use crate::framework::Framework;
+use crate::place::{Outcome, PlaceError, Planner, Request};
+use crate::state::Cluster;
+
+/// Places a group as [`place_gang`](crate::place_gang) does, by the definition of the request's strategy, without caches:
+/// slow, and what the planner is tested against.
+///
+/// Under [`Strategy::Kubernetes`](crate::Strategy::Kubernetes) it is the plain loop, every candidate domain tried in full,
+/// and the plan is the planner's. Under [`Strategy::Kueue`](crate::Strategy::Kueue) it is the planner's own code. Under
+/// [`Strategy::Search`](crate::Strategy::Search) it is brute force in a canonical order, exponential in the number of
+/// members, and it agrees with the planner on whether there is a plan; which plan it is, see
+/// the guide `docs/topology.md`. It has no budget, and an infeasible group comes without a
+/// certificate. Groups that the search leaves to the sequential strategy (islands, a minimum
+/// of pods beside one of groups) are placed by the reference of that.
+///
+/// # Errors
+/// As [`place_gang`]. Under [`Strategy::Search`](crate::Strategy::Search) also
+/// [`TooManyMembers`](PlaceError::TooManyMembers) for a group of more than 10 pending members,
+/// and [`Unsupported`](PlaceError::Unsupported) for more than 64 groups and slices.
+pub fn place_gang<'a>(
+    cluster: &Cluster,
+    framework: &Framework,
+    request: impl Into<Request<'a>>,
+) -> Result<Outcome, PlaceError> {
+    Planner::place_reference(cluster, framework, request)
+}
+
+/// A planner that tries every candidate domain in full, even where counting shows that it cannot
+/// do. The answers are those of [`Planner::new`].
+pub fn unpruned() -> Planner {
+    Planner::unpruned()
+}
+
+/// How often a planner has evaluated a plugin on a node so far: its work, for tests that assert how
+/// much of what it knew was of use.
+pub fn plugin_calls(planner: &Planner) -> u64 {
+    planner.plugin_calls()
+}

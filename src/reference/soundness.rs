@@ -59,9 +59,8 @@ use crate::state::{Assignment, Cluster, Plan};
 /// O(pods of the tree · levels + pods on the nodes of the plan).
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
 /// use phalanx::reference::is_sound;
-/// use phalanx::{Cluster, Framework, place_gang};
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 8).label("rack", "a"))?;
@@ -120,7 +119,7 @@ impl<'a> Check<'a> {
     fn assignments<'r: 'a>(&mut self, plan: &'a Plan, request: &'r Request<'_>) {
         let root = request.group();
         if plan.group() != root.full_name() {
-            self.broken.push(Broken::OtherGroup(plan.group()));
+            self.broken.push(Broken::OtherGroup(plan.group().into()));
         }
         if plan.is_empty() {
             self.broken.push(Broken::Empty);

@@ -5,7 +5,7 @@ use core::mem;
 
 use smallvec::SmallVec;
 
-use super::check::{check_named, full_name};
+use super::check::check_named;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row};
@@ -147,7 +147,7 @@ impl Cluster {
                 self.room_for(row, held.entry.shape, devices.as_deref().unwrap_or(&[]))
         {
             return Err(match self.slot_of(pod.namespace(), &pod.name) {
-                Some(_) => StateError::PodExists(full_name(pod)),
+                Some(_) => StateError::PodExists(pod.full_name()),
                 None => error,
             });
         }

@@ -10,7 +10,7 @@ use crate::model::{ModelError, Pod, Problem};
 pub(crate) fn check_named(pod: &Pod) -> Result<(), StateError> {
     pod.check()?;
     if pod.name.is_empty() {
-        let object = format!("pod {}", full_name(pod));
+        let object = format!("pod {}", pod.full_name());
         return Err(ModelError::new(object, "name", Problem::Required).into());
     }
     Ok(())
@@ -20,12 +20,7 @@ pub(crate) fn check_named(pod: &Pod) -> Result<(), StateError> {
 pub(crate) fn bound_node(pod: &Pod) -> Result<&str, StateError> {
     check_named(pod)?;
     let node = pod.node.as_deref().filter(|node| !node.is_empty());
-    node.ok_or_else(|| StateError::NotBound(full_name(pod)))
-}
-
-/// `namespace/name`.
-pub(crate) fn full_name(pod: &Pod) -> String {
-    name_in(pod.namespace(), &pod.name)
+    node.ok_or_else(|| StateError::NotBound(pod.full_name()))
 }
 
 /// `namespace/name`.

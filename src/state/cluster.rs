@@ -2,12 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::check::{bound_node, full_name};
+use super::check::bound_node;
 use super::columns::{Columns, NodeSpec};
 use super::devices::{DeviceNeed, DeviceTerm};
 use super::error::StateError;
@@ -19,6 +19,7 @@ use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::tombstones::Tombstones;
+use crate::base::ObjectName;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
@@ -33,8 +34,7 @@ use crate::model::{Labels, Node, Pod, PodShape};
 /// The order in which nodes, labels and pods are given changes no answer.
 ///
 /// ```
-/// use phalanx::Cluster;
-/// use phalanx::model::{Node, Pod};
+/// use phalanx::{Cluster, Node, Pod};
 ///
 /// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
 /// cluster.add_node(Node::new("n1").capacity("cpu", 4).label("zone", "a").label("rack", "a1"))?;
@@ -45,7 +45,7 @@ use crate::model::{Labels, Node, Pod, PodShape};
 /// assert_eq!((node.free(cpu), node.label("rack")), (3_500, Some("a1")));
 /// # Ok::<(), phalanx::StateError>(())
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Cluster {
     pub(crate) columns: Columns,
     pub(crate) pods: Pods,
@@ -70,6 +70,19 @@ pub struct Cluster {
     /// Pods whose node does not exist.
     pub(crate) parked: Arc<Parked>,
     pub(super) deleted: Tombstones,
+}
+
+/// The counts of a cluster and its levels, on one line whatever its size.
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels: Vec<&str> = self.levels().collect();
+        f.debug_struct("Cluster")
+            .field("nodes", &self.node_count())
+            .field("pods", &self.pod_count())
+            .field("levels", &levels)
+            .field("namespaces", &self.namespaces.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cluster {
@@ -113,6 +126,31 @@ impl Cluster {
         Ok(())
     }
 
+    /// Closes a node to new pods, as `kubectl cordon` does; what runs there stays. The filter
+    /// [`NodeUnschedulable`](crate::plugins::NodeUnschedulable) reads the mark. It stays until
+    /// [`Cluster::uncordon`], or until the node is replaced. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn cordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, true)
+    }
+
+    /// Opens a node to new pods again. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn uncordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, false)
+    }
+
+    fn set_unschedulable(&mut self, node: &str, unschedulable: bool) -> Result<(), StateError> {
+        let unknown = || StateError::UnknownNode(node.into());
+        let row = self.row_of(node).ok_or_else(unknown)?;
+        self.mark_unschedulable(row, unschedulable);
+        Ok(())
+    }
+
     /// Adds a pod that is bound. Nothing is judged: what runs, runs. If its node does not exist
     /// yet, the pod is kept aside until it does.
     ///
@@ -122,7 +160,7 @@ impl Cluster {
     pub fn add_pod(&mut self, pod: Pod) -> Result<PodId, StateError> {
         let node = bound_node(&pod)?;
         if self.slot_of(pod.namespace(), &pod.name).is_some() {
-            return Err(StateError::PodExists(full_name(&pod)));
+            return Err(StateError::PodExists(pod.full_name()));
         }
         self.put_pod(&pod, node, 0, None).map(PodId)
     }
@@ -134,7 +172,7 @@ impl Cluster {
     pub fn remove_pod(&mut self, namespace: &str, name: &str) -> Result<(), StateError> {
         let slot = self
             .slot_of(namespace, name)
-            .ok_or_else(|| StateError::UnknownPod(format!("{namespace}/{name}")))?;
+            .ok_or_else(|| StateError::UnknownPod(ObjectName::new(namespace, name)))?;
         self.drop_pod(slot);
         Ok(())
     }

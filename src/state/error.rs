@@ -2,6 +2,8 @@
 
 use alloc::string::String;
 
+use crate::base::ObjectName;
+use crate::base::clip::clip;
 use crate::model::ModelError;
 
 /// A change a cluster refuses. The state is as it was before.
@@ -12,22 +14,22 @@ pub enum StateError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// There is a node of that name.
-    #[error("node {0}: already exists")]
+    #[error("node {}: already exists", clip(.0))]
     NodeExists(String),
     /// There is no node of that name.
-    #[error("node {0}: does not exist")]
+    #[error("node {}: does not exist", clip(.0))]
     UnknownNode(String),
     /// There is a pod of that namespace and name.
-    #[error("pod {0}: already exists")]
-    PodExists(String),
+    #[error("pod {}: already exists", clip(.0))]
+    PodExists(ObjectName),
     /// There is no pod of that namespace and name.
-    #[error("pod {0}: does not exist")]
-    UnknownPod(String),
+    #[error("pod {}: does not exist", clip(.0))]
+    UnknownPod(ObjectName),
     /// The pod is not bound to a node.
-    #[error("pod {0}: is not bound to a node")]
-    NotBound(String),
+    #[error("pod {}: is not bound to a node", clip(.0))]
+    NotBound(ObjectName),
     /// What the pods of a node take of a resource, or what it has, does not fit 64 bits.
-    #[error("node {node}: the sum of {resource} does not fit 64 bits")]
+    #[error("node {}: the sum of {} does not fit 64 bits", clip(.node), clip(.resource))]
     Overflow {
         /// The node.
         node: String,
@@ -36,15 +38,15 @@ pub enum StateError {
     },
     /// A device index of a bound pod does not name a device of its node, or the device cannot
     /// hold it.
-    #[error("pod {pod}: {problem}")]
+    #[error("pod {}: {}", clip(.pod), clip(.problem))]
     Devices {
         /// The pod.
-        pod: String,
+        pod: ObjectName,
         /// What is wrong.
         problem: String,
     },
     /// A label key is declared as a level twice.
-    #[error("level {0}: is declared twice")]
+    #[error("level {}: is declared twice", clip(.0))]
     DuplicateLevel(String),
     /// A node id, pod id or checkpoint belongs to another cluster, or to something that is gone.
     #[error("the id is not of this cluster, or what it stood for is gone")]

@@ -4,7 +4,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::mem;
 
-use super::check::full_name;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::ids::{NONE, Row, ShapeId};
@@ -97,7 +96,7 @@ impl Cluster {
         devices: Option<Devices>,
     ) -> Result<u32, StateError> {
         let Some(slot) = self.pods.claim(pod, namespace_hash, entry, &self.shapes) else {
-            return Err(StateError::PodExists(full_name(pod)));
+            return Err(StateError::PodExists(pod.full_name()));
         };
         let Some(shape) = self.shapes.entry(entry.shape) else { return Err(StateError::StaleId) };
         let Some(row) = row else {

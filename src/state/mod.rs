@@ -3,13 +3,13 @@
 mod bind;
 mod builder;
 mod check;
-pub mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod columns;
-pub mod devices;
-pub mod error;
-pub mod event;
+pub(crate) mod devices;
+pub(crate) mod error;
+pub(crate) mod event;
 mod held;
-pub mod ids;
+pub(crate) mod ids;
 pub(crate) mod journal;
 #[cfg(test)]
 mod journal_tests;
@@ -20,7 +20,7 @@ pub(crate) mod order;
 pub(crate) mod overlay;
 mod parked;
 pub(crate) mod parts;
-pub mod plan;
+pub(crate) mod plan;
 mod pods;
 mod read;
 pub(crate) mod roster;
@@ -29,18 +29,25 @@ mod shapes;
 mod snapshot;
 mod table;
 mod tombstones;
-pub mod txn;
-pub mod view;
+pub(crate) mod txn;
+pub(crate) mod view;
 
 pub use builder::ClusterBuilder;
-pub use cluster::Cluster;
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
-pub use error::StateError;
-pub use event::{Applied, Event};
+pub use event::Applied;
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
-pub use plan::{Assignment, Plan, PlanDomain};
+pub use plan::{Assignment, PlanDomain};
 pub(crate) use pods::{Devices, GroupSums};
-pub use txn::{Checkpoint, Txn};
+pub use txn::Checkpoint;
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};
+
+pub use crate::base::RowSet;
+
+// Public at the root of the crate.
+pub(crate) use cluster::Cluster;
+pub(crate) use error::StateError;
+pub(crate) use event::Event;
+pub(crate) use plan::Plan;
+pub(crate) use txn::Txn;

@@ -79,6 +79,26 @@ impl Cluster {
         Ok(())
     }
 
+    /// Marks a node unschedulable, or takes the mark off. What it was comes back.
+    pub(super) fn mark_unschedulable(&mut self, row: Row, unschedulable: bool) -> bool {
+        let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return false };
+        let was = spec.rare().unschedulable;
+        if was == unschedulable {
+            return was;
+        }
+        let rare = Rare { unschedulable, ..spec.rare().clone() };
+        self.count_specials(row, -1);
+        let spec = NodeSpec {
+            name: spec.name.clone(),
+            labels: spec.labels.clone(),
+            packed: rare.packed(),
+        };
+        self.columns.set_spec(row, Some(Arc::new(spec)));
+        self.count_specials(row, 1);
+        self.record_node(row, NodeChange::UNSCHEDULABLE);
+        was
+    }
+
     /// Whether pods kept aside can be counted on the node they wait for.
     fn check_sums(&self, node: &Node, waiting: &[u32]) -> Result<(), StateError> {
         if node.allocatable.lists(PODS) && node.allocatable.of(PODS) < 0 {

@@ -14,6 +14,7 @@ use super::journal::Moment;
 use super::pods::Devices;
 use super::roster::Roster;
 use super::view::NodeView;
+use crate::base::ObjectName;
 use crate::model::Pod;
 
 /// Where the members of a group go, and what the decision rested on.
@@ -61,8 +62,7 @@ pub(crate) struct PlanMember {
 /// island.
 ///
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::{Cluster, Framework, place_gang};
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
 ///
 /// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
 /// cluster.add_node(Node::new("n1").capacity("cpu", 2).label("zone", "a").label("rack", "1"))?;
@@ -231,7 +231,7 @@ impl<'a> Assignment<'a> {
 
 impl Plan {
     /// The full name of the group, `namespace/name`.
-    pub fn group(&self) -> String {
+    pub fn group(&self) -> ObjectName {
         self.roster.group().full_name()
     }
 
@@ -350,13 +350,13 @@ impl Plan {
     }
 }
 
+/// What two equal plans have in common, and no more: equal plans print equally.
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan")
             .field("group", &self.group())
             .field("assignments", &self.assignments().collect::<Vec<_>>())
             .field("domains", &self.domains)
-            .field("basis", &self.basis)
             .finish_non_exhaustive()
     }
 }

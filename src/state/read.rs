@@ -78,8 +78,7 @@ impl Cluster {
     /// several slashes the last one ends the namespace; [`Cluster::pods_of`] needs no such rule.
     ///
     /// ```
-    /// use phalanx::Cluster;
-    /// use phalanx::model::{Node, Pod};
+    /// use phalanx::{Cluster, Node, Pod};
     ///
     /// let mut cluster = Cluster::new();
     /// cluster.add_node(Node::new("n1"))?;

@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Cluster {
         for (pod, version) in snapshot.pods {
             let node = bound_node(&pod).map_err(D::Error::custom)?;
             if cluster.slot_of(pod.namespace(), &pod.name).is_some() {
-                return Err(D::Error::custom(super::StateError::PodExists(pod.name)));
+                return Err(D::Error::custom(super::StateError::PodExists(pod.full_name())));
             }
             cluster.put_pod(&pod, node, version, None).map_err(D::Error::custom)?;
         }

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Deref;
 
 use super::check::check_named;
@@ -11,6 +12,7 @@ use super::error::StateError;
 use super::ids::{NodeId, PodId, Row};
 use super::plan::Plan;
 use super::pods::{Devices, Entry};
+use crate::base::ObjectName;
 use crate::model::{Node, Pod};
 
 /// A working copy of a cluster whose changes can be taken back.
@@ -21,8 +23,7 @@ use crate::model::{Node, Pod};
 /// never touched.
 ///
 /// ```
-/// use phalanx::Cluster;
-/// use phalanx::model::{Node, Pod};
+/// use phalanx::{Cluster, Node, Pod};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 4))?;
@@ -38,7 +39,7 @@ use crate::model::{Node, Pod};
 /// assert_eq!(txn.node("n1").unwrap().free(cpu), 0);
 /// # Ok::<(), phalanx::StateError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Txn {
     cluster: Cluster,
     /// Changes, each with its number; numbers are never used again.
@@ -59,6 +60,8 @@ enum Undo {
     Placed(u32),
     Evicted(u32, Row),
     Added(Row),
+    /// Whether the node was unschedulable before.
+    Marked(Row, bool),
 }
 
 impl Deref for Txn {
@@ -66,6 +69,15 @@ impl Deref for Txn {
 
     fn deref(&self) -> &Cluster {
         &self.cluster
+    }
+}
+
+impl fmt::Debug for Txn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Txn")
+            .field("cluster", &self.cluster)
+            .field("changes", &self.changes())
+            .finish_non_exhaustive()
     }
 }
 
@@ -160,7 +172,7 @@ impl Txn {
     /// # Errors
     /// There is no such pod, or it is on no node.
     pub fn evict(&mut self, namespace: &str, name: &str) -> Result<PodId, StateError> {
-        let unknown = || StateError::UnknownPod(format!("{namespace}/{name}"));
+        let unknown = || StateError::UnknownPod(ObjectName::new(namespace, name));
         let slot = self.cluster.slot_of(namespace, name).ok_or_else(unknown)?;
         self.evict_pod(PodId(slot))?;
         Ok(PodId(slot))
@@ -214,6 +226,32 @@ impl Txn {
             }
         }
         Ok(added)
+    }
+
+    /// Closes a node to new pods, as `kubectl cordon` does; what runs there stays. The filter
+    /// [`NodeUnschedulable`](crate::plugins::NodeUnschedulable) reads the mark. It stays until
+    /// [`Txn::uncordon`], or a rollback. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn cordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, true)
+    }
+
+    /// Opens a node to new pods again. O(1).
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn uncordon(&mut self, node: &str) -> Result<(), StateError> {
+        self.set_unschedulable(node, false)
+    }
+
+    fn set_unschedulable(&mut self, node: &str, unschedulable: bool) -> Result<(), StateError> {
+        let unknown = || StateError::UnknownNode(node.into());
+        let row = self.cluster.row_of(node).ok_or_else(unknown)?;
+        let was = self.cluster.mark_unschedulable(row, unschedulable);
+        self.record(Undo::Marked(row, was));
+        Ok(())
     }
 
     /// Places everything a plan places. Nothing is judged.
@@ -276,6 +314,9 @@ impl Txn {
                 self.cluster.record_pod(row, slot, true);
             }
             Some(Undo::Added(row)) => self.cluster.remove_row(row),
+            Some(Undo::Marked(row, was)) => {
+                self.cluster.mark_unschedulable(row, was);
+            }
             None => {}
         }
     }

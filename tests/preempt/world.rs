@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use phalanx::model::{DisruptionMode, LabelSelector, Node, Pod, PodAffinityTerm, PodGroup};
+use phalanx::model::{DisruptionMode, LabelSelector, PodAffinityTerm};
 use phalanx::preempt::{Cost, DisruptionBudget, RunningWork};
-use phalanx::{Cluster, Time};
+use phalanx::{Cluster, Node, Pod, PodGroup, Time};
 
 use crate::support::dice::Dice;
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use phalanx::model::PodGroup;
-use phalanx::place::PlaceError;
 use phalanx::preempt::kubernetes::{
     GroupPreemption, GroupRefusal, Snapshot, preempt_group, preempt_pod_by_pod, schedule_group,
 };
+use phalanx::{PlaceError, PodGroup};
 use serde_json::{Map, Value};
 
 use super::{Disagreement, difference, names, object, pairs, read, sorted, texts};

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use phalanx::Time;
-use phalanx::model::Pod;
 use phalanx::preempt::kubernetes::{
     Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot, preempt_pod,
     schedule_pod,
 };
+use phalanx::{Pod, Time};
 use serde_json::{Map, Value};
 
 use super::{Disagreement, difference, names, object, pairs, read, sorted, texts};

@@ -1,10 +1,10 @@
 //! A cluster with what preemption reads beside it.
 
-use phalanx::Time;
 use phalanx::kubernetes::{self, Mode};
-use phalanx::model::{DisruptionMode, LabelSelector, Operator, Pod, PodGroup, Requirement};
+use phalanx::model::{DisruptionMode, LabelSelector, Operator, Requirement};
 use phalanx::preempt::kubernetes::Snapshot;
 use phalanx::preempt::{DisruptionBudget, RunningWork};
+use phalanx::{Pod, PodGroup, Time};
 use serde_json::Value;
 
 use super::super::expect::{list, text};

@@ -7,7 +7,7 @@
 //! `q` as long as `a < 2⁵²`. So flooring it is integer division.
 //!
 //! ```
-//! use phalanx::framework::block::math::{all_below, float, floor, whole};
+//! use phalanx::framework::math::{all_below, float, floor, whole};
 //!
 //! let (free, each) = ([0, 999, 1_000, 5_000], 1_000);
 //! assert!(all_below(44, &free));

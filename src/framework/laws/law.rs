@@ -1,5 +1,6 @@
 //! The laws by name, and the error of a plugin that broke one.
 
+use crate::base::clip::clip;
 use alloc::string::String;
 use core::fmt;
 
@@ -67,7 +68,7 @@ impl fmt::Display for Law {
 
 /// A law that a plugin broke, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("plugin {plugin:?} breaks the law {law} (shape {shape}, node {node:?}): {detail}")]
+#[error("plugin {:?} breaks the law {law} (shape {shape}, node {:?}): {}", clip(.plugin), clip(.node), clip(.detail))]
 #[non_exhaustive]
 pub struct LawError {
     /// The plugin's name.

@@ -28,9 +28,8 @@ use crate::state::Cluster;
 ///
 /// # Example
 /// ```
-/// use phalanx::model::{Node, Pod, PodGroup};
-/// use phalanx::place::{Remedy, explain};
-/// use phalanx::{Cluster, Framework};
+/// use phalanx::place::Remedy;
+/// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, explain};
 ///
 /// let mut cluster = Cluster::builder().levels(["rack"]).build()?;
 /// for (name, rack) in [("n1", "a"), ("n2", "a"), ("n3", "b")] {

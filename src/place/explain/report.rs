@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::base::ObjectName;
 use crate::model::Node;
 use crate::place::certificate::Lack;
 use crate::place::outcome::Outcome;
@@ -13,7 +14,7 @@ use crate::place::outcome::Outcome;
 #[non_exhaustive]
 pub struct Explanation {
     /// The full name of the group.
-    pub group: String,
+    pub group: ObjectName,
     /// The answer that is explained.
     pub outcome: Outcome,
     /// For each kind of pod, the nodes each filter rejects, first rejections only.

@@ -99,7 +99,7 @@ pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> PodSe
             .collect();
     }
     PodSet {
-        name: group.full_name(),
+        name: group.full_name().into(),
         count: u32::try_from(count).unwrap_or(u32::MAX),
         requests: requests.collect(),
         topology,

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::base::clip::clip;
 use crate::place::failure::Failure;
 
 /// A cluster that cannot be taken.
@@ -13,10 +14,10 @@ pub enum ClusterError {
     #[error("a topology needs at least one level")]
     NoLevels,
     /// The topology names a level twice.
-    #[error("the topology has the level {0:?} twice")]
+    #[error("the topology has the level {:?} twice", clip(.0))]
     DuplicateLevel(String),
     /// Two nodes share a name.
-    #[error("two nodes are named {0:?}")]
+    #[error("two nodes are named {:?}", clip(.0))]
     DuplicateNode(String),
 }
 

@@ -12,6 +12,7 @@ use super::mirror::{input, pod_set};
 use super::outcome::{AssignedDomain, Assignment};
 use super::pass::Pass;
 use super::tree::Tree;
+use crate::base::ObjectName;
 use crate::framework::device_fit::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{PodGroup, TopologyRequest};
@@ -55,7 +56,7 @@ pub(crate) fn place(task: Task<'_>) -> Result<Answer, PlaceError> {
 fn assign_all(
     task: Task<'_>,
     layout: &mut Layout,
-) -> Result<Option<(String, Failure)>, PlaceError> {
+) -> Result<Option<(ObjectName, Failure)>, PlaceError> {
     let Task { cluster, framework, gang, request } = task;
     let rows = request.rows(cluster);
     let rows = rows.unwrap_or_else(|| all_rows(cluster));
@@ -315,7 +316,7 @@ fn confine(
         return Err(Failure::RunningElsewhere { level: key.clone() });
     }
     layout.domains.push(PlanDomain {
-        group: set.leaf.full_name(),
+        group: set.leaf.full_name().into(),
         path: one[..end].to_vec(),
         island: false,
         required: required.map_or(0, |(_, required)| required).min(end),

@@ -416,7 +416,7 @@ impl<'a> Parts<'a> {
     pub(crate) fn name(&self, part: usize) -> String {
         let own = &self.parts[part];
         match own.slice {
-            None => own.group.full_name(),
+            None => own.group.full_name().into(),
             Some(number) => alloc::format!("{}[{number}]", self.name(own.parent)),
         }
     }

@@ -182,14 +182,14 @@ impl<'a, E: Engine> Sequential<'a, E> {
         if let Tier::Key(key) = tier
             && let Some(domain_key) = self.domain_key(group, key)
         {
-            let asked = (group.full_name(), Some(&group.topology));
+            let asked = (group.full_name().into(), Some(&group.topology));
             let range = (first, end);
             layout.domains.push(domain_key.record(cluster, asked, &candidate.path, range));
         } else if let (Some(island), Some(&[row])) = (candidate.island, candidate.rows(None)) {
             let key = cluster.view(row).map_or("", |node| node.name()).to_string();
             let path = vec![PlanLabel { key, value: Some(cluster.device_text(island).into()) }];
             let required = usize::from(group.topology.island == IslandRule::Required);
-            let group = group.full_name();
+            let group = group.full_name().into();
             layout.domains.push(PlanDomain { group, path, island: true, required, first, end });
         }
         layout.domains.extend(trial.domains.into_iter().map(|mut domain| {

@@ -35,7 +35,7 @@ impl<'a> Requirement<'a> {
     /// What a group asks, less what runs.
     pub(crate) fn new(cluster: &'a Cluster, group: &'a PodGroup) -> Requirement<'a> {
         let mut ask = Requirement {
-            name: group.full_name(),
+            name: group.full_name().into(),
             group,
             leaders: Vec::new(),
             keys: keys(cluster, &group.topology).into_vec(),

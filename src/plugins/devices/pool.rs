@@ -5,7 +5,7 @@ use alloc::string::String;
 use smallvec::SmallVec;
 
 use crate::framework::Context;
-use crate::model::resources::CPU;
+use crate::model::CPU;
 use crate::model::{DeviceAsk, PodShape};
 use crate::state::{Cluster, DeviceNeed, DeviceTerm, NodeDevices, NodeView, ResourceId};
 

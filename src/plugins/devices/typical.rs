@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::pool::{DevicePool, Slot};
+use crate::model::CPU;
 use crate::model::PodShape;
-use crate::model::resources::CPU;
 use crate::state::{Cluster, DeviceTerm, NodeView};
 
 /// Pods of one sort in a workload.
@@ -37,8 +37,9 @@ pub struct TypicalPod {
 /// Descent" (USENIX ATC 2023), §4.
 ///
 /// ```
-/// use phalanx::model::{DeviceRequest, Pod};
+/// use phalanx::model::DeviceRequest;
 /// use phalanx::plugins::{DevicePool, TypicalPods};
+/// use phalanx::Pod;
 ///
 /// let pool = DevicePool::new("gpu", "milli");
 /// let pods = [

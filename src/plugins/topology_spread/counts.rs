@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::super::node_rules::NodeRules;
 use super::super::taint_toleration::tolerated;
 use super::constraints::Constraint;
-use crate::base::RowSet;
 use crate::framework::Context;
+use crate::state::RowSet;
 use crate::state::{LabelKey, NodeView};
 
 /// For each constraint, the rows whose pods count: those with every key of `keys` (if all are

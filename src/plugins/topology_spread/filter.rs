@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
-use crate::base::RowSet;
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
     Verdict,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
+use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// What is prepared.

@@ -7,12 +7,12 @@ use super::super::tally::Tally;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows, has_all};
-use crate::base::RowSet;
 use crate::framework::{
     Context, Declaration, Feasible, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore,
     ScorePlugin, ScorePreparation,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
+use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// What is prepared.

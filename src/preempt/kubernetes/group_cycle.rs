@@ -72,11 +72,7 @@ impl<'a> GroupCycle<'a> {
         }
         let bound = |pod: &&Pod| snapshot.cluster.pod(pod.namespace(), &pod.name).is_some();
         if let Some(pod) = group.pods.iter().find(bound) {
-            return Err(PlaceError::AlreadyBound(alloc::format!(
-                "{}/{}",
-                pod.namespace(),
-                pod.name
-            )));
+            return Err(PlaceError::AlreadyBound(pod.full_name()));
         }
         let mut members: Vec<(usize, &Pod)> = group.pods.iter().enumerate().collect();
         members.retain(|(_, pod)| pod.scheduling_gates.is_empty());

@@ -1,11 +1,10 @@
 //! What kube-scheduler reads for preemption: the cluster, what runs on it, and nominations.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::Framework;
 use crate::model::{DisruptionMode, Pod};
 use crate::preempt::RunningWork;
@@ -15,10 +14,9 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 /// module.
 ///
 /// ```
-/// use phalanx::model::{Node, Pod};
 /// use phalanx::preempt::RunningWork;
 /// use phalanx::preempt::kubernetes::{Snapshot, preempt_pod, schedule_pod};
-/// use phalanx::{Cluster, Framework, Time};
+/// use phalanx::{Cluster, Framework, Node, Pod, Time};
 ///
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 4).capacity("pods", 10))?;
@@ -127,7 +125,7 @@ impl<'a> Snapshot<'a> {
     /// There is no such pod.
     pub fn preempt(&mut self, namespace: &str, name: &str) -> Result<(), StateError> {
         let id = self.id_of(namespace, name)?;
-        let unknown = || StateError::UnknownPod(format!("{namespace}/{name}"));
+        let unknown = || StateError::UnknownPod(ObjectName::new(namespace, name));
         let mut pod = self.cluster.pod(namespace, name).ok_or_else(unknown)?.to_pod();
         let id = if pod.deleting {
             id
@@ -181,7 +179,7 @@ impl<'a> Snapshot<'a> {
     }
 
     fn id_of(&self, namespace: &str, name: &str) -> Result<PodId, StateError> {
-        let unknown = || StateError::UnknownPod(format!("{namespace}/{name}"));
+        let unknown = || StateError::UnknownPod(ObjectName::new(namespace, name));
         Ok(self.cluster.pod(namespace, name).ok_or_else(unknown)?.id())
     }
 

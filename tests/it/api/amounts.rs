@@ -2,12 +2,12 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{Container, Node, Pod, PodGroup, PodResources, Problem};
+use phalanx::model::{Container, PodResources, Problem};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::Applied;
 use phalanx::{
-    Cluster, PlaceError, Quantity, QuantityError, Request, StateError, Strategy, place_gang,
+    Cluster, Framework, Node, PlaceError, Pod, PodGroup, Quantity, QuantityError, Request,
+    StateError, Strategy, place_gang,
 };
 
 use super::odd::*;
@@ -107,19 +107,14 @@ impl Suffixed for String {
 
 #[test]
 fn sums_over_containers_that_overflow_are_an_error_of_the_pod() {
-    let container = |quantity: &str| Container {
-        requests: [("example.com/x".to_owned(), quantity.parse().unwrap())].into(),
-        sidecar: false,
-    };
-    let resources = PodResources {
-        containers: vec![container("9223372036854775807"), container("1")],
-        ..PodResources::default()
-    };
+    let container =
+        |quantity: &str| Container::new().request("example.com/x", quantity.parse().unwrap());
+    let resources =
+        PodResources::new().container(container("9223372036854775807")).container(container("1"));
     assert_eq!(resources.effective(), Err(Problem::Overflow));
     let error = Pod::new().name("p").resources(&resources).check().unwrap_err();
     assert_eq!((error.object.as_str(), error.field.as_str()), ("pod default/p", "resources"));
-    let resources =
-        PodResources { containers: vec![container("-1"), container("2")], ..Default::default() };
+    let resources = PodResources::new().container(container("-1")).container(container("2"));
     assert_eq!(resources.effective(), Err(Problem::Negative));
 }
 

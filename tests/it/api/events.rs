@@ -2,10 +2,9 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{Labels, Node, Pod};
-use phalanx::state::{Applied, Event};
-use phalanx::{Cluster, StateError, place_gang};
+use phalanx::model::Labels;
+use phalanx::state::Applied;
+use phalanx::{Cluster, Event, Framework, Node, Pod, StateError, place_gang};
 
 use super::odd::*;
 use crate::support::worlds::bytes;
@@ -25,7 +24,7 @@ fn unknown_objects_in_events_change_nothing_that_is_seen() {
     }
     assert_eq!(cluster.remove_node("ghost"), Err(StateError::UnknownNode("ghost".into())));
     assert_eq!(cluster.update_node(&Node::new("x")), Err(StateError::UnknownNode("x".into())));
-    let unknown = StateError::UnknownPod("default/ghost".into());
+    let unknown = StateError::UnknownPod("default/ghost".parse().unwrap());
     assert_eq!(cluster.remove_pod("default", "ghost"), Err(unknown.clone()));
     assert_eq!(cluster.txn().evict("default", "ghost"), Err(unknown));
     assert_eq!(bytes(&cluster), before);

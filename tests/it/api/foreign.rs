@@ -2,9 +2,7 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{Node, Pod};
-use phalanx::{Cluster, CommitError, Plan, StateError};
+use phalanx::{Cluster, CommitError, Framework, Node, Plan, Pod, StateError};
 
 use super::odd::*;
 use crate::support::worlds::bytes;
@@ -39,7 +37,7 @@ fn a_plan_from_elsewhere_is_judged_like_any_other() {
     let twice = plan(&[member("p", 1, "n1"), member("p", 1, "n2")].join(","));
     assert_eq!(
         cluster.commit(&framework, &twice),
-        Err(CommitError::State(StateError::PodExists("default/p".into())))
+        Err(CommitError::State(StateError::PodExists("default/p".parse().unwrap())))
     );
     let too_much = plan(&[member("p", 2_000, "n1"), member("q", 2_000, "n1")].join(","));
     let Err(CommitError::Conflict { pod, node, .. }) = cluster.commit(&framework, &too_much) else {
@@ -50,7 +48,7 @@ fn a_plan_from_elsewhere_is_judged_like_any_other() {
     assert!(cluster.commit(&framework, &nameless).is_err());
     assert_eq!(bytes(&cluster), before);
     let empty = cluster.commit(&framework, &plan(""));
-    assert_eq!(empty, Err(CommitError::Empty("default/g".into())));
+    assert_eq!(empty, Err(CommitError::Empty("default/g".parse().unwrap())));
     assert_eq!(bytes(&cluster), before);
 }
 

@@ -1,9 +1,12 @@
 //! Groups are told apart by namespace and name, whatever slashes are in either.
 
-use phalanx::model::{Node, Pod, PodGroup, Problem, Workload};
-use phalanx::place::{Gang, PlaceError};
-use phalanx::queue::{Decision, QueueError, Settings};
-use phalanx::{Cluster, Framework, Planner, Request, Scheduler, Strategy, Time, place_gang};
+use phalanx::model::Problem;
+use phalanx::place::Gang;
+use phalanx::queue::Settings;
+use phalanx::{
+    Cluster, Decision, Framework, Node, PlaceError, Pod, PodGroup, QueueError, Request, Scheduler,
+    Strategy, Time, Workload, place_gang,
+};
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new();
@@ -83,7 +86,7 @@ fn a_pod_listed_in_a_group_is_of_no_other() {
         (ask("p").in_namespace("other").in_group("h"), "other/h"),
     ] {
         let object = format!("pod {}/p", stray.namespace());
-        let is_refused = |error: &phalanx::model::ModelError| {
+        let is_refused = |error: &phalanx::ModelError| {
             let listed = "default/g".into();
             let problem = Problem::OtherGroup { named: named.into(), listed };
             error.object == object && error.field == "group" && error.problem == problem
@@ -101,7 +104,7 @@ fn a_pod_listed_in_a_group_is_of_no_other() {
                     let request = || Request::new(&group).strategy(strategy);
                     for answer in [
                         place_gang(&cluster, &framework, request()),
-                        Planner::place_reference(&cluster, &framework, request()),
+                        phalanx::reference::place_gang(&cluster, &framework, request()),
                     ] {
                         let Err(PlaceError::Model(error)) = answer else { panic!("{answer:?}") };
                         assert!(is_refused(&error), "{error:?}");

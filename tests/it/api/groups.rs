@@ -2,9 +2,11 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{GroupPolicy, Node, Pod, PodGroup, Workload, group::MAX_DEPTH};
-use phalanx::{Cluster, Outcome, PlaceError, Planner, place_gang};
+use phalanx::model::GroupPolicy;
+use phalanx::model::MAX_DEPTH;
+use phalanx::{
+    Cluster, Framework, Node, Outcome, PlaceError, Planner, Pod, PodGroup, Workload, place_gang,
+};
 
 use super::odd::*;
 

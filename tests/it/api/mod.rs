@@ -5,6 +5,8 @@ mod events;
 mod foreign;
 mod group_names;
 mod groups;
+mod hands;
+mod long_names;
 mod objects;
 pub(crate) mod odd;
 mod properties;

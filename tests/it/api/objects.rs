@@ -2,11 +2,11 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::framework::Framework;
-use phalanx::model::{
-    Effect, LabelSelector, Labels, Node, Operator, Pod, PodGroup, Problem, Requirement, Taint,
+use phalanx::model::{Effect, LabelSelector, Labels, Operator, Problem, Requirement, Taint};
+use phalanx::{
+    Cluster, CommitError, Framework, Node, PlaceError, Pod, PodGroup, Request, StateError,
+    place_gang,
 };
-use phalanx::{Cluster, CommitError, PlaceError, Request, StateError, place_gang};
 
 use super::odd::*;
 use crate::support::worlds::bytes;
@@ -18,7 +18,7 @@ fn names_used_twice_in_a_cluster_are_refused() {
     let again = cluster.add_node(Node::new("n1").capacity("cpu", 99));
     assert_eq!(again, Err(StateError::NodeExists("n1".into())));
     let again = cluster.add_pod(Pod::new().name("old").on("n2"));
-    assert_eq!(again, Err(StateError::PodExists("default/old".into())));
+    assert_eq!(again, Err(StateError::PodExists("default/old".parse().unwrap())));
     let levels = Cluster::builder().levels(["zone", "rack", "zone"]).build();
     assert_eq!(levels.unwrap_err(), StateError::DuplicateLevel("zone".into()));
     assert!(cluster.txn().add_node(Node::new("n1")).is_err());
@@ -27,10 +27,10 @@ fn names_used_twice_in_a_cluster_are_refused() {
     let group = PodGroup::gang("g", 1).pod(Pod::new().name("old"));
     let framework = Framework::default();
     match place_gang(&cluster, &framework, &group) {
-        Err(error) => assert_eq!(error, PlaceError::AlreadyBound("default/old".into())),
+        Err(error) => assert_eq!(error, PlaceError::AlreadyBound("default/old".parse().unwrap())),
         Ok(outcome) => assert_eq!(
             cluster.commit(&framework, outcome.plan().unwrap()),
-            Err(CommitError::State(StateError::PodExists("default/old".into())))
+            Err(CommitError::State(StateError::PodExists("default/old".parse().unwrap())))
         ),
     }
     assert_eq!(bytes(&cluster), before);
@@ -45,8 +45,8 @@ fn nameless_objects_are_refused() {
     }
     for pod in [Pod::new().name("p"), Pod::new().name("p").on("")] {
         let error = refused(&mut cluster, pod_event(pod.clone(), 1));
-        assert_eq!(error, StateError::NotBound("default/p".into()));
-        assert_eq!(cluster.add_pod(pod), Err(StateError::NotBound("default/p".into())));
+        assert_eq!(error, StateError::NotBound("default/p".parse().unwrap()));
+        assert_eq!(cluster.add_pod(pod), Err(StateError::NotBound("default/p".parse().unwrap())));
     }
 }
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::state::Event;
-use phalanx::{Cluster, StateError};
+use phalanx::{Cluster, Event, Node, Pod, PodGroup, StateError};
 
 use crate::support::worlds::bytes;
 

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx::framework::Framework;
-use phalanx::model::{Labels, Node, Pod, PodGroup};
-use phalanx::state::{Applied, Event};
-use phalanx::{Cluster, Outcome, Planner, Txn, place_gang};
+use phalanx::model::Labels;
+use phalanx::state::Applied;
+use phalanx::{Cluster, Event, Framework, Node, Outcome, Planner, Pod, PodGroup, Txn, place_gang};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -3,17 +3,18 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use phalanx::framework::Strategy as Layout;
 use phalanx::model::{
-    Amounts, Device, DeviceAsk, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort,
-    Image, IslandRule, LabelSelector, Labels, Node, NodeAffinity, NodeInclusion, NodeSelector,
-    NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodGroup, PodShape, PreferredNodeTerm,
-    Requirement, Slice, SpreadConstraint, Taint, Toleration, TolerationOperator, TopologyRequest,
-    WeightedPodAffinityTerm, WhenUnsatisfiable, Workload,
+    Amounts, Device, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort, Image,
+    IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector, NodeSelectorTerm,
+    Operator, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, Slice, SpreadConstraint,
+    Taint, Toleration, TolerationOperator, TopologyRequest, WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
 };
 use phalanx::place::{Domain, UnplacedKind};
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Outcome, Plan, Quantity, Time, place_gang};
+use phalanx::{
+    Cluster, Event, Framework, Node, Outcome, Plan, Pod, PodGroup, Quantity, Strategy as Layout,
+    Time, Workload, place_gang,
+};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,8 +68,7 @@ fn full_pod() -> Pod {
         match_expressions: selector().match_expressions,
         match_fields: vec![Requirement::new("metadata.name", Operator::In, ["n1"])],
     };
-    let mut each = Amounts::new();
-    each.set("compute", 250);
+    let gpus = DeviceRequest::shares("gpu", 2, "compute", 250);
     let mut pod = Pod::new()
         .name("p")
         .in_namespace("team")
@@ -94,33 +94,21 @@ fn full_pod() -> Pod {
             value: "v".into(),
             effect: Some(Effect::Unknown("NoLunch".into())),
         })
-        .spread(SpreadConstraint {
-            min_domains: Some(2),
-            node_affinity_policy: NodeInclusion::Ignore,
-            node_taints_policy: NodeInclusion::Honor,
-            match_label_keys: vec!["app".into()],
-            ..SpreadConstraint::new(1, "zone", selector())
-        })
+        .spread(
+            SpreadConstraint::new(1, "zone", selector())
+                .min_domains(2)
+                .node_affinity_policy(NodeInclusion::Ignore)
+                .node_taints_policy(NodeInclusion::Honor)
+                .match_label_key("app"),
+        )
         .spread(SpreadConstraint::new(3, "rack", LabelSelector::default()).preferred())
         .affinity(term())
         .anti_affinity(PodAffinityTerm { label_selector: None, ..term() })
         .host_port("UDP", 53)
-        .device(DeviceRequest {
-            kind: "gpu".into(),
-            models: vec!["A100".into()],
-            ask: DeviceAsk::Shares { count: 2, each },
-            islands: vec!["left".into()],
-            island: IslandRule::Required,
-            numa: IslandRule::Any,
-        })
-        .device(DeviceRequest {
-            kind: "nic".into(),
-            models: Vec::new(),
-            ask: DeviceAsk::Whole { count: 1 },
-            islands: Vec::new(),
-            island: IslandRule::Preferred,
-            numa: IslandRule::Required,
-        })
+        .device(gpus.model("A100").in_island("left").island(IslandRule::Required))
+        .device(
+            DeviceRequest::whole("nic", 1).island(IslandRule::Preferred).numa(IslandRule::Required),
+        )
         .attribute("colour", "green");
     pod.deleting = true;
     pod.scheduling_gates = vec!["quota".into()];
@@ -170,7 +158,7 @@ fn full_group() -> PodGroup {
     group.disruption = DisruptionMode::All;
     group.schedule_timeout = Some(Duration::new(5, 7));
     group.keep_running = true;
-    group.gang_group = vec!["team/other".into()];
+    group.gang_group = vec!["team/other".parse().unwrap()];
     group.attributes = Labels::from([("a".into(), "b".into())]);
     let mut leader = PodGroup::basic("leader").in_namespace("team").pod(full_pod());
     leader.leader = true;

@@ -1,12 +1,12 @@
 //! The third check: a sound plan passes, and each promise, broken alone, is noticed.
 
 use crate::support::dice::Dice;
-use phalanx::model::{
-    Device, DeviceRequest, Effect, GroupPolicy, IslandRule, Node, Pod, PodGroup, Taint,
-};
+use phalanx::model::{Device, DeviceRequest, Effect, GroupPolicy, IslandRule, Taint};
 use phalanx::plugins::{DeviceFit, Fit};
 use phalanx::reference::{Broken, Unsound, is_sound};
-use phalanx::{Cluster, Framework, Outcome, Plan, Planner, Request, Strategy, place_gang};
+use phalanx::{
+    Cluster, Framework, Node, Outcome, Plan, Planner, Pod, PodGroup, Request, Strategy, place_gang,
+};
 use serde_json::{Value, json};
 
 /// Two zones `a` and `b` of two racks of two nodes: `a0-0`, `a0-1`, `a1-0`, … Racks have names of

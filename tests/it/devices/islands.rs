@@ -1,11 +1,13 @@
 //! Groups that are kept in one island of devices.
 
-use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, Pod, PodGroup};
+use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule};
 use phalanx::place::UnplacedKind;
 use phalanx::plugins::{DeviceFit, Fit, PodGroupPodsCount};
+use phalanx::reference;
 use phalanx::state::Assignment;
 use phalanx::{
-    Cluster, CommitError, Framework, Outcome, PlaceError, Plan, Planner, Request, place_gang,
+    Cluster, CommitError, Framework, Node, Outcome, PlaceError, Plan, Planner, Pod, PodGroup,
+    Request, place_gang,
 };
 use proptest::prelude::*;
 
@@ -65,7 +67,7 @@ proptest! {
             for strategy in [phalanx::Strategy::Kubernetes, phalanx::Strategy::Search] {
                 let ask = Request::new(&strict).strategy(strategy).salt(salt);
                 let outcome = planner.place(&cluster, &framework, ask.clone()).unwrap();
-                let reference = Planner::place_reference(&cluster, &framework, ask.clone()).unwrap();
+                let reference = reference::place_gang(&cluster, &framework, ask.clone()).unwrap();
                 prop_assert_eq!(outcome.plan(), reference.plan());
                 prop_assert!(possible || !outcome.is_placed());
                 prop_assert!(!possible || !easy || outcome.is_placed());

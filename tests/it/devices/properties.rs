@@ -1,9 +1,9 @@
 //! Properties of devices, held to brute force.
 
 use phalanx::framework::{device_capacity, devices_fit};
-use phalanx::model::PodGroup;
+use phalanx::reference;
 use phalanx::state::DeviceNeed;
-use phalanx::{Cluster, Planner, Request, place_gang};
+use phalanx::{Cluster, Planner, PodGroup, Request, place_gang};
 use proptest::prelude::*;
 
 use super::world::*;
@@ -26,7 +26,7 @@ proptest! {
             let before = serde_json::to_string(&cluster).unwrap();
             let request = || Request::new(&group).strategy(phalanx::Strategy::Kubernetes);
             let outcome = planner.place(&cluster, &framework, request()).unwrap();
-            let reference = Planner::place_reference(&cluster, &framework, request()).unwrap();
+            let reference = reference::place_gang(&cluster, &framework, request()).unwrap();
             prop_assert_eq!(outcome.plan(), reference.plan());
             prop_assert_eq!(&serde_json::to_string(&cluster).unwrap(), &before);
             if let Some(plan) = outcome.plan() {

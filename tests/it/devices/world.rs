@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use phalanx::framework::DeviceChoice;
-use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule, Node, Pod, PodShape};
+use phalanx::model::{Device, DeviceAsk, DeviceRequest, IslandRule, PodShape};
 use phalanx::plugins::{
     DeviceFit, DevicePool, Fgd, Fit, GpuPacking, LowestIndex, SpreadDevices, TypicalPods,
 };
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Framework, Node, Pod};
 use proptest::prelude::*;
 
 pub(super) const UNIT: &str = "milli";
@@ -128,6 +128,7 @@ impl Ledger {
                         *self.used.entry((device, unit.into())).or_default() += amount;
                     }
                 }
+                other => panic!("{other:?} is not known here"),
             }
             assert!(device < devices.len());
         }

@@ -124,12 +124,26 @@ impl Sources {
             };
             let is_inside = module.first().is_some_and(|first| first == folder);
             let leaves = rest.first().is_some_and(|first| first != folder);
-            if is_inside && leaves && !self.is_test(module) && !self.is_public(rest) {
+            let is_public = self.is_public(rest) || self.is_at_root(rest);
+            if is_inside && leaves && !self.is_test(module) && !is_public {
                 let file = &self.files[self.modules[module].file];
                 found.push(format!("{file}: {}", path.join("::")));
             }
         }
         found
+    }
+
+    /// Whether a path leads by way of an item that is public at the root of the crate, by its name.
+    fn is_at_root(&self, path: &[String]) -> bool {
+        let item = |path: &[String]| match self.resolve(&[], path, path.len() + 8) {
+            Some(Target::Item(file)) => Some(file),
+            _ => None,
+        };
+        (1..=path.len()).any(|end| {
+            let name = &path[end - 1..end];
+            let inner = item(&path[..end]);
+            inner.is_some() && self.is_public(name) && item(name) == inner
+        })
     }
 
     /// What a path leads to, seen from a module; `None` for what is outside the crate.
@@ -673,9 +687,10 @@ fn plugins_import_public_names_only() {
              fn f() { crate::a::E::X; crate::a::Inner::new(); super::p::g() }",
         ),
     ]);
-    let expected = ["a::Inner", "b", "b::B", "a::B", "a::Inner::new"];
+    // `B` is public at the root, whatever the path it is named by.
+    let expected = ["a::Inner", "b", "a::Inner::new"];
     assert_eq!(sources.private_imports("p"), expected.map(|path| format!("p.rs: crate::{path}")));
-    assert_eq!(sources.private_imports("a"), ["a.rs: crate::b::B"]);
+    assert!(sources.private_imports("a").is_empty());
 }
 
 #[test]

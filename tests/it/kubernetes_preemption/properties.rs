@@ -1,11 +1,10 @@
 //! Properties of preemption on random clusters.
 
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::preempt::RunningWork;
 use phalanx::preempt::kubernetes::{
     Snapshot, preempt_group, preempt_pod, schedule_group, schedule_pod,
 };
-use phalanx::{Cluster, Framework, Time};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Time};
 
 use crate::support::dice::Dice;
 

@@ -1,13 +1,12 @@
 //! Rules that the recorded answers show seldom or never.
 
-use phalanx::model::{DisruptionMode, LabelSelector, Node, Pod, PodGroup};
-use phalanx::place::PlaceError;
+use phalanx::model::{DisruptionMode, LabelSelector};
 use phalanx::preempt::kubernetes::{
     DryRunFailure, GroupRefusal, Ineligible, OwnNomination, PodPreemption, Snapshot, preempt_group,
     preempt_pod, preempt_pod_by_pod, schedule_group, schedule_pod,
 };
 use phalanx::preempt::{DisruptionBudget, RunningWork};
-use phalanx::{Cluster, Framework, Time};
+use phalanx::{Cluster, Framework, Node, PlaceError, Pod, PodGroup, Time};
 
 fn node(name: &str, cpu: i64) -> Node {
     Node::new(name).capacity("cpu", cpu).capacity("pods", 20).label("host", name)

@@ -4,14 +4,10 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::framework::{Framework, Reach, filter_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{Reach, filter_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{
-    Decision, PriorityThenTime, ReservationPolicy, SavedScheduler, Scheduler, Settings,
-};
-use phalanx::state::Event;
-use phalanx::{Cluster, Time};
+use phalanx::queue::{PriorityThenTime, ReservationPolicy, SavedScheduler, Settings};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde_json::{Value, json};
 
 use super::steps::*;
@@ -36,7 +32,7 @@ fn decisions(scheduler: &mut Scheduler, now: Time) -> usize {
         }
         if let Decision::Unbind { pods, .. } = decision {
             for pod in pods {
-                scheduler.handle_unbound(&pod.namespace, &pod.name, now).unwrap();
+                scheduler.handle_unbound(pod.pod.namespace(), pod.pod.name(), now).unwrap();
             }
         }
     }
@@ -54,8 +50,7 @@ fn polling_ends_at_the_end_of_time() {
     for after in [None, Some(Duration::ZERO), Some(Duration::from_secs(60))] {
         let count = ends("the end of time", move || {
             let mut settings = Settings::default();
-            settings.reservation =
-                after.map(|after| ReservationPolicy { after, ..ReservationPolicy::default() });
+            settings.reservation = after.map(|after| ReservationPolicy::new().after(after));
             let mut scheduler = Scheduler::new(gpus(1, 8), no_labels(), settings);
             let group = PodGroup::gang("g", 1).pods(1, gpu().label("a", "b"));
             scheduler.handle_group(group, Time::MAX).unwrap();
@@ -75,7 +70,7 @@ fn polling_ends_at_the_end_of_time() {
 
 #[test]
 fn polling_ends_with_settings_of_zero() {
-    let zero = ReservationPolicy { after: Duration::ZERO, timeout: Duration::ZERO, at_most: 1 };
+    let zero = ReservationPolicy::new().after(Duration::ZERO).timeout(Duration::ZERO).at_most(1);
     let set: [(&str, Change); 8] = [
         ("max_in_unschedulable", Box::new(|s| s.max_in_unschedulable = Duration::ZERO)),
         ("bind_timeout", Box::new(|s| s.bind_timeout = Duration::ZERO)),
@@ -105,7 +100,7 @@ fn polling_ends_with_settings_of_zero() {
 fn a_trial_survives_a_placeholder_that_was_deleted() {
     let mut scheduler = scheduler(gpus(1, 8), |settings| {
         let after = Duration::from_secs(1);
-        settings.reservation = Some(ReservationPolicy { after, ..ReservationPolicy::default() });
+        settings.reservation = Some(ReservationPolicy::new().after(after));
     });
     scheduler.handle_group(gang("old", 6), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
@@ -154,15 +149,14 @@ fn varied() -> Scheduler {
         cluster.add_node(Node::new(name).capacity("cpu", 8)).unwrap();
     }
     let mut settings = Settings::default();
-    settings.reservation =
-        Some(ReservationPolicy { after: Duration::ZERO, ..ReservationPolicy::default() });
+    settings.reservation = Some(ReservationPolicy::new().after(Duration::ZERO));
     let mut scheduler = Scheduler::new(cluster, Framework::default(), settings);
     let cpu = || Pod::new().request("cpu", 4);
     let now = at(1);
     scheduler.handle_group(PodGroup::gang("g", 5).pods(5, cpu()), now).unwrap();
     scheduler.handle_group(PodGroup::gang("h", 2).pods(2, cpu()), now).unwrap();
     let mut partner = PodGroup::gang("i", 1).pods(1, cpu());
-    partner.gang_group.push("default/none".into());
+    partner.gang_group.push("default/none".parse().unwrap());
     scheduler.handle_group(partner, now).unwrap();
     scheduler.handle_pod(cpu().name("orphan").in_group("later"), now).unwrap();
     assert!(decisions(&mut scheduler, now) > 0);

@@ -1,8 +1,8 @@
 //! Growth: what an input costs depends on what it changes, not on what there is. Counted in groups
 //! looked at.
 
-use phalanx::model::PodGroup;
-use phalanx::queue::{GroupState, Scheduler};
+use phalanx::queue::GroupState;
+use phalanx::{ObjectName, PodGroup, Scheduler};
 
 use super::steps::*;
 
@@ -15,7 +15,8 @@ fn together(count: usize, names: impl Fn(usize) -> Vec<usize>) -> Scheduler {
     let mut scheduler = scheduler(gpus(count.div_ceil(8), 8), |_| ());
     for n in 0..count {
         let mut group = gang(&format!("g{n}"), 1);
-        group.gang_group = names(n).into_iter().map(|n| format!("default/g{n}")).collect();
+        group.gang_group =
+            names(n).into_iter().map(|n| ObjectName::new("default", &format!("g{n}"))).collect();
         scheduler.handle_group(group, at(1)).unwrap();
     }
     scheduler
@@ -55,7 +56,7 @@ fn members_of_groups_that_start_together_are_added_in_even_time() {
         let mut scheduler = scheduler(gpus(count.div_ceil(8), 8), |_| ());
         for n in 0..count {
             let mut group = PodGroup::gang(format!("g{n}"), 1);
-            group.gang_group = vec!["default/g0".into()];
+            group.gang_group = vec!["default/g0".parse().unwrap()];
             scheduler.handle_group(group, at(1)).unwrap();
         }
         for n in 0..count {
@@ -67,7 +68,10 @@ fn members_of_groups_that_start_together_are_added_in_even_time() {
             match state {
                 GroupState::Queued => assert!(is_last),
                 GroupState::Gated(gate) => {
-                    assert_eq!(gate.group(), Some(&*format!("default/g{}", n + 1)));
+                    assert_eq!(
+                        gate.group(),
+                        Some(&ObjectName::new("default", &format!("g{}", n + 1)))
+                    );
                 }
                 other => panic!("{other:?}"),
             }
@@ -117,7 +121,7 @@ fn a_gang_group_that_is_split_starts_part_by_part() {
 fn a_group_that_no_longer_names_its_partner_lets_it_start() {
     let mut scheduler = scheduler(gpus(1, 8), |_| ());
     let mut group = PodGroup::gang("b", 1);
-    group.gang_group.push("default/a".into());
+    group.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(gang("a", 1), at(1)).unwrap();
     scheduler.handle_group(group.clone(), at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);

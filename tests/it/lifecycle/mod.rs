@@ -6,6 +6,7 @@ mod model;
 mod nominations;
 mod orphans;
 mod reservations;
+mod results;
 mod rules;
 mod sharing;
 mod starvation;

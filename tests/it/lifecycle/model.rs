@@ -18,13 +18,9 @@ mod promises;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use phalanx::Time;
-use phalanx::framework::{Framework, PermitVerdict};
-use phalanx::model::{Pod, PodGroup};
-use phalanx::queue::{
-    Decision, HeadOfLine, OnBindFailure, ReservationPolicy, Scheduler, Settings, Ticket,
-};
-use phalanx::state::Event;
+use phalanx::framework::PermitVerdict;
+use phalanx::queue::{HeadOfLine, OnBindFailure, ReservationPolicy, Settings, Ticket};
+use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
 
 use super::world::{
     DEVICES, FRAMEWORKS, Random, cluster, framework, gpu, group, leaves, node, streams,
@@ -75,11 +71,12 @@ impl World {
             settings.on_bind_failure = OnBindFailure::KeepMinimum;
         }
         if random.one_in(2) {
-            settings.reservation = Some(ReservationPolicy {
-                after: Duration::from_secs(20),
-                timeout: Duration::from_secs(120),
-                at_most: 1 + random.below(2),
-            });
+            settings.reservation = Some(
+                ReservationPolicy::new()
+                    .after(Duration::from_secs(20))
+                    .timeout(Duration::from_secs(120))
+                    .at_most(1 + random.below(2)),
+            );
         }
         settings.event_capacity = 64;
         World {
@@ -131,7 +128,7 @@ impl World {
             0..=2 if self.groups.len() < 6 => {
                 let group = group(&mut self.random, &mut self.next, self.devices);
                 self.both(|s| s.handle_group(group.clone(), now)).unwrap();
-                self.groups.insert(group.full_name(), group);
+                self.groups.insert(group.full_name().into(), group);
             }
             0..=5 => self.bind(),
             6 | 7 => self.unbind(),
@@ -260,7 +257,8 @@ impl World {
         self.begun.insert(ticket);
         let name = pod.split_once('/').unwrap().1.to_string();
         if self.random.one_in(8) {
-            self.both(|s| s.handle_binding("default", &name, Err("refused".into()), now)).unwrap();
+            self.both(|s| s.handle_binding(ticket, "default", &name, Err("refused".into()), now))
+                .unwrap();
         } else {
             let node = self.scheduler.cluster().pod("default", &name).unwrap().node();
             let node = node.map(|node| node.name().to_string());
@@ -270,7 +268,7 @@ impl World {
                 let event = Event::PodChanged { pod, version: 0 };
                 self.both(|s| s.handle_event(event.clone(), now)).unwrap();
             } else {
-                self.both(|s| s.handle_binding("default", &name, Ok(()), now)).unwrap();
+                self.both(|s| s.handle_binding(ticket, "default", &name, Ok(()), now)).unwrap();
             }
             self.bound.insert(pod);
         }
@@ -364,17 +362,17 @@ impl World {
                 }
                 Decision::Unbind { pods, .. } => {
                     for pod in pods {
-                        let pod = format!("{}/{}", pod.namespace, pod.name);
+                        let pod = String::from(pod.pod);
                         self.binding.retain(|(other, _)| *other != pod);
                         self.unbinding.push(pod);
                     }
                 }
                 Decision::Evict { group, pods, since } => {
                     let bound = self.scheduler.settings().stale_after;
-                    assert!(now.since(since) >= bound || !self.groups[&group].keep_running);
-                    self.evicting.insert(group);
+                    assert!(now.since(since) >= bound || !self.groups[&*group].keep_running);
+                    self.evicting.insert(group.into());
                     for pod in pods {
-                        self.unbinding.push(format!("{}/{}", pod.namespace, pod.name));
+                        self.unbinding.push(pod.pod.into());
                     }
                 }
                 _ => {}

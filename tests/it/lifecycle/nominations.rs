@@ -1,9 +1,9 @@
 //! Nominations: plans that start a group once there is room, and plans that cannot.
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{Decision, Gate, GroupState, QueueError, Scheduler};
-use phalanx::state::Event;
-use phalanx::{Cluster, Plan, place_gang};
+use phalanx::queue::{Gate, GroupState};
+use phalanx::{
+    Cluster, Decision, Event, Node, Plan, Pod, PodGroup, QueueError, Scheduler, place_gang,
+};
 
 use super::steps::*;
 
@@ -42,7 +42,7 @@ fn a_nomination_without_pods_is_refused_and_the_group_is_placed_as_any_other() {
     scheduler.handle_group(gang("g", 4), at(1)).unwrap();
     let empty = first(&planned(&gang("g", 4), 8), 0);
     let refused = scheduler.handle_nomination(empty, at(1));
-    assert_eq!(refused, Err(QueueError::EmptyNomination("default/g".into())));
+    assert_eq!(refused, Err(QueueError::EmptyNomination("default/g".parse().unwrap())));
     assert_eq!(bind_all(&mut scheduler, at(1)), ["default/g"]);
     assert_eq!(scheduler.state("default/g"), Some(GroupState::Running));
 }
@@ -53,7 +53,7 @@ fn a_nomination_of_part_of_a_gang_is_refused() {
     scheduler.handle_group(gang("g", 4), at(1)).unwrap();
     let short = first(&planned(&gang("g", 4), 8), 1);
     let refused = scheduler.handle_nomination(short, at(1));
-    let gate = Gate::Members { group: "default/g".into(), have: 1, need: 4 };
+    let gate = Gate::Members { group: "default/g".parse().unwrap(), have: 1, need: 4 };
     assert_eq!(refused, Err(QueueError::NominationBelowMinimum(gate)));
     assert!(scheduler.reservations().is_empty());
     assert_eq!(scheduler.poll_decision(at(1)), None);
@@ -93,7 +93,7 @@ fn each_group_that_a_nomination_places_is_whole() {
     let plan = planned(&tree(), 8);
     assert_eq!(plan.len(), 4);
     let refused = scheduler.handle_nomination(first(&plan, 3), at(0));
-    let gate = Gate::Members { group: "default/b".into(), have: 1, need: 2 };
+    let gate = Gate::Members { group: "default/b".parse().unwrap(), have: 1, need: 2 };
     assert_eq!(refused, Err(QueueError::NominationBelowMinimum(gate)));
     scheduler.handle_nomination(first(&plan, 2), at(0)).unwrap();
     let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(0)) else { panic!() };

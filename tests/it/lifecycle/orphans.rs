@@ -1,8 +1,7 @@
 //! Pods that come before their group: each is a member of one group, the last that it named.
 
-use phalanx::model::{Pod, PodGroup};
-use phalanx::queue::{GroupState, QueueError, Scheduler};
-use phalanx::state::Event;
+use phalanx::queue::GroupState;
+use phalanx::{Event, Pod, PodGroup, QueueError, Scheduler};
 
 use super::steps::*;
 
@@ -36,7 +35,10 @@ fn a_member_that_names_a_group_to_come_is_refused() {
     let mut scheduler = scheduler(gpus(1, 8), |_| ());
     let group = PodGroup::gang("a", 3).pod(pod("p")).pod(pod("q"));
     scheduler.handle_group(group, at(0)).unwrap();
-    let taken = QueueError::PodTaken { pod: "default/p".into(), group: "default/a".into() };
+    let taken = QueueError::PodTaken {
+        pod: "default/p".parse().unwrap(),
+        group: "default/a".parse().unwrap(),
+    };
     assert_eq!(scheduler.handle_pod(pod("p").in_group("b"), at(0)), Err(taken.clone()));
     let event = Event::PodChanged { pod: pod("p").in_group("b").on("n0000"), version: 1 };
     assert_eq!(scheduler.handle_event(event, at(0)), Err(taken));

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use phalanx::Cluster;
-use phalanx::framework::Framework;
-use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup};
+use phalanx::model::{Device, DeviceRequest};
 use phalanx::plugins::{DeviceFit, Fit};
-use phalanx::queue::{GroupState, ReservationPolicy, Scheduler, Settings, Shortage};
+use phalanx::queue::{GroupState, ReservationPolicy, Settings, Shortage};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler};
 
 use super::steps::*;
 
 fn reserving(at_most: usize) -> impl Fn(&mut Settings) {
     move |settings| {
         let after = Duration::from_secs(10);
-        settings.reservation = Some(ReservationPolicy { after, at_most, ..Default::default() });
+        settings.reservation = Some(ReservationPolicy::new().after(after).at_most(at_most));
     }
 }
 
@@ -95,7 +94,7 @@ fn a_gang_with_a_reservation_does_not_start_without_its_partner() {
     bind_all(&mut scheduler, at(20));
     assert_eq!(scheduler.reservations().len(), 1);
     let mut partner = gang("b", 4);
-    partner.gang_group.push("default/a".into());
+    partner.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(partner, at(21)).unwrap();
     for index in 1..8 {
         delete(&mut scheduler, &format!("all-{index}"), at(21 + index));

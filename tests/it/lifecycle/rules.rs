@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use phalanx::Time;
-use phalanx::framework::{Framework, PermitVerdict, Reach, filter_fn, permit_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{PermitVerdict, Reach, filter_fn, permit_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{Decision, Gate, GroupChange, GroupState, OnBindFailure, Scheduler, Settings};
-use phalanx::state::Event;
+use phalanx::queue::{Gate, GroupChange, GroupState, OnBindFailure, Settings};
+use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
 
@@ -88,14 +86,14 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
         let mut scheduler = scheduler(gpus(1, 8), |_| ());
         let group = PodGroup::gang("a", minimum).pods(4, gpu());
         scheduler.handle_group(group, at(0)).unwrap();
-        let (_, plan) = plan(&mut scheduler, at(0));
+        let (ticket, plan) = plan(&mut scheduler, at(0));
         assert_eq!(plan.len(), 4);
         delete(&mut scheduler, "a-2", at(1));
         let decision = scheduler.poll_decision(at(1));
         if minimum == 3 {
             assert_eq!(decision, None);
             for name in ["a-0", "a-1", "a-3"] {
-                scheduler.handle_binding("default", name, Ok(()), at(2)).unwrap();
+                scheduler.handle_binding(ticket, "default", name, Ok(()), at(2)).unwrap();
             }
             assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
         } else {
@@ -103,9 +101,9 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
             assert_eq!(pods.len(), 3);
             assert_eq!(scheduler.cluster().pod_count(), 3, "they take room until they are off");
             for pod in pods {
-                scheduler.handle_unbound("default", &pod.name, at(2)).unwrap();
+                scheduler.handle_unbound("default", pod.pod.name(), at(2)).unwrap();
             }
-            let gate = Gate::Members { group: "default/a".into(), have: 3, need: 4 };
+            let gate = Gate::Members { group: "default/a".parse().unwrap(), have: 3, need: 4 };
             assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
             assert_eq!(scheduler.cluster().pod_count(), 0);
         }
@@ -116,18 +114,18 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
 fn results_that_never_come_undo_the_plan() {
     let mut scheduler = scheduler(gpus(1, 8), |s| s.bind_timeout = Duration::from_secs(30));
     scheduler.handle_group(gang("a", 4), at(0)).unwrap();
-    let _ = plan(&mut scheduler, at(0));
-    scheduler.handle_binding("default", "a-0", Ok(()), at(1)).unwrap();
+    let (ticket, _) = plan(&mut scheduler, at(0));
+    scheduler.handle_binding(ticket, "default", "a-0", Ok(()), at(1)).unwrap();
     assert_eq!(scheduler.next_wake(), Some(at(30)));
     let Some(Decision::Unbind { pods, .. }) = scheduler.poll_decision(at(30)) else {
         panic!("the time is over")
     };
     assert_eq!(pods.len(), 4);
     // A late word that it is bound is no word that it is off.
-    scheduler.handle_binding("default", "a-1", Ok(()), at(31)).unwrap();
+    scheduler.handle_binding(ticket, "default", "a-1", Ok(()), at(31)).unwrap();
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Undoing));
     for pod in pods {
-        scheduler.handle_unbound("default", &pod.name, at(32)).unwrap();
+        scheduler.handle_unbound("default", pod.pod.name(), at(32)).unwrap();
     }
     assert_eq!(bind_all(&mut scheduler, at(32)), ["default/a"]);
 }
@@ -141,13 +139,13 @@ fn a_failed_binding_keeps_the_rest_if_the_policy_and_the_minimum_let_it() {
     ] {
         let mut scheduler = scheduler(gpus(1, 8), |s| s.on_bind_failure = policy);
         scheduler.handle_group(PodGroup::gang("a", minimum).pods(4, gpu()), at(0)).unwrap();
-        let _ = plan(&mut scheduler, at(0));
-        scheduler.handle_binding("default", "a-0", Err("no".into()), at(1)).unwrap();
+        let (ticket, _) = plan(&mut scheduler, at(0));
+        scheduler.handle_binding(ticket, "default", "a-0", Err("no".into()), at(1)).unwrap();
         let undone = matches!(scheduler.poll_decision(at(1)), Some(Decision::Unbind { .. }));
         assert_eq!(undone, !kept);
         if kept {
             for name in ["a-1", "a-2", "a-3"] {
-                scheduler.handle_binding("default", name, Ok(()), at(1)).unwrap();
+                scheduler.handle_binding(ticket, "default", name, Ok(()), at(1)).unwrap();
             }
             let status = scheduler.status("default/a").unwrap();
             assert!(status.started && status.pending == 1);
@@ -165,8 +163,8 @@ fn back_off_doubles_up_to_its_bound_and_ends_with_a_success() {
     scheduler.handle_group(gang("a", 1), at(0)).unwrap();
     let mut now = at(0);
     for wait in [1, 2, 4, 8, 10, 10] {
-        let _ = plan(&mut scheduler, now);
-        scheduler.handle_binding("default", "a-0", Err("no".into()), now).unwrap();
+        let (ticket, _) = plan(&mut scheduler, now);
+        scheduler.handle_binding(ticket, "default", "a-0", Err("no".into()), now).unwrap();
         let until = now.after(Duration::from_secs(wait));
         assert_eq!(scheduler.state("default/a"), Some(GroupState::BackingOff { until }));
         assert_eq!(scheduler.poll_decision(now), None);
@@ -199,12 +197,12 @@ fn a_tree_is_gated_role_by_role_and_as_a_whole() {
         assert_eq!(scheduler.state("default/job"), scheduler.state(&format!("default/{group}")));
     };
     come(&mut scheduler, "d-0", "driver");
-    assert_eq!(gate(&scheduler), ("default/workers".into(), 0, 2));
+    assert_eq!(gate(&scheduler), ("default/workers".parse().unwrap(), 0, 2));
     come(&mut scheduler, "w-0", "workers");
-    assert_eq!(gate(&scheduler), ("default/workers".into(), 1, 2));
+    assert_eq!(gate(&scheduler), ("default/workers".parse().unwrap(), 1, 2));
     come(&mut scheduler, "w-1", "workers");
     // Two roles would do, but not for the minimum of pods.
-    assert_eq!(gate(&scheduler), ("default/job".into(), 3, 5));
+    assert_eq!(gate(&scheduler), ("default/job".parse().unwrap(), 3, 5));
     come(&mut scheduler, "w-2", "workers");
     assert_eq!(scheduler.poll_decision(at(1)), None);
     come(&mut scheduler, "w-3", "workers");
@@ -228,7 +226,7 @@ fn members_that_are_gated_themselves_do_not_count() {
     group.pods[1].scheduling_gates.push("quota".into());
     scheduler.handle_group(group, at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
-    let gate = Gate::Members { group: "default/b".into(), have: 1, need: 2 };
+    let gate = Gate::Members { group: "default/b".parse().unwrap(), have: 1, need: 2 };
     assert_eq!(scheduler.state("default/b"), Some(GroupState::Gated(gate)));
     scheduler.handle_pod(gpu().name("b-1").in_group("b"), at(1)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(1)), ["default/b"]);

@@ -22,14 +22,12 @@ mod promises;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use phalanx::framework::Framework;
-use phalanx::model::{Pod, PodGroup};
 use phalanx::queue::{
-    Decision, HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Scheduler, Settings,
-    Ticket,
+    HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Settings, Ticket,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, Plan, Time};
+use phalanx::{
+    Cluster, Decision, Event, Framework, ObjectName, Plan, Pod, PodGroup, Scheduler, Time,
+};
 
 use super::world::{
     DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,
@@ -52,7 +50,7 @@ struct Process {
 struct Proposal {
     owner: usize,
     ticket: Ticket,
-    groups: Vec<String>,
+    groups: Vec<ObjectName>,
     plan: Plan,
 }
 
@@ -109,11 +107,12 @@ impl World {
             settings.head_of_line = HeadOfLine::StrictFifo;
         }
         if random.one_in(3) {
-            settings.reservation = Some(ReservationPolicy {
-                after: Duration::from_secs(20),
-                timeout: Duration::from_secs(120),
-                at_most: 1,
-            });
+            settings.reservation = Some(
+                ReservationPolicy::new()
+                    .after(Duration::from_secs(20))
+                    .timeout(Duration::from_secs(120))
+                    .at_most(1),
+            );
         }
         settings.event_capacity = 16;
         let processes = (0..2 + random.below(2)).map(|index| {
@@ -198,13 +197,13 @@ impl World {
         let owner = self.random.below(self.processes.len());
         let mut group = group(&mut self.random, &mut self.next, self.devices);
         // Gangs that start together have one owner.
-        group
-            .gang_group
-            .retain(|partner| self.groups.get(partner).is_some_and(|(other, _)| *other == owner));
+        group.gang_group.retain(|partner| {
+            self.groups.get(&**partner).is_some_and(|(other, _)| *other == owner)
+        });
         let name = group.full_name();
         self.store.members.extend(group.all_pods().iter().map(|pod| pod.name.clone()));
         self.processes[owner].scheduler.handle_group(group.clone(), self.now).unwrap();
-        self.groups.insert(name, (owner, group));
+        self.groups.insert(name.into(), (owner, group));
     }
 
     fn hear(&mut self, process: usize, some: usize) {
@@ -228,15 +227,15 @@ impl World {
                 Decision::Bind { ticket, groups, plan } => {
                     let read = self.processes[owner].read;
                     for group in &groups {
-                        if self.hurt.get(group).is_some_and(|lost| *lost < read) {
-                            self.hurt.remove(group);
+                        if self.hurt.get(&**group).is_some_and(|lost| *lost < read) {
+                            self.hurt.remove(&**group);
                         }
                     }
                     self.proposals.push(Proposal { owner, ticket, groups, plan });
                 }
                 Decision::Unbind { pods, .. } | Decision::Evict { pods, .. } => {
                     for pod in pods {
-                        self.take_off(owner, &pod.name);
+                        self.take_off(owner, pod.pod.name());
                     }
                 }
                 _ => {}
@@ -315,8 +314,8 @@ impl World {
             self.store.log.push(Event::PodChanged { pod, version: 0 });
         }
         for name in groups {
-            if let Some((_, group)) = self.groups.get(&name)
-                && !self.hurt.contains_key(&name)
+            if let Some((_, group)) = self.groups.get(&*name)
+                && !self.hurt.contains_key(&*name)
             {
                 assert!(counts(group, &|pod| self.store.runs(pod)), "{name} starts in part");
             }

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use phalanx::framework::{Framework, PermitVerdict, permit_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{PermitVerdict, permit_fn};
 use phalanx::plugins::Fit;
 use phalanx::queue::{
-    Decision, Gate, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy,
-    Scheduler, Settings, Shortage, Waiting,
+    Gate, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy, Settings,
+    Shortage, Waiting,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, Time};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::{GPU, at, bind, gang, gpus};
 
@@ -29,7 +27,7 @@ fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<Decision> {
     let mut others = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
         match decision {
-            Decision::Bind { plan, .. } => bind(scheduler, &plan, now),
+            Decision::Bind { ticket, plan, .. } => bind(scheduler, ticket, &plan, now),
             other => others.push(other),
         }
     }
@@ -56,7 +54,7 @@ fn two_gangs_of_5_that_each_hold_3_of_8_gpus() {
     }
     assert_eq!(scheduler.poll_decision(at(0)), None);
     assert_eq!(scheduler.cluster().pod_count(), 0);
-    let gate = Gate::Members { group: "default/a".into(), have: 3, need: 5 };
+    let gate = Gate::Members { group: "default/a".parse().unwrap(), have: 3, need: 5 };
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
     for index in 3..5 {
         for group in [&a, &b] {
@@ -136,12 +134,12 @@ fn a_permit_timeout_racing_the_last_member() {
         }
         scheduler.handle_pod(last, at(30)).unwrap();
         if member_first {
-            let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(30)) else {
+            let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(at(30)) else {
                 panic!("it came in time")
             };
             assert_eq!(plan.len(), 4);
             assert_eq!(scheduler.metrics().holds_expired, 0);
-            bind(&mut scheduler, &plan, at(30));
+            bind(&mut scheduler, ticket, &plan, at(30));
         }
         // Either way it runs whole in the end, all five.
         let mut now = at(30);
@@ -175,12 +173,12 @@ fn one_of_255_pods_failing_again_and_again() {
         for _ in 0..200 {
             while let Some(decision) = scheduler.poll_decision(now) {
                 match decision {
-                    Decision::Bind { plan, groups, .. } => {
+                    Decision::Bind { ticket, plan, groups } => {
                         for assignment in plan.assignments() {
                             let name = &assignment.pod().name;
                             tries += usize::from(name == "big-77");
                             let result = if name == "big-77" { Err("no".into()) } else { Ok(()) };
-                            scheduler.handle_binding("default", name, result, now).unwrap();
+                            scheduler.handle_binding(ticket, "default", name, result, now).unwrap();
                         }
                         if groups == ["default/small"] {
                             assert_eq!(scheduler.state("default/small"), Some(GroupState::Running));
@@ -189,7 +187,7 @@ fn one_of_255_pods_failing_again_and_again() {
                     Decision::Unbind { pods, .. } => {
                         assert_eq!(pods.len(), 254);
                         for pod in pods {
-                            scheduler.handle_unbound("default", &pod.name, now).unwrap();
+                            scheduler.handle_unbound("default", pod.pod.name(), now).unwrap();
                         }
                     }
                     other => panic!("{other:?}"),
@@ -238,8 +236,8 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
                 delete_all(&mut scheduler, &group, at(second));
             }
             while let Some(decision) = scheduler.poll_decision(at(second)) {
-                let Decision::Bind { plan, .. } = decision else { continue };
-                bind(&mut scheduler, &plan, at(second));
+                let Decision::Bind { ticket, plan, .. } = decision else { continue };
+                bind(&mut scheduler, ticket, &plan, at(second));
                 let name = plan.group().split_once('/').unwrap().1.to_owned();
                 if name == "large" {
                     return Some(second);
@@ -253,7 +251,7 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
         None
     };
     assert_eq!(run(None), None, "without a reservation it starves");
-    let policy = ReservationPolicy { after: Duration::from_secs(30), ..Default::default() };
+    let policy = ReservationPolicy::new().after(Duration::from_secs(30));
     let started = run(Some(policy)).expect("with one it starts");
     // 30 s of waiting, then at most one life of the small ones.
     assert!(started <= 1 + 30 + 42, "{started}");
@@ -261,11 +259,10 @@ fn a_large_gang_behind_an_endless_stream_of_small_pods() {
 
 #[test]
 fn a_reservation_is_given_up_at_its_timeout() {
-    let policy = ReservationPolicy {
-        after: Duration::from_secs(10),
-        timeout: Duration::from_secs(50),
-        at_most: 1,
-    };
+    let policy = ReservationPolicy::new()
+        .after(Duration::from_secs(10))
+        .timeout(Duration::from_secs(50))
+        .at_most(1);
     let mut scheduler = scheduler(gpus(2, 8), settings(|s| s.reservation = Some(policy)));
     scheduler.handle_group(gang("eternal", 9), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
@@ -289,10 +286,10 @@ fn a_reservation_is_given_up_at_its_timeout() {
 fn gangs_of_a_gang_group_start_together_or_not_at_all() {
     let mut scheduler = scheduler(gpus(1, 8), Settings::default());
     let mut a = gang("a", 4);
-    a.gang_group.push("default/b".into());
+    a.gang_group.push("default/b".parse().unwrap());
     scheduler.handle_group(a, at(0)).unwrap();
     assert_eq!(scheduler.poll_decision(at(0)), None);
-    let gate = Gate::Partner { group: "default/b".into() };
+    let gate = Gate::Partner { group: "default/b".parse().unwrap() };
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
     let blocker = gang("blocker", 2);
     scheduler.handle_group(blocker.clone().priority(1), at(1)).unwrap();
@@ -302,12 +299,12 @@ fn gangs_of_a_gang_group_start_together_or_not_at_all() {
     assert_eq!(scheduler.poll_decision(at(1)), None);
     assert_eq!(scheduler.cluster().pod_count(), 2);
     delete_all(&mut scheduler, &blocker, at(2));
-    let Some(Decision::Bind { groups, plan, .. }) = scheduler.poll_decision(at(2)) else {
+    let Some(Decision::Bind { ticket, groups, plan }) = scheduler.poll_decision(at(2)) else {
         panic!("there is room for both")
     };
     assert_eq!((groups.len(), plan.len()), (2, 8));
     // One pod fails: both are undone.
-    scheduler.handle_binding("default", "a-0", Err("no".into()), at(3)).unwrap();
+    scheduler.handle_binding(ticket, "default", "a-0", Err("no".into()), at(3)).unwrap();
     let Some(Decision::Unbind { groups, pods, .. }) = scheduler.poll_decision(at(3)) else {
         panic!("all are undone")
     };
@@ -319,12 +316,14 @@ fn gangs_of_a_gang_group_start_together_or_not_at_all() {
 fn a_gang_whose_partner_has_started_is_planned_alone() {
     let mut scheduler = scheduler(gpus(1, 8), Settings::default());
     scheduler.handle_group(gang("a", 2), at(0)).unwrap();
-    let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(0)) else { panic!() };
+    let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(at(0)) else {
+        panic!()
+    };
     let mut b = gang("b", 2);
-    b.gang_group.push("default/a".into());
+    b.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(b, at(0)).unwrap();
     assert_eq!(scheduler.poll_decision(at(0)), None);
-    bind(&mut scheduler, &plan, at(1));
+    bind(&mut scheduler, ticket, &plan, at(1));
     let Some(Decision::Bind { groups, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
     assert_eq!(groups, ["default/b"]);
 }
@@ -337,14 +336,14 @@ fn a_gang_waits_for_a_paused_partner_that_runs_no_more() {
     scheduler.handle_group(a.clone(), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
     let mut b = gang("b", 9);
-    b.gang_group.push("default/a".into());
+    b.gang_group.push("default/a".parse().unwrap());
     scheduler.handle_group(b, at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
     // A late member that has no room: the gang has something to be paused for.
     scheduler.handle_pod(Pod::new().name("late").request(GPU, 9).in_group("a"), at(1)).unwrap();
     scheduler.handle_pause("default/a", at(1)).unwrap();
     delete_all(&mut scheduler, &a, at(2));
-    let gate = Gate::Partner { group: "default/a".into() };
+    let gate = Gate::Partner { group: "default/a".parse().unwrap() };
     assert_eq!(scheduler.state("default/b"), Some(GroupState::Gated(gate)));
 }
 
@@ -385,16 +384,18 @@ fn a_gang_below_its_minimum_is_repaired_or_reported() {
 fn a_node_lost_during_binding_undoes_the_gang_and_a_late_result_is_harmless() {
     let mut scheduler = scheduler(gpus(3, 2), Settings::default());
     scheduler.handle_group(gang("a", 4), at(0)).unwrap();
-    let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(0)) else { panic!() };
+    let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(at(0)) else {
+        panic!()
+    };
     let first = plan.assignments().next().unwrap();
     let (name, node) = (first.pod().name.clone(), first.node().to_owned());
     let event = Event::NodeRemoved { name: node, version: 0 };
     scheduler.handle_event(event, at(1)).unwrap();
     let Some(Decision::Unbind { pods, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
-    assert!(pods.iter().all(|pod| pod.name != name));
-    scheduler.handle_binding("default", &name, Ok(()), at(1)).unwrap();
+    assert!(pods.iter().all(|pod| pod.pod.name() != name));
+    scheduler.handle_binding(ticket, "default", &name, Ok(()), at(1)).unwrap();
     for pod in pods {
-        scheduler.handle_unbound("default", &pod.name, at(1)).unwrap();
+        scheduler.handle_unbound("default", pod.pod.name(), at(1)).unwrap();
     }
     assert_eq!(scheduler.state("default/a"), Some(GroupState::BackingOff { until: at(2) }));
     bind_all(&mut scheduler, at(2));

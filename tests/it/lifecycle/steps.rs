@@ -1,9 +1,9 @@
 //! The steps of a scheduler on nodes of GPUs: submit, decide, bind, delete.
 
-use phalanx::framework::Framework;
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::queue::{Decision, GroupChange, GroupState, Scheduler, Settings, Ticket};
-use phalanx::{Cluster, Plan, Time};
+use phalanx::queue::{GroupChange, GroupState, Settings, Ticket};
+use phalanx::{
+    Cluster, Decision, Framework, Node, ObjectName, Plan, Pod, PodGroup, Scheduler, Time,
+};
 
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
@@ -42,17 +42,17 @@ pub(super) fn plan(scheduler: &mut Scheduler, now: Time) -> (Ticket, Plan) {
     }
 }
 
-pub(super) fn bind(scheduler: &mut Scheduler, plan: &Plan, now: Time) {
+pub(super) fn bind(scheduler: &mut Scheduler, ticket: Ticket, plan: &Plan, now: Time) {
     for assignment in plan.assignments() {
-        scheduler.handle_binding("default", &assignment.pod().name, Ok(()), now).unwrap();
+        scheduler.handle_binding(ticket, "default", &assignment.pod().name, Ok(()), now).unwrap();
     }
 }
 
-pub(super) fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
+pub(super) fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<ObjectName> {
     let mut bound = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
-        let Decision::Bind { plan, groups, .. } = decision else { panic!("{decision:?}") };
-        bind(scheduler, &plan, now);
+        let Decision::Bind { ticket, plan, groups } = decision else { panic!("{decision:?}") };
+        bind(scheduler, ticket, &plan, now);
         bound.extend(groups);
     }
     bound

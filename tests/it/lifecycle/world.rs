@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use phalanx::framework::{
-    Context, Declaration, Filter, Framework, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
+    Context, Declaration, PermitVerdict, Reach, Verdict, filter_fn, permit_fn,
 };
-use phalanx::model::{Device, DeviceRequest, Node, Pod, PodGroup, PodShape};
+use phalanx::model::{Device, DeviceRequest, PodShape};
 use phalanx::plugins::{DeviceFit, Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Outcome};
+use phalanx::{Cluster, Filter, Framework, Node, ObjectName, Outcome, Pod, PodGroup};
 
 use crate::support::budget;
 use crate::support::dice::Dice;
@@ -159,7 +159,8 @@ pub(crate) fn group(random: &mut Random, next: &mut usize, devices: bool) -> Pod
         group = group.prefer("rack");
     }
     if random.one_in(8) && *next > 2 {
-        group.gang_group.push(format!("default/g{}", *next - 2 + 2 * random.below(2)));
+        let partner = format!("g{}", *next - 2 + 2 * random.below(2));
+        group.gang_group.push(ObjectName::new("default", &partner));
     }
     group.keep_running = random.one_in(3);
     if random.one_in(3) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use phalanx::kubernetes::{Mode, Reader};
-use phalanx::model::{DisruptionMode, LabelSelector, Operator, PodGroup, Requirement};
+use phalanx::model::{DisruptionMode, LabelSelector, Operator, Requirement};
+use phalanx::{ObjectName, PodGroup};
 
 use super::reading::{example, examples, read_yaml, sketch, written};
 
@@ -95,7 +96,7 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
     ]
     .concat();
     let manifests = written(&text).unwrap();
-    let names: Vec<String> = manifests.groups.iter().map(PodGroup::full_name).collect();
+    let names: Vec<ObjectName> = manifests.groups.iter().map(PodGroup::full_name).collect();
     assert_eq!(names, ["x/b", "default/a", "default/low", "default/vol"]);
     assert_eq!(manifests.groups[1].pods[0].scheduling_gates, ["wait"]);
     assert!(manifests.bound.is_empty());
@@ -210,7 +211,7 @@ fn a_dump_of_a_cluster_loads_as_written_and_as_stored() {
         assert_eq!((manifests.nodes.len(), manifests.bound.len()), (4, 297));
         assert_eq!(manifests.groups.len(), 3);
         // Pods of one replica set share one shape.
-        let shapes: Vec<_> = manifests.bound[..49].iter().map(phalanx::model::Pod::shape).collect();
+        let shapes: Vec<_> = manifests.bound[..49].iter().map(phalanx::Pod::shape).collect();
         assert!(shapes.iter().all(|shape| std::sync::Arc::ptr_eq(shape, shapes[0])));
     }
 }

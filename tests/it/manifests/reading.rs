@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use phalanx::PodGroup;
 use phalanx::kubernetes::{Error, Manifests, Mode, Reader, Value};
-use phalanx::model::{GroupPolicy, PodGroup};
+use phalanx::model::GroupPolicy;
 
 /// Reads YAML of several documents from several sources.
 pub(crate) fn read_yaml(mode: Mode, texts: &[(&str, &str)]) -> Result<Manifests, Error> {

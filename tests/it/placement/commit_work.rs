@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx::framework::{Reach, filter_fn};
-use phalanx::model::{Effect, Node, Pod, PodGroup, Taint};
-use phalanx::place::CommitError;
+use phalanx::model::{Effect, Taint};
 use phalanx::plugins::{Fit, TaintToleration};
-use phalanx::{Cluster, Framework, Plan, place_gang};
+use phalanx::{Cluster, CommitError, Framework, Node, Plan, Pod, PodGroup, place_gang};
 
 fn node(number: usize) -> Node {
     Node::new(format!("n{number}")).capacity("cpu", 1).capacity("pods", 4)

@@ -1,10 +1,12 @@
 //! The same input gives the same bytes: in whatever order it was given, on however many threads.
 
-use phalanx::framework::{Framework, Reach, score_fn};
-use phalanx::model::{Node, Pod, PodGroup};
+use phalanx::framework::{Reach, score_fn};
 use phalanx::plugins::{Fit, LeastAllocated};
 use phalanx::state::{NodeView, PodView};
-use phalanx::{Cluster, Outcome, Planner, Request, Strategy as Layout, place_gang};
+use phalanx::{
+    Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Strategy as Layout,
+    place_gang,
+};
 use proptest::prelude::*;
 
 use crate::support::worlds::{bytes, cases, empty, gang, world};

@@ -1,10 +1,13 @@
 //! The planner answers what the plain loop answers, whatever it has kept from before.
 
-use phalanx::framework::{Context, Declaration, Normalization, Reach, Score, filter_fn, score_fn};
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::framework::{Context, Declaration, Normalization, Reach, filter_fn, score_fn};
+use phalanx::model::PodShape;
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
+use phalanx::reference;
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, Request, Strategy};
+use phalanx::{
+    Cluster, Framework, Node, Outcome, PlaceError, Planner, Pod, PodGroup, Request, Score, Strategy,
+};
 
 use crate::support::budget;
 use crate::support::dice::Dice;
@@ -155,7 +158,7 @@ fn kept_tables_answer_like_the_plain_loop() {
             cluster.add_node(node).unwrap();
         }
         let framework = framework(&mut dice);
-        let mut planner = if dice.roll(4) == 0 { Planner::unpruned() } else { Planner::new() };
+        let mut planner = if dice.roll(4) == 0 { reference::unpruned() } else { Planner::new() };
         let shared = leaf(&mut dice, "shared");
         for step in 0..12 {
             let name = format!("g{step}");
@@ -171,7 +174,7 @@ fn kept_tables_answer_like_the_plain_loop() {
             };
             let request = || Request::new(&group).strategy(Strategy::Kubernetes);
             let fast = planner.place(&cluster, &framework, request());
-            let plain = Planner::place_reference(&cluster, &framework, request());
+            let plain = reference::place_gang(&cluster, &framework, request());
             assert_eq!(brief(&fast), brief(&plain), "seed {seed} step {step}");
             assert_eq!(fast, plain, "seed {seed} step {step}");
             if let Ok(outcome) = fast
@@ -221,7 +224,7 @@ fn threads_change_neither_the_answer_nor_the_work() {
         let mut planner = Planner::new().threads(threads);
         let request = Request::new(&gang).strategy(Strategy::Kubernetes);
         let outcome = planner.place(&cluster, &framework, request).unwrap();
-        (outcome, planner.plugin_calls())
+        (outcome, reference::plugin_calls(&planner))
     };
     let alone = answer(1);
     assert!(alone.0.is_placed() && alone.1 >= 16 * 2_000);
@@ -239,18 +242,18 @@ fn a_warm_gang_costs_what_has_changed() {
     let mut planner = Planner::new();
     let group = |name: &str| PodGroup::gang(name, 1).pods(1, Pod::new().request("cpu", 1));
     assert!(planner.place(&cluster, &framework, group("a")).unwrap().is_placed());
-    let cold = planner.plugin_calls();
+    let cold = reference::plugin_calls(&planner);
     assert!((1_000..4_000).contains(&cold), "{cold}");
     let _ = planner.place(&cluster, &framework, group("b")).unwrap();
-    let again = planner.plugin_calls() - cold;
+    let again = reference::plugin_calls(&planner) - cold;
     // The one node the last answer was about.
     assert!(again <= 4, "{again}");
     for index in 0..10 {
         let pod = Pod::new().name(format!("p{index}")).request("cpu", 1).on(format!("n{index}"));
         cluster.add_pod(pod).unwrap();
     }
-    let before = planner.plugin_calls();
+    let before = reference::plugin_calls(&planner);
     let _ = planner.place(&cluster, &framework, group("c")).unwrap();
-    let changed = planner.plugin_calls() - before;
+    let changed = reference::plugin_calls(&planner) - before;
     assert!((10..=44).contains(&changed), "{changed}");
 }

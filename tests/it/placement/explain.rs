@@ -1,8 +1,8 @@
 //! Counterfactuals hold: with the change the gang is placed, with one step less it is not.
 
-use phalanx::model::{GroupPolicy, Node, Pod, PodGroup};
-use phalanx::place::{Remedy, explain};
-use phalanx::{Cluster, Framework, place_gang};
+use phalanx::model::GroupPolicy;
+use phalanx::place::Remedy;
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, explain, place_gang};
 
 const GPU: &str = "nvidia.com/gpu";
 

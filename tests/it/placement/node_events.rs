@@ -2,11 +2,12 @@
 //! plugins about the rows that a change reaches by what they declare.
 
 use phalanx::model::{
-    Effect, Image, LabelSelector, Labels, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint,
-    Taint, Toleration,
+    Effect, Image, LabelSelector, Labels, PodAffinityTerm, SpreadConstraint, Taint, Toleration,
 };
-use phalanx::state::Event;
-use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
+use phalanx::reference;
+use phalanx::{
+    Cluster, Event, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Strategy,
+};
 
 use crate::support::budget;
 use crate::support::dice::Dice;
@@ -193,7 +194,7 @@ fn what_is_kept_through_changes_of_nodes_is_right() {
             let salt = if dice.one_in(8) { dice.roll(7) } else { own };
             let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(salt);
             let given = planner.place(&cluster, &framework, request());
-            let expected = Planner::place_reference(&cluster, &framework, request());
+            let expected = reference::place_gang(&cluster, &framework, request());
             assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
             if dice.one_in(3) {
                 let request = || Request::new(&group).strategy(Strategy::Search).salt(salt);
@@ -253,7 +254,7 @@ fn what_is_kept_of_one_cluster_is_not_said_of_another() {
                 assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
                 let sequential = || request(Strategy::Kubernetes);
                 let given = planner.place(cluster, &framework, sequential());
-                let expected = Planner::place_reference(cluster, &framework, sequential());
+                let expected = reference::place_gang(cluster, &framework, sequential());
                 assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
                 given
             };
@@ -341,12 +342,12 @@ impl Warm {
     fn calls(&mut self) -> u64 {
         self.gangs += 1;
         let group = PodGroup::gang(format!("g{}", self.gangs), 4).pods(4, self.pod.clone());
-        let before = self.planner.plugin_calls();
+        let before = reference::plugin_calls(&self.planner);
         let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(self.salt);
         let given = self.planner.place(&self.cluster, &self.framework, request()).unwrap();
-        let calls = self.planner.plugin_calls() - before;
+        let calls = reference::plugin_calls(&self.planner) - before;
         assert!(given.is_placed());
-        let expected = Planner::place_reference(&self.cluster, &self.framework, request());
+        let expected = reference::place_gang(&self.cluster, &self.framework, request());
         assert_eq!(given, expected.unwrap());
         calls
     }

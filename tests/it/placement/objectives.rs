@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::framework::{DomainScore, Reach, filter_fn};
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
 use phalanx::state::{Assignment, NodeView};
-use phalanx::{Cluster, Framework, Outcome, Planner, Strategy};
+use phalanx::{Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup, Strategy};
 
 use crate::support::budget;
 use crate::support::dice::Dice;

@@ -4,16 +4,18 @@
 use std::sync::Arc;
 
 use phalanx::framework::{
-    Block, Context, Declaration, Filter, FilterPlugin, FilterPreparation, PreparedFilter, Score,
-    Verdict,
+    Block, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::model::PodShape;
 use phalanx::plugins::{
     BalancedAllocation, DomainAllocation, Fit, LeastAllocated, LeastFree, MostAllocated,
     RequestedToCapacityRatio, Utilization,
 };
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
+use phalanx::{
+    Cluster, Filter, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Score, Strategy,
+    reference,
+};
 
 use crate::support::dice::Dice;
 use crate::support::held::held;
@@ -178,7 +180,7 @@ fn story(seed: u64, nodes: u64, pods: u64, steps: u64) -> usize {
     let frameworks = [framework(&mut dice), framework(&mut dice)];
     let shapes = [pod(&mut dice, large), pod(&mut dice, large)];
     let mut clone = cluster.clone();
-    let mut planners = [Planner::new(), Planner::unpruned()];
+    let mut planners = [Planner::new(), reference::unpruned()];
     let mut placed = 0;
     for step in 0..steps {
         let framework = &frameworks[usize::from(dice.one_in(5))];
@@ -277,11 +279,11 @@ fn rows_asked(nodes: u64, members: usize, framework: &Framework, pod: &Pod) -> u
     let mut calls = |cluster: &Cluster, members: usize| {
         let group = PodGroup::gang(format!("g{members}"), members as u32);
         let group = group.pods(members, pod.clone());
-        let before = planner.plugin_calls();
+        let before = reference::plugin_calls(&planner);
         let request = Request::new(&group).strategy(Strategy::Kubernetes);
         let outcome = planner.place(cluster, framework, request).unwrap();
         assert_eq!(outcome.plan().map_or(0, phalanx::Plan::len), members);
-        (planner.plugin_calls() - before).div_ceil(PLUGINS)
+        (reference::plugin_calls(&planner) - before).div_ceil(PLUGINS)
     };
     calls(&cluster, 3);
     cluster.add_pod(Pod::new().name("own").request("cpu", 1).on("n0")).unwrap();

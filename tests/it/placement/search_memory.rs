@@ -3,9 +3,9 @@
 //! the plain way.
 
 use phalanx::framework::{Reach, filter_fn, score_fn};
-use phalanx::model::{GroupPolicy, Node, Pod, PodGroup};
+use phalanx::model::GroupPolicy;
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree, MostAllocated, TaintToleration};
-use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy};
+use phalanx::{Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Strategy};
 
 use crate::support::budget;
 use crate::support::dice::Dice;

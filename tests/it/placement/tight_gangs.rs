@@ -6,8 +6,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, Outcome, Planner};
+use phalanx::{Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup};
 use serde_json::Value;
 
 use crate::support::budget;

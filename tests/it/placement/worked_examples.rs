@@ -1,9 +1,10 @@
 //! The worked examples of the field, by name.
 
-use phalanx::framework::Strategy;
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{Fit, MostAllocated};
-use phalanx::{Cluster, CommitError, Framework, Outcome, Planner, Request, place_gang};
+use phalanx::{
+    Cluster, CommitError, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Strategy,
+    place_gang,
+};
 
 const GPU: &str = "nvidia.com/gpu";
 const STRATEGIES: [Strategy; 2] = [Strategy::Kubernetes, Strategy::Search];

@@ -3,16 +3,16 @@
 use phalanx::framework::FilterPreparation;
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
-    Effect, LabelSelector, Labels, Node, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator,
-    Pod, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, SpreadConstraint, Taint,
-    Toleration, WeightedPodAffinityTerm,
+    Effect, LabelSelector, Labels, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator,
+    PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, SpreadConstraint, Taint, Toleration,
+    WeightedPodAffinityTerm,
 };
 use phalanx::plugins::{
     BalancedAllocation, Fit, InterPodAffinity, LeastAllocated, MostAllocated, NodeResourcesFitPlus,
     PodTopologySpread, RequestedToCapacityRatio, ResourceStrategy, ScarceResourceAvoidance,
     SpreadDefaults, Utilization,
 };
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Framework, Node, Pod};
 
 const HOST: &str = "kubernetes.io/hostname";
 

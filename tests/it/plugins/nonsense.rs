@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phalanx::framework::{
-    DeviceChoice, DomainScore, FilterPlugin, Framework, FrameworkBuilder, FrameworkError, Permit,
-    PermitVerdict, Reach, ScorePlugin, Strategy, TightestFit, filter_fn, permit_fn, score_fn,
+    DeviceChoice, DomainScore, FilterPlugin, FrameworkBuilder, FrameworkError, PermitVerdict,
+    Reach, ScorePlugin, TightestFit, filter_fn, permit_fn, score_fn,
 };
-use phalanx::place_gang;
 use phalanx::plugins::{Fit, PodGroupPodsCount};
+use phalanx::{Framework, Permit, Strategy, place_gang};
 
 use crate::api::odd::*;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use phalanx::Cluster;
-use phalanx::model::{Amounts, Effect, Node, Pod, PodGroup, Taint};
+use phalanx::model::{Amounts, Effect, Taint};
 use phalanx::state::PodView;
+use phalanx::{Cluster, Node, Pod, PodGroup};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::Config;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::place::{PlaceError, UnplacedKind};
-use phalanx::{Cluster, Framework, Outcome, Plan, Strategy, place_gang};
+use phalanx::place::UnplacedKind;
+use phalanx::{
+    Cluster, Framework, Node, Outcome, PlaceError, Plan, Pod, PodGroup, Strategy, place_gang,
+};
 
 const GPU: &str = "nvidia.com/gpu";
 

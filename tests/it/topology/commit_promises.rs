@@ -1,8 +1,9 @@
 //! Commit holds a plan to what its strategy promised: a group is whole, with its minimum at every
 //! level of its tree, and in one domain, or the cluster is untouched.
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, CommitError, Framework, Plan, Planner, Request, Strategy, place_gang};
+use phalanx::{
+    Cluster, CommitError, Framework, Node, Plan, Pod, PodGroup, Request, Strategy, place_gang,
+};
 
 fn cluster(levels: &[&str], nodes: &[(&str, i64, &str)]) -> Cluster {
     let mut cluster = Cluster::builder().levels(levels.to_vec()).build().unwrap();
@@ -39,7 +40,7 @@ fn refused(cluster: &Cluster, plan: &Plan) -> CommitError {
 }
 
 fn below(group: &str, have: u32, need: u32) -> CommitError {
-    CommitError::BelowMinimum { group: group.into(), have, need }
+    CommitError::BelowMinimum { group: group.parse().unwrap(), have, need }
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_plan_that_joins_members_in_a_rack_is_refused_when_those_are_elsewhere() {
         for plan in [&plan, &travelled(&plan)] {
             let expected = CommitError::Apart {
                 group: "default/g".into(),
-                pod: "default/r0".into(),
+                pod: "default/r0".parse().unwrap(),
                 node: "n3".into(),
                 domain: "rack=a".into(),
             };
@@ -133,13 +134,14 @@ fn half_a_plan_is_not_committed() {
         let mut value = serde_json::to_value(plan(&cluster, &group)).unwrap();
         value["assignments"].as_array_mut().unwrap().truncate(2);
         let half: Plan = serde_json::from_value(value.clone()).unwrap();
-        let expected = CommitError::Incomplete { group: "default/g".into(), have: 2, planned: 4 };
+        let expected =
+            CommitError::Incomplete { group: "default/g".parse().unwrap(), have: 2, planned: 4 };
         assert_eq!(refused(&cluster, &half), expected);
         // Nor after another journey.
         assert_eq!(refused(&cluster, &travelled(&half)), expected);
         value["assignments"].as_array_mut().unwrap().clear();
         let none: Plan = serde_json::from_value(value).unwrap();
-        assert_eq!(refused(&cluster, &none), CommitError::Empty("default/g".into()));
+        assert_eq!(refused(&cluster, &none), CommitError::Empty("default/g".parse().unwrap()));
     }
 }
 
@@ -251,7 +253,7 @@ fn a_plan_may_name_its_only_group_in_short() {
         serde_json::from_value::<Plan>(short).unwrap()
     };
     let none = short(serde_json::json!([]));
-    assert_eq!(refused(&cluster, &none), CommitError::Empty("default/g".into()));
+    assert_eq!(refused(&cluster, &none), CommitError::Empty("default/g".parse().unwrap()));
     cluster.commit(&Framework::default(), &short(value["assignments"].clone())).unwrap();
     assert_eq!(cluster.group_pods("default/g").count(), 2);
 }
@@ -310,7 +312,7 @@ fn leaders_that_move_are_noticed_as_far_as_a_domain_is_required() {
             before.add_pod(runner("n1")).unwrap();
             for outcome in [
                 place_gang(&before, &framework, request()).unwrap(),
-                Planner::place_reference(&before, &framework, request()).unwrap(),
+                phalanx::reference::place_gang(&before, &framework, request()).unwrap(),
             ] {
                 let plan = outcome.plan().unwrap();
                 phalanx::reference::is_sound(plan, request(), &before, &framework).unwrap();

@@ -2,12 +2,12 @@
 //! of a domain, a requirement binds whatever is preferred beside it, and a certificate speaks of
 //! the sense of the search that made it.
 
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::place::{Flaw, Proof};
+use phalanx::reference;
 use phalanx::reference::is_sound;
 use phalanx::{
-    Cluster, CommitError, Framework, Outcome, PlaceError, Plan, Planner, Request, Strategy,
-    place_gang,
+    Cluster, CommitError, Framework, Node, Outcome, PlaceError, Plan, Pod, PodGroup, Request,
+    Strategy, place_gang,
 };
 
 const STRATEGIES: [Strategy; 2] = [Strategy::Kubernetes, Strategy::Search];
@@ -238,7 +238,7 @@ fn a_leader_that_runs_pins_those_it_leads() {
         let request = || Request::new(&tree).strategy(Strategy::Search);
         let both = |cluster| {
             let planned = place_gang(cluster, &framework, request());
-            [planned, Planner::place_reference(cluster, &framework, request())]
+            [planned, reference::place_gang(cluster, &framework, request())]
         };
         for outcome in both(&led) {
             let outcome = outcome.unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Kueue's own tables are in the program `conformance`.
 
-use phalanx::place::kueue::{
+use phalanx::reference::kueue::{
     Amounts, AssignedDomain, Assignment, BackgroundPod, Cluster, ClusterError, Failure,
     HOSTNAME_LABEL, Node, Outcome, PodSet, SliceLayer, Snapshot, TopologyRequest, Usage,
 };

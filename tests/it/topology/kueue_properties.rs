@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::place::kueue::{
+use phalanx::reference::kueue::{
     Cluster, Expression, Failure, HOSTNAME_LABEL, KueueGates, PodSet, PreferredTerm, SliceLayer,
 };
 use proptest::prelude::*;

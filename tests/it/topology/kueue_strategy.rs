@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::model::{Node, Pod, PodGroup, Taint};
-use phalanx::place::PlaceError;
-use phalanx::place::kueue::{Failure, KueueGates, Room};
+use phalanx::model::Taint;
 use phalanx::plugins::{Fit, LeastAllocated, TaintToleration};
-use phalanx::{Cluster, Framework, Outcome, Planner, Request, Strategy, place_gang};
+use phalanx::reference;
+use phalanx::reference::kueue::{Failure, KueueGates, Room};
+use phalanx::{
+    Cluster, Framework, Node, Outcome, PlaceError, Pod, PodGroup, Request, Strategy, place_gang,
+};
 
 fn framework() -> Framework {
     let builder = Framework::builder().filter(Fit).filter(TaintToleration);
@@ -65,7 +67,7 @@ fn without_levels_nodes_are_the_leaves() {
     assert_eq!(on_nodes(&outcome), BTreeMap::from(best_fit));
     assert_eq!(
         outcome,
-        Planner::place_reference(&cluster, &framework(), Request::new(&gang).kueue_gates(gates))
+        reference::place_gang(&cluster, &framework(), Request::new(&gang).kueue_gates(gates))
             .unwrap()
     );
 }
@@ -173,7 +175,8 @@ fn members_that_run_in_two_racks_are_an_error_as_in_every_strategy() {
     for (name, node) in [("r0", "n0"), ("r1", "n1")] {
         cluster.add_pod(Pod::new().name(name).in_group("g").on(node)).unwrap();
     }
-    let scattered = PlaceError::Scattered { group: "default/g".into(), key: "rack".into() };
+    let scattered =
+        PlaceError::Scattered { group: "default/g".parse().unwrap(), key: "rack".into() };
     let gang = group("g", 2, 1).require("rack");
     for strategy in [Strategy::Kubernetes, Strategy::Search, Strategy::Kueue] {
         let request = Request::new(&gang).strategy(strategy);

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use phalanx::model::Pod;
-use phalanx::queue::{Gate, GroupState, HeadOfLine, PriorityThenTime, SavedScheduler, Scheduler};
+use phalanx::queue::{Gate, GroupState, HeadOfLine, PriorityThenTime, SavedScheduler};
+use phalanx::{Pod, Scheduler};
 
 use super::*;
 use crate::lifecycle::world::{counts, placeable};
@@ -71,7 +71,8 @@ impl World {
                         group.all_pods().iter().any(|p| format!("default/{}", p.name) == *pod)
                             || !group.gang_group.is_empty()
                     });
-                    let partner = self.groups.values().any(|g| g.gang_group.contains(root));
+                    let partner =
+                        self.groups.values().any(|g| g.gang_group.iter().any(|name| name == root));
                     assert!(open || partner, "{root} is binding nothing");
                 }
                 GroupState::Gated(Gate::Members { have, need, .. }) => assert!(have < need),

@@ -10,8 +10,11 @@ pub(super) fn mutants(certificate: &Certificate) -> Vec<Certificate> {
         renamed.group.push('x');
         all.push(renamed);
         if let Some((have, need)) = refusal.too_few {
-            all.push(Refusal { too_few: Some((have, need + 1)), ..refusal.clone() });
-            all.push(Refusal { too_few: Some((have + 1, need)), ..refusal.clone() });
+            for too_few in [(have, need + 1), (have + 1, need)] {
+                let mut other = refusal.clone();
+                other.too_few = Some(too_few);
+                all.push(other);
+            }
         }
         for index in 0..refusal.candidates.len() {
             let mut missing = refusal.clone();
@@ -72,5 +75,10 @@ pub(super) fn mutants(certificate: &Certificate) -> Vec<Certificate> {
         }
         all
     }
-    of(&certificate.refusal).into_iter().map(|refusal| Certificate { refusal }).collect()
+    let with = |refusal| {
+        let mut changed = certificate.clone();
+        changed.refusal = refusal;
+        changed
+    };
+    of(&certificate.refusal).into_iter().map(with).collect()
 }

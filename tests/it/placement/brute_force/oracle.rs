@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use phalanx::framework::Evaluation;
-use phalanx::model::{Pod, PodGroup};
-use phalanx::{Cluster, Framework, Txn};
+use phalanx::{Cluster, Framework, Pod, PodGroup, Txn};
 
 use super::random::*;
 

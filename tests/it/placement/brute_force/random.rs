@@ -1,10 +1,10 @@
 //! Small random instances.
 
-use phalanx::framework::{Declaration, Filter, Reach, Verdict, filter_fn};
-use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, PodShape};
+use phalanx::framework::{Declaration, Reach, Verdict, filter_fn};
+use phalanx::model::{LabelSelector, PodAffinityTerm, PodShape};
 use phalanx::plugins::{Fit, InterPodAffinity};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, Strategy};
+use phalanx::{Cluster, Filter, Framework, Node, Pod, PodGroup, Strategy};
 
 use crate::support::dice::Dice;
 

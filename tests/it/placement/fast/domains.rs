@@ -1,12 +1,13 @@
 //! Counts of domains, trials side by side, and kept parts of levels.
 
-use phalanx::framework::{Context, Declaration, DomainScore, Filter, FrameworkBuilder, Verdict};
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::framework::{Context, Declaration, DomainScore, FrameworkBuilder, Verdict};
+use phalanx::model::PodShape;
 use phalanx::plugins::{
     DomainAllocation, FewestDomains, Fit, LeastAllocated, LeastFree, PodGroupPodsCount,
 };
+use phalanx::reference;
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::{Cluster, Filter, Framework, Node, Planner, Pod, PodGroup};
 
 use super::random::*;
 use crate::support::dice::Dice;
@@ -55,7 +56,7 @@ fn a_sibling_opens_a_domain() {
                     .require("rack"),
             )
     };
-    for mut planner in [Planner::new(), Planner::unpruned(), Planner::new().threads(2)] {
+    for mut planner in [Planner::new(), reference::unpruned(), Planner::new().threads(2)] {
         assert!(held(&mut planner, &cluster, &framework, &group("g")).is_placed());
         assert!(held(&mut planner, &cluster, &framework, &group("z").require("zone")).is_placed());
     }
@@ -153,7 +154,7 @@ fn domains_tried_side_by_side() {
         let mut planners = [
             Planner::new(),
             Planner::new().threads(2),
-            Planner::unpruned().threads(2),
+            reference::unpruned().threads(2),
             Planner::new().threads(7),
         ];
         for step in 0..4 {

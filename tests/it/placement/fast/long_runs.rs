@@ -1,8 +1,7 @@
 //! Runs of identical pods, as long as the cluster is large, and gangs of very many shapes.
 
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{BalancedAllocation, Fit, LeastAllocated, MostAllocated};
-use phalanx::{Cluster, Framework, Planner};
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup};
 
 use super::random::*;
 use crate::support::dice::Dice;

@@ -1,9 +1,8 @@
 //! Random nodes, pods and scores, and answers held to the plain loop.
 
 use phalanx::framework::{FrameworkBuilder, Reach, filter_fn};
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::plugins::{BalancedAllocation, Fit, LeastAllocated, MostAllocated};
-use phalanx::{Cluster, Framework, Outcome, Planner};
+use phalanx::{Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup};
 
 use crate::support::dice::Dice;
 

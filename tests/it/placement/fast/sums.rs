@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use phalanx::framework::{
     Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
-use phalanx::model::{Node, Pod, PodGroup, PodShape};
+use phalanx::model::PodShape;
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework, Planner, Request, Strategy};
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request, Strategy, reference};
 
 use super::random::*;
 use crate::support::dice::Dice;
@@ -92,9 +92,9 @@ fn a_sum_that_overflows_is_told_of_wherever_it_is() {
         .unwrap();
     let group = PodGroup::gang("g", 2).pods(2, Pod::new().request("x/x", 9)).require("rack");
     let request = || Request::new(&group).strategy(Strategy::Kubernetes);
-    let plain = Planner::place_reference(&cluster, &framework, request());
+    let plain = reference::place_gang(&cluster, &framework, request());
     assert!(plain.is_err());
-    for mut planner in [Planner::new(), Planner::unpruned(), Planner::new().threads(2)] {
+    for mut planner in [Planner::new(), reference::unpruned(), Planner::new().threads(2)] {
         assert_eq!(planner.place(&cluster, &framework, request()), plain);
     }
 }
@@ -173,10 +173,10 @@ fn what_is_larger_than_the_cluster_is_refused_by_sums() {
     let mut is_placed = |cluster: &Cluster, name: &str, members: usize, pod: &Pod| {
         let group = PodGroup::gang(name, members as u32).pods(members, pod.clone());
         let request = Request::new(&group).strategy(Strategy::Kubernetes);
-        let calls = planner.plugin_calls();
+        let calls = reference::plugin_calls(&planner);
         let outcome = planner.place(cluster, &framework, request).unwrap();
         let blocks = blocks();
-        (outcome.is_placed(), blocks, planner.plugin_calls() - calls)
+        (outcome.is_placed(), blocks, reference::plugin_calls(&planner) - calls)
     };
     let (device, core) = (Pod::new().request("g/g", 1).request("cpu", 1), Pod::new());
     let core = core.request("cpu", 3);

@@ -1,6 +1,7 @@
 //! Plugins that read beyond the node: the planner answers what the plain loop answers, and asks
 //! them once a class of nodes.
 
+use phalanx::reference;
 use phalanx::{Cluster, Planner, Request, Strategy};
 
 use super::random::*;
@@ -22,7 +23,7 @@ fn classes_answer_like_the_plain_loop() {
             cluster.add_node(node).unwrap();
         }
         let framework = framework(&mut dice);
-        let mut planner = if dice.one_in(4) { Planner::unpruned() } else { Planner::new() };
+        let mut planner = if dice.one_in(4) { reference::unpruned() } else { Planner::new() };
         planner = planner.threads(1 + dice.roll(2) as usize);
         let shared = leaf(&mut dice, "shared");
         for step in 0..12 {
@@ -30,11 +31,11 @@ fn classes_answer_like_the_plain_loop() {
             let group =
                 if dice.one_in(2) { again(&shared, &name) } else { group(&mut dice, &name) };
             let request = || Request::new(&group).strategy(Strategy::Kubernetes);
-            let calls = planner.plugin_calls();
+            let calls = reference::plugin_calls(&planner);
             let given = planner.place(&cluster, &framework, request());
             asked += 1;
-            fast += u32::from(planner.plugin_calls() > calls);
-            let expected = Planner::place_reference(&cluster, &framework, request());
+            fast += u32::from(reference::plugin_calls(&planner) > calls);
+            let expected = reference::place_gang(&cluster, &framework, request());
             assert_eq!(brief(&given), brief(&expected), "seed {seed} step {step}");
             assert_eq!(given, expected, "seed {seed} step {step}");
             if let Ok(outcome) = given

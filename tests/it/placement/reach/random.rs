@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use phalanx::framework::{Context, Normalization, Reach, filter_fn};
 use phalanx::model::{
-    Effect, LabelSelector, Labels, Node, NodeInclusion, Pod, PodAffinityTerm, PodGroup,
-    SpreadConstraint, Taint, Toleration, WeightedPodAffinityTerm,
+    Effect, LabelSelector, Labels, NodeInclusion, PodAffinityTerm, SpreadConstraint, Taint,
+    Toleration, WeightedPodAffinityTerm,
 };
 use phalanx::plugins::{
     Fit, InterPodAffinity, KubernetesProfile, LeastAllocated, MostAllocated, PodTopologySpread,
     SpreadDefaults, TaintToleration,
 };
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup};
 
 use super::plugins::*;
 use crate::support::dice::Dice;

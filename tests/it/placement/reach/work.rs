@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodGroup, SpreadConstraint};
-use phalanx::{Cluster, Framework, Planner, Request, Strategy};
+use phalanx::model::{LabelSelector, PodAffinityTerm, SpreadConstraint};
+use phalanx::reference;
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request, Strategy};
 
 use super::random::*;
 
@@ -38,7 +39,7 @@ fn work(pod: &Pod) -> Vec<f64> {
         let request = Request::new(&gang).strategy(Strategy::Kubernetes);
         let outcome = planner.place(&cluster, &framework, request).unwrap();
         assert_eq!(outcome.plan().map_or(0, phalanx::Plan::len), members);
-        let calls = planner.plugin_calls();
+        let calls = reference::plugin_calls(&planner);
         assert!(calls > 0, "not by classes");
         calls as f64
     };
@@ -81,13 +82,13 @@ fn one_pod_at_a_time_costs_what_has_changed() {
             .shape(),
     );
     let mut place = |cluster: &mut Cluster, number: usize| {
-        let before = planner.plugin_calls();
+        let before = reference::plugin_calls(&planner);
         let gang = PodGroup::gang(format!("g{number}"), 1).pods(1, Pod::of_shape(shape.clone()));
         let request = || Request::new(&gang).strategy(Strategy::Kubernetes);
         let outcome = planner.place(cluster, &framework, request()).unwrap();
-        assert_eq!(Ok(outcome.clone()), Planner::place_reference(cluster, &framework, request()));
+        assert_eq!(Ok(outcome.clone()), reference::place_gang(cluster, &framework, request()));
         cluster.commit(&framework, outcome.plan().unwrap()).unwrap();
-        planner.plugin_calls() - before
+        reference::plugin_calls(&planner) - before
     };
     for number in 0..4 {
         place(&mut cluster, number);

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use phalanx::framework::{
-    Context, Declaration, DomainContext, DomainScore, Filter, Normalization, PermitContext,
-    PermitVerdict, Reach, Score, Verdict, filter_fn, permit_fn, score_fn,
+    Context, Declaration, DomainContext, DomainScore, Normalization, PermitContext, PermitVerdict,
+    Reach, Verdict, filter_fn, permit_fn, score_fn,
 };
 use phalanx::laws::{Law, check_domain_score, check_permit, check_score};
-use phalanx::model::{Pod, PodGroup, PodShape};
+use phalanx::model::PodShape;
 use phalanx::state::NodeView;
-use phalanx::{Plan, Time};
+use phalanx::{Filter, Plan, Pod, PodGroup, Score, Time};
 
 use super::worlds::*;
 

@@ -7,9 +7,9 @@ use phalanx::framework::{
     ScorePreparation,
 };
 use phalanx::laws::{Law, check_framework, check_score};
-use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint};
+use phalanx::model::{LabelSelector, PodAffinityTerm, PodShape, SpreadConstraint};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Framework, Node, Pod};
 
 use super::worlds::*;
 

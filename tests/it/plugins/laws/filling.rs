@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use phalanx::Cluster;
 use phalanx::framework::{
     Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter,
-    PreparedScore, Score, ScorePlugin, ScorePreparation, Verdict,
+    PreparedScore, ScorePlugin, ScorePreparation, Verdict,
 };
 use phalanx::laws::{Law, check_filter, check_score};
-use phalanx::model::{Node, PodShape};
+use phalanx::model::PodShape;
 use phalanx::state::NodeView;
+use phalanx::{Cluster, Node, Score};
 
 use super::worlds::*;
 

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use phalanx::framework::{
-    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, PreparedScore, ScorePlugin,
+    Context, CountedPods, CounterSpec, Declaration, Feasible, PreparedScore, ScorePlugin,
     ScorePreparation, Verdict,
 };
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
-    Effect, LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint, Taint,
-    Toleration,
+    Effect, LabelSelector, PodAffinityTerm, PodShape, SpreadConstraint, Taint, Toleration,
 };
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::NodeView;
-use phalanx::{Cluster, Framework};
+use phalanx::{Cluster, Filter, Framework, Node, Pod};
 
 use super::worlds::*;
 

@@ -1,12 +1,10 @@
 //! Reading more than is declared is caught.
 
-use phalanx::Time;
-use phalanx::framework::{
-    Context, Declaration, Filter, Reach, Score, Verdict, filter_fn, score_fn,
-};
+use phalanx::framework::{Context, Declaration, Reach, Verdict, filter_fn, score_fn};
 use phalanx::laws::{Law, check_filter, check_score};
 use phalanx::model::PodShape;
 use phalanx::state::NodeView;
+use phalanx::{Filter, Score, Time};
 
 use super::worlds::*;
 

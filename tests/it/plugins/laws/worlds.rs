@@ -1,9 +1,9 @@
 //! A cluster and pods that plugins are checked on.
 
-use phalanx::Cluster;
 use phalanx::framework::{FilterPlugin, ScorePlugin};
 use phalanx::laws::{LawError, check_filter, check_score};
-use phalanx::model::{Node, Pod, PodShape};
+use phalanx::model::PodShape;
+use phalanx::{Cluster, Node, Pod};
 
 /// Six nodes in three zones, some of them in use.
 pub(super) fn cluster() -> Cluster {
