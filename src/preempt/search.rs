@@ -30,18 +30,34 @@ fn note(open: &mut Option<Cost>, least: Cost) {
 }
 
 /// Looks for the least set: first among those that break no budget.
-pub(crate) fn run(search: &mut Search<'_, '_>, cluster: &Cluster) -> Result<Claim, PlaceError> {
+///
+/// `admit` finds the work lost with the units of a priority that may be taken; it is called once for
+/// each priority that is looked at, the lowest first.
+pub(crate) fn run(
+    search: &mut Search<'_, '_>,
+    cluster: &Cluster,
+    admit: &dyn Fn(&mut Vec<Option<u64>>, i32),
+) -> Result<Claim, PlaceError> {
     let mut open = None;
-    let priorities: Vec<i32> = priorities(search);
+    let by_node = search.need.single && !search.need.wide;
+    let mut known = false;
     for strict in [true, false] {
         if !strict && (search.best.is_some() || search.units.allowed.is_empty()) {
             break;
         }
-        if search.need.single && !search.need.wide {
-            by_nodes(search, cluster, strict, &mut open)?;
+        if by_node {
+            let admit = (!known).then_some(admit);
+            by_nodes(search, cluster, strict, admit, &mut open)?;
         } else {
+            if !known {
+                for &priority in search.units.classes.keys() {
+                    admit(&mut search.work, priority);
+                }
+            }
+            let priorities = priorities(search);
             by_domains(search, cluster, strict, &priorities, &mut open)?;
         }
+        known = true;
     }
     Ok(Claim { lower_bound: open })
 }
@@ -68,18 +84,17 @@ fn by_domains(
         Vec::new()
     };
     let mut ranked = Vec::new();
-    for rows in &search.need.domains {
+    for rows in search.need.domains(cluster) {
         let passes = |atom: u32| search.admits(top, atom);
-        let arena = Arena::new(cluster, search.need, search.units, rows.clone(), &passes);
-        let least = if strict { first_level(search, &arena, priorities) } else {
-            search.bound(&arena, top).map(|_| (i32::MIN, 0))
+        let arena = Arena::new(cluster, search.need, search.units, rows, &passes);
+        let Some((priority, work_lost)) = search.bound(&arena, top) else { continue };
+        let least = if strict {
+            let highest_priority = Some(priority);
+            Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING }
+        } else {
+            Cost { budgets_broken: 1, ..Cost::NOTHING }
         };
-        if let Some((priority, work_lost)) = least {
-            let highest_priority = strict.then_some(priority);
-            let least = Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING };
-            let least = if strict { least } else { Cost { budgets_broken: 1, ..Cost::NOTHING } };
-            ranked.push(Ranked { least, arena });
-        }
+        ranked.push(Ranked { least, arena });
     }
     ranked.sort_by_key(|ranked| ranked.least);
     let count = ranked.len();
@@ -114,20 +129,6 @@ fn by_domains(
     Ok(())
 }
 
-/// The lowest priority up to which the units of a domain suffice by counting, and the least work
-/// that is lost then.
-fn first_level(
-    search: &Search<'_, '_>,
-    arena: &Arena,
-    priorities: &[i32],
-) -> Option<(i32, u64)> {
-    let bound = |ceiling: i32| search.bound(arena, Level { ceiling, strict: true });
-    // What suffices up to a priority suffices up to a higher one.
-    let place = priorities.partition_point(|&priority| bound(priority).is_none());
-    let priority = *priorities.get(place)?;
-    Some((priority, bound(priority)?))
-}
-
 /// One pod: each node is a domain of its own. Units come in order of their cost; a node is solved
 /// when those that came make room on it, and no node that comes later can do better than the unit
 /// that opens it.
@@ -135,15 +136,15 @@ fn by_nodes(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,
     strict: bool,
+    admit: Option<&dyn Fn(&mut Vec<Option<u64>>, i32)>,
     open: &mut Option<Cost>,
 ) -> Result<(), PlaceError> {
     let need = search.need;
     let mut in_domain: Vec<bool> = Vec::new();
-    let whole = need.domains.iter().map(Vec::len).sum::<usize>() >= cluster.node_count();
-    if !whole {
+    if !need.whole {
         in_domain = vec![false; cluster.rows()];
-        for row in need.domains.iter().flatten() {
-            in_domain[*row] = true;
+        for row in need.domains(cluster).into_iter().flatten() {
+            in_domain[row] = true;
         }
     }
     // What is free on the nodes met so far.
@@ -151,6 +152,9 @@ fn by_nodes(
     let classes: Vec<i32> = search.units.classes.keys().copied().collect();
     for ceiling in classes {
         let level = Level { ceiling, strict };
+        if let Some(admit) = admit {
+            admit(&mut search.work, ceiling);
+        }
         let mut queue: BinaryHeap<Reverse<(u64, u32, u32)>> = search.units.classes[&ceiling]
             .iter()
             .filter(|&&atom| search.admits(level, atom))
@@ -182,7 +186,10 @@ fn by_nodes(
                 let passes = |atom: u32| search.admits(level, atom);
                 let arena = Arena::new(cluster, need, search.units, vec![row], &passes);
                 let quota = (search.steps / 8).max(64);
-                if !search.solve(&arena, level, &[], quota)? {
+                search.only = Some(row);
+                let complete = search.solve(&arena, level, &[], quota);
+                search.only = None;
+                if !complete? {
                     note(open, least);
                 }
             }

@@ -333,10 +333,17 @@ impl Units {
     ) -> Result<u64, KeptBy> {
         let own = &self.atoms[atom];
         let group = self.group_of(atom);
-        let Some(pod) = self.pods_of(cluster, atom).next() else {
-            return Err(KeptBy::Policy);
+        let find = || self.pods_of(cluster, atom).next();
+        let is_own = match group {
+            Some(group) => {
+                let is = |own: &PodGroup| {
+                    (&own.name, &own.namespace) == (&group.name, &group.namespace)
+                };
+                preemptor.group.any(&is)
+            }
+            None => find().is_some_and(|pod| is_member(preemptor.group, pod)),
         };
-        if is_member(preemptor.group, pod) {
+        if is_own {
             return Err(KeptBy::OwnMember);
         }
         if let Some(group) = group {
@@ -354,7 +361,7 @@ impl Units {
             }
         }
         let pods = own.size as usize;
-        let candidate = Candidate { priority: own.priority, group, pod, pods };
+        let candidate = Candidate { priority: own.priority, group, pods, find: &find };
         if !policy.allows(preemptor, &candidate) {
             return Err(KeptBy::Policy);
         }
