@@ -102,7 +102,18 @@ impl<'a, 't> Search<'a, 't> {
     ) -> Search<'a, 't> {
         let atoms = units.atoms.len();
         let (states, marks) = (vec![State::Outside; atoms], vec![false; atoms]);
-        Search { need, units, trial, work, only: None, best: None, steps, states, along: Vec::new(), marks }
+        Search {
+            need,
+            units,
+            trial,
+            work,
+            only: None,
+            best: None,
+            steps,
+            states,
+            along: Vec::new(),
+            marks,
+        }
     }
 
     /// Whether an atom may be taken at a level, looked at alone.
@@ -182,9 +193,9 @@ impl<'a, 't> Search<'a, 't> {
                 order.push((atom, Some(place)));
             }
         }
-        let outside = extra.iter().filter(|&&atom| {
-            arena.place_of(atom).is_none() && self.admits(level, atom)
-        });
+        let outside = extra
+            .iter()
+            .filter(|&&atom| arena.place_of(atom).is_none() && self.admits(level, atom));
         order.extend(outside.map(|&atom| (atom, None)));
         let measure = measure(need, &now);
         let gain_of = |place: Option<usize>| match (measure, place) {
@@ -269,9 +280,11 @@ impl<'a, 't> Search<'a, 't> {
                 open = !self.judge(b)?;
             }
             if open {
-                while b.order.get(at).is_some_and(|(atom, _)| {
-                    self.states[*atom as usize] != State::Open
-                }) {
+                while b
+                    .order
+                    .get(at)
+                    .is_some_and(|(atom, _)| self.states[*atom as usize] != State::Open)
+                {
                     at += 1;
                 }
                 if at < b.order.len() && b.most.suffices(self.need) {
@@ -637,7 +650,8 @@ impl<'a, 't> Search<'a, 't> {
                 break;
             }
             let Some(best) = &self.best else { break };
-            let rest: Vec<u32> = best.atoms.iter().copied().filter(|&other| other != atom).collect();
+            let rest: Vec<u32> =
+                best.atoms.iter().copied().filter(|&other| other != atom).collect();
             let closed = self.units.closure(&rest, &mut self.marks);
             if closed.binary_search(&atom).is_ok() || closed.is_empty() {
                 continue;

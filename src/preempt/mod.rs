@@ -22,9 +22,7 @@ mod search;
 mod trial;
 pub(crate) mod unit;
 
-pub use answer::{
-    EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim,
-};
+pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
 pub use cost::Cost;
 pub use planner::PreemptingPlanner;

@@ -89,7 +89,9 @@ impl<'a> Need<'a> {
             let name = cluster.resource_name(need.resources[resource]);
             need.least.push(amount(&|shape| shape.requests.of(name).max(0)));
         }
-        if need.kinds.iter().any(|kind| kind.ask[0] == 0) || !shapes.iter().all(|(shape, _)| judges_room(framework, shape)) {
+        if need.kinds.iter().any(|kind| kind.ask[0] == 0)
+            || !shapes.iter().all(|(shape, _)| judges_room(framework, shape))
+        {
             need.least.fill(0);
         }
         for kind in &mut need.kinds {
@@ -133,9 +135,8 @@ impl<'a> Need<'a> {
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
         let wide = PreparedFilters::new(self.framework, &cx, |d| !d.is_pod_local());
         self.wide |= !wide.filters.is_empty() || wide.rows.rejected().is_some();
-        let changing = PreparedFilters::new(self.framework, &cx, |d| {
-            !d.monotone && !d.is_pod_independent()
-        });
+        let changing =
+            PreparedFilters::new(self.framework, &cx, |d| !d.monotone && !d.is_pod_independent());
         self.monotone &= changing.filters.is_empty();
     }
 

@@ -210,7 +210,9 @@ impl PreemptingPlanner {
             let all = (0..work.len() as u32).filter(|&atom| work[atom as usize].is_some());
             let all: Vec<u32> = all.collect();
             self.trials += 1;
-            if let Err(Some(Unplaced { certificate: proof, .. })) = trial.outcome(units, &all, None)? {
+            if let Err(Some(Unplaced { certificate: proof, .. })) =
+                trial.outcome(units, &all, None)?
+            {
                 certificate = proof;
             }
         }
@@ -247,8 +249,7 @@ fn preempt(
 /// An atom by names.
 pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
     let own = &units.atoms[atom];
-    let mut pods: Vec<EvictedPod> =
-        units.pods_of(cluster, atom).map(evicted).collect();
+    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(evicted).collect();
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));

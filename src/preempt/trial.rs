@@ -47,10 +47,15 @@ impl Trial<'_> {
             }
             Some(row) => {
                 let goes = |pod: &PodView<'_>| {
-                    let atom = units.atom_of(txn, *pod).map(|atom| atom as u32);
+                    let atom = units.atom_of(*pod).map(|atom| atom as u32);
                     atom.is_some_and(|atom| atoms.binary_search(&atom).is_ok())
                 };
-                txn.view(row).into_iter().flat_map(NodeView::pods).filter(goes).map(PodView::id).collect()
+                txn.view(row)
+                    .into_iter()
+                    .flat_map(NodeView::pods)
+                    .filter(goes)
+                    .map(PodView::id)
+                    .collect()
             }
         };
         for pod in pods {

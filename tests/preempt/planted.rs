@@ -70,9 +70,8 @@ fn plant(seed: u64) -> Planted {
     (cost.work_lost, cost.units, cost.pods) = add(&planted, own, &mut dice, &mut cluster);
     cost.highest_priority = Some(own);
     for begin in (0..nodes).step_by(RACK / 2) {
-        let on: Vec<usize> = (begin..(begin + RACK / 2).min(nodes))
-            .filter(|node| !planted.contains(node))
-            .collect();
+        let on: Vec<usize> =
+            (begin..(begin + RACK / 2).min(nodes)).filter(|node| !planted.contains(node)).collect();
         // In half of the clusters nothing but the planted gangs may be taken.
         let priority = if seed % 2 == 0 { 5 + dice.roll(7) } else { dice.roll(12) } as i32;
         add(&on, priority, &mut dice, &mut cluster);
@@ -96,7 +95,10 @@ fn sets_no_dearer_than_planted_ones_are_found() {
         assert!(preempt.lower_bound <= preempt.cost);
         least += u32::from(preempt.is_least());
         cheaper += u32::from(preempt.cost < cost);
-        assert!(seed % 2 == 1 || preempt.cost.highest_priority == cost.highest_priority, "seed {seed}");
+        assert!(
+            seed % 2 == 1 || preempt.cost.highest_priority == cost.highest_priority,
+            "seed {seed}"
+        );
         // Nothing is in vain: without the victims the plan holds.
         let mut after = cluster.clone();
         for victim in &preempt.victims {
