@@ -193,7 +193,7 @@ impl<'a> Need<'a> {
         }
         let Some(node) = cluster.view(row) else { return false };
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
-        fixed.capacity(self.framework, cx, node) > 0
+        fixed.capacity(cx, node) > 0
     }
 
     /// What is free of each dimension on a row; below zero where too much is bound.
