@@ -24,6 +24,9 @@ pub(crate) struct Claim {
     pub(crate) lower_bound: Option<Cost>,
 }
 
+/// Finds the work lost with the units of a priority.
+pub(crate) type Admit<'a> = &'a dyn Fn(&mut Vec<Option<u64>>, i32);
+
 /// Notes that sets from a cost on were not looked at.
 fn note(open: &mut Option<Cost>, least: Cost) {
     *open = Some(open.map_or(least, |open| open.min(least)));
@@ -36,7 +39,7 @@ fn note(open: &mut Option<Cost>, least: Cost) {
 pub(crate) fn run(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,
-    admit: &dyn Fn(&mut Vec<Option<u64>>, i32),
+    admit: Admit<'_>,
 ) -> Result<Claim, PlaceError> {
     let mut open = None;
     let by_node = search.need.single && !search.need.wide;
@@ -166,7 +169,7 @@ fn by_nodes(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,
     strict: bool,
-    admit: Option<&dyn Fn(&mut Vec<Option<u64>>, i32)>,
+    admit: Option<Admit<'_>>,
     open: &mut Option<Cost>,
 ) -> Result<(), PlaceError> {
     let need = search.need;
