@@ -29,6 +29,7 @@ pub(crate) struct Figures {
     victim_pods: u64,
     least: bool,
     trials: u64,
+    steps: u64,
     straight_pass_us: f64,
 }
 
@@ -93,6 +94,7 @@ pub(crate) fn measure(scene: &Scene, straight_pass_us: f64) -> Figures {
             figures.victim_pods = preempt.cost.pods;
             figures.least = preempt.is_least();
             figures.trials = planner.trials();
+            figures.steps = preempt.steps;
         }
         (micros, answer)
     };
@@ -142,6 +144,7 @@ impl Figures {
             ("victim_pods", self.victim_pods.to_string()),
             ("least", self.least.to_string()),
             ("trials", self.trials.to_string()),
+            ("steps", self.steps.to_string()),
             ("straight_pass_us", format!("{:.3}", self.straight_pass_us)),
         ]
     }

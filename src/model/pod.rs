@@ -75,6 +75,7 @@ pub enum PreemptionPolicy {
 
 impl PreemptionPolicy {
     #[cfg(feature = "serde")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_default(&self) -> bool {
         *self == PreemptionPolicy::default()
     }

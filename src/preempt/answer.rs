@@ -16,6 +16,10 @@ use crate::state::Plan;
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an answer is moved once, and most of them are plans"
+)]
 pub enum Preemption {
     /// Every pod has its place, and nothing has to go.
     Placed(Plan),

@@ -77,7 +77,7 @@ impl Arena {
             }
             let Some(node) = cluster.view(row) else { continue };
             for pod in node.pods() {
-                let Some(atom) = units.atom_of(cluster, pod) else { continue };
+                let Some(atom) = units.atom_of(pod) else { continue };
                 let atom = atom as u32;
                 if !passes(atom) {
                     continue;

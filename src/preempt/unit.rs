@@ -132,7 +132,7 @@ impl Units {
         for pod in cluster.pods().filter(|pod| pod.node().is_some()) {
             if pod.deleting() {
                 self.going.push(pod.id());
-            } else if self.atom_of(cluster, pod).is_none() {
+            } else if self.atom_of(pod).is_none() {
                 others.push(pod);
             }
         }
@@ -171,7 +171,7 @@ impl Units {
             self.add_tree(cluster, inner, guard);
         }
         let is_free = |pod: &PodView<'_>| {
-            pod.node().is_some() && !pod.deleting() && self.atom_of(cluster, *pod).is_none()
+            pod.node().is_some() && !pod.deleting() && self.atom_of(*pod).is_none()
         };
         let mut pods: Vec<PodView<'_>> = cluster.pods_of(group).filter(is_free).collect();
         pods.sort_by(|a, b| a.name().cmp(b.name()));
@@ -286,11 +286,11 @@ impl Units {
 
     /// The atom of a pod; `None` for one that terminates or is not known.
     #[inline]
-    pub(crate) fn atom_of(&self, cluster: &Cluster, pod: PodView<'_>) -> Option<usize> {
+    pub(crate) fn atom_of(&self, pod: PodView<'_>) -> Option<usize> {
         if pod.deleting() {
             return None;
         }
-        let group = cluster.pods.record(pod.slot)?.group;
+        let group = pod.record.group;
         let whole = self.of_group.get(group as usize).copied().unwrap_or(NONE);
         let own = || self.atom_of.get(pod.slot as usize).copied().unwrap_or(NONE);
         let atom = if whole == NONE { own() } else { whole };
@@ -333,10 +333,16 @@ impl Units {
     ) -> Result<u64, KeptBy> {
         let own = &self.atoms[atom];
         let group = self.group_of(atom);
-        let Some(pod) = self.pods_of(cluster, atom).next() else {
-            return Err(KeptBy::Policy);
+        let find = || self.pods_of(cluster, atom).next();
+        let is_own = match group {
+            Some(group) => {
+                let is =
+                    |own: &PodGroup| (&own.name, &own.namespace) == (&group.name, &group.namespace);
+                preemptor.group.any(&is)
+            }
+            None => find().is_some_and(|pod| is_member(preemptor.group, pod)),
         };
-        if is_member(preemptor.group, pod) {
+        if is_own {
             return Err(KeptBy::OwnMember);
         }
         if let Some(group) = group {
@@ -354,7 +360,7 @@ impl Units {
             }
         }
         let pods = own.size as usize;
-        let candidate = Candidate { priority: own.priority, group, pod, pods };
+        let candidate = Candidate { priority: own.priority, group, pods, find: &find };
         if !policy.allows(preemptor, &candidate) {
             return Err(KeptBy::Policy);
         }

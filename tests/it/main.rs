@@ -11,5 +11,6 @@ mod lifecycle;
 mod manifests;
 mod placement;
 mod plugins;
+mod preempt;
 mod support;
 mod topology;
