@@ -11,9 +11,8 @@ mod scene;
 
 use std::process::ExitCode;
 
-use phalanx::model::PodGroup;
 use phalanx::preempt::{PreemptingPlanner, Preemption};
-use phalanx::{Framework, Request, Time};
+use phalanx::{Framework, PodGroup, Request, Time};
 
 use common::cli::{Arguments, Finish, Mistake, Program};
 use draw::Stages;

@@ -2,9 +2,8 @@
 
 use std::error::Error;
 
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::preempt::RunningWork;
-use phalanx::{Cluster, Time};
+use phalanx::{Cluster, Node, Pod, PodGroup, Time};
 
 use crate::common::files;
 

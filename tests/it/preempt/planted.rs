@@ -1,8 +1,7 @@
 //! Larger clusters with a set of victims that is known to help: one no dearer is found.
 
-use phalanx::model::{Node, Pod, PodGroup};
 use phalanx::preempt::{Cost, PreemptingPlanner, Preemption, RunningWork};
-use phalanx::{Cluster, Framework, Request, Strategy, Time};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy, Time};
 
 use super::world::{GPU, NOW};
 use crate::support::dice::Dice;
