@@ -73,6 +73,7 @@ pub mod place;
 pub mod plugins;
 pub mod preempt;
 pub mod queue;
+pub mod quota;
 pub mod reference;
 pub mod state;
 
