@@ -191,7 +191,7 @@ impl Index {
 
     fn refresh_fair(&mut self, tree: &QueueTree, at: u32, parent: usize, best: Option<VictimKey>) {
         let leaf = tree.slots[at as usize].spec.kind == QueueKind::Leaf;
-        let share = borrowed_share(tree, &tree.cells, at);
+        let share = borrowed_share(tree, &tree.cells, at, &[]);
         let stands = share.borrowing && (!leaf || best.is_some());
         let now = stands.then_some((share, best.filter(|_| leaf)));
         let entered = &mut self.entered_fair[at as usize];
@@ -340,13 +340,9 @@ impl Books {
                 });
             }
         }
-        if self.index.shape == Some(self.tree.shape())
-            && self.index.entered.len() == self.tree.cells.len()
-            && self.tree.slot(queue).is_ok()
-        {
+        // An index that is behind is made anew when it is asked.
+        if self.index.shape == Some(self.tree.shape()) {
             self.index.refresh(&self.tree, queue.slot, self.fair);
-        } else {
-            self.index.shape = None;
         }
         Ok(())
     }

@@ -79,6 +79,9 @@ pub struct Claim {
     /// Where the search for flavors goes on: for each pod set, the first flavor to be tried of the
     /// group of each resource. Empty: from the first.
     pub bookmark: Vec<Vec<(String, u32)>>,
+    /// Flavors that are settled: for each pod set, the only flavor that a resource, and with it the
+    /// others of its group, may have. Empty: none is.
+    pub settled: Vec<Vec<(String, String)>>,
 }
 
 impl Claim {

@@ -43,8 +43,8 @@ pub use division::{ByPriority, Division, LargestRemainder, Part, WaterFilling};
 pub use entitlement::{AboveDeserved, AboveNominal, ByQuota, Entitlement, VictimSearch};
 pub use error::QuotaError;
 pub use flavor::Flavor;
-pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads};
-pub use kueue::{FairStrategy, Outlook, reduced_counts};
+pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
+pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,

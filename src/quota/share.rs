@@ -100,22 +100,38 @@ pub struct BorrowedShare;
 
 impl Share for BorrowedShare {
     fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue {
-        tree.slot(queue).map_or(ShareValue::NONE, |at| borrowed_share(tree, &tree.cells, at))
+        self.with(tree, queue, &[])
+    }
+}
+
+impl BorrowedShare {
+    /// The share of a queue if so much more were drawn from it.
+    pub fn with(
+        &self,
+        tree: &QueueTree,
+        queue: QueueId,
+        more: &[(FlavorResource, i64)],
+    ) -> ShareValue {
+        let share = |at| borrowed_share(tree, &tree.cells, at, more);
+        tree.slot(queue).map_or(ShareValue::NONE, share)
     }
 }
 
 /// [`BorrowedShare`] by slot, with sums that may stand apart. O(resources and flavors of the queue ·
 /// depth).
-pub(super) fn borrowed_share(tree: &QueueTree, cells: &Cells, at: u32) -> ShareValue {
+pub(super) fn borrowed_share(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    more: &[(FlavorResource, i64)],
+) -> ShareValue {
     let slot = &tree.slots[at as usize];
     let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
     if slot.parent == NONE {
         return share;
     }
     let mut borrowed: SmallVec<[(u32, i64); 4]> = SmallVec::new();
-    for &(pair, cell) in &slot.cells {
-        let cell = &cells[cell];
-        let beyond = minus(cell.drawn, cell.subtree);
+    let mut add = |pair: u32, beyond: i64| {
         if beyond > 0 {
             let resource = tree.resource_of(pair);
             match borrowed.iter_mut().find(|(own, _)| *own == resource) {
@@ -123,6 +139,14 @@ pub(super) fn borrowed_share(tree: &QueueTree, cells: &Cells, at: u32) -> ShareV
                 None => borrowed.push((resource, beyond)),
             }
         }
+    };
+    for &(pair, cell) in &slot.cells {
+        let cell = &cells[cell];
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
+    }
+    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
+        add(of.0, amount);
     }
     share.borrowing = !borrowed.is_empty();
     for (resource, amount) in borrowed {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::amount::{MOST, minus, plus};
+use super::amount::{minus, plus};
 use super::books::{Books, Holder, HolderId};
 use super::cells::Cells;
 use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
@@ -11,7 +11,7 @@ use super::flavor::Flavor;
 use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
-use super::queue::{PreemptionPolicy, Queue, QueueKind};
+use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
 use crate::Time;
@@ -206,7 +206,7 @@ impl Tenants {
     /// each search, holders that are passed over aside.
     ///
     /// # Errors
-    /// The queue is not known or no leaf; an amount is out of range.
+    /// The queue is not known; an amount is negative. One beyond [`MOST`](super::MOST) fits nowhere.
     pub fn decide(&mut self, claim: &Claim) -> Result<Decision, QuotaError> {
         let queue = self.leaf(claim)?;
         if !self.is_active(queue) {
@@ -264,10 +264,45 @@ impl Tenants {
         assignment: &Assignment,
     ) -> Result<Vec<Victim>, QuotaError> {
         let queue = self.leaf(claim)?;
+        for &(of, _) in &assignment.usage {
+            if self.books.tree.names(of).1.is_empty() {
+                return Err(QuotaError::Foreign(claim.name.clone()));
+            }
+            self.books.tree.cell_or_new(queue.slot, of.0);
+        }
         Ok(self.trial(|trial, strategies| {
             let taken = kueue::victims(trial, queue.slot, claim, assignment, strategies);
             named(trial.books, &taken)
         }))
+    }
+
+    /// Which of two ways to have flavors is preferred by a rule: how each can be had, and how far up
+    /// the tree is borrowed from. `Greater` if the first.
+    pub fn compare_flavors(
+        rule: Fungibility,
+        a: (Outlook, u32),
+        b: (Outlook, u32),
+    ) -> core::cmp::Ordering {
+        let prefer = |(outlook, level)| kueue::Prefer { outlook, level };
+        kueue::flavor_order(rule, prefer(a), prefer(b))
+    }
+
+    /// The leaves of a list in the order in which fair sharing looks for victims in them, if of each
+    /// only the first holder is taken, or (where `drops` says so) all are passed over.
+    ///
+    /// # Errors
+    /// A queue is not known.
+    pub fn target_order(
+        &mut self,
+        preemptor: QueueId,
+        candidates: &[QueueId],
+        drops: &[bool],
+    ) -> Result<Vec<QueueId>, QuotaError> {
+        let leaf = self.books.tree.slot(preemptor)?;
+        let leaves = candidates.iter().map(|queue| self.books.tree.slot(*queue));
+        let leaves = leaves.collect::<Result<Vec<u32>, _>>()?;
+        let order = self.trial(|trial, _| kueue::target_order(trial, leaf, &leaves, drops));
+        Ok(order.into_iter().map(|at| self.books.tree.id(at)).collect())
     }
 
     /// Whether a leaf may use so much more once some holders have given back.
@@ -376,15 +411,30 @@ impl Tenants {
         self.books.holders(queue)
     }
 
+    /// The holders of a leaf's tree in the order in which its claims look for victims: those that are
+    /// leaving first, those of other queues before its own. O(n log n).
+    ///
+    /// # Errors
+    /// The queue is not known.
+    pub fn candidate_order(&self, preemptor: QueueId) -> Result<Vec<HolderId>, QuotaError> {
+        let tree = &self.books.tree;
+        let root = tree.root_of(tree.slot(preemptor)?);
+        let mut order = Vec::new();
+        for leaf in tree.queues(QueueKind::Leaf).filter(|leaf| tree.root_of(leaf.slot) == root) {
+            let keys = self.books.index.holders(leaf.slot).iter();
+            order.extend(keys.map(|key| (key.staying, leaf == preemptor, key)));
+        }
+        order.sort_unstable();
+        Ok(order.into_iter().map(|(_, _, key)| self.books.holder_id(key.holder)).collect())
+    }
+
     /// The leaf of a claim that makes sense.
     fn leaf(&self, claim: &Claim) -> Result<QueueId, QuotaError> {
         let queue = self.books.tree.queue(QueueKind::Leaf, &claim.queue);
         let queue = queue.ok_or_else(|| QuotaError::UnknownQueue(claim.queue.clone()))?;
         let requests = claim.pod_sets.iter().flat_map(|set| set.requests.iter());
-        let mut sum = 0_i64;
         for (resource, amount) in requests {
-            sum = sum.saturating_add(amount);
-            if amount < 0 || sum > MOST {
+            if amount < 0 {
                 return Err(QuotaError::Amount {
                     claim: claim.name.clone(),
                     resource: resource.into(),

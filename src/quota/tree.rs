@@ -548,6 +548,7 @@ impl QueueTree {
         if let Some(cell) = self.slots[at as usize].cell(pair) {
             return cell;
         }
+        self.shape += 1;
         let cell = self.cells.add(at, pair);
         let slot = &mut self.slots[at as usize];
         let place = slot.cells.partition_point(|(own, _)| *own < pair);

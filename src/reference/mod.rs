@@ -7,6 +7,7 @@
 mod broken;
 mod devices;
 mod domains;
+pub mod kueue_cycle;
 mod members;
 mod soundness;
 

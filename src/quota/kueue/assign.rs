@@ -12,6 +12,7 @@ use super::Preemptor;
 use super::partial::reduced_counts;
 use super::trial::{Taken, Trial, named};
 use crate::model::resources::PODS;
+use crate::quota::amount::MOST;
 use crate::quota::books::Books;
 use crate::quota::cells::{Cells, NONE};
 use crate::quota::claim::{
@@ -297,6 +298,7 @@ impl Search<'_> {
             let name = trial.books.tree.flavor_name(flavor.flavor);
             let allowed = self.claim.allowed_flavors.as_ref();
             let admitted = allowed.is_none_or(|allowed| allowed.iter().any(|own| own == name))
+                && self.settled(trial).is_none_or(|settled| settled == name)
                 && trial
                     .books
                     .flavor(name)
@@ -352,6 +354,16 @@ impl Search<'_> {
         mark.map_or(0, |(_, mark)| *mark as usize)
     }
 
+    /// The flavor that is settled for the group.
+    fn settled(&self, trial: &Trial<'_>) -> Option<&str> {
+        let settled = self.claim.settled.get(self.set)?;
+        let of_group = |resource: &str| {
+            let number = trial.books.tree.resource_number(resource);
+            number.is_some_and(|number| self.group.resources.contains(&number))
+        };
+        settled.iter().find(|(resource, _)| of_group(resource)).map(|(_, flavor)| flavor.as_str())
+    }
+
     /// How a resource in a flavor can be had.
     fn outlook(
         &self,
@@ -368,7 +380,7 @@ impl Search<'_> {
         let amount = amount.saturating_add(before);
         let (level, may_reclaim) = borrow_level(&trial.books.tree, &trial.cells, cell, amount);
         let prefer = |outlook| (of, Prefer { outlook, level });
-        if amount > trial.cells.potential(cell) {
+        if amount > trial.cells.potential(cell).min(MOST) {
             return prefer(Outlook::NoFit);
         }
         if amount <= trial.cells.available(cell).max(0) {

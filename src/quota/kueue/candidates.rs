@@ -6,7 +6,8 @@ use core::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::Preemptor;
+use super::{Preemptor, is_candidate};
+use crate::Time;
 use crate::base::hash::FixedMap;
 use crate::quota::books::{Books, VictimKey};
 use crate::quota::queue::{PreemptionPolicy, QueueKind};
@@ -50,18 +51,12 @@ pub(super) fn satisfies(
     books: &Books,
     key: &VictimKey,
 ) -> bool {
-    let newer = || {
-        let holder = books.holder_at(key.holder);
-        holder.is_some_and(|holder| holder.created > preemptor.created)
+    let created = match policy {
+        PreemptionPolicy::LowerOrNewerEqualPriority => books.holder_at(key.holder),
+        _ => None,
     };
-    match policy {
-        PreemptionPolicy::Never => false,
-        PreemptionPolicy::LowerPriority => key.priority < preemptor.priority,
-        PreemptionPolicy::LowerOrNewerEqualPriority => {
-            key.priority < preemptor.priority || (key.priority == preemptor.priority && newer())
-        }
-        PreemptionPolicy::Any => true,
-    }
+    let created = created.map_or(Time::ZERO, |holder| holder.created);
+    is_candidate(policy, (preemptor.priority, preemptor.created), (key.priority, created))
 }
 
 /// Whether no holder of a priority, nor any behind it, satisfies a policy.

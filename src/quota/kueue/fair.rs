@@ -349,11 +349,12 @@ fn first_pass<'a>(
     let strategy = preemptor.strategies.first();
     let strategy = strategy.copied().unwrap_or(FairStrategy::LessThanOrEqualToFinalShare);
     let mut order = Order::of_books(trial, preemptor);
+    // With its request, and before any victim is taken.
+    let slot = &trial.books.tree.slots[preemptor.leaf as usize];
+    let within = preemptor.pairs.iter().all(|&pair| {
+        slot.cell(pair).is_none_or(|at| trial.cells[at].nominal >= trial.cells[at].drawn)
+    });
     while let Some(leaf) = order.next(trial) {
-        let slot = &trial.books.tree.slots[preemptor.leaf as usize];
-        let within = preemptor.pairs.iter().all(|&pair| {
-            slot.cell(pair).is_none_or(|at| trial.cells[at].nominal >= trial.cells[at].drawn)
-        });
         let reason = if leaf == preemptor.leaf {
             Some(VictimReason::InClusterQueue)
         } else if within {

@@ -7,11 +7,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::time::Duration;
 
 use crate::Time;
 use crate::base::hash::FixedMap;
 use crate::quota::cells::{Cells, NONE};
-use crate::quota::claim::Usage;
+use crate::quota::claim::{Usage, VictimReason};
 use crate::quota::share::{ShareValue, borrowed_share, borrows_any};
 use crate::quota::tenants::Tenants;
 use crate::quota::tree::{QueueId, QueueTree};
@@ -31,6 +32,20 @@ pub struct HeadRules {
     pub non_borrowing_first: bool,
     /// Whether the priority counts before the time.
     pub by_priority: bool,
+    /// Whether a claim whose pods were not ready in time goes behind those that waited meanwhile.
+    pub by_eviction: bool,
+}
+
+/// Why a claim lost its quota before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its pods were not ready in time.
+    PodsReadyTimeout,
+    /// A check of its admission failed.
+    AdmissionCheck,
+    /// It was a victim.
+    Preempted(VictimReason),
 }
 
 impl Default for HeadRules {
@@ -40,6 +55,7 @@ impl Default for HeadRules {
             preemptors_first: false,
             non_borrowing_first: true,
             by_priority: true,
+            by_eviction: true,
         }
     }
 }
@@ -82,6 +98,23 @@ pub struct HeadStanding {
 }
 
 impl HeadRules {
+    /// Since when a claim counts as waiting: its creation, or where it goes back in the queue the time
+    /// it lost its quota.
+    ///
+    /// Where the priority does not count before the time, a victim of a queue that borrows goes right
+    /// behind those that came at the time it was evicted, so that it does not take its place back.
+    pub fn since(&self, created: Time, losses: &[(Time, LossReason)]) -> Time {
+        let back = |&(at, reason): &(Time, LossReason)| match reason {
+            LossReason::PodsReadyTimeout => self.by_eviction.then_some(at),
+            LossReason::AdmissionCheck => Some(at),
+            LossReason::Preempted(VictimReason::InCohortReclaimWhileBorrowing) => {
+                (!self.by_priority).then(|| at.after(Duration::from_millis(1)))
+            }
+            LossReason::Preempted(_) => None,
+        };
+        losses.iter().find_map(back).unwrap_or(created)
+    }
+
     /// Which of two heads goes first: `Less` if the first does. Equal heads go in the order of uid
     /// and name.
     pub fn compare(&self, a: &HeadStanding, b: &HeadStanding) -> Ordering {
@@ -236,7 +269,7 @@ impl Heads {
                 }
             };
             charge(cells, 1);
-            standing.share = borrowed_share(tree, cells, at);
+            standing.share = borrowed_share(tree, cells, at, &[]);
             standing.borrows = borrows_any(tree, cells, at, head.usage.iter().map(|(of, _)| *of));
             charge(cells, -1);
         }

@@ -107,7 +107,7 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn share(&self, at: u32) -> ShareValue {
-        borrowed_share(&self.books.tree, &self.cells, at)
+        borrowed_share(&self.books.tree, &self.cells, at, &[])
     }
 
     /// Drops victims that are not needed: from the last but one back to the first, each is given
