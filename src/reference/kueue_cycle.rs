@@ -22,6 +22,8 @@ pub struct Pending {
     pub claim: Claim,
     /// Whether its queue takes claims from its namespace.
     pub in_namespace: bool,
+    /// Whether its victims are leaving: it goes first in a queue that is not strict.
+    pub awaits_victims: bool,
 }
 
 /// What a cycle did.
@@ -37,6 +39,8 @@ pub struct Cycle {
     pub parked: BTreeMap<String, BTreeSet<String>>,
     /// Preemptions that were given up because others had come before, by queue.
     pub skipped: BTreeMap<String, u32>,
+    /// Claims whose victims are to be evicted.
+    pub preempting: BTreeSet<String>,
     /// Where the search of claims that are tried again goes on.
     pub bookmarks: BTreeMap<String, Vec<Vec<(String, u32)>>>,
 }
@@ -123,13 +127,22 @@ fn pick_heads(tenants: &Tenants, pending: &[Pending]) -> Vec<(QueueId, usize)> {
     };
     for (at, Pending { claim, .. }) in pending.iter().enumerate() {
         let head = heads.entry(&claim.queue).or_insert(at);
-        if PriorityThenAge.compare(&waiting(at), &waiting(*head)).is_lt() {
+        let sticks = |at: usize| pending[at].awaits_victims && !is_strict(tenants, claim);
+        let order = PriorityThenAge.compare(&waiting(at), &waiting(*head));
+        if sticks(*head).cmp(&sticks(at)).then(order).is_lt() {
             *head = at;
         }
     }
     let queue = |name: &str| tenants.tree().queue(QueueKind::Leaf, name);
     let heads = heads.into_iter().filter_map(|(name, at)| Some((queue(name)?, at)));
     heads.filter(|(queue, _)| tenants.is_active(*queue)).collect()
+}
+
+/// Whether a claim keeps those behind it waiting.
+fn is_strict(tenants: &Tenants, claim: &Claim) -> bool {
+    let queue = tenants.tree().queue(QueueKind::Leaf, &claim.queue);
+    let spec = queue.and_then(|queue| tenants.tree().spec(queue));
+    spec.is_some_and(|spec| spec.strategy == QueueingStrategy::StrictFifo)
 }
 
 /// Where the search for a claim's flavors goes on.
@@ -197,6 +210,7 @@ impl Turn<'_> {
             self.claimed.push(holder);
         }
         self.result.bookmarks.remove(&self.claim.name);
+        self.result.preempting.insert(self.claim.name.clone());
         Ok(End::Again)
     }
 
@@ -246,11 +260,6 @@ fn requeue(
     ends: &BTreeMap<usize, End>,
     result: &mut Cycle,
 ) {
-    let strict = |claim: &Claim| {
-        let queue = tenants.tree().queue(QueueKind::Leaf, &claim.queue);
-        let spec = queue.and_then(|queue| tenants.tree().spec(queue));
-        spec.is_some_and(|spec| spec.strategy == QueueingStrategy::StrictFifo)
-    };
     let mut shapes: Vec<&Claim> = Vec::new();
     for (at, end) in ends {
         let claim = &pending[*at].claim;
@@ -259,7 +268,7 @@ fn requeue(
         let parked = match end {
             End::Admitted => continue,
             End::Again => false,
-            End::NoRoom => !strict(claim) && !untried,
+            End::NoRoom => !is_strict(tenants, claim) && !untried,
             End::Namespace => true,
         };
         if parked && matches!(end, End::NoRoom) {

@@ -58,7 +58,7 @@ fn pending(world: &World, workloads: &[Workload]) -> Vec<Pending> {
         let mut claim = workload.claim.clone();
         claim.queue = world.queue_of(&workload.namespace, &workload.local_queue);
         let in_namespace = world.takes(&claim.queue, &workload.namespace);
-        Pending { claim, in_namespace }
+        Pending { claim, in_namespace, awaits_victims: false }
     });
     // Workloads of local queues that are not there are in no queue.
     pending.filter(|pending| !pending.claim.queue.is_empty()).collect()
@@ -172,12 +172,10 @@ pub(super) fn two(
     // What has gone wakes those that are parked.
     rest.retain(|pending| !deleted.is_empty() || !parked(&pending.claim));
     for pending in &mut rest {
-        // Quota that has moved makes the search begin again.
-        if let Some(marks) = first.bookmarks.get(&pending.claim.name)
-            && deleted.is_empty()
-        {
+        if let Some(marks) = first.bookmarks.get(&pending.claim.name) {
             pending.claim.bookmark.clone_from(marks);
         }
+        pending.awaits_victims = first.preempting.contains(&pending.claim.name);
     }
     let second = cycle(&mut world.tenants, &rest, now(), recompute)?;
     let mut actual = BTreeMap::new();
