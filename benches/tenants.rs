@@ -65,18 +65,20 @@ fn leaf(tenants: &Tenants, at: usize) -> QueueId {
     tenants.tree().queue(QueueKind::Leaf, &format!("q{at}")).expect("there")
 }
 
-/// The median time of so many runs.
-fn median<S>(
+/// The median time of so many runs; what a run returns is dropped outside.
+fn median<S, R>(
     runs: usize,
     mut prepare: impl FnMut(usize) -> S,
-    mut run: impl FnMut(S),
+    mut run: impl FnMut(S) -> R,
 ) -> Duration {
     let mut times: Vec<Duration> = (0..runs)
         .map(|number| {
             let state = prepare(number);
             let start = Instant::now();
-            run(state);
-            start.elapsed()
+            let result = black_box(run(state));
+            let time = start.elapsed();
+            drop(result);
+            time
         })
         .collect();
     times.sort_unstable();
@@ -102,10 +104,14 @@ fn measure(queues: usize, tree: bool, fair: bool) {
     let mut tenants = world(queues, tree, fair, 5, 15);
     let cpu = tenants.intern("default", "cpu");
     let ids: Vec<QueueId> = (0..queues).map(|at| leaf(&tenants, at)).collect();
-    let pass = median(101, |_| (), |()| {
-        let sums = ids.iter().map(|id| tenants.tree().sums(*id, cpu).used);
-        black_box(sums.sum::<i64>());
-    });
+    let pass = median(
+        101,
+        |_| (),
+        |()| {
+            let sums = ids.iter().map(|id| tenants.tree().sums(*id, cpu).used);
+            black_box(sums.sum::<i64>());
+        },
+    );
     let kind = format!(
         "{queues} queues, {}, {}",
         if tree { "tree" } else { "flat" },
@@ -122,15 +128,23 @@ fn measure(queues: usize, tree: bool, fair: bool) {
     assert_eq!(tenants.decide(&reclaim).expect("sound").victims.len(), 1);
     print("first search, with the index", start.elapsed());
     let usage = [(cpu, CPU)].into_iter().collect();
-    let time = median(1_001, |number| claim(format!("x{number}"), number % queues, 1), |claim| {
-        let holder = tenants.restore(&claim, &usage, Time::ZERO).expect("in range");
-        tenants.release(holder).expect("held");
-    });
+    let time = median(
+        1_001,
+        |number| claim(format!("x{number}"), number % queues, 1),
+        |claim| {
+            let holder = tenants.restore(&claim, &usage, Time::ZERO).expect("in range");
+            tenants.release(holder).expect("held");
+        },
+    );
     print("admit and release", time);
-    let time = median(1_001, |number| claim("in".into(), number * 2 % queues, 1), |claim| {
-        let decision = tenants.decide(&claim).expect("sound");
-        assert_eq!(black_box(decision).victims.len(), 1);
-    });
+    let time = median(
+        1_001,
+        |number| claim("in".into(), number * 2 % queues, 1),
+        |claim| {
+            let decision = tenants.decide(&claim).expect("sound");
+            assert_eq!(black_box(decision).victims.len(), 1);
+        },
+    );
     print("a head that reclaims from one", time);
     let five = |number: usize| claim("in".into(), number * 2 % queues, 5);
     let time = median(1_001, five, |claim| {
@@ -140,48 +154,60 @@ fn measure(queues: usize, tree: bool, fair: bool) {
     print("a head that reclaims from five", time);
 
     let mut room = world(queues, tree, fair, 5, 9);
-    let time = median(1_001, |number| claim("in".into(), number * 2 % queues, 1), |claim| {
-        let decision = room.decide(&claim).expect("sound");
-        assert_eq!(black_box(decision).assignment.mode, Mode::Fit);
-    });
+    let time = median(
+        1_001,
+        |number| claim("in".into(), number * 2 % queues, 1),
+        |claim| {
+            let decision = room.decide(&claim).expect("sound");
+            assert_eq!(black_box(decision).assignment.mode, Mode::Fit);
+        },
+    );
     print("a head that fits", time);
     let claims: Vec<Claim> = (0..1_000).map(|at| claim(format!("h{at}"), at, 1)).collect();
-    let time = median(11, |_| room.clone(), |mut room| {
-        let mut order = room.heads();
-        for claim in &claims {
-            let (queue, head) = head(claim, &mut room);
-            order.set(&mut room, queue, head);
-        }
-        while let Some((queue, head)) = order.pop(&mut room) {
-            assert!(room.fits(queue, &head.usage, &[]));
-            room.keep(queue, &head.usage, 1).expect("in range");
-            order.changed(&mut room, queue);
-        }
-        black_box(room);
-    });
+    let time = median(
+        11,
+        |_| room.clone(),
+        |mut room| {
+            let mut order = room.heads();
+            for claim in &claims {
+                let (queue, head) = head(claim, &mut room);
+                order.set(&mut room, queue, head);
+            }
+            while let Some((queue, head)) = order.pop(&mut room) {
+                assert!(room.fits(queue, &head.usage, &[]));
+                room.keep(queue, &head.usage, 1).expect("in range");
+                order.changed(&mut room, queue);
+            }
+            room
+        },
+    );
     print("1,000 heads that fit, in order", time);
     let claims: Vec<Claim> = (0..100).map(|at| claim(format!("h{at}"), at * 10, 1)).collect();
-    let time = median(11, |_| tenants.clone(), |mut tenants| {
-        let mut order = tenants.heads();
-        let mut victims = Vec::new();
-        for claim in &claims {
-            let (queue, head) = head(claim, &mut tenants);
-            order.set(&mut tenants, queue, head);
-        }
-        while let Some((queue, head)) = order.pop(&mut tenants) {
-            let at = claims.iter().position(|claim| claim.name == head.name).expect("ours");
-            // Victims of the heads before are gone.
-            let decision = tenants.decide(&claims[at]).expect("sound");
-            assert_eq!(decision.victims.len(), 1);
-            for victim in decision.victims {
-                victims.push(tenants.release(victim.holder).expect("held"));
+    let time = median(
+        11,
+        |_| tenants.clone(),
+        |mut tenants| {
+            let mut order = tenants.heads();
+            let mut victims = Vec::new();
+            for claim in &claims {
+                let (queue, head) = head(claim, &mut tenants);
+                order.set(&mut tenants, queue, head);
             }
-            let assignment = &decision.assignment;
-            tenants.admit(&claims[at], assignment, Time::ZERO).expect("in range");
-            order.changed(&mut tenants, queue);
-        }
-        black_box((tenants, victims));
-    });
+            while let Some((queue, head)) = order.pop(&mut tenants) {
+                let at = claims.iter().position(|claim| claim.name == head.name).expect("ours");
+                // Victims of the heads before are gone.
+                let decision = tenants.decide(&claims[at]).expect("sound");
+                assert_eq!(decision.victims.len(), 1);
+                for victim in decision.victims {
+                    victims.push(tenants.release(victim.holder).expect("held"));
+                }
+                let assignment = &decision.assignment;
+                tenants.admit(&claims[at], assignment, Time::ZERO).expect("in range");
+                order.changed(&mut tenants, queue);
+            }
+            (tenants, victims)
+        },
+    );
     print("100 heads that reclaim from one", time);
 }
 

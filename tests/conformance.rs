@@ -269,12 +269,20 @@ fn every_generated_case_of_tenants_agrees() {
 
 /// Paths of everything in a value, but for what is not compared.
 fn paths(value: &serde_json::Value, at: &str, found: &mut Vec<(String, bool)>) {
-    const PASSED_OVER: [&str; 6] =
-        ["pendingReasons", "noFitReason", "attempts", "triedFlavorIdx", "weight", "skippedPreemptions"];
+    const PASSED_OVER: [&str; 6] = [
+        "pendingReasons",
+        "noFitReason",
+        "attempts",
+        "triedFlavorIdx",
+        "weight",
+        "skippedPreemptions",
+    ];
     match value {
         serde_json::Value::Object(object) => {
             found.push((at.into(), true));
-            for (key, value) in object.iter().filter(|(key, _)| !PASSED_OVER.contains(&key.as_str())) {
+            for (key, value) in
+                object.iter().filter(|(key, _)| !PASSED_OVER.contains(&key.as_str()))
+            {
                 let key = key.replace('~', "~0").replace('/', "~1");
                 paths(value, &format!("{at}/{key}"), found);
             }

@@ -209,11 +209,15 @@ impl QueueTree {
             return Ok(if self.drop_drained(at) { Removal::Removed } else { Removal::Draining });
         }
         slot.implicit = true;
+        let parent = slot.spec.parent.take();
         slot.spec = Queue::inner(core::mem::take(&mut slot.spec.name));
         self.set_cells(at);
         self.settle(at);
         let name = self.slots[at as usize].spec.name.clone();
         self.drop_unused_parent(&name);
+        if let Some(parent) = parent {
+            self.drop_unused_parent(&parent);
+        }
         Ok(if self.slots[at as usize].gone { Removal::Removed } else { Removal::Implicit })
     }
 

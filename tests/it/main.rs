@@ -12,4 +12,5 @@ mod manifests;
 mod placement;
 mod plugins;
 mod support;
+mod tenants;
 mod topology;
