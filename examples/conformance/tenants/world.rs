@@ -214,6 +214,9 @@ impl World {
     }
 }
 
+/// Name and count of a podset, and flavor and usage by resource.
+pub(super) type Assigned = (String, i64, BTreeMap<String, String>, BTreeMap<String, i64>);
+
 /// A workload as a case has it.
 #[derive(Clone)]
 pub(super) struct Workload {
@@ -223,6 +226,8 @@ pub(super) struct Workload {
     /// Where it holds quota.
     pub(super) queue_held: Option<String>,
     held: AmountTable,
+    /// What each podset holds.
+    pub(super) assigned: Vec<Assigned>,
     reserved: Option<Time>,
     pub(super) admitted: bool,
     leaving: bool,
@@ -267,18 +272,37 @@ pub(super) fn workload_with(
     let sets = fields.list("podSets")?;
     let effective = fields.list("effective")?;
     let mut held = AmountTable::new();
+    let mut assigned = Vec::new();
     if sets.len() != effective.len() {
         return Err("workload: podSets and effective differ in number".into());
     }
     for (set, effective) in sets.iter().zip(effective) {
-        claim.pod_sets.push(pod_set(set, effective, &mut held)?);
+        let (pods, own) = pod_set(set, effective)?;
+        for (resource, flavor) in &own.2 {
+            let amount = own.3.get(resource).copied().unwrap_or(0);
+            if amount != 0 {
+                *held.entry((flavor.clone(), resource.clone())).or_default() += amount;
+            }
+        }
+        claim.pod_sets.push(pods);
+        assigned.push(own);
     }
     let queue_held = fields.maybe("clusterQueue").and_then(Value::as_str).map(Into::into);
     let reserved = fields.time("quotaReservedAt")?;
     let admitted = fields.time("admittedAt")?.is_some();
     fields.pass(beside);
     fields.end()?;
-    Ok(Workload { claim, namespace, local_queue, queue_held, held, reserved, admitted, leaving })
+    Ok(Workload {
+        claim,
+        namespace,
+        local_queue,
+        queue_held,
+        held,
+        assigned,
+        reserved,
+        admitted,
+        leaving,
+    })
 }
 
 fn condition<'a>(title: &'a str, value: &'a Value) -> Result<(Time, &'a str), String> {
@@ -300,7 +324,7 @@ pub(super) fn victim_reason(name: &str) -> Result<VictimReason, String> {
     found.ok_or_else(|| format!("reason: {name:?} is not known"))
 }
 
-fn pod_set(set: &Value, effective: &Value, held: &mut AmountTable) -> Result<PodSet, String> {
+fn pod_set(set: &Value, effective: &Value) -> Result<(PodSet, Assigned), String> {
     let mut fields = Fields::new("podSet", set)?;
     fields.pass(&["requestsPerPod", "count"]);
     let min_count = fields.integer("minCount")?;
@@ -311,12 +335,10 @@ fn pod_set(set: &Value, effective: &Value, held: &mut AmountTable) -> Result<Pod
     for (name, amount) in &totals {
         requests.set(name, *amount);
     }
+    let mut flavors = BTreeMap::new();
     for (resource, flavor) in pods.entries("flavors")? {
         let flavor = flavor.as_str().ok_or("effective.flavors: is no text")?;
-        let amount = totals.get(resource).copied().unwrap_or(0);
-        if amount != 0 {
-            *held.entry((flavor.into(), resource.into())).or_default() += amount;
-        }
+        flavors.insert(resource.to_string(), flavor.to_string());
     }
     if fields.text("name")? != pods.text("name")? {
         return Err("effective.name: differs".into());
@@ -334,8 +356,9 @@ fn pod_set(set: &Value, effective: &Value, held: &mut AmountTable) -> Result<Pod
     for value in fields.list("tolerations")? {
         result.tolerations.push(toleration(value)?);
     }
+    let assigned = (result.name.clone(), i64::from(count), flavors, totals);
     fields.end()?;
-    Ok(result)
+    Ok((result, assigned))
 }
 
 /// The required node affinity; preferences say nothing about flavors.
