@@ -27,7 +27,7 @@ impl Admission for Lending {
     }
 }
 
-/// The limits of a queue and of all above it; a queue without a limit has none. YuniKorn's headroom,
+/// The limits of a queue and of all above it; a queue without a limit has none. `YuniKorn`'s headroom,
 /// Koordinator's and KAI's limits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PathLimits;

@@ -46,7 +46,7 @@ impl Default for Weight {
 /// bound.
 ///
 /// Each dialect reads what it knows: Kueue `nominal` and the two limits on borrowing and lending;
-/// Volcano `nominal` (its guarantee), `deserved` and `limit` (its capability); YuniKorn `nominal`
+/// Volcano `nominal` (its guarantee), `deserved` and `limit` (its capability); `YuniKorn` `nominal`
 /// (guaranteed) and `limit` (max); Koordinator `nominal` (min), `limit` (max) and `weight`; KAI
 /// `deserved`, `limit` and `over_quota_weight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

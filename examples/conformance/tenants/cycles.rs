@@ -313,6 +313,6 @@ pub(super) fn reserved(
     fields.end()?;
     let assignment = Assignment { pod_sets: Default::default(), usage, mode, level };
     let kept = world.tenants.kept_for(queue, &assignment);
-    let expected = amounts("reserved", expect.list("reserved")?)?;
+    let expected = world.expected("reserved", expect.list("reserved")?)?;
     same("reserved", &expected, &table(&world, &kept))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phalanx::quota::{Assignment, Claim, Mode, Outlook, Tenants, reduced_counts};
 use serde_json::Value;
 
-use super::fields::{Fields, amounts};
+use super::fields::Fields;
 use super::world::{Rules, World, fungibility};
 use super::{Stop, same, table, victims};
 
@@ -73,7 +73,7 @@ fn compare(
         fields.pass(&["attempts"]);
         fields.end()?;
     }
-    let expected = amounts("usage", expect.list("usage")?)?;
+    let expected = world.expected("usage", expect.list("usage")?)?;
     same("usage", &expected, &table(world, &assignment.usage))?;
     let level = expect.integer("borrowing")?.unwrap_or(0);
     same("borrowing", &level, &i64::from(assignment.level))?;

@@ -76,8 +76,8 @@ fn nodes(world: &World, value: &Value) -> Result<(), Stop> {
 /// Subtree quota and usage at one node.
 fn node(world: &World, queue: QueueId, name: &str, value: &Value) -> Result<(), Stop> {
     let mut fields = Fields::new("node", value)?;
-    let subtree = amounts("subtreeQuota", fields.list("subtreeQuota")?)?;
-    let usage = amounts("usage", fields.list("usage")?)?;
+    let subtree = world.expected("subtreeQuota", fields.list("subtreeQuota")?)?;
+    let usage = world.expected("usage", fields.list("usage")?)?;
     fields.end()?;
     same(format!("{name} subtree"), &subtree, &sums(world, queue, |sums| sums.subtree))?;
     same(format!("{name} usage"), &usage, &sums(world, queue, |sums| sums.drawn))
@@ -90,7 +90,7 @@ fn each_available(
     had: impl Fn(&World, QueueId, &str, &str) -> i64 + Copy,
 ) -> Result<(), Stop> {
     for (name, value) in entries {
-        let expected = amounts(step, list(value, step)?)?;
+        let expected = world.expected(step, list(value, step)?)?;
         let queue = world.leaf(name)?;
         same(format!("{name} {step}"), &expected, &stated(world, queue, had))?;
     }
@@ -223,7 +223,7 @@ pub(super) fn deletion(
     }
     let compare = |world: &World, entries: Vec<(&str, &Value)>| {
         for (name, value) in entries {
-            let expected = amounts("subtreeQuota", list(value, "subtreeQuota")?)?;
+            let expected = world.expected("subtreeQuota", list(value, "subtreeQuota")?)?;
             let queue = named(world, QueueKind::Inner, name)?;
             same(name, &expected, &sums(world, queue, |sums| sums.subtree))?;
         }
@@ -346,16 +346,16 @@ pub(super) fn generated(
             )?;
             same(format!("{name} borrowing"), &fields.flag("borrowing")?, &share.borrowing)?;
             if kind == QueueKind::Leaf {
-                let expected = amounts("available", fields.list("available")?)?;
+                let expected = world.expected("available", fields.list("available")?)?;
                 same(format!("{name} available"), &expected, &stated(&world, queue, available_of))?;
                 let expected =
-                    amounts("potentiallyAvailable", fields.list("potentiallyAvailable")?)?;
+                    world.expected("potentiallyAvailable", fields.list("potentiallyAvailable")?)?;
                 same(format!("{name} potential"), &expected, &stated(&world, queue, potential_of))?;
             } else {
-                let expected = amounts("subtreeQuota", fields.list("subtreeQuota")?)?;
+                let expected = world.expected("subtreeQuota", fields.list("subtreeQuota")?)?;
                 let subtree = sums(&world, queue, |sums| sums.subtree);
                 same(format!("{name} subtree"), &expected, &subtree)?;
-                let expected = amounts("usage", fields.list("usage")?)?;
+                let expected = world.expected("usage", fields.list("usage")?)?;
                 same(format!("{name} usage"), &expected, &sums(&world, queue, |sums| sums.drawn))?;
             }
             fields.end()?;

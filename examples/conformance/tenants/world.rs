@@ -164,6 +164,18 @@ impl World {
         Ok(())
     }
 
+    /// An amount list that is expected: nothing but what some queue has books of, zeros included.
+    pub(super) fn expected(&self, title: &str, list: &[Value]) -> Result<AmountTable, String> {
+        for value in list {
+            let mut fields = Fields::new(title, value)?;
+            let (flavor, resource) = (fields.text("flavor")?, fields.text("resource")?);
+            if self.tenants.tree().flavor_resource(flavor, resource).is_none() {
+                return Err(format!("{title}: {resource:?} of {flavor:?} is not known"));
+            }
+        }
+        amounts(title, list)
+    }
+
     pub(super) fn usage(&mut self, table: &AmountTable) -> Usage {
         let tenants = &mut self.tenants;
         let pair = |((flavor, resource), amount): (&(String, String), &i64)| {

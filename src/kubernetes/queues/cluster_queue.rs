@@ -34,7 +34,7 @@ pub(super) fn leaf(
     ];
     let mut queue = Queue::leaf(metadata::name(root)?);
     let Some(spec) = root.get("spec")? else { return Ok((queue, None)) };
-    unread(&spec, &READ, notes)?;
+    unread(&spec, &READ, notes);
     // v1beta1 calls it `cohort`.
     queue.parent = spec.name_of("cohortName")?.or(spec.name_of("cohort")?);
     queue.groups = groups(&spec, notes)?;
@@ -46,7 +46,7 @@ pub(super) fn leaf(
             _ => QueueingStrategy::BestEffortFifo,
         };
     if let Some(fungibility) = spec.get("flavorFungibility")? {
-        unread(&fungibility, &["whenCanBorrow", "whenCanPreempt", "preference"], notes)?;
+        unread(&fungibility, &["whenCanBorrow", "whenCanPreempt", "preference"], notes);
         let next = |name| {
             const NAMES: [&str; 4] = ["TryNextFlavor", "MayStopSearch", "Borrow", "Preempt"];
             choice(&fungibility, name, &NAMES)
@@ -70,7 +70,7 @@ pub(super) fn leaf(
 pub(super) fn inner(root: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Queue> {
     let mut queue = Queue::inner(metadata::name(root)?);
     if let Some(spec) = root.get("spec")? {
-        unread(&spec, &["parent", "parentName", "resourceGroups", "fairSharing"], notes)?;
+        unread(&spec, &["parent", "parentName", "resourceGroups", "fairSharing"], notes);
         queue.parent = spec.name_of("parentName")?.or(spec.name_of("parent")?);
         queue.groups = groups(&spec, notes)?;
         queue.weight = weight(&spec, notes)?;
@@ -96,7 +96,7 @@ fn choice(of: &Field<'_>, name: &str, names: &[&str]) -> Fault<String> {
 
 fn read_preemption(field: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Preemption> {
     let known = ["reclaimWithinCohort", "withinClusterQueue", "borrowWithinCohort"];
-    unread(field, &known, notes)?;
+    unread(field, &known, notes);
     let policy = |name, names: &[&str]| {
         Ok(match choice(field, name, names)?.as_str() {
             "LowerPriority" => PreemptionPolicy::LowerPriority,
@@ -107,7 +107,7 @@ fn read_preemption(field: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Preemption
     };
     let mut borrow_within_cohort = BorrowWithinCohort::default();
     if let Some(borrow) = field.get("borrowWithinCohort")? {
-        unread(&borrow, &["policy", "maxPriorityThreshold"], notes)?;
+        unread(&borrow, &["policy", "maxPriorityThreshold"], notes);
         borrow_within_cohort = BorrowWithinCohort {
             lower_priority: choice(&borrow, "policy", &["Never", "LowerPriority"])?
                 == "LowerPriority",
@@ -129,7 +129,7 @@ fn read_preemption(field: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Preemption
 
 fn weight(spec: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Weight> {
     let Some(sharing) = spec.get("fairSharing")? else { return Ok(Weight::ONE) };
-    unread(&sharing, &["weight"], notes)?;
+    unread(&sharing, &["weight"], notes);
     let Some(field) = sharing.get("weight")? else { return Ok(Weight::ONE) };
     let quantity = field.quantity()?;
     let nanos = u64::try_from(quantity.nanos()).map_err(|_| field.invalid("is out of range"))?;
@@ -139,14 +139,14 @@ fn weight(spec: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Weight> {
 fn groups(spec: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Vec<ResourceGroup>> {
     let mut groups = Vec::new();
     spec.each("resourceGroups", |group| {
-        unread(&group, &["coveredResources", "flavors"], notes)?;
+        unread(&group, &["coveredResources", "flavors"], notes);
         let mut flavors = Vec::new();
         group.each("flavors", |flavor| {
-            unread(&flavor, &["name", "resources"], notes)?;
+            unread(&flavor, &["name", "resources"], notes);
             let mut resources: Vec<(String, Quota)> = Vec::new();
             flavor.each("resources", |resource| {
                 let known = ["name", "nominalQuota", "borrowingLimit", "lendingLimit"];
-                unread(&resource, &known, notes)?;
+                unread(&resource, &known, notes);
                 let name = resource.need("name")?.text()?.to_owned();
                 let amount =
                     |field: Option<Field<'_>>| field.map(|f| amount(&f, &name)).transpose();

@@ -182,7 +182,7 @@ impl QueueManifests {
     fn flavor(&mut self, root: &Field<'_>) -> Fault<()> {
         let mut flavor = Flavor::new(metadata::name(root)?);
         if let Some(spec) = root.get("spec")? {
-            unread(&spec, &["nodeLabels", "nodeTaints", "tolerations"], &mut self.notes)?;
+            unread(&spec, &["nodeLabels", "nodeTaints", "tolerations"], &mut self.notes);
             flavor.node_labels = spec.labels("nodeLabels")?;
             spec.each("nodeTaints", |taint| {
                 flavor.node_taints.push(node::taint(&taint)?);
@@ -197,7 +197,7 @@ impl QueueManifests {
     fn local_queue(&mut self, root: &Field<'_>) -> Fault<()> {
         let key = (metadata::namespace(root)?, metadata::name(root)?);
         let spec = root.need("spec")?;
-        unread(&spec, &["clusterQueue", "stopPolicy"], &mut self.notes)?;
+        unread(&spec, &["clusterQueue", "stopPolicy"], &mut self.notes);
         let stopped = cluster_queue::is_stopped(&spec)?;
         let queue = spec.need("clusterQueue")?.text()?.to_owned();
         if !stopped {

@@ -46,7 +46,7 @@ pub(super) fn workload(root: &Field<'_>, notes: &mut Vec<Note>) -> Fault<QueuedW
         }
     }
     let spec = root.need("spec")?;
-    unread(&spec, &READ, notes)?;
+    unread(&spec, &READ, notes);
     spec.each("podSets", |set| {
         claim.pod_sets.push(pod_set(&set, &namespace, notes)?);
         Ok(())
@@ -81,7 +81,7 @@ pub(super) fn workload(root: &Field<'_>, notes: &mut Vec<Note>) -> Fault<QueuedW
 }
 
 fn pod_set(set: &Field<'_>, namespace: &str, notes: &mut Vec<Note>) -> Fault<PodSet> {
-    unread(set, &["name", "template", "count", "minCount"], notes)?;
+    unread(set, &["name", "template", "count", "minCount"], notes);
     let count = |field: Field<'_>| {
         field.within(0, i64::from(i32::MAX)).map(|count| u32::try_from(count).unwrap_or(0))
     };
@@ -122,7 +122,7 @@ fn read_status(status: &Field<'_>, workload: &mut QueuedWorkload) -> Fault<()> {
         Ok(())
     })?;
     let Some(admission) = status.get("admission")? else { return Ok(()) };
-    workload.claim.queue = admission.need("clusterQueue")?.text()?.to_owned();
+    admission.need("clusterQueue")?.text()?.clone_into(&mut workload.claim.queue);
     admission.each("podSetAssignments", |set| {
         let mut flavors: Vec<(String, String)> = Vec::new();
         set.entries("flavors", |resource, flavor| {

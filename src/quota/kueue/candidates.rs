@@ -155,7 +155,7 @@ impl<'a> Iterator for Candidates<'a, '_> {
 
     fn next(&mut self) -> Option<&'a VictimKey> {
         let key = self.peek()?;
-        let Some(Reverse((_, at))) = self.heap.pop() else { return None };
+        let Reverse((_, at)) = self.heap.pop()?;
         if let Source::Leaf(leaf) = &mut self.sources[at as usize] {
             leaf.next();
         }

@@ -100,7 +100,7 @@ impl<'a, 'p> Groups<'a, 'p> {
         let mut groups = Groups::new(books, climb, preemptor);
         let policy = preemptor.policy.reclaim_within_cohort;
         let found = |group: &mut Candidates<'a, 'p>| {
-            first(policy, preemptor, books, group, |group| group.peek()).is_some()
+            first(policy, preemptor, books, group, Candidates::peek).is_some()
         };
         let hierarchy = found(&mut groups.hierarchy);
         (hierarchy || found(&mut groups.priority), hierarchy)
@@ -113,19 +113,17 @@ impl<'a, 'p> Groups<'a, 'p> {
         for staying in [false, true] {
             let ready = |key: &&VictimKey| key.staying == staying;
             let own = policy.within_cluster_queue;
-            let key =
-                first(reclaim, self.preemptor, books, &mut self.hierarchy, |group| group.peek());
+            let key = first(reclaim, self.preemptor, books, &mut self.hierarchy, Candidates::peek);
             if let Some(key) = key.filter(ready) {
                 self.hierarchy.next();
                 return Some((key, Standing::Hierarchy));
             }
-            let key =
-                first(reclaim, self.preemptor, books, &mut self.priority, |group| group.peek());
+            let key = first(reclaim, self.preemptor, books, &mut self.priority, Candidates::peek);
             if let Some(key) = key.filter(ready) {
                 self.priority.next();
                 return Some((key, self.preemptor.standing(key)));
             }
-            let key = first(own, self.preemptor, books, &mut self.own, |group| group.peek());
+            let key = first(own, self.preemptor, books, &mut self.own, LeafCandidates::peek);
             if let Some(key) = key.filter(ready) {
                 self.own.next();
                 return Some((key, Standing::Own));

@@ -90,9 +90,13 @@ impl<'a> Trial<'a> {
         usage: &Usage,
         without: &[u32],
     ) -> bool {
-        without.iter().for_each(|holder| self.remove(*holder));
+        for holder in without {
+            self.remove(*holder);
+        }
         let fits = self.fits(leaf, usage);
-        without.iter().for_each(|holder| self.restore(*holder));
+        for holder in without {
+            self.restore(*holder);
+        }
         fits
     }
 
