@@ -179,6 +179,20 @@ pub struct Assignment {
     pub level: u32,
 }
 
+impl PodSetAssignment {
+    /// No choice yet.
+    pub fn new(pod_set: usize, count: u32) -> PodSetAssignment {
+        PodSetAssignment { pod_set, count, flavors: SmallVec::new(), requests: SmallVec::new() }
+    }
+}
+
+impl Assignment {
+    /// An assignment of which no more is known.
+    pub fn new(usage: Usage, mode: Mode, level: u32) -> Assignment {
+        Assignment { pod_sets: SmallVec::new(), usage, mode, level }
+    }
+}
+
 /// Why a claim was chosen as a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -311,7 +311,7 @@ pub(super) fn reserved(
         other => return Err(format!("mode: {other:?} is not known").into()),
     };
     fields.end()?;
-    let assignment = Assignment { pod_sets: Default::default(), usage, mode, level };
+    let assignment = Assignment::new(usage, mode, level);
     let kept = world.tenants.kept_for(queue, &assignment);
     let expected = world.expected("reserved", expect.list("reserved")?)?;
     same("reserved", &expected, &table(&world, &kept))

@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
 fn time(seconds: f64) -> Option<Time> {
     const NOW: f64 = 1e9;
     let millis = ((NOW + seconds) * 1e3).round();
-    (millis >= 1.0 && millis < 1.8e13).then(|| Time::from_millis(millis as u64))
+    (1.0..1.8e13).contains(&millis).then(|| Time::from_millis(millis as u64))
 }
 
 /// The test's "now".

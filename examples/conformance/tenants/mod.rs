@@ -1,9 +1,11 @@
 //! Cases about tenants, with Kueue's answers.
 
+#[allow(clippy::needless_pass_by_value, reason = "one signature for all kinds of cases")]
 mod cycles;
 mod fields;
 mod flavors;
 mod quota;
+#[allow(clippy::needless_pass_by_value, reason = "one signature for all kinds of cases")]
 mod victims;
 mod world;
 

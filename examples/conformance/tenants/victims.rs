@@ -39,12 +39,7 @@ pub(super) fn targets(
     world.admit(&admitted)?;
     let mut claim = world.workload(input.take("incoming")?)?.claim;
     claim.queue = input.text("clusterQueue")?.into();
-    let mut assignment = Assignment {
-        pod_sets: Default::default(),
-        usage: Usage::new(),
-        mode: Mode::Preempt,
-        level: 0,
-    };
+    let mut assignment = Assignment::new(Usage::new(), Mode::Preempt, 0);
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for (at, value) in input.list("assignment")?.iter().enumerate() {
         let mut fields = Fields::new("assignment", value)?;
@@ -54,12 +49,7 @@ pub(super) fn targets(
         }
         let count = fields.integer("count")?.unwrap_or(i64::from(set.count));
         let count = u32::try_from(count).map_err(|error| error.to_string())?;
-        let mut own = PodSetAssignment {
-            pod_set: at,
-            count,
-            flavors: Default::default(),
-            requests: Default::default(),
-        };
+        let mut own = PodSetAssignment::new(at, count);
         let requests: Amounts = set.requests.clone();
         for (resource, value) in fields.entries("flavors")? {
             let mut choice = Fields::new("flavor", value)?;
