@@ -17,7 +17,8 @@
 //!    again only what has moved since the plan was made.
 //! 5. **Judge.** A [`Framework`] is a set of [`plugins`]: filters, scores, permits. Write your own
 //!    as a closure or a small trait ([`framework`]), and test it with [`laws`].
-//! 6. **What if.** A [`Txn`] is a working copy that reads like a cluster: evict, add nodes, place,
+//! 6. **Share.** [`quota`] says which tenant may have how much, whose turn it is, and who gives back.
+//! 7. **What if.** A [`Txn`] is a working copy that reads like a cluster: evict, add nodes, place,
 //!    and roll back.
 //!
 //! ```
@@ -76,6 +77,7 @@ pub mod place;
 pub mod plugins;
 pub mod preempt;
 pub mod queue;
+pub mod quota;
 pub mod reference;
 pub mod state;
 

@@ -242,3 +242,121 @@ fn malformed_cases_of_kueue_are_errors() {
         }
     }
 }
+
+const TENANTS: [&[u8]; 2] = [
+    include_bytes!("data/kueue-tenants.jsonl.gz"),
+    include_bytes!("data/kueue-tenants-generated.jsonl.gz"),
+];
+
+#[test]
+fn every_case_of_tenants_agrees() {
+    // Five cases of admission fair sharing are left out.
+    agree(TENANTS[0], 134);
+    agree(TENANTS[1], 112);
+}
+
+/// The whole of the generated cases, where they are beside the repository.
+#[test]
+fn every_generated_case_of_tenants_agrees() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../shared/conformance/kueue-tenants/generated.jsonl.gz"
+    );
+    if let Ok(packed) = std::fs::read(path) {
+        agree(&packed, 669);
+    }
+}
+
+/// Paths of everything in a value, but for what is not compared.
+fn paths(value: &serde_json::Value, at: &str, found: &mut Vec<(String, bool)>) {
+    const PASSED_OVER: [&str; 6] = [
+        "pendingReasons",
+        "noFitReason",
+        "attempts",
+        "triedFlavorIdx",
+        "weight",
+        "skippedPreemptions",
+    ];
+    match value {
+        serde_json::Value::Object(object) => {
+            found.push((at.into(), true));
+            for (key, value) in
+                object.iter().filter(|(key, _)| !PASSED_OVER.contains(&key.as_str()))
+            {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                paths(value, &format!("{at}/{key}"), found);
+            }
+        }
+        serde_json::Value::Array(list) => {
+            for (index, value) in list.iter().enumerate() {
+                paths(value, &format!("{at}/{index}"), found);
+            }
+        }
+        _ => found.push((at.into(), false)),
+    }
+}
+
+#[test]
+fn altered_answers_about_tenants_are_noticed() {
+    let (mut altered, mut unnoticed) = (0, Vec::new());
+    for text in TENANTS.map(unpack) {
+        for (number, line) in text.lines().enumerate() {
+            let case: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let mut tally = Tally::default();
+            tally.run("f", line).expect("sound");
+            if tally.passed() == 0 {
+                continue;
+            }
+            let mut found = Vec::new();
+            paths(&case["expect"], "/expect", &mut found);
+            // All of it would take long: another part of each case.
+            for (path, is_object) in found.iter().skip(number % 5).step_by(5) {
+                let mut case = case.clone();
+                let value = case.pointer_mut(path).expect("a path");
+                match value {
+                    serde_json::Value::Object(object) if *is_object => {
+                        object.insert("unheard".into(), 1.into());
+                    }
+                    serde_json::Value::Bool(flag) => *flag = !*flag,
+                    serde_json::Value::String(text) => text.push('1'),
+                    serde_json::Value::Number(number) => {
+                        let other = number.as_f64().expect("a number") as i64;
+                        *value = other.checked_add(1).unwrap_or(0).into();
+                    }
+                    other => *other = serde_json::json!(["unheard"]),
+                }
+                let mut tally = Tally::default();
+                let run = tally.run("f", &case.to_string());
+                if run.is_ok() && tally.failed() == 0 {
+                    unnoticed.push(format!("{path} of {}", case["name"]));
+                }
+                altered += 1;
+            }
+        }
+    }
+    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+    assert!(altered > 500, "{altered}");
+}
+
+#[test]
+fn unknown_fields_of_cases_about_tenants_are_errors() {
+    for text in TENANTS.map(unpack) {
+        for line in text.lines().step_by(3) {
+            let case: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let mut tally = Tally::default();
+            tally.run("f", line).expect("sound");
+            if tally.passed() == 0 {
+                continue;
+            }
+            for path in ["", "/input", "/gates", "/input/clusterQueues/0", "/input/workloads/0"] {
+                let mut case = case.clone();
+                let Some(object) = case.pointer_mut(path).and_then(|at| at.as_object_mut()) else {
+                    continue;
+                };
+                object.insert("unheard".into(), true.into());
+                let error = Tally::default().run("f", &case.to_string());
+                assert!(error.is_err(), "{path} of {}", case["name"]);
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub(crate) mod kueue_cases;
 mod pods;
 mod preemption;
 mod scenario;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,8 @@ Files hold one JSON object a line; gzip will do. A line is one of:
   preemption, gangs
             {name, scenario, expect: {tieStable, ...}}: the same for a gang
   kueue     {id, podSets, expect, ...}: topology assignments of Kueue
+  tenants   {name, source, level, gates, input, expect}: Kueue's quota, flavors, preemption, fair
+            sharing and cycles; docs/tenants.md names the rules that are left out
 
 Kubernetes objects are taken as an API server stores them.
 
@@ -87,6 +90,8 @@ pub(crate) struct Tally {
     outcomes: BTreeMap<&'static str, usize>,
     /// Of Kueue's cases: those that went through the planner too, and all.
     kueue: (usize, usize),
+    /// Cases that are left out, by rule.
+    skipped: BTreeMap<&'static str, usize>,
     /// How long each of those decisions took.
     durations: Vec<Duration>,
 }
@@ -113,6 +118,18 @@ impl Tally {
             self.kueue.0 += usize::from(verdict.through_planner);
             self.kueue.1 += 1;
             self.count(format!("kueue {}", verdict.category), &verdict.id, difference);
+            return Ok(());
+        }
+        if tenants::is_case(&case) {
+            let (name, category, verdict) = tenants::run(&case)?;
+            match verdict {
+                tenants::Verdict::Agrees => self.count(category, &name, None),
+                tenants::Verdict::Differs { step, expected, actual } => {
+                    let difference = Disagreement::new(step, "", "", expected, actual);
+                    self.count(category, &name, Some(difference));
+                }
+                tenants::Verdict::Skipped(rule) => *self.skipped.entry(rule).or_default() += 1,
+            }
             return Ok(());
         }
         let name = expect::text(&case, "name")?.to_string();
@@ -204,6 +221,9 @@ impl fmt::Display for Tally {
         }
         if !self.told.is_empty() {
             writeln!(f)?;
+        }
+        for (rule, count) in &self.skipped {
+            writeln!(f, "left out by {rule}: {count}")?;
         }
         if self.kueue.1 > 0 {
             let (through, all) = self.kueue;

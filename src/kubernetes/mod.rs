@@ -24,6 +24,7 @@ mod objects;
 mod owners;
 mod pod;
 mod priority;
+pub mod queues;
 mod reader;
 mod resources;
 mod stream;

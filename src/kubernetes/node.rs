@@ -56,7 +56,7 @@ pub(super) fn node(root: &Field<'_>) -> Fault<Node> {
     Ok(node)
 }
 
-fn taint(field: &Field<'_>) -> Fault<Taint> {
+pub(super) fn taint(field: &Field<'_>) -> Fault<Taint> {
     let taint = Taint {
         key: field.text_of("key")?,
         value: field.text_of("value")?,

@@ -10,6 +10,7 @@ mod broken;
 mod devices;
 mod domains;
 pub mod kueue;
+pub mod kueue_cycle;
 mod members;
 mod soundness;
 

@@ -13,4 +13,5 @@ mod placement;
 mod plugins;
 mod preempt;
 mod support;
+mod tenants;
 mod topology;

@@ -16,8 +16,8 @@ const LAYERS: [&str; 10] = [
     "kubernetes",
     "reference",
 ];
-/// Layers beside `queue`, and what they stand beside.
-const BESIDE: [(&str, &str); 1] = [("quota", "queue")];
+/// Layers beside others, and what they stand beside.
+const BESIDE: [(&str, &str); 1] = [("quota", "preempt")];
 /// Lines of code a file may have, tests included; comments and blank lines are free.
 const LIMIT: usize = 500;
 

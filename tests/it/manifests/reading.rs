@@ -36,6 +36,8 @@ fn folder() -> PathBuf {
 pub(crate) fn examples() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // Those of queues stand apart.
+    files.retain(|path| path.is_file());
     files.sort();
     files
 }

@@ -1,0 +1,302 @@
+//! Manifests of queues: Kueue's `ClusterQueue`, `Cohort`, `ResourceFlavor`, `LocalQueue` and
+//! `Workload`, and priority classes.
+//!
+//! Versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
+//! its place; a kind that is not is counted.
+
+mod cluster_queue;
+mod timestamp;
+mod unread;
+mod workload;
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::field::{Fault, Field};
+use super::manifests::Note;
+use super::mode::Mode;
+use super::priority::Classes;
+use super::value::Value;
+use super::{affinity, metadata, node};
+use crate::Time;
+use crate::model::{LabelSelector, Labels, ModelError, Problem};
+use crate::quota::{Claim, Flavor, Queue, QuotaError, Tenants, Usage};
+
+use unread::unread;
+
+const KUEUE: &str = "kueue.x-k8s.io";
+
+/// Everything that was read of queues.
+///
+/// ```
+/// use phalanx::kubernetes::{Mode, Value, queues::QueueManifests};
+/// use phalanx::quota::{KueueSettings, QueueKind};
+///
+/// let queue: Value = serde_json::from_value(serde_json::json!({
+///     "apiVersion": "kueue.x-k8s.io/v1beta2",
+///     "kind": "ClusterQueue",
+///     "metadata": {"name": "vision"},
+///     "spec": {
+///         "cohortName": "labs",
+///         "namespaceSelector": {},
+///         "resourceGroups": [{
+///             "coveredResources": ["cpu"],
+///             "flavors": [{"name": "spot", "resources": [{"name": "cpu", "nominalQuota": 32}]}],
+///         }],
+///     },
+/// }))?;
+/// let mut manifests = QueueManifests::new(Mode::AsWritten);
+/// manifests.take(&queue)?;
+/// let tenants = manifests.tenants(KueueSettings::default())?;
+/// let vision = tenants.tree().queue(QueueKind::Leaf, "vision").unwrap();
+/// let cpu = tenants.tree().flavor_resource("spot", "cpu").unwrap();
+/// assert_eq!(tenants.tree().sums(vision, cpu).nominal, 32_000);
+/// assert!(!tenants.is_active(vision), "the flavor has no manifest");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct QueueManifests {
+    mode: Mode,
+    /// Queues, leaves and inner ones, in the order of the input.
+    pub queues: Vec<Queue>,
+    /// Flavors, in the order of the input.
+    pub flavors: Vec<Flavor>,
+    /// From which namespaces a `ClusterQueue` takes workloads, by name; `None`: from none.
+    pub namespace_selectors: BTreeMap<String, Option<LabelSelector>>,
+    /// Labels of namespaces that have a manifest.
+    pub namespaces: BTreeMap<String, Labels>,
+    /// The `ClusterQueue` of a `LocalQueue`, by namespace and name; of those that are not stopped.
+    pub local_queues: BTreeMap<(String, String), String>,
+    /// Workloads, in the order of the input.
+    pub workloads: Vec<QueuedWorkload>,
+    /// What was not understood.
+    pub notes: Vec<Note>,
+    /// How many objects of each kind were passed over, by group and kind.
+    pub ignored: BTreeMap<String, u64>,
+    classes: Classes,
+    workload_classes: BTreeMap<String, i32>,
+}
+
+/// A workload and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueuedWorkload {
+    /// The claim; its queue is the `ClusterQueue` that holds quota for it, and empty if none does.
+    pub claim: Claim,
+    /// The namespace.
+    pub namespace: String,
+    /// The local queue.
+    pub local_queue: String,
+    /// Whether it is active and has not finished.
+    pub active: bool,
+    /// What it holds: flavor, resource, amount.
+    pub held: Vec<(String, String, i64)>,
+    /// Since when.
+    pub reserved: Option<Time>,
+    /// Whether it is being evicted.
+    pub evicted: bool,
+    priority: Option<i32>,
+    class: Option<workload::ClassRef>,
+    boost: Option<String>,
+}
+
+impl QueueManifests {
+    /// Nothing read yet.
+    pub fn new(mode: Mode) -> QueueManifests {
+        QueueManifests {
+            mode,
+            queues: Vec::new(),
+            flavors: Vec::new(),
+            namespace_selectors: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            local_queues: BTreeMap::new(),
+            workloads: Vec::new(),
+            notes: Vec::new(),
+            ignored: BTreeMap::new(),
+            classes: Classes::default(),
+            workload_classes: BTreeMap::new(),
+        }
+    }
+
+    /// Takes an object, or the objects of a list.
+    ///
+    /// # Errors
+    /// An object cannot be taken; it names the object and the field. Those before it have been.
+    pub fn take(&mut self, document: &Value) -> Result<(), ModelError> {
+        match document {
+            Value::Null => return Ok(()),
+            Value::List(values) => return values.iter().try_for_each(|value| self.take(value)),
+            _ => {}
+        }
+        let text = |name: &str| document.entry(name).and_then(Value::text).unwrap_or("");
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if kind.ends_with("List")
+            && let Some(Value::List(items)) = document.entry("items")
+        {
+            return items.iter().try_for_each(|value| self.take(value));
+        }
+        if kind.is_empty() {
+            return Err(ModelError::new("document", "kind", Problem::Required));
+        }
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let namespaced = matches!(kind, "LocalQueue" | "Workload");
+        let object = metadata::object(kind, namespaced, document, self.mode);
+        let root = Field::root(&object, document);
+        if root.strict() {
+            root.check_repeats()?;
+        }
+        match (group, kind) {
+            (KUEUE, "ClusterQueue") => {
+                let (queue, selector) = cluster_queue::leaf(&root, &mut self.notes)?;
+                self.namespace_selectors.insert(queue.name.clone(), selector);
+                self.queues.push(queue);
+            }
+            (KUEUE, "Cohort") => {
+                self.queues.push(cluster_queue::inner(&root, &mut self.notes)?);
+            }
+            (KUEUE, "ResourceFlavor") => self.flavor(&root)?,
+            (KUEUE, "LocalQueue") => self.local_queue(&root)?,
+            (KUEUE, "Workload") => {
+                self.workloads.push(workload::workload(&root, &mut self.notes)?);
+            }
+            (KUEUE, "WorkloadPriorityClass") => {
+                let value = root.need("value")?.int32()?;
+                self.workload_classes.insert(metadata::name(&root)?, value);
+            }
+            ("scheduling.k8s.io", "PriorityClass") => self.classes.add(&root)?,
+            ("", "Namespace") => {
+                self.namespaces.insert(metadata::name(&root)?, node::labels(&root)?);
+            }
+            _ => {
+                let name =
+                    if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
+                *self.ignored.entry(name).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn flavor(&mut self, root: &Field<'_>) -> Fault<()> {
+        let mut flavor = Flavor::new(metadata::name(root)?);
+        if let Some(spec) = root.get("spec")? {
+            unread(&spec, &["nodeLabels", "nodeTaints", "tolerations"], &mut self.notes);
+            flavor.node_labels = spec.labels("nodeLabels")?;
+            spec.each("nodeTaints", |taint| {
+                flavor.node_taints.push(node::taint(&taint)?);
+                Ok(())
+            })?;
+            flavor.tolerations = affinity::tolerations(&spec)?;
+        }
+        self.flavors.push(flavor);
+        Ok(())
+    }
+
+    fn local_queue(&mut self, root: &Field<'_>) -> Fault<()> {
+        let key = (metadata::namespace(root)?, metadata::name(root)?);
+        let spec = root.need("spec")?;
+        unread(&spec, &["clusterQueue", "stopPolicy"], &mut self.notes);
+        let stopped = cluster_queue::is_stopped(&spec)?;
+        let queue = spec.need("clusterQueue")?.text()?.to_owned();
+        if !stopped {
+            self.local_queues.insert(key, queue);
+        }
+        Ok(())
+    }
+
+    /// The priority of a workload, with what boosts it.
+    ///
+    /// # Errors
+    /// Its class has no manifest.
+    fn priority(&self, workload: &QueuedWorkload) -> Result<i64, ModelError> {
+        let boost = workload.boost.as_deref();
+        if let Some(priority) = workload.priority {
+            return Ok(crate::quota::effective_priority(priority, boost));
+        }
+        let class = workload.class.as_ref();
+        let value = match class {
+            Some(class) if class.of_kueue => self.workload_classes.get(&class.name).copied(),
+            Some(class) => self.classes.value(&class.name),
+            None => self.classes.resolve(None, None, false).ok(),
+        };
+        let name = class.map_or("", |class| &class.name);
+        let unknown = || {
+            let object = format!("workload {}", workload.claim.name);
+            let problem = Problem::Unknown(name.to_owned());
+            ModelError::new(object, "spec.priorityClassRef.name", problem)
+        };
+        Ok(crate::quota::effective_priority(value.ok_or_else(unknown)?, boost))
+    }
+
+    /// The claims that wait for quota, with queue and priority; those of queues that have no
+    /// manifest, are stopped, or do not take their namespace are left out.
+    ///
+    /// # Errors
+    /// A priority class has no manifest.
+    pub fn pending(&self) -> Result<Vec<Claim>, ModelError> {
+        let mut claims = Vec::new();
+        let none = Labels::new();
+        for workload in &self.workloads {
+            let key = (workload.namespace.clone(), workload.local_queue.clone());
+            let Some(queue) = self.local_queues.get(&key) else { continue };
+            let labels = self.namespaces.get(&workload.namespace).unwrap_or(&none);
+            let selector = self.namespace_selectors.get(queue);
+            let taken = selector.is_some_and(|s| s.as_ref().is_some_and(|s| s.matches(labels)));
+            if !workload.active || !workload.claim.queue.is_empty() || !taken {
+                continue;
+            }
+            let mut claim = workload.claim.clone();
+            claim.queue.clone_from(queue);
+            claim.priority = self.priority(workload)?;
+            claims.push(claim);
+        }
+        Ok(claims)
+    }
+
+    /// The tenants: queues, flavors, and the workloads that hold quota.
+    ///
+    /// # Errors
+    /// A queue makes no sense, or a workload holds what cannot be counted; or a priority class has no
+    /// manifest.
+    pub fn tenants(
+        &self,
+        settings: crate::quota::KueueSettings,
+    ) -> Result<Tenants, QueueManifestError> {
+        let mut tenants = Tenants::kueue_with(settings);
+        for flavor in &self.flavors {
+            tenants.set_flavor(flavor.clone());
+        }
+        for queue in &self.queues {
+            tenants.set_queue(queue.clone())?;
+        }
+        for workload in self.workloads.iter().filter(|workload| workload.active) {
+            if workload.claim.queue.is_empty() {
+                continue;
+            }
+            let mut claim = workload.claim.clone();
+            claim.priority = self.priority(workload)?;
+            let held = workload.held.iter();
+            let usage: Usage = held
+                .map(|(flavor, resource, amount)| (tenants.intern(flavor, resource), *amount))
+                .collect();
+            let since = workload.reserved.unwrap_or(Time::MAX);
+            let holder = tenants.restore(&claim, &usage, since)?;
+            tenants.set_leaving(holder, workload.evicted)?;
+        }
+        Ok(tenants)
+    }
+}
+
+/// Manifests that make no tenants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueueManifestError {
+    /// An object refers to what is not there.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A queue or what it holds makes no sense.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+}

@@ -1,0 +1,43 @@
+//! Amounts of quota: integers with an end that absorbs.
+
+/// No bound. The sum of anything and this is this; what is left of it after taking any bounded
+/// amount is this too.
+pub const UNLIMITED: i64 = i64::MAX;
+
+/// The most that one claim, and everything in use below one queue, may amount to: half of the range
+/// of integers, so that sums of the two never overflow.
+pub const MOST: i64 = i64::MAX / 2;
+
+/// The sum of two amounts; [`UNLIMITED`] absorbs, other sums saturate.
+pub fn plus(a: i64, b: i64) -> i64 {
+    if a == UNLIMITED || b == UNLIMITED { UNLIMITED } else { a.saturating_add(b) }
+}
+
+/// What is left of an amount. Nothing of the unlimited is left if all of it is taken; a bounded
+/// amount less an unlimited one is the least integer.
+pub fn minus(a: i64, b: i64) -> i64 {
+    match (a == UNLIMITED, b == UNLIMITED) {
+        (true, true) => 0,
+        (true, false) => UNLIMITED,
+        (false, true) => i64::MIN,
+        (false, false) => a.saturating_sub(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unlimited_absorbs_and_others_saturate() {
+        assert_eq!(plus(UNLIMITED, -5), UNLIMITED);
+        assert_eq!(plus(-5, UNLIMITED), UNLIMITED);
+        assert_eq!(plus(i64::MAX - 1, 3), UNLIMITED);
+        assert_eq!(plus(i64::MIN, -1), i64::MIN);
+        assert_eq!(minus(UNLIMITED, 7), UNLIMITED);
+        assert_eq!(minus(UNLIMITED, UNLIMITED), 0);
+        assert_eq!(minus(7, UNLIMITED), i64::MIN);
+        assert_eq!(minus(i64::MIN, 7), i64::MIN);
+        assert_eq!(minus(7, 5), 2);
+    }
+}

@@ -1,0 +1,239 @@
+//! Claims to quota, and what is assigned to them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::tree::FlavorResource;
+use crate::Time;
+use crate::model::{Amounts, Labels, NodeSelector, Toleration};
+
+/// Pods of one kind, as quota counts them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct PodSet {
+    /// The name.
+    pub name: String,
+    /// How many pods.
+    pub count: u32,
+    /// The least number that will do; `None`: all.
+    pub min_count: Option<u32>,
+    /// What all of the pods request together.
+    pub requests: Amounts,
+    /// Node labels that the pods need.
+    pub node_selector: Labels,
+    /// The required node affinity of the pods.
+    pub affinity: Option<NodeSelector>,
+    /// The tolerations of the pods.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl PodSet {
+    /// Pods that request so much together.
+    pub fn new(name: impl Into<String>, count: u32, requests: Amounts) -> PodSet {
+        PodSet { name: name.into(), count, requests, ..PodSet::default() }
+    }
+
+    /// The request of a resource by a smaller number of the pods.
+    pub(super) fn scaled(&self, total: i64, count: u32) -> i64 {
+        if count == self.count || self.count == 0 {
+            return total;
+        }
+        (total / i64::from(self.count)).saturating_mul(i64::from(count))
+    }
+}
+
+/// Work that wants quota: a gang or a workload, charged whole.
+///
+/// ```
+/// use phalanx::model::Amounts;
+/// use phalanx::quota::{Claim, PodSet};
+///
+/// let mut requests = Amounts::new();
+/// requests.set("nvidia.com/gpu", 16);
+/// let claim = Claim::new("labs/train", "vision").pods(PodSet::new("main", 2, requests));
+/// assert_eq!(claim.pod_sets.len(), 1);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct Claim {
+    /// The name, unique among claims.
+    pub name: String,
+    /// Decides the last ties, before the name.
+    pub uid: String,
+    /// The leaf that it waits in.
+    pub queue: String,
+    /// Higher goes first. What boosts or lowers it is counted in.
+    pub priority: i64,
+    /// Since when it waits.
+    pub created: Time,
+    /// Its pods.
+    pub pod_sets: Vec<PodSet>,
+    /// The only flavors that it may have; `None`: any.
+    pub allowed_flavors: Option<Vec<String>>,
+    /// Where the search for flavors goes on: for each pod set, the first flavor to be tried of the
+    /// group of each resource. Empty: from the first.
+    pub bookmark: Vec<Vec<(String, u32)>>,
+    /// Flavors that are settled: for each pod set, the only flavor that a resource, and with it the
+    /// others of its group, may have. Empty: none is.
+    pub settled: Vec<Vec<(String, String)>>,
+}
+
+impl Claim {
+    /// A claim of no pods.
+    pub fn new(name: impl Into<String>, queue: impl Into<String>) -> Claim {
+        Claim { name: name.into(), queue: queue.into(), ..Claim::default() }
+    }
+
+    /// Adds pods.
+    #[must_use]
+    pub fn pods(mut self, set: PodSet) -> Claim {
+        self.pod_sets.push(set);
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i64) -> Claim {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets since when it waits.
+    #[must_use]
+    pub fn created(mut self, created: Time) -> Claim {
+        self.created = created;
+        self
+    }
+
+    /// Whether fewer pods than all would do.
+    pub fn is_elastic(&self) -> bool {
+        let elastic = |set: &PodSet| set.min_count.is_some_and(|least| least < set.count);
+        self.pod_sets.iter().any(elastic)
+    }
+}
+
+/// Amounts of resources in flavors, in no order that means anything; each at most once.
+pub type Usage = SmallVec<[(FlavorResource, i64); 4]>;
+
+/// Adds to an amount of a usage.
+pub(super) fn add_usage(usage: &mut Usage, of: FlavorResource, amount: i64) {
+    match usage.iter_mut().find(|(own, _)| *own == of) {
+        Some((_, sum)) => *sum = sum.saturating_add(amount),
+        None => usage.push((of, amount)),
+    }
+}
+
+/// How a resource in a flavor, pods, or a claim can have what they ask. Later is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Mode {
+    /// Not at all.
+    NoFit,
+    /// With victims, or when others are done.
+    Preempt,
+    /// Now.
+    Fit,
+}
+
+/// The flavor of one resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlavorChoice {
+    /// The resource in the flavor.
+    pub of: FlavorResource,
+    /// How the flavor can be had.
+    pub mode: Mode,
+    /// Where the search ended in the group; `None`: at the last flavor, so that it begins again.
+    pub tried: Option<u32>,
+}
+
+/// What is assigned to one pod set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodSetAssignment {
+    /// Which of the claim's pod sets.
+    pub pod_set: usize,
+    /// How many of its pods.
+    pub count: u32,
+    /// A choice for each resource; empty if there is none for one of them.
+    pub flavors: SmallVec<[FlavorChoice; 4]>,
+    /// What each resource amounts to, as the choices stand.
+    pub requests: SmallVec<[i64; 4]>,
+}
+
+/// Flavors for a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// By pod set, in order; those behind one that gets no flavor are absent.
+    pub pod_sets: SmallVec<[PodSetAssignment; 1]>,
+    /// What the claim would use.
+    pub usage: Usage,
+    /// How the claim can have it.
+    pub mode: Mode,
+    /// How far up the tree quota is borrowed from: the height of the lowest queue whose subtree
+    /// suffices; 0 if nothing is borrowed.
+    pub level: u32,
+}
+
+impl PodSetAssignment {
+    /// No choice yet.
+    pub fn new(pod_set: usize, count: u32) -> PodSetAssignment {
+        PodSetAssignment { pod_set, count, flavors: SmallVec::new(), requests: SmallVec::new() }
+    }
+}
+
+impl Assignment {
+    /// An assignment of which no more is known.
+    pub fn new(usage: Usage, mode: Mode, level: u32) -> Assignment {
+        Assignment { pod_sets: SmallVec::new(), usage, mode, level }
+    }
+}
+
+/// Why a claim was chosen as a victim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum VictimReason {
+    /// It is in the preemptor's own queue.
+    InClusterQueue,
+    /// Its queue uses what is the preemptor's by guarantee.
+    InCohortReclamation,
+    /// Its queue borrows, as will the preemptor's, which has the higher priority.
+    InCohortReclaimWhileBorrowing,
+    /// Its queue has more than its fair share.
+    InCohortFairSharing,
+}
+
+impl VictimReason {
+    /// The name, as Kueue writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            VictimReason::InClusterQueue => "InClusterQueue",
+            VictimReason::InCohortReclamation => "InCohortReclamation",
+            VictimReason::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
+            VictimReason::InCohortFairSharing => "InCohortFairSharing",
+        }
+    }
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The flavors, and how they can be had.
+    pub assignment: Assignment,
+    /// Whose quota must be given back first; empty if nothing has to, or nothing helps.
+    pub victims: Vec<Victim>,
+}
+
+/// A holder of quota that has to give it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Victim {
+    /// The holder.
+    pub holder: super::books::HolderId,
+    /// Why.
+    pub reason: VictimReason,
+}

@@ -1,0 +1,453 @@
+//! Victims by fair shares: queues with the largest shares give first.
+//!
+//! Source: Kueue's `preemption.go` and `preemption/fairsharing`.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque, btree_set};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::iter::Peekable;
+
+use super::candidates::{LeafCandidates, is_past, satisfies};
+use super::trial::{Taken, Trial};
+use super::{FairStrategy, Preemptor};
+use crate::base::hash::FixedMap;
+use crate::quota::books::{Books, FairInner, FairLeaf, VictimKey};
+use crate::quota::cells::NONE;
+use crate::quota::claim::VictimReason;
+use crate::quota::queue::{PreemptionPolicy, QueueKind};
+use crate::quota::share::ShareValue;
+
+/// A leaf with candidates among its siblings: the largest share first, then in the order of their
+/// first candidates, those of other queues before the preemptor's own.
+type Ready<'a> = (Reverse<ShareValue>, bool, bool, &'a VictimKey, u32);
+
+/// The candidates of one leaf.
+enum Supply<'a> {
+    /// Of the books, by a policy.
+    Books(LeafCandidates<'a>, PreemptionPolicy),
+    /// Of a list.
+    List(VecDeque<&'a VictimKey>),
+}
+
+/// A leaf that has been looked at.
+struct Leaf<'a> {
+    supply: Supply<'a>,
+    ready: Option<Ready<'a>>,
+}
+
+/// An inner queue that has been entered.
+struct Frame<'a> {
+    leaves: BTreeSet<Ready<'a>>,
+    inner: BTreeSet<(Reverse<ShareValue>, &'a str, u32)>,
+    /// Of the index: what has not been looked at yet.
+    base: Option<Base<'a>>,
+}
+
+struct Base<'a> {
+    leaves: Peekable<btree_set::Iter<'a, FairLeaf>>,
+    inner: Peekable<btree_set::Iter<'a, FairInner>>,
+}
+
+/// The leaves that give next, one after the other.
+pub(super) struct Order<'a, 'p> {
+    books: &'a Books,
+    preemptor: &'p Preemptor<'p>,
+    /// The preemptor's leaf and those above it.
+    path: Vec<u32>,
+    frames: FixedMap<u32, Frame<'a>>,
+    leaves: FixedMap<u32, Leaf<'a>>,
+    /// By inner queue: what it stands as among its siblings.
+    standing: FixedMap<u32, Option<ShareValue>>,
+    from_books: bool,
+}
+
+impl<'a, 'p> Order<'a, 'p> {
+    fn empty(trial: &Trial<'a>, preemptor: &'p Preemptor<'p>, from_books: bool) -> Order<'a, 'p> {
+        let mut path = alloc::vec![preemptor.leaf];
+        let mut at = trial.parent(preemptor.leaf);
+        while at != NONE {
+            path.push(at);
+            at = trial.parent(at);
+        }
+        Order {
+            books: trial.books,
+            preemptor,
+            path,
+            frames: FixedMap::default(),
+            leaves: FixedMap::default(),
+            standing: FixedMap::default(),
+            from_books,
+        }
+    }
+
+    /// All candidates of the books.
+    fn of_books(trial: &Trial<'a>, preemptor: &'p Preemptor<'p>) -> Order<'a, 'p> {
+        let mut order = Order::empty(trial, preemptor, true);
+        let own = LeafCandidates::new(trial.books, preemptor.leaf, preemptor.pairs);
+        let supply = Supply::Books(own, preemptor.policy.within_cluster_queue);
+        order.leaves.insert(preemptor.leaf, Leaf { supply, ready: None });
+        order
+    }
+
+    /// The candidates of lists, by leaf.
+    pub(super) fn of_lists(
+        trial: &Trial<'a>,
+        preemptor: &'p Preemptor<'p>,
+        lists: BTreeMap<u32, VecDeque<&'a VictimKey>>,
+    ) -> Order<'a, 'p> {
+        let mut order = Order::empty(trial, preemptor, false);
+        let leaves: Vec<u32> = lists.keys().copied().collect();
+        for (leaf, list) in lists {
+            order.leaves.insert(leaf, Leaf { supply: Supply::List(list), ready: None });
+        }
+        for leaf in leaves {
+            order.refresh_leaf(trial, leaf);
+            let mut at = trial.parent(leaf);
+            while at != NONE {
+                order.refresh_inner(trial, at);
+                at = trial.parent(at);
+            }
+        }
+        order
+    }
+
+    /// The frame of an inner queue, made now if it has not been entered.
+    fn frame(&mut self, trial: &Trial<'a>, at: u32) -> &mut Frame<'a> {
+        if !self.frames.contains_key(&at) {
+            let index = &self.books.index;
+            let base = self.from_books.then(|| Base {
+                leaves: index.fair_leaves(at).iter().peekable(),
+                inner: index.fair_inner(at).iter().peekable(),
+            });
+            self.frames.insert(at, Frame { leaves: BTreeSet::new(), inner: BTreeSet::new(), base });
+            if self.from_books {
+                let level = self.path.iter().position(|&on| on == at);
+                match level.and_then(|level| level.checked_sub(1)) {
+                    Some(0) => self.refresh_leaf(trial, self.preemptor.leaf),
+                    Some(below) => self.refresh_inner(trial, self.path[below]),
+                    None => {}
+                }
+            }
+        }
+        self.frames.entry(at).or_insert_with(|| Frame {
+            leaves: BTreeSet::new(),
+            inner: BTreeSet::new(),
+            base: None,
+        })
+    }
+
+    /// The first candidate of a leaf that is left.
+    fn head(&mut self, leaf: u32) -> Option<&'a VictimKey> {
+        match &mut self.leaves.get_mut(&leaf)?.supply {
+            Supply::List(list) => list.front().copied(),
+            Supply::Books(candidates, policy) => loop {
+                let key = candidates.peek()?;
+                if satisfies(*policy, self.preemptor, self.books, key) {
+                    return Some(key);
+                }
+                if is_past(*policy, self.preemptor, key) {
+                    return None;
+                }
+                candidates.next();
+            },
+        }
+    }
+
+    /// Takes the first candidate of a leaf.
+    pub(super) fn pop(&mut self, leaf: u32) -> Option<&'a VictimKey> {
+        let key = self.head(leaf)?;
+        match &mut self.leaves.get_mut(&leaf)?.supply {
+            Supply::List(list) => drop(list.pop_front()),
+            Supply::Books(candidates, _) => drop(candidates.next()),
+        }
+        Some(key)
+    }
+
+    /// Leaves out the other candidates of a leaf.
+    pub(super) fn drop_leaf(&mut self, leaf: u32) {
+        if let Some(leaf) = self.leaves.get_mut(&leaf) {
+            leaf.supply = Supply::List(VecDeque::new());
+        }
+    }
+
+    /// Puts a leaf in its place among its siblings, or takes it out for good.
+    fn refresh_leaf(&mut self, trial: &Trial<'a>, at: u32) {
+        let parent = trial.parent(at);
+        let own = at == self.preemptor.leaf;
+        let share = trial.share(at);
+        let head = if share.borrowing || own { self.head(at) } else { None };
+        let ready = head.map(|key| (Reverse(share), key.staying, own, key, at));
+        let Some(leaf) = self.leaves.get_mut(&at) else { return };
+        let before = core::mem::replace(&mut leaf.ready, ready);
+        if parent == NONE {
+            return;
+        }
+        let frame = self.frame(trial, parent);
+        if let Some(before) = before {
+            frame.leaves.remove(&before);
+        }
+        if let Some(ready) = ready {
+            frame.leaves.insert(ready);
+        }
+    }
+
+    /// Puts an inner queue in its place among its siblings, or takes it out.
+    fn refresh_inner(&mut self, trial: &Trial<'a>, at: u32) {
+        let parent = trial.parent(at);
+        if parent == NONE {
+            return;
+        }
+        let share = trial.share(at);
+        let stands = share.borrowing || self.path.contains(&at);
+        let name = self.books.tree.slots[at as usize].spec.name.as_str();
+        let before = self.standing.insert(at, stands.then_some(share)).flatten();
+        let frame = self.frame(trial, parent);
+        if let Some(before) = before {
+            frame.inner.remove(&(Reverse(before), name, at));
+        }
+        if stands {
+            frame.inner.insert((Reverse(share), name, at));
+        }
+    }
+
+    /// Brings everything in line after a change of what a leaf uses or offers.
+    pub(super) fn changed(&mut self, trial: &Trial<'a>, leaf: u32) {
+        self.refresh_leaf(trial, leaf);
+        let mut at = trial.parent(leaf);
+        while at != NONE {
+            // One that is pruned stays so.
+            if self.standing.get(&at).is_none_or(Option::is_some) {
+                self.refresh_inner(trial, at);
+            }
+            at = trial.parent(at);
+        }
+    }
+
+    /// The leaf of the largest share below an inner queue, among those right below it.
+    fn best_leaf(&mut self, trial: &Trial<'a>, at: u32) -> Option<(ShareValue, u32)> {
+        loop {
+            let frame = self.frame(trial, at);
+            let first = frame.leaves.first().copied();
+            let found = first.map(|(share, _, _, _, leaf)| (share.0, leaf));
+            let Some(base) = &mut frame.base else { return found };
+            let Some((share, key, leaf)) = base.leaves.peek() else { return found };
+            // The first holder of all is no later than the first candidate.
+            if first.is_some_and(|first| {
+                (first.0, first.1, first.2, first.3) < (*share, key.staying, false, key)
+            }) {
+                return found;
+            }
+            let leaf = *leaf;
+            base.leaves.next();
+            let pairs = self.preemptor.pairs;
+            if !self.leaves.contains_key(&leaf) && !trial.is_within(leaf, pairs) {
+                let candidates = LeafCandidates::new(self.books, leaf, pairs);
+                let policy = self.preemptor.policy.reclaim_within_cohort;
+                let supply = Supply::Books(candidates, policy);
+                self.leaves.insert(leaf, Leaf { supply, ready: None });
+                self.refresh_leaf(trial, leaf);
+            }
+        }
+    }
+
+    /// The inner queue of the largest share right below another.
+    fn best_inner(&mut self, trial: &Trial<'a>, at: u32) -> Option<(ShareValue, u32)> {
+        loop {
+            let frame = self.frame(trial, at);
+            let first = frame.inner.first();
+            let found = first.map(|(share, _, inner)| (share.0, *inner));
+            let Some(base) = &mut frame.base else { return found };
+            let Some((share, inner)) = base.inner.peek() else { return found };
+            if found.is_some_and(|found| found.0 > share.0) {
+                return found;
+            }
+            let inner = *inner;
+            base.inner.next();
+            if !self.standing.contains_key(&inner) {
+                self.refresh_inner(trial, inner);
+            }
+        }
+    }
+
+    /// The leaf that gives next.
+    pub(super) fn next(&mut self, trial: &Trial<'a>) -> Option<u32> {
+        let root = *self.path.last()?;
+        if root == self.preemptor.leaf {
+            self.head(root)?;
+            return Some(root);
+        }
+        let mut at = root;
+        loop {
+            let leaf = self.best_leaf(trial, at);
+            let inner = self.best_inner(trial, at);
+            match (leaf, inner) {
+                (None, None) if at == root => return None,
+                (None, None) => {
+                    let parent = trial.parent(at);
+                    let name = self.books.tree.slots[at as usize].spec.name.as_str();
+                    if let Some(share) = self.standing.insert(at, None).flatten() {
+                        self.frame(trial, parent).inner.remove(&(Reverse(share), name, at));
+                    }
+                    at = root;
+                }
+                (Some((of_leaf, leaf)), Some((of_inner, _))) if of_inner < of_leaf => {
+                    return Some(leaf);
+                }
+                (Some((_, leaf)), None) => return Some(leaf),
+                (_, Some((_, inner))) => at = inner,
+            }
+        }
+    }
+}
+
+/// The two children of the lowest queue that is above both leaves, on each side.
+fn sides(trial: &Trial<'_>, path: &[u32], mut leaf: u32) -> (u32, u32) {
+    loop {
+        let parent = trial.parent(leaf);
+        if parent == NONE {
+            return (path[path.len() - 1], leaf);
+        }
+        if let Some(level) = path.iter().position(|&on| on == parent) {
+            return (path[level.saturating_sub(1)], leaf);
+        }
+        leaf = parent;
+    }
+}
+
+/// The victims; none if no set of candidates suffices.
+pub(super) fn search(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Taken> {
+    let (leaf, usage) = (preemptor.leaf, preemptor.usage);
+    trial.add(leaf, usage);
+    let mut taken = Vec::new();
+    let mut retry = BTreeMap::new();
+    let mut found = first_pass(trial, preemptor, &mut taken, &mut retry);
+    if !found && preemptor.strategies.len() > 1 {
+        found = second_pass(trial, preemptor, &mut taken, retry);
+    }
+    trial.take(leaf, usage);
+    if !found {
+        trial.give_back(&taken);
+        return Vec::new();
+    }
+    trial.fill_back(taken, |trial| trial.fits(leaf, usage))
+}
+
+/// Whether the preemptor fits; its request is counted before and after.
+fn fits(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> bool {
+    trial.take(preemptor.leaf, preemptor.usage);
+    let fits = trial.fits(preemptor.leaf, preemptor.usage);
+    trial.add(preemptor.leaf, preemptor.usage);
+    fits
+}
+
+fn first_pass<'a>(
+    trial: &mut Trial<'a>,
+    preemptor: &Preemptor<'_>,
+    taken: &mut Vec<Taken>,
+    retry: &mut BTreeMap<u32, VecDeque<&'a VictimKey>>,
+) -> bool {
+    let strategy = preemptor.strategies.first();
+    let strategy = strategy.copied().unwrap_or(FairStrategy::LessThanOrEqualToFinalShare);
+    let mut order = Order::of_books(trial, preemptor);
+    // With its request, and before any victim is taken.
+    let slot = &trial.books.tree.slots[preemptor.leaf as usize];
+    let within = preemptor.pairs.iter().all(|&pair| {
+        slot.cell(pair).is_none_or(|at| trial.cells[at].nominal >= trial.cells[at].drawn)
+    });
+    while let Some(leaf) = order.next(trial) {
+        let reason = if leaf == preemptor.leaf {
+            Some(VictimReason::InClusterQueue)
+        } else if within {
+            Some(VictimReason::InCohortReclamation)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            if let Some(key) = order.pop(leaf) {
+                trial.remove(key.holder);
+                taken.push((key.holder, reason));
+            }
+        } else {
+            let (own, others) = sides(trial, &order.path, leaf);
+            let share = trial.share(own);
+            while let Some(key) = order.pop(leaf) {
+                let initial = trial.share(others);
+                trial.remove(key.holder);
+                let allowed = match strategy {
+                    FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
+                    FairStrategy::LessThanInitialShare => share < initial,
+                };
+                if allowed {
+                    taken.push((key.holder, VictimReason::InCohortFairSharing));
+                    break;
+                }
+                trial.restore(key.holder);
+                retry.entry(leaf).or_default().push_back(key);
+            }
+        }
+        order.changed(trial, leaf);
+        if !taken.is_empty() && fits(trial, preemptor) {
+            return true;
+        }
+    }
+    false
+}
+
+fn second_pass<'a>(
+    trial: &mut Trial<'a>,
+    preemptor: &Preemptor<'_>,
+    taken: &mut Vec<Taken>,
+    retry: BTreeMap<u32, VecDeque<&'a VictimKey>>,
+) -> bool {
+    let mut order = Order::of_lists(trial, preemptor, retry);
+    while let Some(leaf) = order.next(trial) {
+        let (own, others) = sides(trial, &order.path, leaf);
+        if let Some(key) = order.pop(leaf)
+            && trial.share(own) < trial.share(others)
+        {
+            trial.remove(key.holder);
+            taken.push((key.holder, VictimReason::InCohortFairSharing));
+            if fits(trial, preemptor) {
+                return true;
+            }
+        }
+        order.drop_leaf(leaf);
+        order.changed(trial, leaf);
+    }
+    false
+}
+
+/// The leaves that give, in order, if of each only the first holder is taken, or (where `drops` says
+/// so) all are passed over. Only leaves of a list take part.
+pub(in crate::quota) fn target_order(
+    trial: &mut Trial<'_>,
+    leaf: u32,
+    candidates: &[u32],
+    drops: &[bool],
+) -> Vec<u32> {
+    let usage = crate::quota::claim::Usage::new();
+    let preemptor = Preemptor {
+        leaf,
+        priority: 0,
+        created: crate::Time::ZERO,
+        policy: crate::quota::queue::Preemption::default(),
+        usage: &usage,
+        pairs: &[],
+        strategies: &[],
+    };
+    let is_leaf = |at: &&u32| trial.books.tree.slots[**at as usize].spec.kind == QueueKind::Leaf;
+    let list = |&at: &u32| (at, trial.books.index.holders(at).iter().collect());
+    let lists = candidates.iter().filter(is_leaf).map(list).collect();
+    let mut order = Order::of_lists(trial, &preemptor, lists);
+    let mut leaves = Vec::new();
+    while let Some(at) = order.next(trial) {
+        if drops.get(leaves.len()).copied().unwrap_or(false) {
+            order.drop_leaf(at);
+        } else if let Some(key) = order.pop(at) {
+            trial.remove(key.holder);
+        }
+        leaves.push(at);
+        order.changed(trial, at);
+    }
+    leaves
+}

@@ -1,0 +1,283 @@
+//! The order in which queues' heads are admitted.
+//!
+//! Source: Kueue's `scheduler.go` and `fair_sharing_iterator.go`.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::time::Duration;
+
+use crate::Time;
+use crate::base::hash::FixedMap;
+use crate::quota::cells::{Cells, NONE};
+use crate::quota::claim::{Usage, VictimReason};
+use crate::quota::share::{ShareValue, borrowed_share, borrows_any};
+use crate::quota::tenants::Tenants;
+use crate::quota::tree::{QueueId, QueueTree};
+
+/// What decides between heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct HeadRules {
+    /// Whether queues with the smaller shares go first; otherwise heads that borrow less.
+    pub fair: bool,
+    /// Whether heads that need victims go first.
+    pub preemptors_first: bool,
+    /// Whether heads whose side of the tree does not borrow what they ask for go before those whose
+    /// side does, whatever the shares.
+    pub non_borrowing_first: bool,
+    /// Whether the priority counts before the time.
+    pub by_priority: bool,
+    /// Whether a claim whose pods were not ready in time goes behind those that waited meanwhile.
+    pub by_eviction: bool,
+}
+
+/// Why a claim lost its quota before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its pods were not ready in time.
+    PodsReadyTimeout,
+    /// A check of its admission failed.
+    AdmissionCheck,
+    /// It was a victim.
+    Preempted(VictimReason),
+}
+
+impl Default for HeadRules {
+    fn default() -> HeadRules {
+        HeadRules {
+            fair: false,
+            preemptors_first: false,
+            non_borrowing_first: true,
+            by_priority: true,
+            by_eviction: true,
+        }
+    }
+}
+
+/// The head of a queue, as it was decided on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The name of the claim.
+    pub name: String,
+    /// Decides ties, before the name.
+    pub uid: String,
+    /// The priority.
+    pub priority: i64,
+    /// Since when it waits.
+    pub since: Time,
+    /// What it would use.
+    pub usage: Usage,
+    /// How far up the tree it borrows from.
+    pub level: u32,
+    /// Whether it needs victims.
+    pub preempts: bool,
+}
+
+/// A head among others, on one side of the tree. Fields in which two differ are compared by
+/// [`HeadRules`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadStanding {
+    /// Whether it needs victims.
+    pub preempts: bool,
+    /// Whether its side of the tree, with it, borrows any of what it asks for.
+    pub borrows: bool,
+    /// The share of its side, with it.
+    pub share: ShareValue,
+    /// How far up the tree it borrows from.
+    pub level: u32,
+    /// The priority.
+    pub priority: i64,
+    /// Since when it waits.
+    pub since: Time,
+}
+
+impl HeadRules {
+    /// Since when a claim counts as waiting: its creation, or where it goes back in the queue the time
+    /// it lost its quota.
+    ///
+    /// Where the priority does not count before the time, a victim of a queue that borrows goes right
+    /// behind those that came at the time it was evicted, so that it does not take its place back.
+    pub fn since(&self, created: Time, losses: &[(Time, LossReason)]) -> Time {
+        let back = |&(at, reason): &(Time, LossReason)| match reason {
+            LossReason::PodsReadyTimeout => self.by_eviction.then_some(at),
+            LossReason::AdmissionCheck => Some(at),
+            LossReason::Preempted(VictimReason::InCohortReclaimWhileBorrowing) => {
+                (!self.by_priority).then(|| at.after(Duration::from_millis(1)))
+            }
+            LossReason::Preempted(_) => None,
+        };
+        losses.iter().find_map(back).unwrap_or(created)
+    }
+
+    /// Which of two heads goes first: `Less` if the first does. Equal heads go in the order of uid
+    /// and name.
+    pub fn compare(&self, a: &HeadStanding, b: &HeadStanding) -> Ordering {
+        let first = |rule: bool, a: bool, b: bool| {
+            if rule { b.cmp(&a) } else { Ordering::Equal }
+        };
+        let shares = || a.share.cmp(&b.share);
+        let by_share = || first(self.non_borrowing_first, !a.borrows, !b.borrows).then_with(shares);
+        let priority = if self.by_priority { b.priority.cmp(&a.priority) } else { Ordering::Equal };
+        first(self.preemptors_first, a.preempts, b.preempts)
+            .then_with(|| if self.fair { by_share() } else { a.level.cmp(&b.level) })
+            .then(priority)
+            .then(a.since.cmp(&b.since))
+    }
+}
+
+/// The place of a head in a set of them.
+#[derive(Debug, Clone)]
+struct Key {
+    rules: HeadRules,
+    standing: HeadStanding,
+    /// Uid and name.
+    identity: Arc<(String, String)>,
+    leaf: u32,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.rules
+            .compare(&self.standing, &other.standing)
+            .then_with(|| self.identity.cmp(&other.identity))
+            .then(self.leaf.cmp(&other.leaf))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Key {}
+
+/// The heads of queues, one a leaf, in the order in which they are admitted.
+///
+/// With fair sharing, every inner queue chooses among its children: the side of the smallest share
+/// wins, with the head that won on that side counted in. A head that is taken, and a change of what a
+/// queue uses ([`Heads::changed`]), cost O(depth² + depth · log), so that the order of n heads costs
+/// O(n log n) and follows what the heads before have been given.
+#[derive(Debug, Clone)]
+pub struct Heads {
+    rules: HeadRules,
+    entries: BTreeMap<u32, (Head, Arc<(String, String)>)>,
+    /// By inner queue: its children's winners. The winners of trees are under [`NONE`].
+    sets: FixedMap<u32, BTreeSet<(Key, u32)>>,
+    /// By queue: what stands of it in the set of its parent.
+    entered: FixedMap<u32, Key>,
+}
+
+impl Heads {
+    /// No heads.
+    pub fn new(rules: HeadRules) -> Heads {
+        let (sets, entered) = (FixedMap::default(), FixedMap::default());
+        Heads { rules, entries: BTreeMap::new(), sets, entered }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Sets the head of a leaf, in place of any before.
+    pub fn set(&mut self, tenants: &mut Tenants, queue: QueueId, head: Head) {
+        let identity = Arc::new((head.uid.clone(), head.name.clone()));
+        self.entries.insert(queue.slot, (head, identity));
+        self.changed(tenants, queue);
+    }
+
+    /// Takes the head of a leaf out.
+    pub fn remove(&mut self, tenants: &mut Tenants, queue: QueueId) -> Option<Head> {
+        let (head, _) = self.entries.remove(&queue.slot)?;
+        self.changed(tenants, queue);
+        Some(head)
+    }
+
+    /// Takes the head that goes first.
+    pub fn pop(&mut self, tenants: &mut Tenants) -> Option<(QueueId, Head)> {
+        let first = self.sets.get(&NONE)?.first()?.0.leaf;
+        let queue = tenants.tree().id(first);
+        Some((queue, self.remove(tenants, queue)?))
+    }
+
+    /// Brings the order in line with a change of what a leaf uses.
+    pub fn changed(&mut self, tenants: &mut Tenants, queue: QueueId) {
+        tenants.with_cells(|tree, cells| self.refresh(tree, cells, queue.slot));
+    }
+
+    fn refresh(&mut self, tree: &QueueTree, cells: &mut Cells, leaf: u32) {
+        let mut at = leaf;
+        loop {
+            let parent = if self.rules.fair { tree.slots[at as usize].parent } else { NONE };
+            let winner = if at == leaf {
+                self.entries.contains_key(&at).then_some(at)
+            } else {
+                self.sets.get(&at).and_then(|set| set.first()).map(|(key, _)| key.leaf)
+            };
+            let key = winner.and_then(|winner| self.key(tree, cells, at, winner));
+            let set = self.sets.entry(parent).or_default();
+            if let Some(old) = self.entered.remove(&at) {
+                set.remove(&(old, at));
+            }
+            if let Some(key) = key {
+                set.insert((key.clone(), at));
+                self.entered.insert(at, key);
+            }
+            if parent == NONE {
+                return;
+            }
+            at = parent;
+        }
+    }
+
+    /// The standing of a leaf's head on a side of the tree.
+    fn key(&self, tree: &QueueTree, cells: &mut Cells, at: u32, leaf: u32) -> Option<Key> {
+        let (head, identity) = self.entries.get(&leaf)?;
+        let mut standing = HeadStanding {
+            preempts: head.preempts,
+            borrows: false,
+            share: ShareValue::NONE,
+            level: head.level,
+            priority: head.priority,
+            since: head.since,
+        };
+        if self.rules.fair && tree.slots[at as usize].parent != NONE {
+            let slot = &tree.slots[leaf as usize];
+            let charge = |cells: &mut Cells, sign: i64| {
+                for (of, amount) in &head.usage {
+                    if let Some(cell) = slot.cell(of.0) {
+                        cells.charge(cell, sign * amount);
+                    }
+                }
+            };
+            charge(cells, 1);
+            standing.share = borrowed_share(tree, cells, at, &[]);
+            standing.borrows = borrows_any(tree, cells, at, head.usage.iter().map(|(of, _)| *of));
+            charge(cells, -1);
+        }
+        Some(Key { rules: self.rules, standing, identity: identity.clone(), leaf })
+    }
+
+    /// All that are left, in order, if nothing changes meanwhile. O(n log n).
+    pub fn drain(&mut self, tenants: &mut Tenants) -> Vec<(QueueId, Head)> {
+        core::iter::from_fn(|| self.pop(tenants)).collect()
+    }
+}

@@ -1,0 +1,45 @@
+//! Fewer pods than all.
+
+use alloc::vec::Vec;
+
+/// The counts of pod sets with the fewest pods left out that are accepted, and what `accept` makes of
+/// them. `sets` are counts and least counts.
+///
+/// What is left out is spread in proportion to what each set can do without: with `d` of one set and
+/// `T` of all, and `i` of `T` left out, `⌊d · i / T⌋` of the set. The smallest `i` is found by halves,
+/// so that what is accepted with some pods should be accepted with fewer. O(log T) calls.
+///
+/// Source: Kueue's `podset_reducer.go`.
+///
+/// ```
+/// use phalanx::quota::reduced_counts;
+///
+/// let within = |most: u32| {
+///     move |counts: &[u32]| (counts.iter().sum::<u32>() <= most).then(|| counts.to_vec())
+/// };
+/// assert_eq!(reduced_counts(&[(5, 3), (5, 1)], within(7)), Some(vec![4, 3]));
+/// assert_eq!(reduced_counts(&[(5, 3), (5, 1)], within(3)), None);
+/// ```
+pub fn reduced_counts<R>(
+    sets: &[(u32, u32)],
+    mut accept: impl FnMut(&[u32]) -> Option<R>,
+) -> Option<R> {
+    let spare = |&(count, least): &(u32, u32)| u64::from(count.saturating_sub(least));
+    let total: u64 = sets.iter().map(spare).sum();
+    let mut counts: Vec<u32> = Vec::with_capacity(sets.len());
+    let (mut low, mut high) = (0, total + 1);
+    let mut found = None;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        counts.clear();
+        counts.extend(sets.iter().map(|set| {
+            let left = u128::from(spare(set)) * u128::from(middle) / u128::from(total.max(1));
+            set.0 - left as u32
+        }));
+        match accept(&counts) {
+            Some(result) => (high, found) = (middle, Some(result)),
+            None => low = middle + 1,
+        }
+    }
+    found
+}

@@ -1,0 +1,160 @@
+//! Sums to try things on, apart from the books.
+
+use alloc::vec::Vec;
+
+use super::Preemptor;
+use crate::quota::books::Books;
+use crate::quota::cells::{Cells, NONE};
+use crate::quota::claim::{Usage, Victim, VictimReason};
+use crate::quota::share::{ShareValue, borrowed_share};
+
+/// The books, with sums of their own that can be changed and changed back.
+pub(in crate::quota) struct Trial<'a> {
+    pub(in crate::quota) books: &'a Books,
+    pub(in crate::quota) cells: Cells,
+}
+
+/// A holder taken as a victim, by place.
+pub(super) type Taken = (u32, VictimReason);
+
+impl<'a> Trial<'a> {
+    pub(in crate::quota) fn new(books: &'a Books, cells: Cells) -> Trial<'a> {
+        Trial { books, cells }
+    }
+
+    fn charge(&mut self, leaf: u32, usage: &Usage, sign: i64) {
+        let slot = &self.books.tree.slots[leaf as usize];
+        for (of, amount) in usage {
+            if let Some(cell) = slot.cell(of.0) {
+                self.cells.charge(cell, sign * amount);
+            }
+        }
+    }
+
+    /// Adds usage to a leaf.
+    pub(super) fn add(&mut self, leaf: u32, usage: &Usage) {
+        self.charge(leaf, usage, 1);
+    }
+
+    /// Takes usage from a leaf.
+    pub(super) fn take(&mut self, leaf: u32, usage: &Usage) {
+        self.charge(leaf, usage, -1);
+    }
+
+    /// Takes what a holder holds.
+    pub(super) fn remove(&mut self, holder: u32) {
+        if let Some(holder) = self.books.holder_at(holder) {
+            self.charge(holder.queue.slot, &holder.usage, -1);
+        }
+    }
+
+    /// Gives it back.
+    pub(super) fn restore(&mut self, holder: u32) {
+        if let Some(holder) = self.books.holder_at(holder) {
+            self.charge(holder.queue.slot, &holder.usage, 1);
+        }
+    }
+
+    /// The leaf of a holder.
+    pub(super) fn leaf_of(&self, holder: u32) -> u32 {
+        self.books.holder_at(holder).map_or(NONE, |holder| holder.queue.slot)
+    }
+
+    pub(super) fn parent(&self, at: u32) -> u32 {
+        self.books.tree.slots[at as usize].parent
+    }
+
+    /// Whether a queue draws no more than the guarantees of its subtree, of any of some resources.
+    pub(super) fn is_within(&self, at: u32, pairs: &[u32]) -> bool {
+        let slot = &self.books.tree.slots[at as usize];
+        pairs.iter().all(|&pair| {
+            slot.cell(pair).is_none_or(|cell| {
+                let cell = &self.cells[cell];
+                cell.subtree >= cell.drawn
+            })
+        })
+    }
+
+    /// Whether a leaf may use so much more.
+    pub(super) fn fits(&self, leaf: u32, usage: &Usage) -> bool {
+        usage.iter().all(|&(of, amount)| {
+            let cell = self.books.tree.cell_above(leaf, of.0);
+            amount <= cell.map_or(0, |cell| self.cells.available(cell)).max(0)
+        })
+    }
+
+    /// [`Trial::fits`], once some holders have given back.
+    pub(in crate::quota) fn fits_without(
+        &mut self,
+        leaf: u32,
+        usage: &Usage,
+        without: &[u32],
+    ) -> bool {
+        for holder in without {
+            self.remove(*holder);
+        }
+        let fits = self.fits(leaf, usage);
+        for holder in without {
+            self.restore(*holder);
+        }
+        fits
+    }
+
+    /// Whether a leaf would use more than its own.
+    pub(super) fn borrows_with(&self, leaf: u32, usage: &Usage) -> bool {
+        usage.iter().any(|&(of, amount)| {
+            let cell = self.books.tree.slots[leaf as usize].cell(of.0);
+            let (nominal, drawn) =
+                cell.map_or((0, 0), |cell| (self.cells[cell].nominal, self.cells[cell].drawn));
+            nominal < drawn.saturating_add(amount)
+        })
+    }
+
+    pub(super) fn share(&self, at: u32) -> ShareValue {
+        borrowed_share(&self.books.tree, &self.cells, at, &[])
+    }
+
+    /// Drops victims that are not needed: from the last but one back to the first, each is given
+    /// back, and stays where the claim fits all the same; the last victim takes its place in the
+    /// list. All victims are given back at the end.
+    pub(super) fn fill_back(
+        &mut self,
+        mut taken: Vec<Taken>,
+        fits: impl Fn(&Trial<'_>) -> bool,
+    ) -> Vec<Taken> {
+        for at in (0..taken.len().saturating_sub(1)).rev() {
+            self.restore(taken[at].0);
+            if fits(self) {
+                taken.swap_remove(at);
+            } else {
+                self.remove(taken[at].0);
+            }
+        }
+        self.give_back(&taken);
+        taken
+    }
+
+    pub(super) fn give_back(&mut self, taken: &[Taken]) {
+        for &(holder, _) in taken {
+            self.restore(holder);
+        }
+    }
+
+    /// Victims for a preemptor, by the rule in force. The sums are as before.
+    pub(in crate::quota) fn victims(&mut self, preemptor: &Preemptor<'_>) -> Vec<Taken> {
+        if preemptor.pairs.is_empty() {
+            return Vec::new();
+        }
+        if self.books.fair {
+            super::fair::search(self, preemptor)
+        } else {
+            super::classical::search(self, preemptor)
+        }
+    }
+}
+
+/// Victims, by id.
+pub(in crate::quota) fn named(books: &Books, taken: &[Taken]) -> Vec<Victim> {
+    let name = |&(holder, reason): &Taken| Victim { holder: books.holder_id(holder), reason };
+    taken.iter().map(name).collect()
+}

@@ -1,0 +1,55 @@
+//! Quota: queues of tenants, what they are promised, and what they may take from each other.
+//!
+//! A [`QueueTree`] holds the numbers: queues in a tree, what each is promised and allowed of a
+//! resource in a flavor, and what is used and waits. [`Tenants`] decides: which claim may have what,
+//! whose turn it is, who gives back. It is made of parts that a dialect puts together:
+//!
+//! | part | trait | ready |
+//! |---|---|---|
+//! | division among siblings | [`Division`] | [`WaterFilling`], [`ByPriority`], [`LargestRemainder`] |
+//! | admission | [`Admission`] | [`Lending`], [`PathLimits`] |
+//! | share | [`Share`] | [`BorrowedShare`], [`DominantShare`] |
+//! | order of queues and of groups in them | [`QueueOrder`], [`GroupOrder`] | [`ByShare`], [`PriorityThenAge`], [`Heads`] |
+//! | entitlement | [`Entitlement`] | [`AboveNominal`], [`AboveDeserved`] |
+//! | victims | [`VictimSearch`] | [`ByQuota`] |
+//!
+//! The layer knows claims and amounts, and neither nodes nor placement; `docs/tenants.md` says which
+//! rule of Kueue is where.
+
+mod admission;
+mod amount;
+mod books;
+mod cells;
+mod claim;
+mod division;
+mod entitlement;
+mod error;
+mod flavor;
+mod kueue;
+mod order;
+mod queue;
+mod share;
+mod tenants;
+mod tree;
+
+pub use admission::{Admission, Lending, PathLimits};
+pub use amount::{MOST, UNLIMITED, minus, plus};
+pub use books::{Holder, HolderId};
+pub use claim::{
+    Assignment, Claim, Decision, FlavorChoice, Mode, PodSet, PodSetAssignment, Usage, Victim,
+    VictimReason,
+};
+pub use division::{ByPriority, Division, LargestRemainder, Part, WaterFilling};
+pub use entitlement::{AboveDeserved, AboveNominal, ByQuota, Entitlement, VictimSearch};
+pub use error::QuotaError;
+pub use flavor::Flavor;
+pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
+pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
+pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
+pub use queue::{
+    BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
+    QueueingStrategy, Quota, ResourceGroup, Weight,
+};
+pub use share::{BorrowedShare, Denominator, DominantShare, Share, ShareValue};
+pub use tenants::{KueueSettings, Tenants};
+pub use tree::{FlavorResource, MAX_DEPTH, QueueId, QueueTree, Removal, Sums};

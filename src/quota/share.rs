@@ -1,0 +1,253 @@
+//! Shares: how much of what it might have a queue has.
+
+use core::cmp::Ordering;
+
+use smallvec::SmallVec;
+
+use super::amount::{UNLIMITED, minus, plus};
+use super::cells::{Cells, NONE};
+use super::tree::{FlavorResource, QueueId, QueueTree};
+
+/// A share, in total order.
+///
+/// It is a quotient of floats: each is the result of one multiplication and two divisions as IEEE 754
+/// rounds them, which is the same on every machine. Kueue compares the same floats.
+#[derive(Debug, Clone, Copy)]
+pub struct ShareValue {
+    /// The dominant ratio, in thousandths; before the weight.
+    pub ratio: f64,
+    /// The weight.
+    pub weight: f64,
+    /// Whether anything is borrowed, however little the ratio.
+    pub borrowing: bool,
+    /// The number of the dominant resource.
+    dominant: u32,
+}
+
+impl ShareValue {
+    /// A share of nothing.
+    pub const NONE: ShareValue =
+        ShareValue { ratio: 0.0, weight: 1.0, borrowing: false, dominant: NONE };
+
+    /// A share that is a ratio in thousandths, of a queue of some weight.
+    pub fn new(ratio: f64, weight: f64) -> ShareValue {
+        ShareValue { ratio, weight, borrowing: ratio > 0.0, dominant: NONE }
+    }
+
+    /// The ratio over the weight; infinite for a queue of weight 0 that has a share at all.
+    pub fn weighted(&self) -> f64 {
+        if self.ratio == 0.0 {
+            0.0
+        } else if self.weight == 0.0 {
+            f64::INFINITY
+        } else {
+            self.ratio / self.weight
+        }
+    }
+
+    /// The weighted share, rounded up; the largest integer where it is infinite.
+    pub fn rounded(&self) -> i64 {
+        let share = self.weighted();
+        // The cast saturates.
+        if share.is_infinite() { i64::MAX } else { libm::ceil(share) as i64 }
+    }
+
+    /// The resource that the ratio is of; `None` if it is 0.
+    pub fn dominant<'a>(&self, tree: &'a QueueTree) -> Option<&'a str> {
+        (self.dominant != NONE).then(|| tree.resource_name(self.dominant))
+    }
+
+    /// Whether the weight alone makes the share infinite, and what is compared.
+    fn key(&self) -> (bool, f64) {
+        let infinite = self.weight == 0.0 && self.ratio > 0.0;
+        (infinite, if infinite { self.ratio } else { self.weighted() })
+    }
+}
+
+impl Ord for ShareValue {
+    fn cmp(&self, other: &ShareValue) -> Ordering {
+        let (own, others) = (self.key(), other.key());
+        own.0.cmp(&others.0).then(own.1.total_cmp(&others.1))
+    }
+}
+
+impl PartialOrd for ShareValue {
+    fn partial_cmp(&self, other: &ShareValue) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ShareValue {
+    fn eq(&self, other: &ShareValue) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for ShareValue {}
+
+/// How much of what it might have a queue has.
+pub trait Share {
+    /// The share of a queue; [`ShareValue::NONE`] of one that is gone.
+    fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue;
+}
+
+/// Kueue's dominant resource share: the largest, over resources, of what a queue borrows over what
+/// the tree can lend to its siblings and itself, weighted. A root has none.
+///
+/// Source: Kueue's `fair_sharing.go`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BorrowedShare;
+
+impl Share for BorrowedShare {
+    fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue {
+        self.with(tree, queue, &[])
+    }
+}
+
+impl BorrowedShare {
+    /// The share of a queue if so much more were drawn from it.
+    pub fn with(
+        &self,
+        tree: &QueueTree,
+        queue: QueueId,
+        more: &[(FlavorResource, i64)],
+    ) -> ShareValue {
+        let share = |at| borrowed_share(tree, &tree.cells, at, more);
+        tree.slot(queue).map_or(ShareValue::NONE, share)
+    }
+}
+
+/// [`BorrowedShare`] by slot, with sums that may stand apart. O(resources and flavors of the queue ·
+/// depth).
+pub(super) fn borrowed_share(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    more: &[(FlavorResource, i64)],
+) -> ShareValue {
+    let slot = &tree.slots[at as usize];
+    let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
+    if slot.parent == NONE {
+        return share;
+    }
+    let mut borrowed: SmallVec<[(u32, i64); 4]> = SmallVec::new();
+    let mut add = |pair: u32, beyond: i64| {
+        if beyond > 0 {
+            let resource = tree.resource_of(pair);
+            match borrowed.iter_mut().find(|(own, _)| *own == resource) {
+                Some((_, sum)) => *sum = plus(*sum, beyond),
+                None => borrowed.push((resource, beyond)),
+            }
+        }
+    };
+    for &(pair, cell) in &slot.cells {
+        let cell = &cells[cell];
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
+    }
+    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
+        add(of.0, amount);
+    }
+    share.borrowing = !borrowed.is_empty();
+    for (resource, amount) in borrowed {
+        let lendable = tree.lendable_at(cells, slot.parent, resource);
+        if lendable <= 0 {
+            continue;
+        }
+        let ratio = amount as f64 * 1000.0 / lendable as f64;
+        let before = || tree.resource_name(resource) < tree.resource_name(share.dominant);
+        if ratio > share.ratio || (ratio == share.ratio && ratio > 0.0 && before()) {
+            (share.ratio, share.dominant) = (ratio, resource);
+        }
+    }
+    share
+}
+
+/// Whether a queue draws more than its subtree's guarantees of any of some amounts' resources in
+/// flavors.
+pub(super) fn borrows_any(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    mut of: impl Iterator<Item = FlavorResource>,
+) -> bool {
+    let slot = &tree.slots[at as usize];
+    slot.parent != NONE
+        && of.any(|of| {
+            slot.cell(of.0).is_some_and(|cell| {
+                let cell = &cells[cell];
+                minus(cell.drawn, cell.subtree) > 0
+            })
+        })
+}
+
+/// The denominator of a [`DominantShare`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Denominator {
+    /// What a queue deserves by configuration; its guarantee if that is absent.
+    Deserved,
+    /// Its guarantee.
+    Nominal,
+    /// The most that it may use.
+    Limit,
+}
+
+/// The largest, over resources and flavors, of what is used over what is deserved (or guaranteed, or
+/// allowed), in thousandths, weighted.
+///
+/// A queue that uses anything of which it deserves nothing has a ratio of a thousand there, as one
+/// that uses all that it deserves; a resource without a bound counts as 0. This is Volcano's share of
+/// `proportion` and `capacity`.
+#[derive(Debug, Clone, Copy)]
+pub struct DominantShare {
+    /// What use is divided by.
+    pub over: Denominator,
+}
+
+impl Share for DominantShare {
+    fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue {
+        let Ok(at) = tree.slot(queue) else { return ShareValue::NONE };
+        let slot = &tree.slots[at as usize];
+        let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
+        for &(pair, cell) in &slot.cells {
+            let used = tree.cells[cell].used;
+            if used <= 0 {
+                continue;
+            }
+            let quota = tree.quota(queue, FlavorResource(pair));
+            let of = quota.map_or(0, |quota| match self.over {
+                Denominator::Deserved => quota.deserved.unwrap_or(quota.nominal),
+                Denominator::Nominal => quota.nominal,
+                Denominator::Limit => quota.limit.unwrap_or(UNLIMITED),
+            });
+            let ratio = match of {
+                UNLIMITED => 0.0,
+                0 => 1000.0,
+                of => used as f64 * 1000.0 / of as f64,
+            };
+            share.borrowing |= used > of;
+            let resource = tree.resource_of(pair);
+            let before = || tree.resource_name(resource) < tree.resource_name(share.dominant);
+            if ratio > share.ratio || (ratio == share.ratio && ratio > 0.0 && before()) {
+                (share.ratio, share.dominant) = (ratio, resource);
+            }
+        }
+        share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_zero_come_last_and_are_compared_among_themselves() {
+        let share = ShareValue::new;
+        assert!(share(1.0, 0.0) > share(1e9, 1e-9));
+        assert!(share(2.0, 0.0) > share(1.0, 0.0));
+        assert_eq!(share(0.0, 0.0), share(0.0, 5.0));
+        assert!(share(300.0, 3.0) < share(150.0, 1.0));
+        assert_eq!(share(1.0, 0.0).rounded(), i64::MAX);
+        assert_eq!(share(400.1, 2.0).rounded(), 201);
+    }
+}

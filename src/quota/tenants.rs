@@ -1,0 +1,459 @@
+//! Tenants: whose turn it is, and what may be taken back.
+
+use alloc::vec::Vec;
+
+use super::amount::{minus, plus};
+use super::books::{Books, Holder, HolderId};
+use super::cells::Cells;
+use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
+use super::error::QuotaError;
+use super::flavor::Flavor;
+use super::kueue::heads::{HeadRules, Heads};
+use super::kueue::trial::{Trial, named};
+use super::kueue::{self, FairStrategy, Outlook};
+use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
+use super::share::{BorrowedShare, Share, ShareValue};
+use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
+use crate::Time;
+
+/// Settings of [`Tenants::kueue`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KueueSettings {
+    /// The strategies of fair sharing, in order; `None`: no fair sharing.
+    pub fair_sharing: Option<Vec<FairStrategy>>,
+    /// Whether claims are admitted with fewer pods than all.
+    pub partial_admission: bool,
+    /// The order of heads; `fair` is set by `fair_sharing`.
+    pub heads: HeadRules,
+}
+
+impl Default for KueueSettings {
+    fn default() -> KueueSettings {
+        KueueSettings { fair_sharing: None, partial_admission: true, heads: HeadRules::default() }
+    }
+}
+
+impl KueueSettings {
+    /// Fair sharing, with both strategies.
+    #[must_use]
+    pub fn fair(self) -> KueueSettings {
+        let both = [FairStrategy::LessThanOrEqualToFinalShare, FairStrategy::LessThanInitialShare];
+        self.fair_with(both)
+    }
+
+    /// Fair sharing, with strategies in order; none means both.
+    #[must_use]
+    pub fn fair_with(
+        mut self,
+        strategies: impl IntoIterator<Item = FairStrategy>,
+    ) -> KueueSettings {
+        let strategies: Vec<FairStrategy> = strategies.into_iter().collect();
+        if strategies.is_empty() {
+            return self.fair();
+        }
+        self.fair_sharing = Some(strategies);
+        self.heads.fair = true;
+        self
+    }
+
+    /// Sets whether claims are admitted with fewer pods than all.
+    #[must_use]
+    pub fn partial_admission(mut self, partial: bool) -> KueueSettings {
+        self.partial_admission = partial;
+        self
+    }
+
+    /// Sets the order of heads.
+    #[must_use]
+    pub fn heads(mut self, rules: HeadRules) -> KueueSettings {
+        self.heads = HeadRules { fair: self.fair_sharing.is_some(), ..rules };
+        self
+    }
+}
+
+/// Queues with quota, who holds it, and the rules by which it is given and taken back.
+///
+/// Pure data: no placement, no clock. A claim is decided on ([`Tenants::decide`]), its victims give
+/// back ([`Tenants::release`]), it is admitted ([`Tenants::admit`]); which queue's head goes next
+/// says [`Heads`].
+///
+/// ```
+/// use phalanx::Time;
+/// use phalanx::model::Amounts;
+/// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+///
+/// let mut tenants = Tenants::kueue();
+/// tenants.set_flavor(Flavor::new("spot"));
+/// for team in ["vision", "speech"] {
+///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("spot", "gpu", Quota::nominal(8)))?;
+/// }
+/// let gang = |name: &str, gpus: i64| {
+///     let mut requests = Amounts::new();
+///     requests.set("gpu", gpus);
+///     Claim::new(name, "vision").pods(PodSet::new("main", 1, requests))
+/// };
+/// let large = gang("large", 12);
+/// let decision = tenants.decide(&large)?;
+/// assert_eq!((decision.assignment.mode, decision.assignment.level), (Mode::Fit, 1));
+/// tenants.admit(&large, &decision.assignment, Time::ZERO)?;
+/// assert_eq!(tenants.decide(&gang("more", 5))?.assignment.mode, Mode::Preempt);
+/// # Ok::<(), phalanx::quota::QuotaError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Tenants {
+    books: Books,
+    rules: KueueSettings,
+}
+
+impl Tenants {
+    /// Kueue's semantics: cohorts, flavors and fungibility, classical order and preemption.
+    pub fn kueue() -> Tenants {
+        Tenants::kueue_with(KueueSettings::default())
+    }
+
+    /// Kueue's semantics with settings, fair sharing among them.
+    pub fn kueue_with(rules: KueueSettings) -> Tenants {
+        let mut books = Books::default();
+        books.set_fair(rules.fair_sharing.is_some());
+        Tenants { books, rules }
+    }
+
+    /// Adds a queue or changes one: see [`QueueTree::set_queue`]. The index of victims is made anew at
+    /// the next search.
+    ///
+    /// # Errors
+    /// Those of [`QueueTree::set_queue`].
+    pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
+        self.books.set_queue(queue)
+    }
+
+    /// Removes a queue: see [`QueueTree::remove_queue`].
+    ///
+    /// # Errors
+    /// There is no such queue.
+    pub fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
+        self.books.remove_queue(queue)
+    }
+
+    /// Adds a flavor, or changes one.
+    pub fn set_flavor(&mut self, flavor: Flavor) {
+        self.books.set_flavor(flavor);
+    }
+
+    /// Removes a flavor. Queues that name it are not active.
+    pub fn remove_flavor(&mut self, name: &str) -> Option<Flavor> {
+        self.books.remove_flavor(name)
+    }
+
+    /// A flavor.
+    pub fn flavor(&self, name: &str) -> Option<&Flavor> {
+        self.books.flavor(name)
+    }
+
+    /// The tree of queues.
+    pub fn tree(&self) -> &QueueTree {
+        &self.books.tree
+    }
+
+    /// Reads the tree, with sums to try things on, which are left as they were.
+    pub(super) fn with_cells<R>(&mut self, run: impl FnOnce(&QueueTree, &mut Cells) -> R) -> R {
+        let mut cells = core::mem::take(&mut self.books.tree.cells);
+        let result = run(&self.books.tree, &mut cells);
+        self.books.tree.cells = cells;
+        result
+    }
+
+    /// The number of a resource in a flavor, given now if it has none.
+    pub fn intern(&mut self, flavor: &str, resource: &str) -> FlavorResource {
+        self.books.tree.intern(flavor, resource)
+    }
+
+    /// The order of heads.
+    pub fn head_rules(&self) -> HeadRules {
+        self.rules.heads
+    }
+
+    /// An order of heads without any.
+    pub fn heads(&self) -> Heads {
+        Heads::new(self.rules.heads)
+    }
+
+    /// Whether a queue admits anything: it is not stopped nor being removed, stands where it was put,
+    /// and all of its flavors are there.
+    pub fn is_active(&self, queue: QueueId) -> bool {
+        let tree = &self.books.tree;
+        let Some(spec) = tree.spec(queue) else { return false };
+        let mut flavors = spec.groups.iter().flat_map(|group| &group.flavors);
+        !spec.stopped
+            && !tree.is_draining(queue)
+            && tree.is_linked(queue)
+            && flavors.all(|flavor| self.books.flavor(&flavor.name).is_some())
+    }
+
+    /// The share of a queue by the rules in force.
+    pub fn share(&self, queue: QueueId) -> ShareValue {
+        BorrowedShare.share(&self.books.tree, queue)
+    }
+
+    /// Flavors for a claim, how they can be had, and who must give back first. The books are as
+    /// before.
+    ///
+    /// Where the claim neither fits nor finds victims, and fewer pods would do, the largest number
+    /// that fits or finds victims is assigned. A queue that is not active has no flavors to give.
+    ///
+    /// O(flavors · depth), and where others hold what is asked O((depth + victims) · log holders) for
+    /// each search, holders that are passed over aside.
+    ///
+    /// # Errors
+    /// The queue is not known; an amount is negative. One beyond [`MOST`](super::MOST) fits nowhere.
+    pub fn decide(&mut self, claim: &Claim) -> Result<Decision, QuotaError> {
+        let queue = self.leaf(claim)?;
+        if !self.is_active(queue) {
+            let assignment = Assignment {
+                pod_sets: smallvec::SmallVec::new(),
+                usage: Usage::new(),
+                mode: Mode::NoFit,
+                level: 0,
+            };
+            return Ok(Decision { assignment, victims: Vec::new() });
+        }
+        let partial = self.rules.partial_admission;
+        Ok(self.trial(|trial, strategies| {
+            kueue::decide(trial, queue.slot, claim, strategies, partial)
+        }))
+    }
+
+    /// Flavors for all of a claim's pods, with the outlook of what has to be taken from others given
+    /// by the caller, with the level after that (`None`: as before).
+    ///
+    /// # Errors
+    /// Those of [`Tenants::decide`].
+    pub fn assign_with(
+        &mut self,
+        claim: &Claim,
+        mut outlook: impl FnMut(FlavorResource, i64) -> (Outlook, Option<u32>),
+    ) -> Result<Assignment, QuotaError> {
+        let queue = self.leaf(claim)?;
+        Ok(self.trial(|trial, _| {
+            let mut simulate = |_: &mut Trial<'_>, of, amount| outlook(of, amount);
+            kueue::assign(trial, queue.slot, claim, None, &mut simulate)
+        }))
+    }
+
+    /// Flavors for all of a claim's pods. The books are as before.
+    ///
+    /// # Errors
+    /// Those of [`Tenants::decide`].
+    pub fn assign(&mut self, claim: &Claim) -> Result<Assignment, QuotaError> {
+        let queue = self.leaf(claim)?;
+        Ok(self.trial(|trial, strategies| {
+            let mut simulate = kueue::simulate_levels(claim, queue.slot, strategies);
+            kueue::assign(trial, queue.slot, claim, None, &mut simulate)
+        }))
+    }
+
+    /// Who must give back for an assignment that needs it; nobody if that does not suffice. The books
+    /// are as before.
+    ///
+    /// # Errors
+    /// Those of [`Tenants::decide`].
+    pub fn victims(
+        &mut self,
+        claim: &Claim,
+        assignment: &Assignment,
+    ) -> Result<Vec<Victim>, QuotaError> {
+        let queue = self.leaf(claim)?;
+        for &(of, _) in &assignment.usage {
+            if self.books.tree.names(of).1.is_empty() {
+                return Err(QuotaError::Foreign(claim.name.clone()));
+            }
+            self.books.tree.cell_or_new(queue.slot, of.0);
+        }
+        Ok(self.trial(|trial, strategies| {
+            let taken = kueue::victims(trial, queue.slot, claim, assignment, strategies);
+            named(trial.books, &taken)
+        }))
+    }
+
+    /// Which of two ways to have flavors is preferred by a rule: how each can be had, and how far up
+    /// the tree is borrowed from. `Greater` if the first.
+    pub fn compare_flavors(
+        rule: Fungibility,
+        a: (Outlook, u32),
+        b: (Outlook, u32),
+    ) -> core::cmp::Ordering {
+        let prefer = |(outlook, level)| kueue::Prefer { outlook, level };
+        kueue::flavor_order(rule, prefer(a), prefer(b))
+    }
+
+    /// The leaves of a list in the order in which fair sharing looks for victims in them, if of each
+    /// only the first holder is taken, or (where `drops` says so) all are passed over.
+    ///
+    /// # Errors
+    /// A queue is not known.
+    pub fn target_order(
+        &mut self,
+        preemptor: QueueId,
+        candidates: &[QueueId],
+        drops: &[bool],
+    ) -> Result<Vec<QueueId>, QuotaError> {
+        let leaf = self.books.tree.slot(preemptor)?;
+        let leaves = candidates.iter().map(|queue| self.books.tree.slot(*queue));
+        let leaves = leaves.collect::<Result<Vec<u32>, _>>()?;
+        let order = self.trial(|trial, _| kueue::target_order(trial, leaf, &leaves, drops));
+        Ok(order.into_iter().map(|at| self.books.tree.id(at)).collect())
+    }
+
+    /// Whether a leaf may use so much more once some holders have given back.
+    pub fn fits(&mut self, queue: QueueId, usage: &Usage, without: &[HolderId]) -> bool {
+        if self.books.tree.slot(queue).is_err() {
+            return false;
+        }
+        let without: Vec<u32> =
+            without.iter().filter(|id| self.books.holder(**id).is_some()).map(|id| id.at).collect();
+        self.trial(|trial, _| trial.fits_without(queue.slot, usage, &without))
+    }
+
+    /// What is kept for a claim that needs victims and has found none, so that others do not take it
+    /// meanwhile. Nothing where the queue may reclaim from all anyway.
+    pub fn kept_for(&self, queue: QueueId, assignment: &Assignment) -> Usage {
+        let tree = &self.books.tree;
+        let reclaims = tree
+            .spec(queue)
+            .is_none_or(|spec| spec.preemption.reclaim_within_cohort == PreemptionPolicy::Any);
+        if reclaims {
+            return Usage::new();
+        }
+        let kept = |&(of, amount): &(FlavorResource, i64)| {
+            let sums = tree.sums(queue, of);
+            let mut most = minus(sums.nominal, sums.drawn);
+            let limit = tree.quota(queue, of).and_then(|quota| quota.borrowing_limit);
+            let kept = if assignment.level == 0 {
+                amount.min(most).max(0)
+            } else if let Some(limit) = limit {
+                most = minus(plus(sums.nominal, limit), sums.drawn);
+                amount.min(most)
+            } else {
+                amount
+            };
+            (of, kept)
+        };
+        assignment.usage.iter().map(kept).collect()
+    }
+
+    /// Charges a claim's queue with what is assigned to it; the claim is a holder from then on.
+    /// O(depth · log).
+    ///
+    /// # Errors
+    /// The claim is one already, or is unsound; a sum would be out of range.
+    pub fn admit(
+        &mut self,
+        claim: &Claim,
+        assignment: &Assignment,
+        now: Time,
+    ) -> Result<HolderId, QuotaError> {
+        self.leaf(claim)?;
+        self.books.hold(claim, &assignment.usage, now)
+    }
+
+    /// Charges a claim's queue with usage that is known: of what was admitted elsewhere.
+    ///
+    /// # Errors
+    /// Those of [`Tenants::admit`].
+    pub fn restore(
+        &mut self,
+        claim: &Claim,
+        usage: &Usage,
+        since: Time,
+    ) -> Result<HolderId, QuotaError> {
+        self.books.hold(claim, usage, since)
+    }
+
+    /// Charges a leaf with usage that has no holder (or, with `sign` −1, takes it back): room that is
+    /// kept, or what others use.
+    ///
+    /// # Errors
+    /// The queue is not known or no leaf; a sum would be out of range.
+    pub fn keep(&mut self, queue: QueueId, usage: &Usage, sign: i64) -> Result<(), QuotaError> {
+        self.books.charge("", queue, usage, sign.signum())
+    }
+
+    /// Takes back what a holder holds.
+    ///
+    /// # Errors
+    /// There is no such holder.
+    pub fn release(&mut self, holder: HolderId) -> Result<Holder, QuotaError> {
+        self.books.release(holder)
+    }
+
+    /// Notes that a holder is being evicted, or is not any more. It is charged until it is released,
+    /// and is the first choice of all who look for victims.
+    ///
+    /// # Errors
+    /// There is no such holder.
+    pub fn set_leaving(&mut self, holder: HolderId, leaving: bool) -> Result<(), QuotaError> {
+        self.books.set_leaving(holder, leaving)
+    }
+
+    /// A holder.
+    pub fn holder(&self, holder: HolderId) -> Option<&Holder> {
+        self.books.holder(holder)
+    }
+
+    /// The holder of a name.
+    pub fn find(&self, name: &str) -> Option<HolderId> {
+        self.books.find(name)
+    }
+
+    /// The holders of a leaf, in the order of victims.
+    pub fn holders(&self, queue: QueueId) -> impl Iterator<Item = HolderId> {
+        self.books.holders(queue)
+    }
+
+    /// The holders of a leaf's tree in the order in which its claims look for victims: those that are
+    /// leaving first, those of other queues before its own. O(n log n).
+    ///
+    /// # Errors
+    /// The queue is not known.
+    pub fn candidate_order(&self, preemptor: QueueId) -> Result<Vec<HolderId>, QuotaError> {
+        let tree = &self.books.tree;
+        let root = tree.root_of(tree.slot(preemptor)?);
+        let mut order = Vec::new();
+        for leaf in tree.queues(QueueKind::Leaf).filter(|leaf| tree.root_of(leaf.slot) == root) {
+            let keys = self.books.index.holders(leaf.slot).iter();
+            order.extend(keys.map(|key| (key.staying, leaf == preemptor, key)));
+        }
+        order.sort_unstable();
+        Ok(order.into_iter().map(|(_, _, key)| self.books.holder_id(key.holder)).collect())
+    }
+
+    /// The leaf of a claim that makes sense.
+    fn leaf(&self, claim: &Claim) -> Result<QueueId, QuotaError> {
+        let queue = self.books.tree.queue(QueueKind::Leaf, &claim.queue);
+        let queue = queue.ok_or_else(|| QuotaError::UnknownQueue(claim.queue.clone()))?;
+        let requests = claim.pod_sets.iter().flat_map(|set| set.requests.iter());
+        for (resource, amount) in requests {
+            if amount < 0 {
+                return Err(QuotaError::Amount {
+                    claim: claim.name.clone(),
+                    resource: resource.into(),
+                    amount,
+                });
+            }
+        }
+        Ok(queue)
+    }
+
+    /// Tries something on sums of their own.
+    pub(super) fn trial<R>(&mut self, run: impl FnOnce(&mut Trial<'_>, &[FairStrategy]) -> R) -> R {
+        self.books.sync();
+        let cells = core::mem::take(&mut self.books.tree.cells);
+        let mut trial = Trial::new(&self.books, cells);
+        let strategies = self.rules.fair_sharing.as_deref().unwrap_or(&[]);
+        let result = run(&mut trial, strategies);
+        let cells = trial.cells;
+        self.books.tree.cells = cells;
+        result
+    }
+}
