@@ -4,6 +4,8 @@
 //! With `--policy P --seed S --output csv` it prints the curve of one run, with `--output json`
 //! its totals; `--nodes FILE --pods FILE --orders FILE` (plain or gzip) replace the data.
 
+#[path = "common/mod.rs"]
+mod common;
 #[path = "fgd/plot.rs"]
 mod plot;
 #[path = "fgd/run.rs"]
@@ -16,10 +18,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use common::cli::{Arguments, DONE, Finish, Mistake, Program};
 use run::{Point, Policy, Run};
 use trace::{Source, Trace};
 
-#[derive(Default)]
 struct Options {
     nodes: Option<PathBuf>,
     pods: Option<PathBuf>,
@@ -35,25 +37,35 @@ enum Output {
     Json,
 }
 
-const USAGE: &str = "usage: fgd [--nodes FILE] [--pods FILE] [--orders FILE] \
-    [--policy fgd|bestfit|dotprod|packing|clustering] [--seed S] [--output csv|json]";
+const PROGRAM: Program = Program {
+    usage: "\
+Replays a trace of GPU jobs until the cluster is full, and measures the GPUs that no job can use:
+without options, five policies beside the published points.
+
+Usage: fgd [OPTION...]
+
+  --nodes FILE    nodes of the trace, plain or gzip        (openb, as shipped)
+  --pods FILE     pods of the trace
+  --orders FILE   arrivals by seed
+  --policy P      fgd, bestfit, dotprod, packing or clustering
+  --seed S        one of the orders
+  --output O      csv, the curve of one run, or json, its totals
+  --help          this text
+",
+    options: &["--nodes", "--pods", "--orders", "--policy", "--seed", "--output"],
+    flags: &[],
+};
 
 fn main() -> ExitCode {
-    match answer(std::env::args().skip(1)) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    PROGRAM.main(|arguments| {
+        let options = parse(arguments)?;
+        let text = answer(&options).map_err(|error| Mistake::Input(error.to_string()))?;
+        Ok(Finish::with(DONE, text))
+    })
 }
 
 /// Everything that goes to standard output.
-fn answer(arguments: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>> {
-    let options = parse(arguments)?;
+fn answer(options: &Options) -> Result<String, Box<dyn Error>> {
     let source = |path: &Option<PathBuf>, name: &str, bytes: &[u8]| match path {
         Some(path) => Source::open(path),
         None => Source::from_bytes(name, bytes),
@@ -95,33 +107,25 @@ fn answer(arguments: impl Iterator<Item = String>) -> Result<String, Box<dyn Err
     }
 }
 
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
-    let mut options = Options::default();
-    while let Some(name) = arguments.next() {
-        if !matches!(
-            name.as_str(),
-            "--nodes" | "--pods" | "--orders" | "--policy" | "--seed" | "--output"
-        ) {
-            return Err(format!("{name}: unknown option\n{USAGE}").into());
-        }
-        let value = arguments.next().ok_or_else(|| format!("{name}: needs a value\n{USAGE}"))?;
-        let unknown = || format!("{name}: {value:?} is not known\n{USAGE}");
-        match name.as_str() {
-            "--nodes" => options.nodes = Some(value.into()),
-            "--pods" => options.pods = Some(value.into()),
-            "--orders" => options.orders = Some(value.into()),
-            "--policy" => options.policy = Some(Policy::parse(&value).ok_or_else(unknown)?),
-            "--seed" => options.seed = Some(value.parse().map_err(|_| unknown())?),
-            _ => {
-                options.output = Some(match value.as_str() {
-                    "csv" => Output::Csv,
-                    "json" => Output::Json,
-                    _ => return Err(unknown().into()),
-                });
-            }
-        }
-    }
-    Ok(options)
+fn parse(arguments: &Arguments) -> Result<Options, Mistake> {
+    let path = |name| arguments.value(name).map(PathBuf::from);
+    let unknown = |name, value| Mistake::Usage(format!("{name}: {value:?} is not known"));
+    let policy = match arguments.value("--policy") {
+        Some(word) => Some(Policy::parse(word).ok_or_else(|| unknown("--policy", word))?),
+        None => None,
+    };
+    let seed = match arguments.value("--seed") {
+        Some(text) => Some(text.parse().map_err(|_| unknown("--seed", text))?),
+        None => None,
+    };
+    let output = match arguments.value("--output") {
+        None => None,
+        Some("csv") => Some(Output::Csv),
+        Some("json") => Some(Output::Json),
+        Some(word) => return Err(unknown("--output", word)),
+    };
+    let (nodes, pods, orders) = (path("--nodes"), path("--pods"), path("--orders"));
+    Ok(Options { nodes, pods, orders, policy, seed, output })
 }
 
 fn text(bad: &trace::Bad) -> Box<dyn Error> {

@@ -6,10 +6,15 @@
 //! cargo run --release --example gang_topology -- --svg topology.svg
 //! ```
 
+#[path = "common/mod.rs"]
+mod common;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
+use std::process::ExitCode;
 
+use common::cli::{Finish, Mistake, NO, Program, say};
 use phalanx::{Cluster, Framework, Node, Outcome, Plan, Pod, PodGroup, place_gang};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -232,32 +237,47 @@ fn label(out: &mut String, x: usize, y: usize, size: usize, weight: &str, text: 
     );
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let file = match (arguments.next().as_deref(), arguments.next()) {
-        (None, _) => None,
-        (Some("--svg"), Some(file)) => Some(file),
-        _ => return Err("usage: gang_topology [--svg FILE]".into()),
-    };
+const PROGRAM: Program = Program {
+    usage: "\
+Places a nested workload with slices onto a tree of blocks, racks and nodes, and shows the tree
+before and after.
+
+Usage: gang_topology [OPTION...]
+
+  --svg FILE  draw it, too
+  --help      this text
+",
+    options: &["--svg"],
+    flags: &[],
+};
+
+fn main() -> ExitCode {
+    PROGRAM.main(|arguments| {
+        show(arguments.value("--svg")).map_err(|error| Mistake::Input(error.to_string()))
+    })
+}
+
+fn show(file: Option<&str>) -> Result<Finish, Box<dyn Error>> {
     let (cluster, workload) = (cluster()?, workload());
     let plan = match place_gang(&cluster, &Framework::default(), &workload)? {
         Outcome::Placed(plan) => plan,
-        other => return Err(other.to_string().into()),
+        other => return Ok(Finish::with(NO, format!("{other}\n"))),
     };
     phalanx::reference::is_sound(&plan, &workload, &cluster, &Framework::default())?;
     let (tree, before) = (tree(&cluster), slots(&cluster, None));
     let after = slots(&cluster, Some(&plan));
-    println!("before: . free, # taken by others\n{}", text(&tree, &before));
-    println!(
+    say!("before: . free, # taken by others\n{}", text(&tree, &before));
+    say!(
         "after: A B C slices of eight trainers with 2 GPUs each, e evaluators\n{}",
         text(&tree, &after)
     );
     for (group, key, value) in plan.domains() {
-        println!("{group} is in {key} {value}");
+        say!("{group} is in {key} {value}");
     }
     if let Some(file) = file {
-        std::fs::write(&file, svg(&tree, &before, &after))?;
-        println!("the picture is in {file}");
+        std::fs::write(file, svg(&tree, &before, &after))
+            .map_err(|error| format!("{file}: {error}"))?;
+        say!("the picture is in {file}");
     }
-    Ok(())
+    Ok(Finish::default())
 }

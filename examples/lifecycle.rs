@@ -8,11 +8,16 @@
 //!
 //! Run it with `cargo run --example lifecycle -- --seed 7`.
 
+#[path = "common/mod.rs"]
+mod common;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::Read;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use common::cli::{Arguments, Finish, Mistake, Program, say};
 use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Shortage, Ticket};
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
@@ -350,7 +355,7 @@ impl Simulation {
         });
         let reserved: usize =
             self.scheduler.reservations().iter().map(|r| r.pods.values().sum::<usize>()).sum();
-        println!(
+        say!(
             "  {:02}:00  {:>5} GPUs busy  {:>4} gangs wait for {:>5}  {reserved:>3} reserved  head {head}",
             secs / 3_600,
             self.running_gpus(),
@@ -361,12 +366,12 @@ impl Simulation {
 
     fn report(&self) {
         let share = self.busy * 1_000 / (u128::from(DAY) * 8 * SERVERS as u128);
-        println!("  utilisation {}.{} %", share / 10, share % 10);
+        say!("  utilisation {}.{} %", share / 10, share % 10);
         for (what, count) in &self.counts {
-            println!("  {count:>5} {what}");
+            say!("  {count:>5} {what}");
         }
-        println!("  waiting by size of gang, in seconds (jobs still waiting count until midnight)");
-        println!("  GPUs   jobs  waiting     p50     p90     p99     max");
+        say!("  waiting by size of gang, in seconds (jobs still waiting count until midnight)");
+        say!("  GPUs   jobs  waiting     p50     p90     p99     max");
         let mut sizes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         let mut open: BTreeMap<usize, usize> = BTreeMap::new();
         let mut longest = Vec::new();
@@ -379,7 +384,7 @@ impl Simulation {
         for (size, waits) in &mut sizes {
             waits.sort_unstable();
             let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
-            println!(
+            say!(
                 "  {size:>4} {:>6} {:>8} {:>7} {:>7} {:>7} {:>7}",
                 waits.len(),
                 open[size],
@@ -390,7 +395,7 @@ impl Simulation {
             );
         }
         longest.sort_unstable();
-        println!("  why the longest waited");
+        say!("  why the longest waited");
         for (Reverse(wait), index) in longest.into_iter().take(5) {
             let why = self.records[index].why.clone().unwrap_or_else(|| {
                 let state = self.scheduler.state(&format!("default/job-{index:04}"));
@@ -402,10 +407,10 @@ impl Simulation {
                 }
             });
             let wait = Duration::from_secs(wait);
-            println!("    job-{index:04}, {} GPUs, {wait:?}: {why}", self.jobs[index].gpus);
+            say!("    job-{index:04}, {} GPUs, {wait:?}: {why}", self.jobs[index].gpus);
         }
         let counters = self.scheduler.metrics();
-        println!(
+        say!(
             "  {} tries: {} placed, {} short of room, {} without arrangement; {} woken, {} let sleep on",
             counters.attempts,
             counters.placed,
@@ -431,33 +436,43 @@ fn jobs() -> Vec<Job> {
         .collect()
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let (mut seed, mut stretch) = (7, 150);
-    while let Some(argument) = arguments.next() {
-        match (argument.as_str(), arguments.next().map(|value| value.parse())) {
-            ("--seed", Some(Ok(value))) => seed = value,
-            ("--stretch", Some(Ok(value))) => stretch = value,
-            _ => {
-                eprintln!("usage: lifecycle [--seed NUMBER] [--stretch PERCENT]");
-                std::process::exit(2);
-            }
-        }
-    }
+const PROGRAM: Program = Program {
+    usage: "\
+Runs a day of real gang jobs through the state machine, with faults: without reservations for the
+head of the line, and with them.
+
+Usage: lifecycle [OPTION...]
+
+  --seed N     other faults                                        (7)
+  --stretch P  run times, in percent of the trace's                (150)
+  --help       this text
+",
+    options: &["--seed", "--stretch"],
+    flags: &[],
+};
+
+fn main() -> ExitCode {
+    PROGRAM.main(run)
+}
+
+fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
+    let seed = u64::from(arguments.number("--seed", 7, 0..=u32::MAX)?);
+    let stretch = u64::from(arguments.number("--stretch", 150, 1..=10_000)?);
     let mut jobs = jobs();
     for job in &mut jobs {
         job.duration = (job.duration * stretch / 100).max(1);
     }
-    println!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * SERVERS);
+    say!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * SERVERS);
     let policy = ReservationPolicy::new()
         .after(Duration::from_secs(600))
         .timeout(Duration::from_secs(1_200))
         .at_most(1);
     for (title, reservation) in [("without reservation", None), ("with reservation", Some(policy))]
     {
-        println!("\n{title}");
+        say!("\n{title}");
         let mut simulation = Simulation::new(jobs.clone(), seed, reservation);
         simulation.run();
         simulation.report();
     }
+    Ok(Finish::default())
 }

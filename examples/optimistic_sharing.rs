@@ -8,8 +8,13 @@
 //!
 //! Run it with `cargo run --example optimistic_sharing`.
 
-use std::collections::BTreeMap;
+#[path = "common/mod.rs"]
+mod common;
 
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use common::cli::{Finish, Program, say};
 use phalanx::queue::{GroupState, Settings};
 use phalanx::reference::is_sound;
 use phalanx::{
@@ -74,12 +79,12 @@ impl Process {
         match store.commit(&plan) {
             Ok(()) => {
                 self.won += 1;
-                println!("  {} binds {} ({} pods)", self.name, groups.join(", "), plan.len());
+                say!("  {} binds {} ({} pods)", self.name, groups.join(", "), plan.len());
                 self.catch_up(store, now);
             }
             Err(conflict) => {
                 self.lost += 1;
-                println!("  {} loses {}: {conflict}", self.name, groups.join(", "));
+                say!("  {} loses {}: {conflict}", self.name, groups.join(", "));
                 self.catch_up(store, now);
                 let reason = conflict.to_string();
                 self.scheduler.handle_conflict(ticket, &reason, now).expect("it is on its way");
@@ -88,7 +93,22 @@ impl Process {
     }
 }
 
-fn main() {
+const PROGRAM: Program = Program {
+    usage: "\
+Two schedulers over one cluster: each plans on a snapshot of its own, and a store orders the
+commits. Shows each proposal, and what became of it.
+
+Usage: optimistic_sharing
+",
+    options: &[],
+    flags: &[],
+};
+
+fn main() -> ExitCode {
+    PROGRAM.main(|_| Ok(share()))
+}
+
+fn share() -> Finish {
     let gpu = "nvidia.com/gpu";
     let mut cluster = Cluster::new();
     for index in 0..8 {
@@ -112,7 +132,7 @@ fn main() {
 
     for round in 1..=40 {
         let now = Time::from_secs(round);
-        println!("t = {round} s");
+        say!("t = {round} s");
         // Both decide on what they know before either hears of the other.
         let decisions: Vec<_> =
             processes.iter_mut().map(|process| process.scheduler.poll_decision(now)).collect();
@@ -141,9 +161,10 @@ fn main() {
         })
         .count();
     for process in &processes {
-        println!("{}: {} commits won, {} lost", process.name, process.won, process.lost);
+        say!("{}: {} commits won, {} lost", process.name, process.won, process.lost);
     }
-    println!("{running} of {} gangs run, {} pods", owners.len(), store.cluster.pod_count());
+    say!("{running} of {} gangs run, {} pods", owners.len(), store.cluster.pod_count());
     assert_eq!(store.cluster.pod_count(), sizes.iter().sum::<u32>() as usize);
     assert_eq!(running, owners.len());
+    Finish::default()
 }

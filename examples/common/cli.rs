@@ -4,6 +4,13 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 
+/// Exit code: done.
+pub(crate) const DONE: u8 = 0;
+/// Exit code: done, and the answer is no: not placed, differs, a case failed.
+pub(crate) const NO: u8 = 1;
+/// Exit code: misuse, or input that cannot be read.
+pub(crate) const MISUSE: u8 = 2;
+
 /// What a program knows: options that take a value, flags that take none, and its usage text.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -38,19 +45,40 @@ impl Finish {
         Finish { code, out, err: String::new() }
     }
 
-    /// Bad input: code 1, and nothing on standard output.
+    /// Misuse, or input that cannot be read: code 2, and nothing on standard output.
     pub(crate) fn fault(message: impl std::fmt::Display) -> Finish {
-        Finish { code: 1, out: String::new(), err: format!("error: {message}\n") }
+        Finish { code: MISUSE, out: String::new(), err: format!("error: {message}\n") }
+    }
+
+    /// Arguments that make no sense.
+    pub(crate) fn misuse(message: &str, usage: &str) -> Finish {
+        Finish { code: MISUSE, out: String::new(), err: format!("error: {message}\n\n{usage}") }
     }
 
     /// Prints both texts.
-    fn exit(self) -> ExitCode {
+    pub(crate) fn exit(self) -> ExitCode {
         // A reader that has gone away is no reason to fail.
         let _ = std::io::stderr().lock().write_all(self.err.as_bytes());
         let _ = std::io::stdout().lock().write_all(self.out.as_bytes());
         ExitCode::from(self.code)
     }
 }
+
+/// Prints a line of a program that shows its work as it goes; ends the program if the reader has gone
+/// away.
+pub(crate) fn print_line(line: std::fmt::Arguments<'_>) {
+    if writeln!(std::io::stdout().lock(), "{line}").is_err() {
+        std::process::exit(DONE.into());
+    }
+}
+
+/// As `println!`, but a reader that has gone away is no panic.
+#[allow(unused_macros, reason = "programs that print at their end do without")]
+macro_rules! say {
+    ($($part:tt)*) => { $crate::common::cli::print_line(format_args!($($part)*)) };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use say;
 
 impl Program {
     /// Reads the arguments and runs `body`; `--help` and mistakes end here.
@@ -59,13 +87,9 @@ impl Program {
         arguments: &[String],
         body: impl FnOnce(&Arguments) -> Result<Finish, Mistake>,
     ) -> Finish {
-        let mistake = |text: &str| Finish {
-            code: 1,
-            out: String::new(),
-            err: format!("error: {text}\n\n{}", self.usage),
-        };
+        let mistake = |text: &str| Finish::misuse(text, self.usage);
         match self.parse(arguments) {
-            Ok(None) => Finish::with(0, self.usage.to_string()),
+            Ok(None) => Finish::with(DONE, self.usage.to_string()),
             Ok(Some(arguments)) => match body(&arguments) {
                 Ok(finish) => finish,
                 Err(Mistake::Usage(text)) => mistake(&text),
@@ -171,7 +195,7 @@ pub(crate) fn plain(
     body: impl FnOnce() -> Result<String, Box<dyn std::error::Error>>,
 ) -> ExitCode {
     Program { usage, options: &[], flags: &[] }.main(|_| match body() {
-        Ok(text) => Ok(Finish::with(0, text)),
+        Ok(text) => Ok(Finish::with(DONE, text)),
         Err(error) => Err(Mistake::Input(error.to_string())),
     })
 }
@@ -183,12 +207,8 @@ pub(crate) fn answer(
     body: impl FnOnce() -> Result<(bool, String), Box<dyn std::error::Error>>,
 ) -> ExitCode {
     let program = Program { usage, options: &[], flags: &[] };
-    let mut finish = program.run_process(|_| match body() {
-        Ok((yes, text)) => Ok(Finish::with(u8::from(!yes), text)),
+    program.main(|_| match body() {
+        Ok((yes, text)) => Ok(Finish::with(if yes { DONE } else { NO }, text)),
         Err(error) => Err(Mistake::Input(error.to_string())),
-    });
-    if !finish.err.is_empty() {
-        finish.code = 2;
-    }
-    finish.exit()
+    })
 }

@@ -10,26 +10,21 @@ mod conformance;
 
 use std::process::ExitCode;
 
+use common::cli::{DONE, Finish, NO};
+
 fn main() -> ExitCode {
     let files: Vec<String> = std::env::args().skip(1).collect();
     if files.iter().any(|file| file == "--help" || file == "-h") {
-        print!("{}", conformance::USAGE);
-        return ExitCode::SUCCESS;
+        return Finish::with(DONE, conformance::USAGE.to_string()).exit();
     }
     if files.is_empty() {
-        eprint!("error: no file is named\n\n{}", conformance::USAGE);
-        return ExitCode::FAILURE;
+        return Finish::misuse("no file is named", conformance::USAGE).exit();
     }
-    match run(&files) {
-        Ok(tally) => {
-            print!("{tally}");
-            if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let finish = match run(&files) {
+        Ok(tally) => Finish::with(if tally.failed() == 0 { DONE } else { NO }, tally.to_string()),
+        Err(error) => Finish::fault(error),
+    };
+    finish.exit()
 }
 
 /// Runs every case of every file.

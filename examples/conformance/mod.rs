@@ -41,7 +41,7 @@ Files hold one JSON object a line; gzip will do. A line is one of:
 
 Kubernetes objects are taken as an API server stores them.
 
-Exit code: 0 all agree; 1 some do not, or a file is bad.
+Exit code: 0 all agree; 1 some do not; 2 misuse, or a file cannot be read.
 ";
 
 /// How many disagreements are told of.

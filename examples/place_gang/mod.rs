@@ -11,7 +11,7 @@ use std::fmt::Write;
 use phalanx::Framework;
 use phalanx::kubernetes::Mode;
 
-use crate::common::cli::{Arguments, Finish, Mistake, Program};
+use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
 
 /// The program's arguments.
 pub(crate) const PROGRAM: Program = Program {
@@ -34,7 +34,7 @@ Files are JSON, or YAML with one document or several; lists will do, and so will
 in either file run. An unbound pod without a group is a group of one. Groups are placed in order
 of priority, then of the files, each after those before it.
 
-Exit code: 0 all groups placed; 2 some group not placed; 1 bad input.
+Exit code: 0 all groups placed; 1 some group not placed; 2 misuse, bad input.
 ",
     options: &["--cluster", "--workload", "--profile", "--output"],
     flags: &["--as-stored"],
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         draw::scene(&scene, &before, profile, &decisions)
     };
     let placed = decisions.iter().all(|decision| decision.outcome == "placed");
-    let mut finish = Finish::with(if placed { 0 } else { 2 }, out);
+    let mut finish = Finish::with(if placed { DONE } else { NO }, out);
     for note in notes {
         let _ = writeln!(finish.err, "note: {note}");
     }

@@ -38,19 +38,7 @@ Exit code: 0 the gang starts; 1 no victims help; 2 misuse.
 };
 
 fn main() -> ExitCode {
-    let arguments: Result<Vec<String>, _> =
-        std::env::args_os().skip(1).map(std::ffi::OsString::into_string).collect();
-    let mut finish = match arguments {
-        Ok(arguments) => PROGRAM.run(&arguments, run),
-        Err(text) => Finish::fault(format!("argument {} is not UTF-8", text.display())),
-    };
-    // An answer goes to standard output, a complaint to standard error.
-    if !finish.err.is_empty() {
-        finish.code = 2;
-    }
-    eprint!("{}", finish.err);
-    print!("{}", finish.out);
-    ExitCode::from(finish.code)
+    PROGRAM.main(run)
 }
 
 fn run(arguments: &Arguments) -> Result<Finish, Mistake> {

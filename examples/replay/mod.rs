@@ -6,7 +6,7 @@ pub(crate) mod trace;
 use std::fmt::Write;
 use std::time::Instant;
 
-use crate::common::cli::{Arguments, Finish, Mistake, Program};
+use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
 use crate::common::files;
 use crate::common::text::{Progress, count, span, thousands};
 use simulation::{Machines, Policy, Summary, replay};
@@ -156,7 +156,7 @@ pub(crate) fn compared(
     ])
 }
 
-/// Both variants under both policies beside the published numbers. Exit code 2 if any differs.
+/// Both variants under both policies beside the published numbers. Exit code 1 if any differs.
 fn published() -> Result<Finish, Mistake> {
     let start = Instant::now();
     let mut out = String::from(
@@ -195,5 +195,5 @@ fn published() -> Result<Finish, Mistake> {
         thousands(asked),
         span(elapsed),
     );
-    Ok(Finish::with(if equal == all { 0 } else { 2 }, out))
+    Ok(Finish::with(if equal == all { DONE } else { NO }, out))
 }

@@ -221,11 +221,11 @@ fn bad_input_names_the_file_and_prints_nothing_else() {
     ] {
         let path = file(name, bytes);
         let finish = run(&["--jobs", &path]);
-        assert_eq!((finish.code, finish.out.as_str()), (1, ""), "{name}");
+        assert_eq!((finish.code, finish.out.as_str()), (2, ""), "{name}");
         assert!(finish.err.contains(&format!("{path}: {expected}")), "{}", finish.err);
     }
     let missing = run(&["--jobs", "no/such/file"]);
-    assert_eq!((missing.code, missing.out.as_str()), (1, ""));
+    assert_eq!((missing.code, missing.out.as_str()), (2, ""));
     assert!(missing.err.contains("no/such/file"));
 }
 
@@ -245,7 +245,7 @@ fn wrong_arguments_print_the_usage_and_help_is_no_mistake() {
         &["--jobs", &jobs, "--gpus-per-node", "99999999999999"],
     ] {
         let finish = run(arguments);
-        assert_eq!((finish.code, finish.out.as_str()), (1, ""), "{arguments:?}");
+        assert_eq!((finish.code, finish.out.as_str()), (2, ""), "{arguments:?}");
         assert!(finish.err.contains("Usage: replay"), "{}", finish.err);
     }
     let help = run(&["--jobs", &jobs, "--help"]);
