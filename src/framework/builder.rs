@@ -105,11 +105,20 @@ impl FrameworkBuilder {
 
     /// Adds a domain-level score with a weight.
     pub fn domain_score(
-        mut self,
+        self,
         weight: u32,
         score: impl DomainScore + 'static,
     ) -> FrameworkBuilder {
-        self.parts.domain_scores.push((i64::from(weight), Arc::new(score)));
+        self.domain_score_arc(weight, Arc::new(score))
+    }
+
+    /// Adds a domain-level score that is shared, with a weight.
+    pub fn domain_score_arc(
+        mut self,
+        weight: u32,
+        score: Arc<dyn DomainScore>,
+    ) -> FrameworkBuilder {
+        self.parts.domain_scores.push((i64::from(weight), score));
         self
     }
 

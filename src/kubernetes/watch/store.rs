@@ -53,6 +53,8 @@ pub struct Store {
     pub(super) pods: BTreeMap<String, PodEntry>,
     pub(super) objects: BTreeMap<GroupKey, GroupObject>,
     pub(super) instances: BTreeMap<GroupKey, Instance>,
+    /// The condition `PodGroupScheduled` of pod groups that have it.
+    scheduled: BTreeMap<String, bool>,
     shapes: FixedMap<Arc<PodShape>, ()>,
     shapes_kept: usize,
 }
@@ -86,6 +88,13 @@ pub struct ObjectRef {
     pub name: String,
     /// The uid.
     pub uid: String,
+}
+
+impl ObjectRef {
+    /// A reference.
+    pub fn new(namespace: String, name: String, uid: String) -> ObjectRef {
+        ObjectRef { namespace, name, uid }
+    }
 }
 
 impl Store {
@@ -129,6 +138,12 @@ impl Store {
         Some(&pod.pod.uid)
     }
 
+    /// A pod; `None` if it is not known.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<ObjectRef> {
+        let uid = self.pod_uid(namespace, name)?.to_owned();
+        Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
+    }
+
     /// The `PodGroup` of `scheduling.k8s.io` behind a group of the scheduler, by its full name;
     /// `None` for other groups.
     pub fn pod_group(&self, group: &str) -> Option<ObjectRef> {
@@ -137,6 +152,12 @@ impl Store {
         let (namespace, name) = group.split_once('/')?;
         let uid = known.uid.clone();
         Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
+    }
+
+    /// Whether the condition `PodGroupScheduled` of a pod group is true, by the full name of its
+    /// group in the scheduler; `None` if it has no such condition.
+    pub fn pod_group_scheduled(&self, group: &str) -> Option<bool> {
+        self.scheduled.get(group).copied()
     }
 
     /// The waiting pods of a group of the scheduler, by its full name: those that it may place.
@@ -245,6 +266,9 @@ impl Store {
             }
             Kind::Pod => self.remove_pod(key, updates),
             Kind::PodGroup | Kind::Workload | Kind::Coscheduling | Kind::Volcano => {
+                if kind == Kind::PodGroup {
+                    self.scheduled.remove(key);
+                }
                 self.remove_objects(family(kind), key, updates);
             }
             // Groups keep the priority that a class gave them.
@@ -276,7 +300,15 @@ impl Store {
                 self.classes.add(&root)?;
                 Converted::Class
             }
-            Kind::PodGroup => Converted::Groups(alloc::vec![groups::pod_group(&root, false)?]),
+            Kind::PodGroup => {
+                let group = groups::pod_group(&root, false)?;
+                let key = object.key(kind);
+                match condition(&root, "PodGroupScheduled")? {
+                    Some(status) => self.scheduled.insert(key, status == "True"),
+                    None => self.scheduled.remove(&key),
+                };
+                Converted::Groups(alloc::vec![group])
+            }
             Kind::Workload => Converted::Groups(groups::workload(&root)?),
             Kind::Coscheduling => Converted::Groups(alloc::vec![groups::coscheduling(&root)?]),
             Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
@@ -307,23 +339,29 @@ fn family(kind: Kind) -> Family {
     }
 }
 
-/// Taints a node that is not ready, as the admission and the controllers of a cluster do.
-fn not_ready(root: &Field<'_>, node: &mut Node) -> Fault<()> {
-    let Some(status) = root.get("status")? else { return Ok(()) };
+/// The status of a condition, by type.
+fn condition(root: &Field<'_>, name: &str) -> Fault<Option<String>> {
+    let mut found = None;
+    let Some(status) = root.get("status")? else { return Ok(None) };
     status.each("conditions", |condition| {
-        if condition.text_of("type")? != "Ready" {
-            return Ok(());
-        }
-        let key = match condition.text_of("status")?.as_str() {
-            "True" => return Ok(()),
-            "False" => "node.kubernetes.io/not-ready",
-            _ => "node.kubernetes.io/unreachable",
-        };
-        let effect = Effect::NoSchedule;
-        if !node.taints.iter().any(|taint| taint.key == key && taint.effect == effect) {
-            node.taints.push(Taint { key: key.to_owned(), value: String::new(), effect });
+        if condition.text_of("type")? == name {
+            found = Some(condition.text_of("status")?);
         }
         Ok(())
     })?;
+    Ok(found)
+}
+
+/// Taints a node that is not ready, as the admission and the controllers of a cluster do.
+fn not_ready(root: &Field<'_>, node: &mut Node) -> Fault<()> {
+    let key = match condition(root, "Ready")?.as_deref() {
+        None | Some("True") => return Ok(()),
+        Some("False") => "node.kubernetes.io/not-ready",
+        Some(_) => "node.kubernetes.io/unreachable",
+    };
+    let effect = Effect::NoSchedule;
+    if !node.taints.iter().any(|taint| taint.key == key && taint.effect == effect) {
+        node.taints.push(Taint { key: key.to_owned(), value: String::new(), effect });
+    }
     Ok(())
 }
