@@ -104,11 +104,7 @@ impl FrameworkBuilder {
     }
 
     /// Adds a domain-level score with a weight.
-    pub fn domain_score(
-        self,
-        weight: u32,
-        score: impl DomainScore + 'static,
-    ) -> FrameworkBuilder {
+    pub fn domain_score(self, weight: u32, score: impl DomainScore + 'static) -> FrameworkBuilder {
         self.domain_score_arc(weight, Arc::new(score))
     }
 

@@ -63,7 +63,7 @@ pub struct Decider {
     pub explanations: Explanations,
     /// Kinds whose objects are known.
     pub synced: Vec<Kind>,
-    /// When each waiting pod was first seen, by uid.
+    /// When each waiting pod was first seen.
     pub waiting: HashMap<String, Time>,
     pub dry_run: bool,
     pub event_per_pod: bool,
@@ -148,17 +148,15 @@ impl Decider {
     fn update(&mut self, update: Update, now: Time) {
         match &update {
             Update::Event(Event::PodChanged { pod, .. }) if pod.node.is_none() => {
-                self.waiting.entry(pod.uid.clone()).or_insert(now);
+                self.waiting.entry(full_name(pod)).or_insert(now);
             }
             Update::Group(group) => {
                 for pod in group.all_pods().iter().filter(|pod| pod.node.is_none()) {
-                    self.waiting.entry(pod.uid.clone()).or_insert(now);
+                    self.waiting.entry(full_name(pod)).or_insert(now);
                 }
             }
             Update::Event(Event::PodDeleted { namespace, name, .. }) => {
-                if let Some(uid) = self.store.pod_uid(namespace, name) {
-                    self.waiting.remove(uid);
-                }
+                self.waiting.remove(&format!("{namespace}/{name}"));
             }
             Update::LeftAlone { namespace, name, reason } => {
                 self.explanations.left_alone(&self.store, &self.notes, namespace, name, reason);
@@ -176,7 +174,7 @@ impl Decider {
         let result = match report.result {
             Outcome::Bound => {
                 self.metrics.binding.add(report.took);
-                if let Some(since) = self.waiting.remove(&report.pod.uid) {
+                if let Some(since) = self.waiting.remove(&report.pod.full_name()) {
                     self.metrics.pod_scheduling.add(now.since(since));
                 }
                 if self.event_per_pod {
@@ -294,4 +292,8 @@ impl Decider {
             }
         }
     }
+}
+
+fn full_name(pod: &phalanx::model::Pod) -> String {
+    format!("{}/{}", pod.namespace(), pod.name)
 }

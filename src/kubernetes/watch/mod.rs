@@ -36,6 +36,8 @@ mod event;
 mod groups;
 mod pods;
 mod store;
+#[cfg(test)]
+mod tests;
 mod update;
 
 pub use event::{Kind, Object, WatchEvent};
