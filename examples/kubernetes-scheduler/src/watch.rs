@@ -1,7 +1,7 @@
 //! Watches: one task a kind, from which events go to the decisions.
 
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use http_body_util::BodyExt;
@@ -35,8 +35,9 @@ pub const SOURCES: [Source; 7] = [
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
 ];
 
-/// The time after which a watch that ended starts again.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The time after which a watch that ended starts again; it doubles while watches end at once.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The time after which a resource that was refused is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// The longest silence of a watch: bookmarks come every minute.
@@ -58,11 +59,15 @@ enum End {
 pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
     let mut version = None;
     let mut refused = false;
+    let mut pause = PAUSE;
     loop {
-        let pause = match follow(&api, source, &mut version, &inputs).await {
+        let begin = Instant::now();
+        let wait = match follow(&api, source, &mut version, &inputs).await {
             End::Closed(reason) => {
                 log!(info, "a watch ended", path = source.path, reason = reason);
-                PAUSE
+                let lasted = begin.elapsed() > LONGEST_PAUSE;
+                pause = if lasted { PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+                pause
             }
             End::Expired => {
                 log!(info, "a watch expired; its objects are listed anew", path = source.path);
@@ -78,10 +83,10 @@ pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
                 if !source.required && inputs.send(Input::Refused(source.kind)).is_err() {
                     return;
                 }
-                if source.required { PAUSE * 4 } else { REFUSED_PAUSE }
+                if source.required { LONGEST_PAUSE } else { REFUSED_PAUSE }
             }
         };
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(wait).await;
     }
 }
 
