@@ -231,7 +231,7 @@ impl Decider {
     }
 
     fn bind(&self, groups: &[String], plan: &Plan) -> Order {
-        if groups.iter().any(|group| !group.contains("/pod/")) {
+        if groups.iter().any(|group| !group.contains("/pod:")) {
             log!(info, "a gang is bound", group = groups.join(", "), pods = plan.len());
         }
         let pods = plan.assignments().map(|assignment| {
