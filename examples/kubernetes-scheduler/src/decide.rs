@@ -284,10 +284,9 @@ impl Decider {
                 GroupChange::Undone { reason } | GroupChange::Failed { reason } => {
                     log!(warn, "a plan is undone", group = group, reason = reason);
                 }
-                GroupChange::Queued
-                | GroupChange::Gated(_)
-                | GroupChange::Binding { .. }
-                | GroupChange::Removed => self.explanations.forget(&group),
+                GroupChange::Gated(_) | GroupChange::Binding { .. } | GroupChange::Removed => {
+                    self.explanations.forget(&group)
+                }
                 _ => {}
             }
         }
