@@ -104,12 +104,17 @@ impl FrameworkBuilder {
     }
 
     /// Adds a domain-level score with a weight.
-    pub fn domain_score(
+    pub fn domain_score(self, weight: u32, score: impl DomainScore + 'static) -> FrameworkBuilder {
+        self.domain_score_arc(weight, Arc::new(score))
+    }
+
+    /// Adds a domain-level score that is shared, with a weight.
+    pub fn domain_score_arc(
         mut self,
         weight: u32,
-        score: impl DomainScore + 'static,
+        score: Arc<dyn DomainScore>,
     ) -> FrameworkBuilder {
-        self.parts.domain_scores.push((i64::from(weight), Arc::new(score)));
+        self.parts.domain_scores.push((i64::from(weight), score));
         self
     }
 
