@@ -37,8 +37,9 @@ pub const SOURCES: [Source; 7] = [
 
 /// The time after which a watch that ended starts again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The time after which a resource that was refused is tried again.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+/// The time after which a resource that was refused is tried again: it doubles from the one to the
+/// other. A server that has just started refuses what it allows a second later.
+const REFUSED_PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The longest silence of a watch: bookmarks come every minute.
 const SILENCE: Duration = Duration::from_secs(150);
 /// The time after which the server is to end a watch.
@@ -57,28 +58,31 @@ enum End {
 /// Watches a resource for ever.
 pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
     let mut version = None;
-    let mut refused = false;
+    let mut refused = Duration::ZERO;
     loop {
         let pause = match follow(&api, source, &mut version, &inputs).await {
             End::Closed(reason) => {
                 log!(info, "a watch ended", path = source.path, reason = reason);
+                refused = Duration::ZERO;
                 PAUSE
             }
             End::Expired => {
                 log!(info, "a watch expired; its objects are listed anew", path = source.path);
                 version = None;
+                refused = Duration::ZERO;
                 Duration::ZERO
             }
             End::Refused(reason) => {
-                if !refused || source.required {
+                if refused.is_zero() || source.required {
                     log!(warn, "a resource is not watched", path = source.path, reason = reason);
                 }
-                refused = true;
+                let [first, longest] = REFUSED_PAUSE;
+                refused = (refused * 2).clamp(first, longest);
                 version = None;
                 if !source.required && inputs.send(Input::Refused(source.kind)).is_err() {
                     return;
                 }
-                if source.required { PAUSE * 4 } else { REFUSED_PAUSE }
+                if source.required { first } else { refused }
             }
         };
         tokio::time::sleep(pause).await;
