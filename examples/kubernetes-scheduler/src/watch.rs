@@ -35,11 +35,11 @@ pub const SOURCES: [Source; 7] = [
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
 ];
 
-/// The time after which a watch that ended starts again; it doubles while watches end at once.
-const PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The time after which a resource that was refused is tried again.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+/// The times after which a watch that ended starts again: each doubles the one before.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+/// The same for a resource that was refused. A server that has just started refuses what it allows a
+/// second later.
+const REFUSED_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The longest silence of a watch: bookmarks come every minute.
 const SILENCE: Duration = Duration::from_secs(150);
 /// The time after which the server is to end a watch.
@@ -58,32 +58,39 @@ enum End {
 /// Watches a resource for ever.
 pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
     let mut version = None;
-    let mut refused = false;
-    let mut pause = PAUSE;
+    let (mut pause, mut refused) = (Duration::ZERO, Duration::ZERO);
+    let longer =
+        |pause: Duration, [first, longest]: [Duration; 2]| (pause * 2).clamp(first, longest);
     loop {
         let begin = Instant::now();
-        let wait = match follow(&api, source, &mut version, &inputs).await {
+        let end = follow(&api, source, &mut version, &inputs).await;
+        if begin.elapsed() > PAUSES[1] {
+            pause = Duration::ZERO;
+        }
+        let wait = match end {
             End::Closed(reason) => {
                 log!(info, "a watch ended", path = source.path, reason = reason);
-                let lasted = begin.elapsed() > LONGEST_PAUSE;
-                pause = if lasted { PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+                refused = Duration::ZERO;
+                pause = longer(pause, PAUSES);
                 pause
             }
             End::Expired => {
                 log!(info, "a watch expired; its objects are listed anew", path = source.path);
                 version = None;
-                Duration::ZERO
+                refused = Duration::ZERO;
+                pause = longer(pause, PAUSES);
+                pause
             }
             End::Refused(reason) => {
-                if !refused || source.required {
+                if refused.is_zero() || source.required {
                     log!(warn, "a resource is not watched", path = source.path, reason = reason);
                 }
-                refused = true;
                 version = None;
+                refused = longer(refused, REFUSED_PAUSES);
                 if !source.required && inputs.send(Input::Refused(source.kind)).is_err() {
                     return;
                 }
-                if source.required { LONGEST_PAUSE } else { REFUSED_PAUSE }
+                if source.required { REFUSED_PAUSES[0] } else { refused }
             }
         };
         tokio::time::sleep(wait).await;
