@@ -8,9 +8,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::entries::{GroupKey, Instance, PodEntry};
 use super::event::{Kind, Object, WatchEvent};
-use super::groups::{GroupKey, Instance};
-use super::pods::PodEntry;
 use super::update::Update;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::field::{Fault, Field};
