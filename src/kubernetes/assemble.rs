@@ -15,7 +15,7 @@ use super::mode::Mode;
 use super::objects::Objects;
 use super::tree;
 use super::volcano::MAX_PODS_IN_ALL;
-use crate::model::{GroupPolicy, PodGroup, Problem};
+use crate::model::{PodGroup, Problem};
 
 /// Manifests of all objects that were read.
 pub(super) fn assemble(objects: Objects) -> Result<Manifests, Error> {
@@ -231,13 +231,7 @@ impl Assembly {
         let label = format!("gang {namespace}/{name}");
         let mut object = GroupObject::new(family, namespace, name, label);
         (object.source, object.order) = (record.source, record.order);
-        object.policy = GroupPolicy::Gang { min_count: inline.min };
-        object.keep_running = inline.keep_running;
-        object.timeout = inline.timeout;
-        object.gang_group.clone_from(&inline.gang_group);
-        if inline.label_pair {
-            object.nature = Nature::LabelPair;
-        }
+        object.describe(inline);
         self.index.insert(identity.clone(), self.objects.len());
         self.objects.push(object);
         self.objects.len() - 1

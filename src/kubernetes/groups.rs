@@ -11,7 +11,7 @@ use super::membership::{Family, InlineGang, check_total, gang};
 use super::metadata::{self, check_label_name, unsupported};
 use crate::base::ObjectName;
 use crate::model::selector::check_key;
-use crate::model::{DisruptionMode, GroupPolicy, ModelError, Problem};
+use crate::model::{DisruptionMode, GroupPolicy, ModelError, PodGroup, Problem};
 
 /// What a group is, beside its dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +94,30 @@ impl GroupObject {
     pub(super) fn has_roles(&self) -> bool {
         let (required, sum) = self.required_roles();
         required > 0 && sum <= self.policy.minimum()
+    }
+
+    /// A group without members, with what the object says.
+    pub(super) fn frame(&self) -> PodGroup {
+        let mut group = PodGroup::basic(self.name.clone()).in_namespace(&*self.namespace);
+        group.policy = self.policy;
+        group.topology.require.clone_from(&self.topology);
+        group.disruption = self.disruption;
+        group.queue.clone_from(&self.queue);
+        group.schedule_timeout = self.timeout;
+        group.keep_running = self.keep_running;
+        group.gang_group.clone_from(&self.gang_group);
+        group
+    }
+
+    /// Takes over what a pod says of the gang.
+    pub(super) fn describe(&mut self, gang: &InlineGang) {
+        self.policy = GroupPolicy::Gang { min_count: gang.min };
+        self.keep_running = gang.keep_running;
+        self.timeout = gang.timeout;
+        self.gang_group.clone_from(&gang.gang_group);
+        if gang.label_pair {
+            self.nature = Nature::LabelPair;
+        }
     }
 
     /// Whether a pod describes the gang otherwise.

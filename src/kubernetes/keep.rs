@@ -37,12 +37,15 @@ const ANNOTATIONS: Keep = Fields(&[
     ("scheduling.volcano.sh/group-name", All),
     ("volcano.sh/task-spec", All),
     ("volcano.sh/job-name", All),
+    // Bookmarks of watches.
+    ("k8s.io/initial-events-end", All),
 ]);
 
 const METADATA: Keep = Fields(&[
     ("name", All),
     ("namespace", All),
     ("uid", All),
+    ("resourceVersion", All),
     ("labels", All),
     ("annotations", ANNOTATIONS),
     ("ownerReferences", All),
@@ -124,7 +127,7 @@ const CONTAINER_STATUS: Keep = Fields(&[
 const STATUS: Keep = Fields(&[
     ("phase", All),
     ("state", All),
-    ("conditions", Fields(&[("type", All), ("reason", All)])),
+    ("conditions", Fields(&[("type", All), ("status", All), ("reason", All)])),
     ("containerStatuses", CONTAINER_STATUS),
     ("initContainerStatuses", CONTAINER_STATUS),
     ("resources", Fields(&[("requests", All)])),
@@ -146,6 +149,9 @@ pub(super) static OBJECT: Keep = Fields(&[
     ("globalDefault", All),
     // Lists within lists.
     ("items", All),
+    // Errors of watches.
+    ("code", All),
+    ("message", All),
 ]);
 
 #[cfg(test)]

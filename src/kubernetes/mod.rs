@@ -31,6 +31,7 @@ mod stream;
 mod tree;
 mod value;
 mod volcano;
+pub mod watch;
 
 pub use error::Error;
 pub use manifests::{Manifests, Note};

@@ -193,7 +193,7 @@ impl Forest<'_> {
 
     /// The group of an object, with the groups inside; `None` if nothing in it waits.
     fn group(&mut self, at: usize, leaves: &[usize], reasons: &[String]) -> Option<PodGroup> {
-        let mut group = self.frame(at);
+        let mut group = self.assembly.objects[at].frame();
         if !self.assembly.objects[at].composite() {
             let own = if self.assembly.objects[at].family == Family::Workload {
                 leaves.to_vec()
@@ -215,20 +215,6 @@ impl Forest<'_> {
         }
         reduce(&mut group.policy, satisfied);
         Some(group)
-    }
-
-    /// A group without members, with what its object says.
-    fn frame(&self, at: usize) -> PodGroup {
-        let object = &self.assembly.objects[at];
-        let mut group = PodGroup::basic(object.name.clone()).in_namespace(&*object.namespace);
-        group.policy = object.policy;
-        group.topology.require.clone_from(&object.topology);
-        group.disruption = object.disruption;
-        group.queue.clone_from(&object.queue);
-        group.schedule_timeout = object.timeout;
-        group.keep_running = object.keep_running;
-        group.gang_group.clone_from(&object.gang_group);
-        group
     }
 
     /// A group of pods, or of the roles among them.

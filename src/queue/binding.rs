@@ -499,6 +499,9 @@ impl Scheduler {
 
     /// Whether policy and minimum allow a plan to continue without the pods it has lost.
     pub(super) fn may_keep(&self, ticket: Ticket) -> bool {
+        if self.settings.on_bind_failure == OnBindFailure::Retry {
+            return true;
+        }
         let Some(in_flight) = self.in_flight.get(&ticket) else { return false };
         let keeps = |id: &GroupId| {
             let Some(queued) = self.groups.get(id) else { return false };

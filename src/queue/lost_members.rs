@@ -10,6 +10,7 @@ use super::ids::{GroupId, Ticket};
 use super::observe::GroupChange;
 use super::queued_group::{MemberState, Phase, full_name};
 use super::scheduler::{Scheduler, Timer};
+use super::settings::OnBindFailure;
 
 impl Scheduler {
     /// Removal of a member, or its end if `finished`.
@@ -45,11 +46,16 @@ impl Scheduler {
         let reason = format!("pod {name} is gone");
         if held && (empty || !self.keeps_minimum(id)) {
             self.release(ticket, &reason);
-        } else if !held && !self.keeps_minimum(id) {
+        } else if !held && !self.outlasts_loss(id) {
             self.undo(ticket, &reason);
         } else if !held {
             self.result_in(ticket, name);
         }
+    }
+
+    /// Whether a plan that is being bound goes on after the loss of a member.
+    fn outlasts_loss(&self, id: GroupId) -> bool {
+        self.settings.on_bind_failure == OnBindFailure::Retry || self.keeps_minimum(id)
     }
 
     /// Loss of the members on a removed node.
@@ -82,7 +88,7 @@ impl Scheduler {
             Some(Phase::Held(ticket)) if !self.keeps_minimum(id) => {
                 self.release(ticket, "members that ran are gone");
             }
-            Some(Phase::Binding(ticket)) if !self.keeps_minimum(id) => {
+            Some(Phase::Binding(ticket)) if !self.outlasts_loss(id) => {
                 self.undo(ticket, "members that ran are gone");
             }
             _ => {}
@@ -174,12 +180,15 @@ impl Scheduler {
             !queued.members.values().any(|member| matches!(member.state, MemberState::Bound));
         let runs = counts.iter().any(|count| count.running > 0);
         let stale_after = self.settings.stale_after;
+        let evicts_half_bound = self.settings.evict_half_bound;
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let (was_below, waited) =
             (queued.below_since, queued.ready_since.map(|time| now.since(time)));
         let (was_started, was_evicting) = (queued.started, queued.evicting);
         let (mut started, mut recovered, mut fell) = (false, false, false);
-        if queued.started && (gone || queued.evicting && evicted) {
+        let is_half_bound = evicts_half_bound && runs && !queued.phase.busy();
+        let begun = queued.started || queued.evicting || queued.below_since.is_some();
+        if begun && (gone || queued.evicting && evicted) {
             // The group starts from the beginning.
             queued.started = false;
             queued.evicting = false;
@@ -191,7 +200,10 @@ impl Scheduler {
                 queued.ready_since = None;
                 started = true;
             }
-        } else if queued.started && queued.below_since.is_none() && !queued.evicting {
+        } else if (queued.started || is_half_bound)
+            && queued.below_since.is_none()
+            && !queued.evicting
+        {
             queued.below_since = Some(now);
             fell = true;
         }

@@ -25,7 +25,7 @@ use super::wake::hints::Changes;
 use super::wake::index::WaitIndex;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
-use crate::place::{Outcome, Planner, Request};
+use crate::place::{Explanation, Outcome, Planner, Request};
 use crate::state::{Cluster, Plan, Row};
 
 /// A scheduler as a pure state machine.
@@ -296,6 +296,20 @@ impl Scheduler {
         let strategy = self.groups.get(id).and_then(|queued| queued.strategy);
         let request = self.request(&tree, strategy, now);
         Ok(Some(Planner::new().place(&cluster, &self.framework, request)?))
+    }
+
+    /// Why a group is not placed now, alone; see [`explain`](crate::explain()). The state does
+    /// not change. `None` if no member is pending.
+    ///
+    /// # Errors
+    /// The group is unknown, or the planner refuses the request.
+    pub fn explain(&self, group: &str, now: Time) -> Result<Option<Explanation>, QueueError> {
+        let unknown = || QueueError::UnknownGroup(group.to_owned());
+        let (id, _) = self.names.get(group).ok_or_else(unknown)?;
+        let groups = self.gang_group(*id).unwrap_or_else(|_| alloc::vec![*id]);
+        let Some(tree) = self.joint_tree(&groups) else { return Ok(None) };
+        let request = self.request(&tree, None, now);
+        Ok(Some(crate::explain(&self.cluster, &self.framework, request, None)?))
     }
 
     /// Sizes of the scheduler's state.

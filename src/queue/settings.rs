@@ -47,6 +47,10 @@ pub struct Settings {
     pub queues: BTreeMap<String, HeadOfLine>,
     /// Number of consecutive failures after which a group moves behind its equals. `None`: never.
     pub demote_after: Option<u32>,
+    /// Whether a gang that has not started, but has members bound, is evicted after
+    /// [`Settings::stale_after`] as well. That is what is left of bindings whose scheduler was
+    /// killed, or of a gang that lost members while it was bound. Default: no.
+    pub evict_half_bound: bool,
     /// Treatment of a gang after one of its bindings failed. A group with
     /// [`keep_running`](crate::model::PodGroup::keep_running) is always kept if its minimum allows.
     pub on_bind_failure: OnBindFailure,
@@ -74,6 +78,7 @@ impl Default for Settings {
             head_of_line: HeadOfLine::BestEffort,
             queues: BTreeMap::new(),
             demote_after: None,
+            evict_half_bound: false,
             on_bind_failure: OnBindFailure::UndoAll,
             reservation: None,
             strategy: None,
@@ -150,6 +155,13 @@ impl Settings {
     #[must_use]
     pub fn on_bind_failure(mut self, rule: OnBindFailure) -> Settings {
         self.on_bind_failure = rule;
+        self
+    }
+
+    /// Sets [`Settings::evict_half_bound`].
+    #[must_use]
+    pub fn evict_half_bound(mut self, evict: bool) -> Settings {
+        self.evict_half_bound = evict;
         self
     }
 
@@ -253,6 +265,10 @@ pub enum OnBindFailure {
     UndoAll,
     /// The other members stay if the minimum holds without the failed ones.
     KeepMinimum,
+    /// The other members stay, and places for the failed ones are looked for. For embedders that
+    /// cannot take a binding back; with [`Settings::evict_half_bound`], a gang that does not get to
+    /// its minimum is evicted in the end.
+    Retry,
 }
 
 /// Rules for reservations by the first groups in line.

@@ -1,0 +1,117 @@
+//! Requests to the API server, and their answers as status and bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::{Client, Config};
+
+use crate::config::Settings;
+
+/// The longest time that an answer may take; watches aside.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The API server.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+}
+
+/// An answer of the API server, whatever its status.
+pub struct Answer {
+    pub status: u16,
+    /// The time to wait before the request is sent again, where the server states one.
+    pub retry_after: Option<Duration>,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The message of a status object, or the body itself, clipped.
+    pub fn message(&self) -> String {
+        let status: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let message = status.as_ref().and_then(|status| status["message"].as_str());
+        let text = message.map_or_else(|| String::from_utf8_lossy(&self.body).into(), String::from);
+        format!("{}: {}", self.status, text.chars().take(300).collect::<String>())
+    }
+}
+
+impl Api {
+    /// Connects as a kubeconfig says, or as a pod of the cluster does where there is none.
+    pub async fn connect(settings: &Settings) -> Result<Api, String> {
+        let config = match &settings.kubeconfig {
+            Some(path) => {
+                let file = kube::config::Kubeconfig::read_from(path).map_err(|e| e.to_string())?;
+                Config::from_custom_kubeconfig(file, &Default::default())
+                    .await
+                    .map_err(|error| format!("{}: {error}", path.display()))?
+            }
+            None => Config::infer().await.map_err(|error| error.to_string())?,
+        };
+        let client = Client::try_from(config).map_err(|error| error.to_string())?;
+        Ok(Api { client })
+    }
+
+    /// Sends a request and reads the whole answer. An error says that there is none: the request
+    /// may or may not have taken effect.
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Vec<u8>,
+    ) -> Result<Answer, String> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::ACCEPT, JSON)
+            .body(Body::from(body))
+            .map_err(|error| error.to_string())?;
+        let exchange = async {
+            let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let retry_after = answer.headers().get(header::RETRY_AFTER);
+            let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+            let status = answer.status().as_u16();
+            let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
+            let retry_after = retry_after.map(Duration::from_secs);
+            Ok(Answer { status, retry_after, body: body.to_bytes() })
+        };
+        let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
+        tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or_else(late)
+    }
+
+    /// Starts a watch; its body goes on until the server or the network ends it.
+    pub async fn watch(&self, path: &str) -> Result<Response<Body>, String> {
+        let request = Request::get(path).header(header::ACCEPT, JSON).body(Body::empty());
+        let request = request.map_err(|error| error.to_string())?;
+        let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
+        let answer = tokio::time::timeout(TIMEOUT, self.client.send(request)).await;
+        answer.map(|answer| answer.map_err(|error| error.to_string())).unwrap_or_else(late)
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Answer, String> {
+        self.call(Method::GET, path, JSON, Vec::new()).await
+    }
+
+    pub async fn post(&self, path: &str, body: &serde_json::Value) -> Result<Answer, String> {
+        self.call(Method::POST, path, JSON, body.to_string().into_bytes()).await
+    }
+
+    pub async fn put(&self, path: &str, body: &serde_json::Value) -> Result<Answer, String> {
+        self.call(Method::PUT, path, JSON, body.to_string().into_bytes()).await
+    }
+
+    pub async fn delete(&self, path: &str, body: &serde_json::Value) -> Result<Answer, String> {
+        self.call(Method::DELETE, path, JSON, body.to_string().into_bytes()).await
+    }
+
+    /// Patches lists of conditions by type.
+    pub async fn patch(&self, path: &str, body: &serde_json::Value) -> Result<Answer, String> {
+        let content_type = "application/strategic-merge-patch+json";
+        self.call(Method::PATCH, path, content_type, body.to_string().into_bytes()).await
+    }
+}
+
+const JSON: &str = "application/json";

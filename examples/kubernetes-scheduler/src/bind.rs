@@ -1,0 +1,277 @@
+//! Bindings: requests for the decisions, many in flight, the pods of a gang one after the other.
+//!
+//! A bound pod cannot be unbound. So every answer that leaves a doubt is resolved by reading the
+//! pod: a lost one, and 409, which says that the pod is bound already or that this is another pod.
+//! What the watch of pods will report anyhow (the pod is gone, or bound elsewhere) is left to it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use phalanx::queue::Ticket;
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+use crate::api::Api;
+use crate::config::Bindings;
+use crate::decide::Input;
+use crate::log;
+
+/// A pod, and the node it goes to or leaves.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// The plan that binds the pod; none where it is evicted.
+    pub ticket: Option<Ticket>,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub node: String,
+}
+
+/// What a decision asks for.
+#[derive(Debug)]
+pub enum Order {
+    /// Bind the pods of a plan.
+    Bind(Vec<Placement>),
+    /// Stop the bindings under way, and delete the pods that are bound.
+    Evict { pods: Vec<Placement>, reason: String },
+}
+
+/// What became of an order for one pod.
+#[derive(Debug)]
+pub struct Report {
+    pub pod: Placement,
+    pub result: Outcome,
+    pub took: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Bound,
+    /// It cannot be bound to that node.
+    Failed(String),
+    /// It is not bound, and no request for it is under way.
+    Unbound,
+    /// The watch will tell: it is gone, or not ours any more.
+    Watched,
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Bind,
+    Evict,
+}
+
+/// The state of a pod with an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Queued,
+    InFlight,
+    /// In flight, and to be evicted if it turns out bound.
+    Cancelled,
+}
+
+/// Carries out orders until there are no more to come.
+pub async fn run(
+    api: Api,
+    settings: Bindings,
+    mut orders: UnboundedReceiver<Order>,
+    inputs: Sender<Input>,
+) {
+    let settings = Arc::new(settings);
+    let mut queue: VecDeque<(Task, Placement)> = VecDeque::new();
+    let mut states: HashMap<String, State> = HashMap::new();
+    let mut requests: JoinSet<(Task, Report)> = JoinSet::new();
+    let mut open = true;
+    while open || !queue.is_empty() || !requests.is_empty() {
+        while requests.len() < settings.in_flight
+            && let Some((task, pod)) = queue.pop_front()
+        {
+            let (api, settings) = (api.clone(), Arc::clone(&settings));
+            if task == Task::Bind {
+                match states.get_mut(&pod.uid) {
+                    Some(state @ State::Queued) => *state = State::InFlight,
+                    // It was taken back while it waited.
+                    _ => continue,
+                }
+                requests.spawn(async move { (task, bind(&api, &settings, pod).await) });
+            } else {
+                requests.spawn(async move { (task, evict(&api, &settings, pod).await) });
+            }
+        }
+        tokio::select! {
+            order = orders.recv(), if open => match order {
+                None => open = false,
+                Some(Order::Bind(pods)) => {
+                    for pod in pods {
+                        states.insert(pod.uid.clone(), State::Queued);
+                        queue.push_back((Task::Bind, pod));
+                    }
+                }
+                Some(Order::Evict { pods, reason }) => {
+                    for pod in pods {
+                        match states.get_mut(&pod.uid) {
+                            Some(State::Queued) => {
+                                states.remove(&pod.uid);
+                                report(&inputs, vec![Report::new(pod, Outcome::Unbound)]);
+                            }
+                            Some(state) => *state = State::Cancelled,
+                            None => {
+                                log!(info, "a pod is evicted", pod = pod.full_name(), reason = reason);
+                                queue.push_back((Task::Evict, pod));
+                            }
+                        }
+                    }
+                }
+            },
+            Some(done) = requests.join_next(), if !requests.is_empty() => {
+                let mut done = Some(done);
+                let mut reports = Vec::new();
+                while let Some(result) = done {
+                    if let Ok((task, report)) = result {
+                        let state = states.get(&report.pod.uid).copied();
+                        if task == Task::Bind {
+                            states.remove(&report.pod.uid);
+                        }
+                        if task == Task::Bind && state == Some(State::Cancelled) {
+                            // Whatever the answer was, the pod itself says what is left to do.
+                            queue.push_back((Task::Evict, report.pod));
+                        } else {
+                            reports.push(report);
+                        }
+                    }
+                    done = requests.try_join_next();
+                }
+                report(&inputs, reports);
+            }
+        }
+    }
+}
+
+fn report(inputs: &Sender<Input>, reports: Vec<Report>) {
+    // The decisions end before the bindings when the program stops.
+    let _ = inputs.send(Input::Reports(reports));
+}
+
+impl Report {
+    fn new(pod: Placement, result: Outcome) -> Report {
+        Report { pod, result, took: Duration::ZERO }
+    }
+}
+
+impl Placement {
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods/{}", self.namespace, self.name)
+    }
+}
+
+/// Binds one pod. Failures that may pass are tried again until the time for it has passed; while
+/// the server asks for patience (429), that time stands still.
+async fn bind(api: &Api, settings: &Bindings, pod: Placement) -> Report {
+    let begin = Instant::now();
+    let mut deadline = begin + settings.retry_for;
+    let mut pause = Duration::from_millis(100);
+    let path = format!("{}/binding", pod.path());
+    let body = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
+    });
+    let result = loop {
+        let failure = match api.post(&path, &body).await {
+            Ok(answer) => match answer.status {
+                200..=299 => break Outcome::Bound,
+                404 => break Outcome::Watched,
+                429 => {
+                    let wait = answer.retry_after.unwrap_or(Duration::from_secs(1));
+                    deadline += wait;
+                    tokio::time::sleep(wait).await;
+                    continue;
+                }
+                409 | 500.. => answer.message(),
+                _ => break Outcome::Failed(answer.message()),
+            },
+            Err(error) => error,
+        };
+        match read_back(api, &pod).await {
+            Some(result) => break result,
+            None if Instant::now() >= deadline => break Outcome::Failed(failure),
+            None => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
+    };
+    Report { pod, result, took: begin.elapsed() }
+}
+
+/// What the server says of a pod whose binding is in doubt; `None` if it may be tried again.
+async fn read_back(api: &Api, pod: &Placement) -> Option<Outcome> {
+    let answer = api.get(&pod.path()).await.ok()?;
+    match answer.status {
+        200 => {}
+        404 => return Some(Outcome::Watched),
+        _ => return None,
+    }
+    let stored: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
+    let metadata = &stored["metadata"];
+    if metadata["uid"] != pod.uid.as_str() || metadata["deletionTimestamp"].is_string() {
+        return Some(Outcome::Watched);
+    }
+    match stored["spec"]["nodeName"].as_str() {
+        Some(node) if node == pod.node => Some(Outcome::Bound),
+        Some(_) => Some(Outcome::Watched),
+        None => None,
+    }
+}
+
+/// Deletes one pod if it is bound. Goes on until the server has answered for good.
+async fn evict(api: &Api, settings: &Bindings, pod: Placement) -> Report {
+    let begin = Instant::now();
+    let mut pause = Duration::from_millis(100);
+    let mut body = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
+    });
+    if let Some(seconds) = settings.eviction_grace_seconds {
+        body["gracePeriodSeconds"] = seconds.into();
+    }
+    loop {
+        let bound = match api.get(&pod.path()).await {
+            Ok(answer) if answer.status == 404 => break,
+            Ok(answer) if answer.status == 200 => {
+                let stored: serde_json::Value =
+                    serde_json::from_slice(&answer.body).unwrap_or_default();
+                if stored["metadata"]["uid"] != pod.uid.as_str() {
+                    break;
+                }
+                stored["spec"]["nodeName"].is_string()
+            }
+            _ => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(5));
+                continue;
+            }
+        };
+        if !bound {
+            return Report { pod, result: Outcome::Unbound, took: begin.elapsed() };
+        }
+        match api.delete(&pod.path(), &body).await {
+            Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => break,
+            Ok(answer) => {
+                let wait = answer.retry_after.unwrap_or(pause);
+                let (pod, reason) = (pod.full_name(), answer.message());
+                log!(warn, "a pod cannot be evicted yet", pod = pod, reason = reason);
+                tokio::time::sleep(wait).await;
+            }
+            Err(_) => tokio::time::sleep(pause).await,
+        }
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+    Report { pod, result: Outcome::Watched, took: begin.elapsed() }
+}

@@ -1,0 +1,268 @@
+//! Settings: the command line and the configuration file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::Spanned;
+
+/// The program's settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub kubeconfig: Option<PathBuf>,
+    pub scheduler_name: String,
+    pub dry_run: bool,
+    pub listen: Option<SocketAddr>,
+    pub file: File,
+}
+
+/// The configuration file. `config.yaml` beside the manifests shows every field.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct File {
+    pub scheduler_name: Option<String>,
+    pub profile: Profile,
+    pub plugins: Plugins,
+    pub strategy: Option<phalanx::Strategy>,
+    /// Label keys of nodes from the coarsest level to the finest.
+    pub levels: Vec<String>,
+    pub queues: Queues,
+    pub timeouts: Timeouts,
+    pub bindings: Bindings,
+    pub events: Events,
+    pub leader_election: LeaderElection,
+}
+
+/// The profile that plugins start from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Profile {
+    /// Packs tightly: `Framework::default()`.
+    #[default]
+    Pack,
+    /// Spreads: `Framework::spread()`.
+    Spread,
+    /// As kube-scheduler's default profile: `Framework::kubernetes()`.
+    Kubernetes,
+}
+
+/// Changes of the profile's plugins.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Plugins {
+    /// Filters of the profile to leave out.
+    pub disabled: Vec<Spanned<String>>,
+    /// Weights of scores, by name; 0 leaves a score out.
+    pub weights: BTreeMap<String, Spanned<u32>>,
+}
+
+/// The queues.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Queues {
+    /// What happens behind a head that cannot be placed.
+    pub head_of_line: phalanx::queue::HeadOfLine,
+    /// The same for single queues, by name.
+    pub rules: BTreeMap<String, phalanx::queue::HeadOfLine>,
+    /// Failures in a row after which a group goes behind its equals.
+    pub demote_after: Option<u32>,
+    /// Reserve capacity for the first groups that have waited as long.
+    pub reserve_after: Option<Span>,
+}
+
+/// Time-outs and back-offs.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// How long a gang may stay below its minimum, also half bound, before it is evicted.
+    pub below_minimum: Option<Span>,
+    /// How long the bindings of a plan may take.
+    pub binding: Option<Span>,
+    /// How long an unschedulable group may go without a new attempt.
+    pub unschedulable: Option<Span>,
+    pub first_backoff: Option<Span>,
+    pub longest_backoff: Option<Span>,
+}
+
+/// Bindings and evictions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Bindings {
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// How long one binding is tried before it has failed for good.
+    #[serde(deserialize_with = "span")]
+    pub retry_for: Duration,
+    /// What becomes of a gang then.
+    pub on_failure: OnFailure,
+    /// The grace period of evictions; that of the pod unless set.
+    pub eviction_grace_seconds: Option<u32>,
+}
+
+impl Default for Bindings {
+    fn default() -> Bindings {
+        Bindings {
+            in_flight: 64,
+            retry_for: Duration::from_secs(60),
+            on_failure: OnFailure::Retry,
+            eviction_grace_seconds: None,
+        }
+    }
+}
+
+/// What becomes of a gang when the binding of a member has failed for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OnFailure {
+    /// The others stay, and a new place is looked for until `timeouts.belowMinimum`.
+    Retry,
+    /// The others stay if the minimum holds without it, else they are evicted at once.
+    KeepMinimum,
+    /// The others are evicted at once.
+    Evict,
+}
+
+/// Events, beside one for each gang.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Events {
+    /// Whether every bound pod has an event of its own.
+    pub per_pod: bool,
+}
+
+/// Leader election by a Lease.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LeaderElection {
+    pub enabled: bool,
+    pub namespace: String,
+    pub name: String,
+    /// How long a lease holds that is not renewed.
+    #[serde(deserialize_with = "span")]
+    pub lease: Duration,
+    /// How long the leader tries to renew it before it gives up.
+    #[serde(deserialize_with = "span")]
+    pub renew: Duration,
+    /// The time between two attempts.
+    #[serde(deserialize_with = "span")]
+    pub retry: Duration,
+}
+
+impl Default for LeaderElection {
+    fn default() -> LeaderElection {
+        LeaderElection {
+            enabled: false,
+            namespace: "kube-system".to_owned(),
+            name: "phalanx".to_owned(),
+            lease: Duration::from_secs(15),
+            renew: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A time such as `90s`, `5m` or `1h30m`.
+#[derive(Debug, Clone, Copy)]
+pub struct Span(pub Duration);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let fault =
+            || serde::de::Error::custom(format!("{text:?} is not a time such as 90s or 5m"));
+        let (mut total, mut number) = (Duration::ZERO, String::new());
+        let mut rest = text.chars().peekable();
+        while let Some(next) = rest.next() {
+            if next.is_ascii_digit() {
+                number.push(next);
+                continue;
+            }
+            let count: u64 = number.parse().map_err(|_| fault())?;
+            number.clear();
+            total += match next {
+                'm' if rest.next_if_eq(&'s').is_some() => Duration::from_millis(count),
+                'h' => Duration::from_secs(count.saturating_mul(3_600)),
+                'm' => Duration::from_secs(count.saturating_mul(60)),
+                's' => Duration::from_secs(count),
+                _ => return Err(fault()),
+            };
+        }
+        if !number.is_empty() || text.is_empty() { Err(fault()) } else { Ok(Span(total)) }
+    }
+}
+
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    Span::deserialize(deserializer).map(|span| span.0)
+}
+
+impl File {
+    /// Reads a file's text. Errors name the line.
+    pub fn read(text: &str) -> Result<File, String> {
+        if text.trim().is_empty() {
+            return Ok(File::default());
+        }
+        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if file.bindings.in_flight == 0 {
+            return Err("bindings.inFlight: at least 1".to_owned());
+        }
+        Ok(file)
+    }
+}
+
+const USAGE: &str = "usage: kubernetes-scheduler [--kubeconfig FILE] [--config FILE] \
+[--scheduler-name NAME] [--dry-run] [--listen ADDRESS]
+
+  --kubeconfig FILE      how to reach the API server; inside a cluster, the pod's own account
+  --config FILE          the configuration, in YAML
+  --scheduler-name NAME  the pods to place, by spec.schedulerName (default: phalanx)
+  --dry-run              decide and log, and write nothing
+  --listen ADDRESS       serve /metrics, /healthz and /readyz, such as 127.0.0.1:10259";
+
+impl Settings {
+    /// Reads the command line, and the file it names.
+    pub fn read(arguments: impl Iterator<Item = String>) -> Result<Settings, String> {
+        let mut settings = Settings {
+            kubeconfig: None,
+            scheduler_name: String::new(),
+            dry_run: false,
+            listen: None,
+            file: File::default(),
+        };
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            let (flag, inline) = match argument.split_once('=') {
+                Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
+                None => (argument, None),
+            };
+            let missing = || format!("{flag}: a value is missing\n\n{USAGE}");
+            let mut value = || inline.clone().or_else(|| arguments.next()).ok_or_else(missing);
+            match flag.as_str() {
+                "--kubeconfig" => settings.kubeconfig = Some(value()?.into()),
+                "--scheduler-name" => settings.scheduler_name = value()?,
+                "--dry-run" => settings.dry_run = true,
+                "--listen" => {
+                    let text = value()?;
+                    let address = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
+                    let address = address.as_deref().unwrap_or(&text).parse();
+                    let address = address.map_err(|_| format!("--listen: {text} is no address"))?;
+                    settings.listen = Some(address);
+                }
+                "--config" => {
+                    let path = value()?;
+                    let text = std::fs::read_to_string(&path);
+                    let text = text.map_err(|error| format!("{path}: {error}"))?;
+                    settings.file =
+                        File::read(&text).map_err(|error| format!("{path}: {error}"))?;
+                }
+                _ => return Err(format!("{flag}: unknown\n\n{USAGE}")),
+            }
+        }
+        if settings.scheduler_name.is_empty() {
+            let name = settings.file.scheduler_name.clone();
+            settings.scheduler_name = name.unwrap_or_else(|| "phalanx".to_owned());
+        }
+        Ok(settings)
+    }
+}

@@ -1,0 +1,310 @@
+//! Decisions: one thread that owns the crate's scheduler. Inputs come in by one channel; orders and
+//! notes go out by two others, and nothing here waits for the network.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use phalanx::kubernetes::watch::{Kind, Store, Update, WatchEvent};
+use phalanx::queue::{GroupChange, Ticket};
+use phalanx::{Decision, Event, ObjectName, Plan, QueueError, Scheduler, Time};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use crate::bind::{Order, Outcome, Placement, Report};
+use crate::explain::Explanations;
+use crate::log;
+use crate::metrics::Metrics;
+use crate::status::Note;
+use crate::watch::SOURCES;
+
+/// What the decisions are made on.
+pub enum Input {
+    /// The initial events of a watch follow.
+    ListBegins(Kind),
+    /// Events of a watch, in order.
+    Watch(Vec<WatchEvent>),
+    /// A resource cannot be watched; it is done without.
+    Refused(Kind),
+    /// What became of orders.
+    Reports(Vec<Report>),
+    /// The metrics are asked for.
+    Scrape(oneshot::Sender<String>),
+    /// No decision is to follow.
+    Stop,
+}
+
+/// Health of the decisions, for others to read.
+#[derive(Default)]
+pub struct Pulse {
+    /// Milliseconds since the start of the program at which the thread was last alive.
+    pub last: AtomicU64,
+    /// Whether every resource has been listed.
+    pub synced: std::sync::atomic::AtomicBool,
+}
+
+/// The most inputs taken in between two decisions.
+const BATCH: usize = 256;
+/// The longest time without a sign of life.
+const TICK: Duration = Duration::from_secs(5);
+
+pub struct Decider {
+    pub scheduler: Scheduler,
+    pub store: Store,
+    pub inputs: Receiver<Input>,
+    pub orders: UnboundedSender<Order>,
+    pub notes: UnboundedSender<Note>,
+    pub pulse: Arc<Pulse>,
+    pub start: Instant,
+    pub metrics: Metrics,
+    pub explanations: Explanations,
+    /// Kinds whose objects are known.
+    pub synced: Vec<Kind>,
+    /// When each waiting pod was first seen.
+    pub waiting: HashMap<String, Time>,
+    pub dry_run: bool,
+    pub event_per_pod: bool,
+}
+
+impl Decider {
+    /// Takes inputs and makes decisions until it is stopped.
+    pub fn run(mut self) {
+        loop {
+            let timeout = self.timeout();
+            match self.inputs.recv_timeout(timeout) {
+                Ok(input) => {
+                    if self.take(input).is_none() {
+                        return;
+                    }
+                    for _ in 1..BATCH {
+                        let Ok(input) = self.inputs.try_recv() else { break };
+                        if self.take(input).is_none() {
+                            return;
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let alive = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.pulse.last.store(alive, Ordering::Relaxed);
+            let synced = SOURCES.iter().all(|source| self.synced.contains(&source.kind));
+            self.pulse.synced.store(synced, Ordering::Relaxed);
+            if synced {
+                self.decide();
+                self.observe();
+                let now = self.now();
+                self.explanations.send(&self.scheduler, &self.store, &self.notes, now);
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        let nanos = self.start.elapsed().as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn timeout(&self) -> Duration {
+        let now = self.now();
+        let wake = [self.scheduler.next_wake(), self.explanations.next()];
+        let waits = wake.into_iter().flatten().map(|time| time.since(now));
+        waits.min().unwrap_or(TICK).min(TICK)
+    }
+
+    /// Takes an input in; `None` if it is the last.
+    fn take(&mut self, input: Input) -> Option<()> {
+        match input {
+            Input::ListBegins(kind) => {
+                self.store.begin_list(kind);
+                self.synced.retain(|synced| *synced != kind);
+            }
+            Input::Refused(kind) => self.synced.push(kind),
+            Input::Watch(events) => events.into_iter().for_each(|event| self.watched(event)),
+            Input::Reports(reports) => reports.into_iter().for_each(|report| self.report(report)),
+            Input::Scrape(answer) => {
+                let _ = answer.send(self.metrics.text(&self.scheduler));
+            }
+            Input::Stop => return None,
+        }
+        Some(())
+    }
+
+    fn watched(&mut self, event: WatchEvent) {
+        let listed = match event {
+            WatchEvent::Bookmark { kind, initial_events_end: true, .. } => kind,
+            _ => None,
+        };
+        let now = self.now();
+        match self.store.apply(event) {
+            Ok(updates) => updates.into_iter().for_each(|update| self.update(update, now)),
+            Err(error) => log!(warn, "an object cannot be taken", reason = error),
+        }
+        self.synced.extend(listed);
+    }
+
+    fn update(&mut self, update: Update, now: Time) {
+        match &update {
+            Update::Event(Event::PodChanged { pod, .. }) if pod.node.is_none() => {
+                self.waiting.entry(full_name(pod)).or_insert(now);
+            }
+            Update::Group(group) => {
+                for pod in group.all_pods().iter().filter(|pod| pod.node.is_none()) {
+                    self.waiting.entry(full_name(pod)).or_insert(now);
+                }
+            }
+            Update::Event(Event::PodDeleted { namespace, name, .. }) => {
+                self.waiting.remove(&format!("{namespace}/{name}"));
+            }
+            Update::LeftAlone { namespace, name, reason } => {
+                self.explanations.left_alone(&self.store, &self.notes, namespace, name, reason);
+            }
+            _ => {}
+        }
+        if let Err(error) = update.pass_to(&mut self.scheduler, now) {
+            log!(warn, "the scheduler refuses an update", reason = error);
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        let now = self.now();
+        let result = match report.result {
+            Outcome::Bound => {
+                self.metrics.binding.add(report.took);
+                if let Some(since) = self.waiting.remove(&report.pod.full_name()) {
+                    self.metrics.pod_scheduling.add(now.since(since));
+                }
+                if self.event_per_pod {
+                    let _ = self.notes.send(Note::pod_scheduled(&report.pod));
+                }
+                self.result(&report.pod, Ok(()), now)
+            }
+            Outcome::Failed(reason) => {
+                log!(warn, "a pod cannot be bound", pod = report.pod.full_name(), reason = reason);
+                self.result(&report.pod, Err(reason), now)
+            }
+            Outcome::Unbound => {
+                self.scheduler.handle_unbound(&report.pod.namespace, &report.pod.name, now)
+            }
+            Outcome::Watched => Ok(()),
+        };
+        match result {
+            // The pod is gone meanwhile, or has another plan.
+            Ok(()) | Err(QueueError::UnknownPod(_) | QueueError::StaleTicket) => {}
+            Err(error) => log!(warn, "the scheduler refuses a report", reason = error),
+        }
+    }
+
+    fn result(
+        &mut self,
+        pod: &Placement,
+        result: Result<(), String>,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        let Some(ticket) = pod.ticket else { return Ok(()) };
+        self.scheduler.handle_binding(ticket, &pod.namespace, &pod.name, result, now)
+    }
+
+    fn decide(&mut self) {
+        loop {
+            let begin = Instant::now();
+            let decision = self.scheduler.poll_decision(self.now());
+            self.metrics.decision.add(begin.elapsed());
+            let Some(decision) = decision else { return };
+            let order = match decision {
+                Decision::Bind { ticket, groups, plan, .. } => {
+                    self.metrics.count("bind");
+                    self.bind(ticket, &groups, &plan)
+                }
+                Decision::Unbind { pods, reason, .. } => {
+                    self.metrics.count("unbind");
+                    Order::Evict { pods: self.placements(&pods), reason }
+                }
+                Decision::Evict { group, pods, .. } => {
+                    self.metrics.count("evict");
+                    log!(warn, "a gang below its minimum is evicted", group = group);
+                    let reason = "its gang is below its minimum".to_owned();
+                    Order::Evict { pods: self.placements(&pods), reason }
+                }
+                other => {
+                    log!(error, "a decision is not known here", decision = format!("{other:?}"));
+                    continue;
+                }
+            };
+            if self.dry_run {
+                self.pretend(order);
+            } else if self.orders.send(order).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn bind(&self, ticket: Ticket, groups: &[ObjectName], plan: &Plan) -> Order {
+        if groups.iter().any(|group| !group.contains("/pod:")) {
+            log!(info, "a gang is bound", group = groups.join(", "), pods = plan.len());
+        }
+        let pods = plan.assignments().map(|assignment| {
+            let pod = assignment.pod();
+            let (namespace, name) = (pod.namespace().to_owned(), pod.name.clone());
+            let (uid, node) = (pod.uid.clone(), assignment.node().to_owned());
+            Placement { ticket: Some(ticket), namespace, name, uid, node }
+        });
+        Order::Bind(pods.collect())
+    }
+
+    fn placements(&self, pods: &[phalanx::queue::BoundPod]) -> Vec<Placement> {
+        let pods = pods.iter().map(|pod| {
+            let (namespace, name) = (pod.pod.namespace(), pod.pod.name());
+            let uid = self.store.pod_uid(namespace, name).unwrap_or_default().to_owned();
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            Placement { ticket: None, namespace, name, uid, node: pod.node.clone() }
+        });
+        pods.collect()
+    }
+
+    /// Logs an order in place of carrying it out.
+    fn pretend(&mut self, order: Order) {
+        let (what, pods, result) = match order {
+            Order::Bind(pods) => ("would be bound", pods, Outcome::Bound),
+            Order::Evict { pods, .. } => ("would be evicted", pods, Outcome::Watched),
+        };
+        for pod in pods {
+            log!(info, what, pod = pod.full_name(), node = pod.node);
+            self.report(Report { pod, result: result.clone(), took: Duration::ZERO });
+        }
+    }
+
+    /// Reads the scheduler's events: conditions, events and explanations follow from them.
+    fn observe(&mut self) {
+        let now = self.now();
+        while let Some(event) = self.scheduler.poll_event() {
+            let group = event.group;
+            match event.change {
+                GroupChange::Started { .. } => {
+                    self.explanations.forget(&group);
+                    if let Some(object) = self.store.pod_group(&group)
+                        && self.store.pod_group_scheduled(&group) != Some(true)
+                    {
+                        let _ = self.notes.send(Note::group_scheduled(object));
+                    }
+                }
+                GroupChange::Unschedulable(shortage) => {
+                    self.metrics.count("unschedulable");
+                    self.explanations.add(group, shortage, now);
+                }
+                GroupChange::Undone { reason } | GroupChange::Failed { reason } => {
+                    log!(warn, "a plan is undone", group = group, reason = reason);
+                }
+                GroupChange::Gated(_) | GroupChange::Binding { .. } | GroupChange::Removed => {
+                    self.explanations.forget(&group)
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn full_name(pod: &phalanx::Pod) -> String {
+    format!("{}/{}", pod.namespace(), pod.name)
+}

@@ -1,0 +1,138 @@
+//! Explanations of groups that are not placed: made when there is nothing else to do, and sent as
+//! conditions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use phalanx::kubernetes::watch::Store;
+use phalanx::queue::Shortage;
+use phalanx::{Scheduler, Time};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::status::Note;
+
+/// The longest message of a condition, in characters.
+const CLIP: usize = 900;
+/// The time for which a group must be unschedulable before it is said so.
+const DELAY: Duration = Duration::from_secs(1);
+/// The least time between two messages about one group.
+const REPEAT: Duration = Duration::from_secs(30);
+/// An explanation may take one part in so many of the time.
+const SHARE: u32 = 20;
+
+/// Groups to explain, and what was said of them.
+#[derive(Default)]
+pub struct Explanations {
+    due: BTreeMap<String, (Time, Shortage)>,
+    /// The same in order of time.
+    order: BTreeSet<(Time, String)>,
+    /// The last message about each group, with its time and number of pods.
+    said: BTreeMap<String, (Time, String, usize)>,
+    /// The time before which no explanation is made in full.
+    not_before: Time,
+    pub off: bool,
+}
+
+impl Explanations {
+    /// A group for which no place was found.
+    pub fn add(&mut self, group: String, shortage: Shortage, now: Time) {
+        if self.off {
+            return;
+        }
+        let repeat = self.said.get(&group).map(|(at, ..)| at.after(REPEAT));
+        let due = repeat.unwrap_or(Time::ZERO).max(now.after(DELAY));
+        let due = self.due.get(&group).map_or(due, |(earlier, _)| due.min(*earlier));
+        self.take(&group);
+        self.order.insert((due, group.clone()));
+        self.due.insert(group, (due, shortage));
+    }
+
+    /// A group that waits no more, or for something else.
+    pub fn forget(&mut self, group: &str) {
+        self.take(group);
+        self.said.remove(group);
+    }
+
+    fn take(&mut self, group: &str) -> Option<Shortage> {
+        let (due, shortage) = self.due.remove(group)?;
+        self.order.remove(&(due, group.to_owned()));
+        Some(shortage)
+    }
+
+    /// The time of the next message.
+    pub fn next(&self) -> Option<Time> {
+        self.order.first().map(|(due, _)| *due)
+    }
+
+    /// A pod that is left alone.
+    pub fn left_alone(
+        &self,
+        store: &Store,
+        notes: &UnboundedSender<Note>,
+        namespace: &str,
+        name: &str,
+        reason: &str,
+    ) {
+        let pods = store.pod(namespace, name).into_iter().collect();
+        if !self.off {
+            let _ = notes.send(Note::unschedulable(None, pods, clip(reason)));
+        }
+    }
+
+    /// Sends what is due, one group at a time.
+    pub fn send(
+        &mut self,
+        scheduler: &Scheduler,
+        store: &Store,
+        notes: &UnboundedSender<Note>,
+        now: Time,
+    ) {
+        let due = self.order.first().filter(|(due, _)| *due <= now);
+        let Some(group) = due.map(|(_, group)| group.clone()) else { return };
+        let Some(shortage) = self.take(&group) else { return };
+        let message = self.message(scheduler, &group, &shortage, now);
+        let pods = store.waiting_pods(&group);
+        let last = self.said.insert(group.clone(), (now, message.clone(), pods.len()));
+        if last.is_none_or(|(_, said, count)| said != message || count != pods.len()) {
+            let object = store.pod_group(&group);
+            let _ = notes.send(Note::unschedulable(object, pods, message));
+        }
+    }
+
+    fn message(&mut self, scheduler: &Scheduler, group: &str, why: &Shortage, now: Time) -> String {
+        let mut message = sentence(why);
+        if now >= self.not_before {
+            let begin = Instant::now();
+            if let Ok(Some(explanation)) = scheduler.explain(group, now) {
+                let details = explanation.to_string();
+                let details = details.split_once('\n').map_or("", |(_, details)| details);
+                message = format!("{message} {}", details.replace("\n  ", " ").replace('\n', "; "));
+            }
+            self.not_before = now.after(begin.elapsed() * SHARE);
+        }
+        clip(&message)
+    }
+}
+
+fn sentence(shortage: &Shortage) -> String {
+    match shortage {
+        Shortage::Capacity { requests, needed, available, level, .. } => {
+            let place = level.as_ref().map_or(String::new(), |key| format!(" in the best {key}"));
+            let requests = requests.iter().map(|(name, amount)| format!("{name} {amount}"));
+            let requests: Vec<String> = requests.collect();
+            let each = requests.join(", ");
+            format!("{needed} pods must fit, and {available} do{place} (each requests {each}).")
+        }
+        Shortage::Placement { outcome } => format!("No placement was found ({outcome})."),
+        Shortage::Permit { by, reason } => format!("{by} denies it: {reason}."),
+        Shortage::Binding { reason } => format!("A binding failed: {reason}."),
+        other => format!("{other:?}"),
+    }
+}
+
+fn clip(text: &str) -> String {
+    match text.char_indices().nth(CLIP) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.trim_end().to_owned(),
+    }
+}

@@ -1,0 +1,164 @@
+//! Notes for people: conditions of groups and pods, events.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use phalanx::kubernetes::watch::ObjectRef;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+use crate::api::Api;
+use crate::bind::Placement;
+use crate::log;
+
+const GROUPS: &str = "scheduling.k8s.io/v1alpha2";
+
+/// What to write.
+#[derive(Debug)]
+pub enum Note {
+    /// A group's condition, and one event about it.
+    Group { group: ObjectRef, scheduled: bool, message: String },
+    /// A pod's condition: unschedulable.
+    Pod { pod: ObjectRef, message: String },
+    /// An event that a pod is bound.
+    PodScheduled(Placement),
+    /// Several.
+    Several(Vec<Note>),
+}
+
+impl Note {
+    pub fn group_scheduled(group: ObjectRef) -> Note {
+        Note::Group { group, scheduled: true, message: String::new() }
+    }
+
+    pub fn unschedulable(group: Option<ObjectRef>, pods: Vec<ObjectRef>, message: String) -> Note {
+        let pods = pods.into_iter().map(|pod| Note::Pod { pod, message: message.clone() });
+        let mut notes: Vec<Note> = pods.collect();
+        let message = message.clone();
+        notes.extend(group.map(|group| Note::Group { group, scheduled: false, message }));
+        Note::Several(notes)
+    }
+
+    pub fn pod_scheduled(pod: &Placement) -> Note {
+        Note::PodScheduled(pod.clone())
+    }
+}
+
+/// The most requests in flight: bindings come first.
+const IN_FLIGHT: usize = 8;
+
+/// Writes notes until there are no more to come.
+pub async fn run(api: Api, scheduler: String, mut notes: UnboundedReceiver<Note>) {
+    let mut requests = JoinSet::new();
+    while let Some(note) = notes.recv().await {
+        let mut several = vec![note];
+        while let Some(note) = several.pop() {
+            if let Note::Several(more) = note {
+                several.extend(more);
+                continue;
+            }
+            while requests.len() >= IN_FLIGHT {
+                requests.join_next().await;
+            }
+            let (api, scheduler) = (api.clone(), scheduler.clone());
+            requests.spawn(async move { write(&api, &scheduler, note).await });
+        }
+    }
+    while requests.join_next().await.is_some() {}
+}
+
+async fn write(api: &Api, scheduler: &str, note: Note) {
+    let (object, kind, reason, message, condition) = match note {
+        Note::Group { group, scheduled, message } => {
+            let reason = if scheduled { "Scheduled" } else { "Unschedulable" };
+            let state = if scheduled { "True" } else { "False" };
+            let path = format!(
+                "/apis/{GROUPS}/namespaces/{}/podgroups/{}/status",
+                group.namespace, group.name
+            );
+            let condition = condition("PodGroupScheduled", state, reason, &message);
+            (group, "PodGroup", reason, message, Some((path, condition)))
+        }
+        Note::Pod { pod, message } => {
+            let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
+            let condition = condition("PodScheduled", "False", "Unschedulable", &message);
+            patch(api, &path, &pod, condition).await;
+            return;
+        }
+        Note::PodScheduled(pod) => {
+            let message = format!("bound to {}", pod.node);
+            let Placement { namespace, name, uid, .. } = pod;
+            (ObjectRef::new(namespace, name, uid), "Pod", "Scheduled", message, None)
+        }
+        Note::Several(_) => return,
+    };
+    if let Some((path, condition)) = condition {
+        patch(api, &path, &object, condition).await;
+    }
+    event(api, scheduler, &object, kind, reason, &message).await;
+}
+
+fn condition(kind: &str, state: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": kind, "status": state, "reason": reason, "message": message,
+        "lastTransitionTime": log::seconds(),
+    })
+}
+
+/// Writes a condition, unless the object is another one by now.
+async fn patch(api: &Api, path: &str, object: &ObjectRef, condition: Value) {
+    let body = json!({"metadata": {"uid": object.uid}, "status": {"conditions": [condition]}});
+    for attempt in 0..5 {
+        match api.patch(path, &body).await {
+            Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => return,
+            Ok(answer) if answer.status == 429 || answer.status >= 500 => {
+                let wait = answer.retry_after.unwrap_or(Duration::from_secs(1 << attempt));
+                tokio::time::sleep(wait).await;
+            }
+            Ok(answer) => {
+                log!(warn, "a condition is refused", path = path, reason = answer.message());
+                return;
+            }
+            Err(_) => tokio::time::sleep(Duration::from_secs(1 << attempt)).await,
+        }
+    }
+}
+
+async fn event(
+    api: &Api,
+    scheduler: &str,
+    object: &ObjectRef,
+    kind: &str,
+    reason: &str,
+    message: &str,
+) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let scheduled = reason == "Scheduled";
+    let body = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
+        "metadata": {
+            "name": format!("{}.{now:x}{number:x}", object.name), "namespace": object.namespace,
+        },
+        "eventTime": log::timestamp(),
+        "reportingController": scheduler,
+        "reportingInstance": format!("{scheduler}-{}", std::process::id()),
+        "action": if scheduled { "Binding" } else { "Scheduling" },
+        "reason": if scheduled { "Scheduled" } else { "FailedScheduling" },
+        "type": if scheduled { "Normal" } else { "Warning" },
+        "regarding": {
+            "apiVersion": if kind == "Pod" { "v1" } else { GROUPS }, "kind": kind,
+            "namespace": object.namespace, "name": object.name, "uid": object.uid,
+        },
+        "note": if message.is_empty() { "bound" } else { message },
+    });
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", object.namespace);
+    // An event that is lost is not sent again.
+    if let Ok(answer) = api.post(&path, &body).await
+        && !matches!(answer.status, 200..=299)
+    {
+        log!(warn, "an event is refused", path = path, reason = answer.message());
+    }
+}

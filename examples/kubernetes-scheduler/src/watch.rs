@@ -1,0 +1,165 @@
+//! Watches: one task a kind, from which events go to the decisions.
+
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use http_body_util::BodyExt;
+use phalanx::kubernetes::watch::{Kind, WatchEvent};
+
+use crate::api::Api;
+use crate::decide::Input;
+use crate::log;
+
+/// A resource to watch.
+#[derive(Debug, Clone, Copy)]
+pub struct Source {
+    pub kind: Kind,
+    pub path: &'static str,
+    /// Whether nothing can be decided without it. Others may be refused, or not be served.
+    pub required: bool,
+}
+
+const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
+    Source { kind, path, required }
+}
+
+/// Everything that is watched.
+pub const SOURCES: [Source; 7] = [
+    source(Kind::Node, "/api/v1/nodes", true),
+    source(Kind::Pod, "/api/v1/pods", true),
+    source(Kind::Namespace, "/api/v1/namespaces", false),
+    source(Kind::PodGroup, "/apis/scheduling.k8s.io/v1alpha2/podgroups", false),
+    source(Kind::PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses", false),
+    source(Kind::Coscheduling, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", false),
+    source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
+];
+
+/// The times after which a watch that ended starts again: each doubles the one before.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+/// The same for a resource that was refused. A server that has just started refuses what it allows a
+/// second later.
+const REFUSED_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The longest silence of a watch: bookmarks come every minute.
+const SILENCE: Duration = Duration::from_secs(150);
+/// The time after which the server is to end a watch.
+const LIFE: Duration = Duration::from_secs(540);
+
+/// The end of a watch.
+enum End {
+    /// It may go on where it was.
+    Closed(String),
+    /// The server has forgotten its version: it must begin anew.
+    Expired,
+    /// It is not allowed, or not served.
+    Refused(String),
+}
+
+/// Watches a resource for ever.
+pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
+    let mut version = None;
+    let (mut pause, mut refused) = (Duration::ZERO, Duration::ZERO);
+    let longer =
+        |pause: Duration, [first, longest]: [Duration; 2]| (pause * 2).clamp(first, longest);
+    loop {
+        let begin = Instant::now();
+        let end = follow(&api, source, &mut version, &inputs).await;
+        if begin.elapsed() > PAUSES[1] {
+            pause = Duration::ZERO;
+        }
+        let wait = match end {
+            End::Closed(reason) => {
+                log!(info, "a watch ended", path = source.path, reason = reason);
+                refused = Duration::ZERO;
+                pause = longer(pause, PAUSES);
+                pause
+            }
+            End::Expired => {
+                log!(info, "a watch expired; its objects are listed anew", path = source.path);
+                version = None;
+                refused = Duration::ZERO;
+                pause = longer(pause, PAUSES);
+                pause
+            }
+            End::Refused(reason) => {
+                if refused.is_zero() || source.required {
+                    log!(warn, "a resource is not watched", path = source.path, reason = reason);
+                }
+                version = None;
+                refused = longer(refused, REFUSED_PAUSES);
+                if !source.required && inputs.send(Input::Refused(source.kind)).is_err() {
+                    return;
+                }
+                if source.required { REFUSED_PAUSES[0] } else { refused }
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// One watch, from its start to its end. Keeps the version from which the next may go on.
+async fn follow(
+    api: &Api,
+    source: Source,
+    version: &mut Option<String>,
+    inputs: &Sender<Input>,
+) -> End {
+    let life = LIFE.as_secs();
+    let start = match version {
+        Some(version) => format!("resourceVersion={version}"),
+        None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+    };
+    let path = source.path;
+    let path = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={life}&{start}");
+    let mut body = match api.watch(&path).await {
+        Ok(answer) => match answer.status().as_u16() {
+            200 => answer.into_body(),
+            410 => return End::Expired,
+            status @ (401 | 403 | 404 | 422) => return End::Refused(format!("status {status}")),
+            status => return End::Closed(format!("status {status}")),
+        },
+        Err(error) => return End::Closed(error),
+    };
+    if version.is_none() && inputs.send(Input::ListBegins(source.kind)).is_err() {
+        return End::Closed("the scheduler stops".to_owned());
+    }
+    let mut buffer = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout(SILENCE, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => return End::Closed(error.to_string()),
+            Ok(None) => return End::Closed("the server ended it".to_owned()),
+            Err(_) => return End::Closed("it fell silent".to_owned()),
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.extend_from_slice(&data);
+        let mut events = Vec::new();
+        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+            let line = buffer.split_to(end + 1);
+            match serde_json::from_slice(&line) {
+                Ok(WatchEvent::Error { code: 410, .. }) => return End::Expired,
+                Ok(WatchEvent::Error { code, message }) => {
+                    return End::Closed(format!("{code}: {message}"));
+                }
+                Ok(event) => events.push(event),
+                Err(error) => return End::Closed(error.to_string()),
+            }
+        }
+        let Some(last) = events.last() else { continue };
+        let last = match last {
+            WatchEvent::Changed(object) | WatchEvent::Deleted(object) => object.resource_version(),
+            WatchEvent::Bookmark { version, .. } => version,
+            _ => "",
+        };
+        // Initial events come in no order of versions: only their end is a version to go on from.
+        let listed = events
+            .iter()
+            .any(|event| matches!(event, WatchEvent::Bookmark { initial_events_end: true, .. }));
+        if version.is_some() || listed {
+            *version = Some(last.to_owned());
+        }
+        if inputs.send(Input::Watch(events)).is_err() {
+            return End::Closed("the scheduler stops".to_owned());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Objects as a test writes them, and quantities as it reads them.
+
+use serde_json::{Value, json};
+
+use super::api::Api;
+
+/// The label whose value the pods of a gang with a rack constraint share.
+pub const RACK: &str = "topology.kubernetes.io/rack";
+
+/// CPUs of a node.
+pub const NODE_CPU: u64 = 32;
+
+/// A node that is ready: 32 CPUs, 256 GiB, 8 GPUs, 110 pods.
+pub fn node(name: &str, rack: &str) -> Value {
+    let resources = json!({"cpu": NODE_CPU.to_string(), "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"});
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, RACK: rack}},
+        "status": {
+            "capacity": resources, "allocatable": resources,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+/// Nodes `node-0000` and so on, some to a rack.
+pub fn nodes(count: usize, per_rack: usize) -> Vec<Value> {
+    (0..count).map(|n| node(&format!("node-{n:04}"), &format!("rack-{}", n / per_rack))).collect()
+}
+
+/// A gang and what its pods ask for. With `..Gang::default()`: 4 pods of 1 CPU, anywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang<'a> {
+    /// Name of the group; its pods have it as a prefix.
+    pub name: &'a str,
+    /// Pods that there are.
+    pub pods: usize,
+    /// Pods that the group needs, if not all that there are.
+    pub min: Option<usize>,
+    /// CPUs of a pod.
+    pub cpu: u64,
+    /// Whether all pods must share a rack.
+    pub one_rack: bool,
+}
+
+impl Default for Gang<'_> {
+    fn default() -> Self {
+        Self { name: "gang", pods: 4, min: None, cpu: 1, one_rack: false }
+    }
+}
+
+impl Gang<'_> {
+    /// Pods that must be bound together.
+    pub fn min(&self) -> usize {
+        self.min.unwrap_or(self.pods)
+    }
+
+    /// The name of a pod.
+    pub fn pod_name(&self, index: usize) -> String {
+        format!("{}-{index}", self.name)
+    }
+
+    /// The group.
+    pub fn group(&self) -> Value {
+        let keys = if self.one_rack { json!([{"key": RACK}]) } else { json!([]) };
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+            "metadata": {"name": self.name},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": self.min()}},
+                "schedulingConstraints": {"topology": keys},
+            },
+        })
+    }
+
+    /// One of its pods.
+    pub fn pod(&self, index: usize, scheduler: &str) -> Value {
+        let mut pod = pod(&self.pod_name(index), self.cpu, scheduler);
+        pod["spec"]["schedulingGroup"] = json!({"podGroupName": self.name});
+        pod
+    }
+
+    /// All of its pods.
+    pub fn all_pods(&self, scheduler: &str) -> Vec<Value> {
+        (0..self.pods).map(|index| self.pod(index, scheduler)).collect()
+    }
+}
+
+/// A pod without a group.
+pub fn pod(name: &str, cpu: u64, scheduler: &str) -> Value {
+    let requests = json!({"cpu": cpu.to_string(), "memory": "1Gi"});
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
+        },
+    })
+}
+
+/// A quantity in thousandths, in the forms that these objects have: `2`, `500m`, `1Gi`.
+pub fn milli(quantity: &Value) -> u64 {
+    let text = quantity.as_str().unwrap_or("0");
+    let (digits, factor) = if let Some(digits) = text.strip_suffix("Gi") {
+        (digits, 1000 << 30)
+    } else if let Some(digits) = text.strip_suffix('m') {
+        (digits, 1)
+    } else {
+        (text, 1000)
+    };
+    let digits: u64 = digits.parse().unwrap_or_else(|_| panic!("quantity {quantity}"));
+    digits * factor
+}
+
+/// The path of a namespace's pods.
+pub fn pods(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+/// The path of a namespace's groups.
+pub fn groups(namespace: &str) -> String {
+    format!("/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups")
+}
+
+/// A field of an object's metadata.
+fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// Deletes the pods and groups of all namespaces.
+pub async fn clear_pods(api: &Api) {
+    let path = |collection: fn(&str) -> String, object: &Value| {
+        format!("{}/{}", collection(meta(object, "namespace")), meta(object, "name"))
+    };
+    let list = api.list("/api/v1/pods").await;
+    let list: Vec<String> = list.iter().map(|pod| path(pods, pod)).collect();
+    api.delete_all(&list).await;
+    // Where kube-controller-manager does not run, nothing else takes the finalizer off.
+    let list = api.list("/apis/scheduling.k8s.io/v1alpha2/podgroups").await;
+    let list: Vec<String> = list.iter().map(|group| path(groups, group)).collect();
+    api.patch_all(&list, &json!({"metadata": {"finalizers": null}})).await;
+    api.delete_all(&list).await;
+}
+
+/// Deletes all nodes.
+pub async fn clear_nodes(api: &Api) {
+    let list = api.list("/api/v1/nodes").await;
+    let list: Vec<String> =
+        list.iter().map(|node| format!("/api/v1/nodes/{}", meta(node, "name"))).collect();
+    api.delete_all(&list).await;
+}

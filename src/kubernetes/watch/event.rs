@@ -1,0 +1,175 @@
+//! Lines of a watch: what the API server sends, one JSON object each.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
+use serde::de::DeserializeSeed;
+use serde::{Deserialize, Deserializer};
+
+use crate::kubernetes::keep::OBJECT;
+use crate::kubernetes::value::{Seed, Value};
+
+/// A kind of object that a [`Store`](super::Store) takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// `v1 Node`.
+    Node,
+    /// `v1 Pod`.
+    Pod,
+    /// `v1 Namespace`.
+    Namespace,
+    /// `scheduling.k8s.io PriorityClass`.
+    PriorityClass,
+    /// `scheduling.k8s.io PodGroup`.
+    PodGroup,
+    /// `scheduling.k8s.io Workload`; its groups are read where it has any (1.35), templates are
+    /// not.
+    Workload,
+    /// `PodGroup` of coscheduling and Koordinator.
+    Coscheduling,
+    /// `PodGroup` of Volcano.
+    Volcano,
+}
+
+impl Kind {
+    /// Number of kinds.
+    pub(super) const COUNT: usize = Kind::Volcano as usize + 1;
+
+    fn of(group: &str, kind: &str) -> Option<Kind> {
+        Some(match (group, kind) {
+            ("", "Node") => Kind::Node,
+            ("", "Pod") => Kind::Pod,
+            ("", "Namespace") => Kind::Namespace,
+            ("scheduling.k8s.io", "PriorityClass") => Kind::PriorityClass,
+            ("scheduling.k8s.io", "PodGroup") => Kind::PodGroup,
+            ("scheduling.k8s.io", "Workload") => Kind::Workload,
+            ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Kind::Coscheduling,
+            ("scheduling.volcano.sh", "PodGroup") => Kind::Volcano,
+            _ => return None,
+        })
+    }
+
+    /// The word by which errors name an object of this kind.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Kind::Node => "node",
+            Kind::Pod => "pod",
+            Kind::Namespace => "namespace",
+            Kind::PriorityClass => "priorityclass",
+            Kind::PodGroup => "podgroup",
+            Kind::Workload => "workload",
+            Kind::Coscheduling => "coscheduling podgroup",
+            Kind::Volcano => "volcano podgroup",
+        }
+    }
+
+    /// Whether objects of this kind are in a namespace.
+    pub fn namespaced(self) -> bool {
+        !matches!(self, Kind::Node | Kind::Namespace | Kind::PriorityClass)
+    }
+}
+
+/// One object, with the fields that scheduling reads. The others are skipped while it is parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object(pub(super) Value);
+
+impl Object {
+    /// The kind; `None` for kinds that are not read.
+    pub fn kind(&self) -> Option<Kind> {
+        let text = |name: &str| self.0.entry(name).and_then(Value::text).unwrap_or("");
+        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+        Kind::of(group, text("kind"))
+    }
+
+    /// The version as text (`metadata.resourceVersion`), from which a watch may go on; empty if
+    /// the object has none.
+    pub fn resource_version(&self) -> &str {
+        self.metadata("resourceVersion")
+    }
+
+    /// The version as a number; 0 if it has none.
+    pub(super) fn version(&self) -> u64 {
+        self.resource_version().parse().unwrap_or(0)
+    }
+
+    /// The name by which a store knows it, with its namespace if it is in one.
+    pub(super) fn key(&self, kind: Kind) -> String {
+        let name = self.metadata("name");
+        if kind.namespaced() {
+            format!("{}/{name}", self.metadata("namespace"))
+        } else {
+            name.to_owned()
+        }
+    }
+
+    pub(super) fn metadata(&self, name: &str) -> &str {
+        let metadata = self.0.entry("metadata");
+        metadata.and_then(|metadata| metadata.entry(name)).and_then(Value::text).unwrap_or("")
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
+        Seed::new(&OBJECT).deserialize(deserializer).map(Object)
+    }
+}
+
+/// One event of a watch.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum WatchEvent {
+    /// `ADDED` or `MODIFIED`: the object as it is now.
+    Changed(Object),
+    /// `DELETED`: the object as it was last.
+    Deleted(Object),
+    /// `BOOKMARK`: everything up to this version has been sent.
+    Bookmark {
+        /// The kind of the watch.
+        kind: Option<Kind>,
+        /// The version from which a watch may go on.
+        version: String,
+        /// Whether the initial events of the watch end here.
+        initial_events_end: bool,
+    },
+    /// `ERROR`: the watch has failed. Code 410 says that its version is too old: list again.
+    Error {
+        /// The HTTP status.
+        code: i64,
+        /// The reason, for people.
+        message: String,
+    },
+}
+
+/// The annotation of the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+impl<'de> Deserialize<'de> for WatchEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WatchEvent, D::Error> {
+        #[derive(Deserialize)]
+        struct Line {
+            r#type: String,
+            object: Object,
+        }
+        let Line { r#type, object } = Line::deserialize(deserializer)?;
+        let entry = |name: &str| object.0.entry(name);
+        Ok(match r#type.as_str() {
+            "ADDED" | "MODIFIED" => WatchEvent::Changed(object),
+            "DELETED" => WatchEvent::Deleted(object),
+            "BOOKMARK" => {
+                let annotations = entry("metadata").and_then(|of| of.entry("annotations"));
+                let end = annotations.and_then(|of| of.entry(INITIAL_EVENTS_END));
+                WatchEvent::Bookmark {
+                    kind: object.kind(),
+                    version: object.resource_version().to_owned(),
+                    initial_events_end: end.and_then(Value::text) == Some("true"),
+                }
+            }
+            _ => WatchEvent::Error {
+                code: entry("code").and_then(Value::integer).unwrap_or(0),
+                message: entry("message").and_then(Value::text).unwrap_or(&r#type).to_owned(),
+            },
+        })
+    }
+}

@@ -1,0 +1,224 @@
+//! Groups of a store, one by one: the objects that describe them, the pods that name them.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::entries::{GroupKey, Instance, PodEntry};
+use super::store::Store;
+use super::update::Update;
+use crate::base::ObjectName;
+use crate::kubernetes::groups::GroupObject;
+use crate::kubernetes::membership::{Family, InlineGang};
+use crate::model::{GroupPolicy, PodGroup};
+
+impl Store {
+    /// Adds a pod to the group that it names, and returns the group.
+    pub(super) fn join_group(&mut self, pod: &str) -> Option<GroupKey> {
+        let entry = self.pods.get(pod)?;
+        let (group, object) = (entry.group.clone()?, entry.object.clone()?);
+        let instance = self.instances.entry(group.clone()).or_insert_with(|| Instance {
+            object,
+            members: BTreeSet::new(),
+            ours: 0,
+            priorities: BTreeMap::new(),
+            describing: BTreeSet::new(),
+            shown: None,
+            refusal: None,
+        });
+        instance.members.insert(pod.to_owned());
+        instance.ours += usize::from(entry.ours);
+        *instance.priorities.entry(entry.pod.priority).or_default() += 1;
+        if entry.inline.is_some() {
+            instance.describing.insert(pod.to_owned());
+        }
+        Some(group)
+    }
+
+    /// Takes a pod out of its group, and returns the group.
+    pub(super) fn leave_group(&mut self, pod: &str) -> Option<GroupKey> {
+        let entry = self.pods.get(pod)?;
+        let group = entry.group.clone()?;
+        let instance = self.instances.get_mut(&group)?;
+        if instance.members.remove(pod) {
+            instance.ours -= usize::from(entry.ours);
+            instance.describing.remove(pod);
+            if let Some(count) = instance.priorities.get_mut(&entry.pod.priority) {
+                *count -= 1;
+                if *count == 0 {
+                    instance.priorities.remove(&entry.pod.priority);
+                }
+            }
+        }
+        Some(group)
+    }
+
+    /// Takes an object that describes a group.
+    pub(super) fn put_object(&mut self, object: GroupObject, updates: &mut Vec<Update>) {
+        let (namespace, name) = (object.namespace.clone(), object.name.clone());
+        let key = GroupKey { namespace, family: object.family, name };
+        self.objects.insert(key.clone(), object);
+        self.refresh_described(&key, updates);
+    }
+
+    /// Removes what an object has described: one group, or those of a workload.
+    pub(super) fn remove_objects(&mut self, family: Family, key: &str, updates: &mut Vec<Update>) {
+        let Some((namespace, name)) = key.split_once('/') else { return };
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let first = GroupKey { namespace, family, name };
+        let is_of = |key: &GroupKey| {
+            let rest = key.name.strip_prefix(&first.name);
+            (key.namespace == first.namespace && key.family == family)
+                && rest.is_some_and(|rest| {
+                    rest.is_empty() || family == Family::Workload && rest.starts_with('/')
+                })
+        };
+        let gone = self.objects.range(&first..).map(|(key, _)| key);
+        let gone =
+            gone.take_while(|key| key.name.starts_with(&first.name)).filter(|key| is_of(key));
+        let gone: Vec<GroupKey> = gone.cloned().collect();
+        for key in gone {
+            self.objects.remove(&key);
+            self.refresh_described(&key, updates);
+        }
+    }
+
+    /// Gives groups the priority of their class anew.
+    pub(super) fn class_changed(&mut self, updates: &mut Vec<Update>) {
+        let classed = self.objects.iter().filter(|(_, object)| object.priority_class.is_some());
+        let classed: Vec<GroupKey> = classed.map(|(key, _)| key.clone()).collect();
+        for key in classed {
+            self.refresh_described(&key, updates);
+        }
+    }
+
+    /// Shows the scheduler the groups that an object describes.
+    fn refresh_described(&mut self, object: &GroupKey, updates: &mut Vec<Update>) {
+        if object.family != Family::Workload {
+            self.refresh(object, updates);
+            return;
+        }
+        // Groups of a workload of 1.35 may have a replica key behind the object's name.
+        let groups = self.instances.range(object..).map(|(key, _)| key);
+        let groups: Vec<GroupKey> =
+            groups.take_while(|key| key.name.starts_with(&object.name)).cloned().collect();
+        for group in groups {
+            self.refresh(&group, updates);
+        }
+    }
+
+    /// Shows the scheduler a group as it is now, unless it knows it so.
+    pub(super) fn refresh(&mut self, key: &GroupKey, updates: &mut Vec<Update>) {
+        let Some(instance) = self.instances.get(key) else { return };
+        if instance.members.is_empty() && instance.shown.is_none() {
+            self.instances.remove(key);
+            return;
+        }
+        let (frame, refusal) = self.frame(key, instance);
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        let same_refusal = instance.refusal == refusal;
+        if instance.shown == frame && same_refusal {
+            return;
+        }
+        instance.refusal = refusal;
+        let old = core::mem::replace(&mut instance.shown, frame.clone());
+        let members: Vec<String> = instance.members.iter().cloned().collect();
+        match (old, frame) {
+            (None, Some(frame)) => self.show_group(key, frame, &members, updates),
+            (Some(old), None) => {
+                updates.push(Update::GroupRemoved { group: old.full_name() });
+                for pod in &members {
+                    self.pods.get_mut(pod).into_iter().for_each(PodEntry::hide);
+                }
+                if members.is_empty() {
+                    self.instances.remove(key);
+                }
+            }
+            (old, frame) => {
+                if let Some(frame) = frame.filter(|frame| old.as_ref() != Some(frame)) {
+                    updates.push(Update::Group(frame));
+                }
+            }
+        }
+        for pod in &members {
+            self.show(pod, updates);
+        }
+    }
+
+    /// Shows a group for the first time, with its members so far.
+    fn show_group(
+        &mut self,
+        key: &GroupKey,
+        mut tree: PodGroup,
+        members: &[String],
+        updates: &mut Vec<Update>,
+    ) {
+        let Some(instance) = self.instances.get(key) else { return };
+        let refusal = instance.refusal.as_deref();
+        for pod in members {
+            let Some(entry) = self.pods.get_mut(pod).filter(|entry| entry.is_member()) else {
+                continue;
+            };
+            let Some(leaf) = instance.leaf(entry) else { continue };
+            let pod = entry.show_in(Some(leaf.clone()), refusal);
+            match tree.groups.iter_mut().find(|inner| inner.name == leaf) {
+                Some(inner) => inner.pods.push(pod),
+                None => tree.pods.push(pod),
+            }
+        }
+        updates.push(Update::Group(tree));
+    }
+
+    /// A group without members as its object describes it, or the pods that name it do; and the
+    /// reason to leave it alone.
+    fn frame(&self, key: &GroupKey, instance: &Instance) -> (Option<PodGroup>, Option<String>) {
+        let described = |gang: &InlineGang| {
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            let mut object = GroupObject::new(key.family, namespace, name, String::new());
+            object.describe(gang);
+            object
+        };
+        let object = self.objects.get(&instance.object).cloned().or_else(|| {
+            let first = instance.describing.first()?;
+            self.pods.get(first)?.inline.as_ref().map(described)
+        });
+        let Some(object) = object.filter(|_| instance.ours > 0) else { return (None, None) };
+        if object.parent.is_some() {
+            let reason = "groups of groups are not supported by this scheduler".to_string();
+            return (None, Some(reason));
+        }
+        let mut frame = object.frame();
+        frame.name = key.group_name();
+        for partner in &mut frame.gang_group {
+            if let Some((namespace, name)) = partner.split_once('/') {
+                let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                let key = GroupKey { family: key.family, namespace, name };
+                *partner = ObjectName::new(&key.namespace, &key.group_name());
+            }
+        }
+        let class = object.priority_class.as_deref();
+        let stated = object.priority.or_else(|| self.classes.value(class?));
+        let highest = instance.priorities.last_key_value().map(|(priority, _)| *priority);
+        frame.priority = stated.or(highest).unwrap_or(0);
+        if object.has_roles() {
+            let (required, sum) = object.required_roles();
+            let wanted = frame.policy.minimum();
+            frame.min_pods = (wanted > sum).then_some(wanted);
+            frame.policy = GroupPolicy::Gang { min_count: required };
+            for (role, min) in object.roles.iter().filter(|(_, min)| **min > 0) {
+                let name = format!("{}-{role}", frame.name);
+                let mut inner = PodGroup::gang(name, *min).in_namespace(&*frame.namespace);
+                inner.queue.clone_from(&frame.queue);
+                inner.disruption = frame.disruption;
+                inner.priority = frame.priority;
+                frame.groups.push(inner);
+            }
+        }
+        let claims = object.unmodelled.contains(&"resource claims");
+        let refusal = claims
+            .then(|| "resource claims of the group not supported by this scheduler".to_string());
+        (Some(frame), refusal)
+    }
+}

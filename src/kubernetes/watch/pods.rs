@@ -1,0 +1,112 @@
+//! Pods of a store: what of each the scheduler is shown.
+
+use alloc::borrow::ToOwned;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use super::entries::PodEntry;
+use super::store::Store;
+use super::update::Update;
+use crate::base::ObjectName;
+use crate::model::PodGroup;
+use crate::state::Event;
+
+impl Store {
+    /// Takes a pod that appeared or changed.
+    pub(super) fn put_pod(&mut self, key: &str, mut entry: PodEntry, updates: &mut Vec<Update>) {
+        match self.pods.get_mut(key) {
+            Some(old) if old.group == entry.group && old.object == entry.object => {
+                entry.shown = core::mem::take(&mut old.shown);
+                if old.inline == entry.inline && old.pod.priority == entry.pod.priority {
+                    *old = entry;
+                    self.show(key, updates);
+                    return;
+                }
+                self.leave_group(key);
+            }
+            Some(_) => self.remove_pod(key, updates),
+            None => {}
+        }
+        self.pods.insert(key.to_owned(), entry);
+        let group = self.join_group(key);
+        if let Some(group) = group {
+            self.refresh(&group, updates);
+        }
+        self.show(key, updates);
+    }
+
+    pub(super) fn remove_pod(&mut self, key: &str, updates: &mut Vec<Update>) {
+        let group = self.leave_group(key);
+        let Some(entry) = self.pods.remove(key) else { return };
+        let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
+        if entry.shown.pod.is_some() || entry.shown.finished {
+            let namespace = namespace.clone();
+            let deleted = Event::PodDeleted { namespace, name: name.clone(), version: 0 };
+            updates.push(Update::Event(deleted));
+        }
+        if entry.shown.alone {
+            let group = ObjectName::new(&namespace, &entry.alone_name());
+            updates.push(Update::GroupRemoved { group });
+        }
+        if let Some(group) = group {
+            self.refresh(&group, updates);
+        }
+    }
+
+    /// Shows the scheduler a pod as it is now, unless it knows it so.
+    pub(super) fn show(&mut self, key: &str, updates: &mut Vec<Update>) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        let instance = entry.group.as_ref().and_then(|group| self.instances.get(group));
+        let refusal = instance.and_then(|instance| instance.refusal.as_deref());
+        let reason = entry.refusal.as_deref().or(refusal);
+        let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
+        if let Some(reason) = reason.filter(|_| entry.waits())
+            && entry.shown.left_alone.as_deref() != Some(reason)
+        {
+            let reason = reason.to_string();
+            entry.shown.left_alone = Some(reason.clone());
+            let (namespace, name) = (namespace.clone(), name.clone());
+            updates.push(Update::LeftAlone { namespace, name, reason });
+        }
+        let leaf = match &entry.group {
+            None => Some(entry.alone_name()),
+            Some(_) => instance.and_then(|instance| instance.leaf(entry)),
+        };
+        let alone = entry.group.is_none();
+        if entry.finished {
+            if alone || leaf.is_none() {
+                if entry.shown.pod.take().is_some() {
+                    let (namespace, name) = (namespace.clone(), name);
+                    updates.push(Update::Event(Event::PodDeleted { namespace, name, version: 0 }));
+                }
+            } else if !entry.shown.finished {
+                if entry.shown.pod.take().is_none() {
+                    let mut pod = entry.in_leaf(leaf, None);
+                    pod.node = None;
+                    updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
+                }
+                entry.shown.finished = true;
+                let namespace = namespace.clone();
+                updates.push(Update::PodFinished { namespace, name });
+            }
+        } else if entry.pod.node.is_some() || entry.waits() && leaf.is_some() {
+            let pod = entry.in_leaf(leaf.filter(|_| !alone || entry.waits()), refusal);
+            if entry.shown.pod.as_ref() != Some(&pod) {
+                entry.shown.pod = Some(pod.clone());
+                if alone && entry.waits() {
+                    entry.shown.alone = true;
+                    let group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);
+                    updates.push(Update::Group(group.priority(pod.priority).pod(pod)));
+                } else {
+                    updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
+                }
+            }
+        }
+        if entry.shown.alone && !entry.waits() {
+            // The pod runs; as a group it is done with.
+            entry.shown.alone = false;
+            let group = ObjectName::new(&namespace, &entry.alone_name());
+            updates.push(Update::GroupRemoved { group });
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! The store: what the events of all watches add up to.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::entries::{GroupKey, Instance, PodEntry};
+use super::event::{Kind, Object, WatchEvent};
+use super::update::Update;
+use crate::base::hash::FixedMap;
+use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::groups::{self, GroupObject};
+use crate::kubernetes::membership::Family;
+use crate::kubernetes::priority::Classes;
+use crate::kubernetes::{Mode, metadata, node};
+use crate::model::{Effect, Labels, ModelError, Node, PodShape, Taint};
+use crate::state::Event;
+
+/// The objects of a cluster, as its watches report them.
+///
+/// Events may come twice, late, and in any order between kinds: a pod before its group, before its
+/// node, before its namespace. An event that is not newer than what is known of its object
+/// (`metadata.resourceVersion`, as a number) changes nothing; nor does one by which nothing changes
+/// that scheduling reads.
+///
+/// The initial events of a watch (`sendInitialEvents`) stand between [`Store::begin_list`] and the
+/// bookmark that ends them: objects that do not occur in them are gone, and are reported so at that
+/// bookmark. That is how a watch goes on whose version the API server has forgotten (410).
+///
+/// What is placed are the pods that name the store's scheduler. Bound pods of all schedulers use
+/// capacity. A group is reported once it has a pod of the store's scheduler, its object or a pod
+/// that describes it is known; a pod without a group is a group of one, `<namespace>/pod:<name>`.
+/// The names of groups of dialects are prefixed: `<namespace>/coscheduling:<name>`,
+/// `<namespace>/volcano:<name>`.
+///
+/// A node whose condition `Ready` is not true has the taint `node.kubernetes.io/not-ready` or
+/// `unreachable`, whether or not a controller has put it there.
+///
+/// Memory: a few hundred bytes an object, and the shapes of pods once each.
+#[derive(Debug, Default)]
+pub struct Store {
+    /// The name of the scheduler; `None` is the default one.
+    pub(super) scheduler: Option<String>,
+    known: [BTreeMap<String, Known>; Kind::COUNT],
+    lists: [u32; Kind::COUNT],
+    nodes: BTreeMap<String, Node>,
+    namespaces: BTreeMap<String, Labels>,
+    pub(super) classes: Classes,
+    pub(super) pods: BTreeMap<String, PodEntry>,
+    pub(super) objects: BTreeMap<GroupKey, GroupObject>,
+    pub(super) instances: BTreeMap<GroupKey, Instance>,
+    /// The condition `PodGroupScheduled` of pod groups that have it.
+    scheduled: BTreeMap<String, bool>,
+    shapes: FixedMap<Arc<PodShape>, ()>,
+    shapes_kept: usize,
+}
+
+/// The version of an object. A deleted one is known until the next bookmark, so that a late event
+/// does not bring it back.
+#[derive(Debug)]
+struct Known {
+    version: u64,
+    uid: String,
+    list: u32,
+    deleted: bool,
+}
+
+/// An object, converted.
+enum Converted {
+    Node(Node),
+    Pod(Option<Box<PodEntry>>),
+    Namespace(Labels),
+    Class,
+    Groups(Vec<GroupObject>),
+}
+
+/// A reference to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ObjectRef {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The uid.
+    pub uid: String,
+}
+
+impl ObjectRef {
+    /// A reference.
+    pub fn new(namespace: String, name: String, uid: String) -> ObjectRef {
+        ObjectRef { namespace, name, uid }
+    }
+}
+
+impl Store {
+    /// An empty store of a scheduler, by the name that pods give (`spec.schedulerName`).
+    pub fn new(scheduler: impl Into<String>) -> Store {
+        let scheduler = Some(scheduler.into()).filter(|name| name != "default-scheduler");
+        Store { scheduler, ..Store::default() }
+    }
+
+    /// Takes an event; returns what it means to the scheduler, in the order in which to pass it on.
+    ///
+    /// O(log objects), and in proportion to its members where a group appears or goes.
+    ///
+    /// # Errors
+    /// The object cannot be taken, for a reason that no valid object has. What is known of it
+    /// stays as it was.
+    pub fn apply(&mut self, event: WatchEvent) -> Result<Vec<Update>, ModelError> {
+        let mut updates = Vec::new();
+        match event {
+            WatchEvent::Changed(object) => self.changed(&object, &mut updates)?,
+            WatchEvent::Deleted(object) => self.deleted(&object, &mut updates),
+            WatchEvent::Bookmark { kind: Some(kind), initial_events_end, .. } => {
+                if initial_events_end {
+                    self.end_list(kind, &mut updates);
+                }
+                self.known[kind as usize].retain(|_, known| !known.deleted);
+            }
+            WatchEvent::Bookmark { kind: None, .. } | WatchEvent::Error { .. } => {}
+        }
+        Ok(updates)
+    }
+
+    /// The start of a watch with initial events.
+    pub fn begin_list(&mut self, kind: Kind) {
+        self.lists[kind as usize] += 1;
+    }
+
+    /// The uid of a pod; `None` if it is not known.
+    pub fn pod_uid(&self, namespace: &str, name: &str) -> Option<&str> {
+        let pod = self.pods.get(&format!("{namespace}/{name}"))?;
+        Some(&pod.pod.uid)
+    }
+
+    /// A pod; `None` if it is not known.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<ObjectRef> {
+        let uid = self.pod_uid(namespace, name)?.to_owned();
+        Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
+    }
+
+    /// The `PodGroup` of `scheduling.k8s.io` behind a group of the scheduler, by its full name;
+    /// `None` for other groups.
+    pub fn pod_group(&self, group: &str) -> Option<ObjectRef> {
+        let known =
+            self.known[Kind::PodGroup as usize].get(group).filter(|known| !known.deleted)?;
+        let (namespace, name) = group.split_once('/')?;
+        let uid = known.uid.clone();
+        Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
+    }
+
+    /// Whether the condition `PodGroupScheduled` of a pod group is true, by the full name of its
+    /// group in the scheduler; `None` if it has no such condition.
+    pub fn pod_group_scheduled(&self, group: &str) -> Option<bool> {
+        self.scheduled.get(group).copied()
+    }
+
+    /// The waiting pods of a group of the scheduler, by its full name: those that it may place.
+    pub fn waiting_pods(&self, group: &str) -> Vec<ObjectRef> {
+        let mut pods = Vec::new();
+        let mut add = |entry: &PodEntry| {
+            if entry.waits() {
+                let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
+                pods.push(ObjectRef { namespace, name, uid: entry.pod.uid.clone() });
+            }
+        };
+        let Some((namespace, name)) = group.split_once('/') else { return pods };
+        if let Some(pod) = name.strip_prefix("pod:") {
+            self.pods.get(&format!("{namespace}/{pod}")).into_iter().for_each(&mut add);
+        } else if let Some(instance) = self.instances.get(&GroupKey::of_name(namespace, name)) {
+            instance.members.iter().filter_map(|pod| self.pods.get(pod)).for_each(add);
+        }
+        pods
+    }
+
+    fn changed(&mut self, object: &Object, updates: &mut Vec<Update>) -> Fault<()> {
+        let Some(kind) = object.kind() else { return Ok(()) };
+        let (key, version) = (object.key(kind), object.version());
+        let list = self.lists[kind as usize];
+        let uid = object.metadata("uid");
+        let mut anew = false;
+        if let Some(known) = self.known[kind as usize].get_mut(&key) {
+            known.list = list;
+            if version != 0 && version <= known.version {
+                return Ok(());
+            }
+            anew = !known.deleted && known.uid != uid;
+        }
+        let converted = self.converted(kind, object)?;
+        if anew {
+            // Its deletion was missed.
+            self.remove(kind, &key, updates);
+        }
+        match converted {
+            Converted::Node(node) => {
+                if self.nodes.get(&key) != Some(&node) {
+                    self.nodes.insert(key.clone(), node.clone());
+                    updates.push(Update::Event(Event::NodeChanged { node, version: 0 }));
+                }
+            }
+            Converted::Namespace(labels) => {
+                if self.namespaces.get(&key) != Some(&labels) {
+                    self.namespaces.insert(key.clone(), labels.clone());
+                    let name = key.clone();
+                    updates.push(Update::Event(Event::NamespaceChanged {
+                        name,
+                        labels,
+                        version: 0,
+                    }));
+                }
+            }
+            Converted::Pod(Some(entry)) => self.put_pod(&key, *entry, updates),
+            Converted::Pod(None) => self.remove(kind, &key, updates),
+            Converted::Class => self.class_changed(updates),
+            Converted::Groups(groups) => {
+                for group in groups {
+                    self.put_object(group, updates);
+                }
+            }
+        }
+        let known = Known { version, uid: uid.to_owned(), list, deleted: false };
+        self.known[kind as usize].insert(key, known);
+        Ok(())
+    }
+
+    fn deleted(&mut self, object: &Object, updates: &mut Vec<Update>) {
+        let Some(kind) = object.kind() else { return };
+        let (key, version) = (object.key(kind), object.version());
+        let list = self.lists[kind as usize];
+        if let Some(known) = self.known[kind as usize].get(&key)
+            && version != 0
+            && version < known.version
+        {
+            return;
+        }
+        self.remove(kind, &key, updates);
+        let uid = object.metadata("uid").to_owned();
+        self.known[kind as usize].insert(key, Known { version, uid, list, deleted: true });
+    }
+
+    /// The end of the initial events of a watch: what they did not list is gone.
+    fn end_list(&mut self, kind: Kind, updates: &mut Vec<Update>) {
+        let list = self.lists[kind as usize];
+        let unlisted = |known: &Known| known.list != list && !known.deleted;
+        let gone = self.known[kind as usize].iter().filter(|(_, known)| unlisted(known));
+        let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
+        for key in gone {
+            self.remove(kind, &key, updates);
+            self.known[kind as usize].remove(&key);
+        }
+    }
+
+    fn remove(&mut self, kind: Kind, key: &str, updates: &mut Vec<Update>) {
+        let name = key.to_owned();
+        match kind {
+            Kind::Node if self.nodes.remove(key).is_some() => {
+                updates.push(Update::Event(Event::NodeRemoved { name, version: 0 }));
+            }
+            Kind::Namespace if self.namespaces.remove(key).is_some() => {
+                updates.push(Update::Event(Event::NamespaceRemoved { name, version: 0 }));
+            }
+            Kind::Pod => self.remove_pod(key, updates),
+            Kind::PodGroup | Kind::Workload | Kind::Coscheduling | Kind::Volcano => {
+                if kind == Kind::PodGroup {
+                    self.scheduled.remove(key);
+                }
+                self.remove_objects(family(kind), key, updates);
+            }
+            // Groups keep the priority that a class gave them.
+            Kind::PriorityClass | Kind::Node | Kind::Namespace => {}
+        }
+    }
+
+    fn converted(&mut self, kind: Kind, object: &Object) -> Fault<Converted> {
+        let value = &object.0;
+        let named = metadata::object(kind.word(), kind.namespaced(), value, Mode::AsStored);
+        let root = Field::root(&named, value);
+        Ok(match kind {
+            Kind::Node => {
+                let mut node = node::node(&root)?;
+                not_ready(&root, &mut node)?;
+                Converted::Node(node)
+            }
+            Kind::Pod => {
+                let mut entry = PodEntry::read(&root)?;
+                if let Some(entry) = &mut entry {
+                    let pod = core::mem::take(&mut entry.pod);
+                    entry.pod = self.interned(pod);
+                    entry.ours = entry.scheduler == self.scheduler;
+                }
+                Converted::Pod(entry.map(Box::new))
+            }
+            Kind::Namespace => Converted::Namespace(node::labels(&root)?),
+            Kind::PriorityClass => {
+                self.classes.add(&root)?;
+                Converted::Class
+            }
+            Kind::PodGroup => {
+                let group = groups::pod_group(&root, false)?;
+                let key = object.key(kind);
+                match condition(&root, "PodGroupScheduled")? {
+                    Some(status) => self.scheduled.insert(key, status == "True"),
+                    None => self.scheduled.remove(&key),
+                };
+                Converted::Groups(alloc::vec![group])
+            }
+            Kind::Workload => Converted::Groups(groups::workload(&root)?),
+            Kind::Coscheduling => Converted::Groups(alloc::vec![groups::coscheduling(&root)?]),
+            Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
+        })
+    }
+
+    /// The pod, sharing its shape with the pods before it that have the same.
+    fn interned(&mut self, pod: crate::model::Pod) -> crate::model::Pod {
+        if let Some((shape, ())) = self.shapes.get_key_value(&**pod.shape()) {
+            return pod.with_shape(Arc::clone(shape));
+        }
+        if self.shapes.len() >= 2 * self.shapes_kept.max(64) {
+            self.shapes.retain(|shape, ()| Arc::strong_count(shape) > 1);
+            self.shapes_kept = self.shapes.len();
+        }
+        self.shapes.insert(Arc::clone(pod.shape()), ());
+        pod
+    }
+}
+
+/// The family of the groups that a kind describes.
+fn family(kind: Kind) -> Family {
+    match kind {
+        Kind::Workload => Family::Workload,
+        Kind::Coscheduling => Family::Coscheduling,
+        Kind::Volcano => Family::Volcano,
+        _ => Family::Kubernetes,
+    }
+}
+
+/// The status of a condition, by type.
+fn condition(root: &Field<'_>, name: &str) -> Fault<Option<String>> {
+    let mut found = None;
+    let Some(status) = root.get("status")? else { return Ok(None) };
+    status.each("conditions", |condition| {
+        if condition.text_of("type")? == name {
+            found = Some(condition.text_of("status")?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Taints a node that is not ready, as the admission and the controllers of a cluster do.
+fn not_ready(root: &Field<'_>, node: &mut Node) -> Fault<()> {
+    let key = match condition(root, "Ready")?.as_deref() {
+        None | Some("True") => return Ok(()),
+        Some("False") => "node.kubernetes.io/not-ready",
+        Some(_) => "node.kubernetes.io/unreachable",
+    };
+    let effect = Effect::NoSchedule;
+    if !node.taints.iter().any(|taint| taint.key == key && taint.effect == effect) {
+        node.taints.push(Taint { key: key.to_owned(), value: String::new(), effect });
+    }
+    Ok(())
+}
