@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::scenario::{BINDING_TIMEOUT, SOON, note, scenario};
+use crate::scenario::{BINDING_TIMEOUT, CONFIGURATION, SOON, note, scenario};
+use crate::support::ledger::Book;
 use crate::support::objects::Gang;
 
 /// Gangs of 64 pods: 3,008 pods.
@@ -53,9 +54,7 @@ fn killed_twenty_times_at_random_moments() {
                 let time = Duration::from_millis(random.below(2000));
                 let end = async {
                     if life % 2 == 0 {
-                        let enough = |book: &crate::support::ledger::Book| {
-                            book.bound(cluster.namespace) > before + after
-                        };
+                        let enough = |book: &Book| book.bound(cluster.namespace) > before + after;
                         cluster.ledger.within(Duration::from_secs(3), enough).await;
                     } else {
                         tokio::time::sleep(time).await;
@@ -69,8 +68,7 @@ fn killed_twenty_times_at_random_moments() {
             }
             note(&format!("{cut} of {KILLS} kills left a gang half bound"));
             let _scheduler = cluster.scheduler();
-            let all =
-                |book: &crate::support::ledger::Book| book.bound(cluster.namespace) == GANGS * PODS;
+            let all = |book: &Book| book.bound(cluster.namespace) == GANGS * PODS;
             let allowed = BINDING_TIMEOUT + Duration::from_secs(30);
             let begin = std::time::Instant::now();
             if !cluster.ledger.within(allowed, all).await {
@@ -123,9 +121,8 @@ fn a_dry_run_changes_nothing() {
         let gang = Gang::default();
         cluster.add_gangs(&[gang]).await;
         let before = cluster.api.list(&cluster.pods()).await;
-        let arguments = ["--scheduler-name", crate::scenario::NAME, "--dry-run"];
-        let mut scheduler =
-            cluster.scheduler_with("scheduler", crate::scenario::CONFIGURATION, &arguments);
+        let user = cluster.plane.kubeconfig("scheduler");
+        let mut scheduler = cluster.scheduler_with(&user, CONFIGURATION, &["--dry-run"]);
         // Long enough for a scheduler that binds.
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(scheduler.runs(), "the program ends: {}", scheduler.output());
