@@ -13,8 +13,6 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::context::Context;
-pub(crate) use super::device_fit::{choose_devices, choose_for, still_fit};
-pub use super::device_fit::{device_capacity, devices_fit};
 use crate::state::{DeviceNeed, NodeDevices, NodeView};
 
 /// Says which devices a pod gets, of those it can have.

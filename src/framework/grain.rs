@@ -1,11 +1,11 @@
-//! Classes of nodes that a plugin cannot tell apart.
+//! Classes of nodes with the same verdict or score of a plugin.
 
 use smallvec::SmallVec;
 
 use super::context::Context;
 use crate::state::LabelKey;
 
-/// How finely a plugin tells nodes apart, given what it has prepared.
+/// The labels by which the answers of a prepared plugin differ between nodes.
 ///
 /// A filter or score that reads beyond a node makes this promise by
 /// [`grained`](super::Declaration::grained) and [`grain`](super::Filter::grain), so that it is
@@ -89,7 +89,7 @@ impl Grain {
         Grain { keys, each: false, epoch: 0 }
     }
 
-    /// The same by the names of labels. One that no node has tells no nodes apart.
+    /// The same by the names of labels. A label that no node has makes no classes.
     pub fn of<'k>(cx: &Context<'_>, keys: impl IntoIterator<Item = &'k str>) -> Grain {
         Grain::new(keys.into_iter().filter_map(|key| cx.cluster().label_key(key)))
     }

@@ -1,7 +1,7 @@
-//! Checking certificates, without the planner.
+//! The check of certificates, without the planner.
 //!
-//! What is shared with the planner is what defines a request: which keys confine a group, which
-//! nodes make a domain, which pods run. Everything else is counted again from the cluster, plainly.
+//! The planner and the check share the definition of a request: the keys that confine a group, the
+//! nodes of a domain, the pods that run. All else is counted again from the cluster, plainly.
 
 use alloc::string::String;
 use alloc::vec;
@@ -20,7 +20,8 @@ use crate::state::{Cluster, NodeView, Row};
 
 impl Certificate {
     /// Checks every claim against the cluster: that the domains listed are all there are, and that
-    /// counts and sums are right and too small. The proof tells whether it rests on searches too.
+    /// counts and sums are right and too small. The proof returned states whether it rests on
+    /// searches too.
     ///
     /// O(nodes · filters · claims).
     ///

@@ -66,8 +66,8 @@ pub(super) fn find_shortage(
     collect(cluster, tree, true, &mut wants);
     let mut worst: Option<(u64, Shortage, WakeCondition)> = None;
     for want in wants {
-        let found =
-            wait_index.available(cluster, framework, &want.shape, want.level.as_deref(), in_step);
+        let pods = (&want.shape, want.level.as_deref());
+        let found = wait_index.available(cluster, framework, pods, want.needed, in_step);
         let short = want.needed.saturating_sub(found);
         if short > worst.as_ref().map_or(0, |(worst, _, _)| *worst) {
             let shortage = Shortage::Capacity {

@@ -133,14 +133,11 @@ pub async fn run(
                         if task == Task::Bind {
                             states.remove(&report.pod.uid);
                         }
-                        match (state, &report.result) {
-                            (Some(State::Cancelled), Outcome::Bound) if task == Task::Bind => {
-                                queue.push_back((Task::Evict, report.pod));
-                            }
-                            (Some(State::Cancelled), Outcome::Failed(_)) => {
-                                reports.push(Report { result: Outcome::Unbound, ..report });
-                            }
-                            _ => reports.push(report),
+                        if task == Task::Bind && state == Some(State::Cancelled) {
+                            // Whatever the answer was, the pod itself says what is left to do.
+                            queue.push_back((Task::Evict, report.pod));
+                        } else {
+                            reports.push(report);
                         }
                     }
                     done = requests.try_join_next();

@@ -231,7 +231,7 @@ impl Decider {
     }
 
     fn bind(&self, groups: &[String], plan: &Plan) -> Order {
-        if groups.iter().any(|group| !group.contains("/pod/")) {
+        if groups.iter().any(|group| !group.contains("/pod:")) {
             log!(info, "a gang is bound", group = groups.join(", "), pods = plan.len());
         }
         let pods = plan.assignments().map(|assignment| {
@@ -284,10 +284,9 @@ impl Decider {
                 GroupChange::Undone { reason } | GroupChange::Failed { reason } => {
                     log!(warn, "a plan is undone", group = group, reason = reason);
                 }
-                GroupChange::Queued
-                | GroupChange::Gated(_)
-                | GroupChange::Binding { .. }
-                | GroupChange::Removed => self.explanations.forget(&group),
+                GroupChange::Gated(_) | GroupChange::Binding { .. } | GroupChange::Removed => {
+                    self.explanations.forget(&group)
+                }
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Explanations of groups that are not placed: made when there is nothing else to do, and sent as
 //! conditions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use phalanx::kubernetes::watch::Store;
@@ -24,7 +24,10 @@ const SHARE: u32 = 20;
 #[derive(Default)]
 pub struct Explanations {
     due: BTreeMap<String, (Time, Shortage)>,
-    said: BTreeMap<String, (Time, String)>,
+    /// The same in order of time.
+    order: BTreeSet<(Time, String)>,
+    /// The last message about each group, with its time and number of pods.
+    said: BTreeMap<String, (Time, String, usize)>,
     /// The time before which no explanation is made in full.
     not_before: Time,
     pub off: bool,
@@ -36,20 +39,29 @@ impl Explanations {
         if self.off {
             return;
         }
-        let repeat = self.said.get(&group).map(|(at, _)| at.after(REPEAT));
+        let repeat = self.said.get(&group).map(|(at, ..)| at.after(REPEAT));
         let due = repeat.unwrap_or(Time::ZERO).max(now.after(DELAY));
         let due = self.due.get(&group).map_or(due, |(earlier, _)| due.min(*earlier));
+        self.take(&group);
+        self.order.insert((due, group.clone()));
         self.due.insert(group, (due, shortage));
     }
 
     /// A group that waits no more, or for something else.
     pub fn forget(&mut self, group: &str) {
-        self.due.remove(group);
+        self.take(group);
+        self.said.remove(group);
+    }
+
+    fn take(&mut self, group: &str) -> Option<Shortage> {
+        let (due, shortage) = self.due.remove(group)?;
+        self.order.remove(&(due, group.to_owned()));
+        Some(shortage)
     }
 
     /// The time of the next message.
     pub fn next(&self) -> Option<Time> {
-        self.due.values().map(|(due, _)| *due).min()
+        self.order.first().map(|(due, _)| *due)
     }
 
     /// A pod that is left alone.
@@ -75,21 +87,15 @@ impl Explanations {
         notes: &UnboundedSender<Note>,
         now: Time,
     ) {
-        let due = self.due.iter().find(|(_, (due, _))| *due <= now).map(|(group, _)| group.clone());
-        let Some((group, (_, shortage))) = due.and_then(|group| self.due.remove_entry(&group))
-        else {
-            return;
-        };
+        let due = self.order.first().filter(|(due, _)| *due <= now);
+        let Some(group) = due.map(|(_, group)| group.clone()) else { return };
+        let Some(shortage) = self.take(&group) else { return };
         let message = self.message(scheduler, &group, &shortage, now);
-        let said = self.said.get(&group).is_some_and(|(_, said)| *said == message);
-        self.said.insert(group.clone(), (now, message.clone()));
-        if !said {
+        let pods = store.waiting_pods(&group);
+        let last = self.said.insert(group.clone(), (now, message.clone(), pods.len()));
+        if last.is_none_or(|(_, said, count)| said != message || count != pods.len()) {
             let object = store.pod_group(&group);
-            let pods = store.waiting_pods(&group);
             let _ = notes.send(Note::unschedulable(object, pods, message));
-        }
-        if self.said.len() > 10_000 {
-            self.said.pop_first();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Watches: one task a kind, from which events go to the decisions.
 
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use http_body_util::BodyExt;
@@ -35,11 +35,11 @@ pub const SOURCES: [Source; 7] = [
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
 ];
 
-/// The time after which a watch that ended starts again.
-const PAUSE: Duration = Duration::from_millis(500);
-/// The time after which a resource that was refused is tried again: it doubles from the one to the
-/// other. A server that has just started refuses what it allows a second later.
-const REFUSED_PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The times after which a watch that ended starts again: each doubles the one before.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+/// The same for a resource that was refused. A server that has just started refuses what it allows a
+/// second later.
+const REFUSED_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The longest silence of a watch: bookmarks come every minute.
 const SILENCE: Duration = Duration::from_secs(150);
 /// The time after which the server is to end a watch.
@@ -58,34 +58,42 @@ enum End {
 /// Watches a resource for ever.
 pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
     let mut version = None;
-    let mut refused = Duration::ZERO;
+    let (mut pause, mut refused) = (Duration::ZERO, Duration::ZERO);
+    let longer =
+        |pause: Duration, [first, longest]: [Duration; 2]| (pause * 2).clamp(first, longest);
     loop {
-        let pause = match follow(&api, source, &mut version, &inputs).await {
+        let begin = Instant::now();
+        let end = follow(&api, source, &mut version, &inputs).await;
+        if begin.elapsed() > PAUSES[1] {
+            pause = Duration::ZERO;
+        }
+        let wait = match end {
             End::Closed(reason) => {
                 log!(info, "a watch ended", path = source.path, reason = reason);
                 refused = Duration::ZERO;
-                PAUSE
+                pause = longer(pause, PAUSES);
+                pause
             }
             End::Expired => {
                 log!(info, "a watch expired; its objects are listed anew", path = source.path);
                 version = None;
                 refused = Duration::ZERO;
-                Duration::ZERO
+                pause = longer(pause, PAUSES);
+                pause
             }
             End::Refused(reason) => {
                 if refused.is_zero() || source.required {
                     log!(warn, "a resource is not watched", path = source.path, reason = reason);
                 }
-                let [first, longest] = REFUSED_PAUSE;
-                refused = (refused * 2).clamp(first, longest);
                 version = None;
+                refused = longer(refused, REFUSED_PAUSES);
                 if !source.required && inputs.send(Input::Refused(source.kind)).is_err() {
                     return;
                 }
-                if source.required { first } else { refused }
+                if source.required { REFUSED_PAUSES[0] } else { refused }
             }
         };
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(wait).await;
     }
 }
 

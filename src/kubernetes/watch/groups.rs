@@ -23,9 +23,9 @@ pub(super) struct GroupKey {
 
 /// The prefixes of groups whose names may be those of others.
 const PREFIXES: [(Family, &str); 3] = [
-    (Family::Coscheduling, "coscheduling/"),
-    (Family::Volcano, "volcano/"),
-    (Family::Workload, "workload/"),
+    (Family::Coscheduling, "coscheduling:"),
+    (Family::Volcano, "volcano:"),
+    (Family::Workload, "workload:"),
 ];
 
 impl GroupKey {

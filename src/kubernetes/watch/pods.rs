@@ -129,7 +129,7 @@ impl PodEntry {
     }
 
     fn alone_name(&self) -> String {
-        format!("pod/{}", self.pod.name)
+        format!("pod:{}", self.pod.name)
     }
 }
 

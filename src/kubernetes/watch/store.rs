@@ -33,9 +33,9 @@ use crate::state::Event;
 ///
 /// What is placed are the pods that name the store's scheduler. Bound pods of all schedulers use
 /// capacity. A group is reported once it has a pod of the store's scheduler, its object or a pod
-/// that describes it is known; a pod without a group is a group of one, `<namespace>/pod/<name>`.
-/// The names of groups of dialects are prefixed: `<namespace>/coscheduling/<name>`,
-/// `<namespace>/volcano/<name>`.
+/// that describes it is known; a pod without a group is a group of one, `<namespace>/pod:<name>`.
+/// The names of groups of dialects are prefixed: `<namespace>/coscheduling:<name>`,
+/// `<namespace>/volcano:<name>`.
 ///
 /// A node whose condition `Ready` is not true has the taint `node.kubernetes.io/not-ready` or
 /// `unreachable`, whether or not a controller has put it there.
@@ -170,7 +170,7 @@ impl Store {
             }
         };
         let Some((namespace, name)) = group.split_once('/') else { return pods };
-        if let Some(pod) = name.strip_prefix("pod/") {
+        if let Some(pod) = name.strip_prefix("pod:") {
             self.pods.get(&format!("{namespace}/{pod}")).into_iter().for_each(&mut add);
         } else if let Some(instance) = self.instances.get(&GroupKey::of_name(namespace, name)) {
             instance.members.iter().filter_map(|pod| self.pods.get(pod)).for_each(add);

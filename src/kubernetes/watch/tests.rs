@@ -184,7 +184,7 @@ fn a_single_pod_is_a_group_until_it_runs() {
     world.add(group("a", 1));
     world.add(pod("a"));
     world.add(member("b", "a"));
-    assert_eq!(world.scheduler.groups().collect::<Vec<_>>(), ["default/a", "default/pod/a"]);
+    assert_eq!(world.scheduler.groups().collect::<Vec<_>>(), ["default/a", "default/pod:a"]);
     let now = Time::from_secs(1);
     let mut plans = 0;
     while let Some(decision) = world.scheduler.poll_decision(now) {
@@ -194,7 +194,7 @@ fn a_single_pod_is_a_group_until_it_runs() {
     assert_eq!(plans, 2);
     // The watch may be faster than the answer.
     world.send("MODIFIED", on(pod("a"), "n"));
-    assert_eq!(world.state("default/pod/a"), None);
+    assert_eq!(world.state("default/pod:a"), None);
     world.scheduler.handle_binding("default", "a", Ok(()), now).unwrap();
     assert!(matches!(world.state("default/a"), Some(GroupState::Binding { .. })));
     assert_eq!(world.scheduler.poll_decision(now), None);
@@ -240,7 +240,7 @@ fn the_dialects_are_read() {
         pod
     };
     world.add(described("k1"));
-    assert!(matches!(world.state("default/coscheduling/k"), Some(GroupState::Gated(_))));
+    assert!(matches!(world.state("default/coscheduling:k"), Some(GroupState::Gated(_))));
     world.add(described("k2"));
     let role = |name: &str, role: &str| {
         let mut pod = pod(name);

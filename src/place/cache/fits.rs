@@ -1,6 +1,6 @@
 //! The capacity of each node for one pod shape: how many pods it takes if it gets nothing else.
 //!
-//! Node-local filters whose "no" holds while pods are placed are evaluated once for each node.
+//! Node-local filters whose rejections stand while pods are placed are evaluated once for each node.
 //! Filters that promise to judge room are replaced by comparing amounts. All others are left out,
 //! so what does not fit here does not fit at all.
 

@@ -61,6 +61,29 @@ impl CapacityByDomain {
         capacity
     }
 
+    /// Capacity for a shape in the best domain of some rows; a lower bound on it once that is
+    /// `enough`.
+    pub(crate) fn most_of(
+        bound: &CapacityBound<'_>,
+        level: Option<&str>,
+        mut rows: impl Iterator<Item = Row>,
+        enough: u64,
+    ) -> u64 {
+        let key = level.and_then(|level| bound.cluster.label_key(level));
+        let mut domains: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut most = 0;
+        while most < enough
+            && let Some(row) = rows.next()
+        {
+            let node = bound.cluster.view(row);
+            let Some(domain) = node.and_then(|node| domain(node, level, key)) else { continue };
+            let sum = domains.entry(domain).or_default();
+            *sum += bound.of(row);
+            most = most.max(*sum);
+        }
+        most
+    }
+
     /// Updates the capacity for a shape on a row.
     pub(crate) fn count(&mut self, bound: &CapacityBound<'_>, level: Option<&str>, row: Row) {
         let key = level.and_then(|level| bound.cluster.label_key(level));

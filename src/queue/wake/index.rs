@@ -92,14 +92,16 @@ impl WaitEntry {
 }
 
 impl WaitIndex {
-    /// Upper bound on the pods of a shape that fit in the best domain. `in_step` says that
-    /// [`WaitIndex::wake`] has seen every change.
+    /// Upper bound on the pods of a shape that fit in the best domain; any number from `needed` on
+    /// if it is no less. `in_step` says that [`WaitIndex::wake`] has seen every change.
+    ///
+    /// O(nodes), or as many as it takes to find capacity for `needed`.
     pub(crate) fn available(
         &mut self,
         cluster: &Cluster,
         framework: &Framework,
-        shape: &Arc<PodShape>,
-        level: Option<&str>,
+        (shape, level): (&Arc<PodShape>, Option<&str>),
+        needed: u64,
         in_step: bool,
     ) -> u64 {
         let bucket = if in_step && has_capacity_bound(framework, shape) {
@@ -116,8 +118,10 @@ impl WaitIndex {
         };
         let bound = CapacityBound::new(cluster, framework, shape);
         match bucket {
-            Some((_, bucket)) => CapacityByDomain::of(&bound, level, bucket.capacity.rows()).most(),
-            None => CapacityByDomain::of(&bound, level, 0..cluster.rows()).most(),
+            Some((_, bucket)) => {
+                CapacityByDomain::most_of(&bound, level, bucket.capacity.rows(), needed)
+            }
+            None => CapacityByDomain::most_of(&bound, level, 0..cluster.rows(), needed),
         }
     }
 

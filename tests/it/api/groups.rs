@@ -77,7 +77,9 @@ fn a_group_with_pods_beside_groups_or_with_names_twice_is_an_error() {
         assert_eq!(error.field, field);
     }
     // The same name in another namespace is another name.
-    let group = gang(1).pod(pod.name("gang-0").in_namespace("other"));
+    let other = PodGroup::gang("gang", 1).in_namespace("other");
+    let other = other.pod(pod.name("gang-0").in_namespace("other"));
+    let group = PodGroup::gang("root", 1).group(gang(1)).group(other);
     assert!(place_gang(&cluster, &Framework::default(), &group).unwrap().is_placed());
 }
 
