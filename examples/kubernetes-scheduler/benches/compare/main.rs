@@ -155,8 +155,8 @@ async fn compare(plane: &ControlPlane, arguments: &Arguments) {
         for shape in Shape::ALL {
             for arriving in [false, true] {
                 for binder in Binder::ALL {
-                    // A bare client does not wait for pods.
-                    if arriving && binder == Binder::Bare {
+                    // A bare client does not wait for pods; what events cost shows without waiting.
+                    if arriving && matches!(binder, Binder::Bare | Binder::PhalanxEvents) {
                         continue;
                     }
                     let load = format!(

@@ -208,7 +208,11 @@ impl Display for Row {
         let load = if self.arriving { "arriving" } else { "waiting" };
         write!(f, "| {nodes} | {pods} {shape} | {load} | {binder} | {:.0} | ", self.rate())?;
         write!(f, "{:.1} s | {:.0} | {:.0} | ", self.since_begin, self.p50_ms, self.p99_ms)?;
-        write!(f, "{:.2} | {:.2} | ", self.cpu(), self.a_pod(measured.decide_cpu))?;
+        write!(f, "{:.2} | ", self.cpu())?;
+        match self.binder {
+            "bare client" | "kube-scheduler" => f.write_str("- | ")?,
+            _ => write!(f, "{:.2} | ", self.a_pod(measured.decide_cpu))?,
+        }
         write!(f, "{:.2} | ", self.a_pod(measured.server_cpu))?;
         write!(f, "{:.2} | {:.0} | ", self.a_pod(measured.store_cpu), self.two_free_cores())?;
         write!(f, "{} | {} | ", measured.program_mib, measured.server_mib)?;
@@ -226,17 +230,18 @@ pub fn ratios(rows: &[Row]) -> String {
         let load = if row.arriving { "arriving" } else { "waiting" };
         let _ = write!(text, "{} nodes, {}, {load}:", row.nodes, row.shape);
         if let Some(kube) = other("kube-scheduler") {
-            let times = kube.cpu() / row.cpu();
             let deciding = kube.measured.program_cpu / row.measured.decide_cpu;
-            let _ = write!(
-                text,
-                " CPU a {times:.1}th of kube-scheduler's, deciding a {deciding:.1}th;"
-            );
-            let _ = write!(text, " {:.1} times its rate;", row.rate() / kube.rate());
+            let _ =
+                write!(text, " kube-scheduler takes {:.1} times the CPU,", kube.cpu() / row.cpu());
+            let _ = write!(text, " {deciding:.1} times that of deciding,");
+            let _ = write!(text, " and binds {:.0} % as fast;", 100.0 * kube.rate() / row.rate());
         }
         if let Some(bare) = other("bare client") {
-            let _ =
-                write!(text, " {:.0} % of a bare client's rate;", 100.0 * row.rate() / bare.rate());
+            let _ = write!(
+                text,
+                " {:.0} % of the rate of a bare client;",
+                100.0 * row.rate() / bare.rate()
+            );
         }
         text.push('\n');
     }
