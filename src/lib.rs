@@ -71,6 +71,7 @@ pub mod kubernetes;
 pub mod model;
 pub mod place;
 pub mod plugins;
+pub mod preempt;
 pub mod queue;
 pub mod reference;
 pub mod state;

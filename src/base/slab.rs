@@ -70,6 +70,11 @@ impl<T: Copy> Slab<T> {
         self.len
     }
 
+    /// Numbers are below this one.
+    pub(crate) fn bound(&self) -> usize {
+        self.chunks.len() * CHUNK
+    }
+
     #[inline]
     fn entry(&self, id: u32) -> Option<(&Chunk<T>, &Entry<T>)> {
         let chunk = self.chunks.get(id as usize / CHUNK)?;

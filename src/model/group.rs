@@ -60,6 +60,12 @@ pub struct PodGroup {
     pub queue: String,
     /// Whether members may be evicted one by one.
     pub disruption: DisruptionMode,
+    /// Whether its members are never taken for others.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "core::ops::Not::not"))]
+    pub non_preemptible: bool,
+    /// How long a member that has started is not taken for others.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub min_run_time: Option<Duration>,
     /// How long members wait for the rest after a place was found for them.
     pub schedule_timeout: Option<Duration>,
     /// Whether what runs is kept when the rest times out or fails.
@@ -280,6 +286,13 @@ impl PodGroup {
     #[must_use]
     pub fn priority(mut self, priority: i32) -> PodGroup {
         self.priority = priority;
+        self
+    }
+
+    /// Makes its members go together or not at all when they are evicted.
+    #[must_use]
+    pub fn evicted_whole(mut self) -> PodGroup {
+        self.disruption = DisruptionMode::All;
         self
     }
 

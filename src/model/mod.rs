@@ -26,7 +26,7 @@ pub use effective::{Container, PodResources};
 pub use error::{ModelError, Problem};
 pub use group::{DisruptionMode, GroupPolicy, PodGroup, Slice, TopologyRequest};
 pub use node::{Image, Node};
-pub use pod::Pod;
+pub use pod::{Pod, PreemptionPolicy};
 pub use resources::{Amounts, IntoQuantity};
 pub use selector::{LabelSelector, Operator, Requirement, SelectorError};
 pub use shape::{HostPort, PodShape};

@@ -13,6 +13,7 @@ use super::resources::{IntoQuantity, amount_of};
 use super::shape::{HostPort, PodShape};
 use super::spread::SpreadConstraint;
 use super::taint::Toleration;
+use crate::base::Time;
 
 /// One pod: a name, a [`PodShape`], and what ordering and preemption read beside it.
 ///
@@ -44,6 +45,12 @@ pub struct Pod {
     pub group: Option<String>,
     /// Whether it is being deleted: it still takes room.
     pub deleting: bool,
+    /// Since when it runs; `None` for a pod that does not run yet, or of which it is not known.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub start: Option<Time>,
+    /// Whether it may preempt. Read of pods that are to be placed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "PreemptionPolicy::is_default"))]
+    pub preemption_policy: PreemptionPolicy,
     /// Reasons for which it must not be placed yet.
     pub scheduling_gates: Vec<String>,
     /// The devices it holds on its node, one list a device request: indexes of the node's
@@ -52,6 +59,25 @@ pub struct Pod {
     shape: Arc<PodShape>,
     #[cfg_attr(feature = "serde", serde(skip))]
     defect: Defect,
+}
+
+/// Whether a pod that does not fit may preempt others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum PreemptionPolicy {
+    /// It may preempt, as the policy of the request allows.
+    #[default]
+    PreemptLowerPriority,
+    /// It never preempts, and neither does a group that it is a member of.
+    Never,
+}
+
+impl PreemptionPolicy {
+    #[cfg(feature = "serde")]
+    fn is_default(&self) -> bool {
+        *self == PreemptionPolicy::default()
+    }
 }
 
 impl Pod {
@@ -126,6 +152,20 @@ impl Pod {
     #[must_use]
     pub fn on(mut self, node: impl Into<String>) -> Pod {
         self.node = Some(node.into());
+        self
+    }
+
+    /// Sets since when it runs.
+    #[must_use]
+    pub fn since(mut self, start: Time) -> Pod {
+        self.start = Some(start);
+        self
+    }
+
+    /// Forbids it to preempt.
+    #[must_use]
+    pub fn never_preempting(mut self) -> Pod {
+        self.preemption_policy = PreemptionPolicy::Never;
         self
     }
 

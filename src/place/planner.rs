@@ -12,6 +12,7 @@ use super::{kueue, search, sequential};
 use crate::base::Time;
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::place::sequential::workspace::Workspace;
+use crate::state::journal::Moment;
 use crate::state::plan::PlanMember;
 use crate::state::{Cluster, Plan};
 
@@ -150,6 +151,12 @@ impl Planner {
         let task = Task { cluster, framework, gang: &gang, request: &request };
         let answer = (method(task.strategy()).reference)(task)?;
         Ok(outcome(task, answer, &mut Vec::new()))
+    }
+
+    /// Takes a cluster that was visited for what it was at another moment: they are equal, and what
+    /// is known of the one holds for the other.
+    pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
+        self.workspace.caches.rebase(visited, moment);
     }
 
     /// How often a plugin was evaluated on a node so far.

@@ -119,6 +119,19 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The same request for its group, prepared.
+    pub(crate) fn for_gang<'b>(&self, gang: &'b Gang) -> Request<'b> {
+        Request {
+            subject: Subject::Gang(gang),
+            now: self.now,
+            budget: self.budget,
+            salt: self.salt,
+            strategy: self.strategy,
+            within: self.within.clone(),
+            kueue_gates: self.kueue_gates,
+        }
+    }
+
     /// The group.
     pub fn group(&self) -> &PodGroup {
         match &self.subject {

@@ -54,6 +54,13 @@ pub(crate) struct Moment {
     pub(crate) generation: u64,
 }
 
+impl Moment {
+    /// Whether both are of one history.
+    pub(crate) fn is_of(self, other: Moment) -> bool {
+        self.lineage == other.lineage
+    }
+}
+
 /// One change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {

@@ -7,6 +7,7 @@ use super::columns::NodeSpec;
 use super::devices::DeviceState;
 use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
 use super::pods::PodRecord;
+use crate::base::Time;
 use crate::model::{Device, Image, PodShape, Taint};
 
 /// A node of a cluster or a transaction, as it is now.
@@ -249,6 +250,11 @@ impl<'a> PodView<'a> {
     /// The priority.
     pub fn priority(self) -> i32 {
         self.record.priority
+    }
+
+    /// Since when it runs, if that is known.
+    pub fn start(self) -> Option<Time> {
+        self.cluster.pods.start(self.slot)
     }
 
     /// Whether it is being deleted.

@@ -31,6 +31,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::Settings;
 use crate::decide::{Decider, Input, Pulse};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The longest time for requests under way to end when the program stops.
 const FAREWELL: Duration = Duration::from_secs(20);
 

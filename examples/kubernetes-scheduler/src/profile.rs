@@ -33,7 +33,7 @@ pub fn framework(file: &File) -> Result<Framework, String> {
     let mut builder = Framework::builder().strategy(profile.strategy());
     for filter in profile.filters() {
         if !file.plugins.disabled.iter().any(|name| name.value == filter.name()) {
-            builder = builder.filter_arc(filter.clone());
+            builder = builder.filter(filter.clone());
         }
     }
     let weight = |name: &str, own: i64| {
@@ -43,13 +43,13 @@ pub fn framework(file: &File) -> Result<Framework, String> {
     for (own, score) in profile.scores() {
         let weight = weight(score.name(), *own);
         if weight > 0 {
-            builder = builder.score_arc(weight, score.clone());
+            builder = builder.score(weight, score.clone());
         }
     }
     for (own, score) in profile.domain_scores() {
         let weight = weight(score.name(), *own);
         if weight > 0 {
-            builder = builder.domain_score_arc(weight, score.clone());
+            builder = builder.domain_score(weight, score.clone());
         }
     }
     builder.build().map_err(|error| format!("plugins: {error}"))

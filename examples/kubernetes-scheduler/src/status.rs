@@ -152,7 +152,7 @@ async fn event(
             "apiVersion": if kind == "Pod" { "v1" } else { GROUPS }, "kind": kind,
             "namespace": object.namespace, "name": object.name, "uid": object.uid,
         },
-        "note": message,
+        "note": if message.is_empty() { "bound" } else { message },
     });
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", object.namespace);
     // An event that is lost is not sent again.

@@ -100,6 +100,21 @@ impl Capacity {
         self.moment = cluster.moment();
     }
 
+    /// Takes in what has changed in a cluster that was visited, and takes it for what it was at
+    /// another moment, which it is equal to.
+    pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
+        self.columns.truncate(self.kept);
+        for place in 0..self.columns.len() {
+            if self.columns[place].moment.is_of(visited.moment()) {
+                self.refresh(visited, place);
+                self.columns[place].moment = moment;
+            }
+        }
+        if self.moment.is_of(visited.moment()) && self.is_same_tree(visited) {
+            self.moment = moment;
+        }
+    }
+
     /// Whether nodes, their order and their domains are what they were.
     fn is_same_tree(&self, cluster: &Cluster) -> bool {
         let Some(mut changes) = cluster.journal.since(self.moment) else { return false };
@@ -165,12 +180,10 @@ impl Capacity {
     ) -> usize {
         let mut values = vec![0; cluster.rows()];
         for (block, values) in Block::all(cluster).zip(values.chunks_mut(Block::MOST)) {
-            match (&what, &self.framework, asker) {
-                (What::Amount(amount), ..) => amount.read(&block, values),
-                (What::Fits(fits), Some(framework), Some(asker)) => {
-                    fits.read(cluster, framework, asker, &block, values);
-                }
-                (What::Fits(_), ..) => {}
+            match (&what, asker) {
+                (What::Amount(amount), _) => amount.read(&block, values),
+                (What::Fits(fits), Some(asker)) => fits.read(cluster, asker, &block, values),
+                (What::Fits(_), None) => {}
             }
         }
         let total = values.iter().map(|&value| i128::from(value)).sum();
@@ -231,7 +244,7 @@ impl Capacity {
             let row = row as Row;
             let now = match &column.what {
                 What::Amount(amount) => amount.of(cluster, row),
-                What::Fits(fits) => fits.count(cluster, framework, None, row),
+                What::Fits(fits) => fits.count(cluster, None, row),
             };
             let grown = i128::from(now) - i128::from(column.values[row]);
             column.values[row] = now;

@@ -5,6 +5,9 @@ pub(crate) mod fits;
 pub(crate) mod negative;
 pub(crate) mod tables;
 
+use crate::state::Cluster;
+use crate::state::journal::Moment;
+
 /// The caches of a planner.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
@@ -12,4 +15,13 @@ pub(crate) struct Caches {
     pub(crate) tables: tables::PlannerCache,
     /// Capacity columns and their sums by domain, of the search.
     pub(crate) capacity: capacity::Capacity,
+}
+
+impl Caches {
+    /// Takes a cluster for what it was at another moment; see
+    /// [`Planner::rebase`](super::planner::Planner::rebase).
+    pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
+        self.tables.scratch.changes.rebase(visited, moment);
+        self.capacity.rebase(visited, moment);
+    }
 }

@@ -174,13 +174,13 @@ impl PlannerCache {
                     return None;
                 }
                 let table = &mut self.tables[place];
-                if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
+                if behind == 0 && !table.scored && table.room(cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
                 // Rows that changed more than once are evaluated once.
                 if table.scored && (behind as usize) < 4 * cluster.rows().max(64) {
                     self.flush(cluster, framework, place);
-                    return Some(self.enough(cluster, framework, place, wanted));
+                    return Some(self.enough(cluster, place, wanted));
                 }
             }
             let calls = self.tables[place].all_calls();
@@ -322,17 +322,11 @@ impl PlannerCache {
         }
     }
 
-    fn enough(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        place: usize,
-        wanted: usize,
-    ) -> Result<usize, TooFew> {
+    fn enough(&mut self, cluster: &Cluster, place: usize, wanted: usize) -> Result<usize, TooFew> {
         let table = &mut self.tables[place];
         // Every feasible row takes one; only beyond that is there something to count.
         let enough = table.ranking.feasible() >= wanted
-            || table.ranking.feasible() > 0 && table.room(framework, cluster) >= wanted as i64;
+            || table.ranking.feasible() > 0 && table.room(cluster) >= wanted as i64;
         if enough { Ok(place) } else { Err(TooFew) }
     }
 

@@ -71,6 +71,15 @@ impl ChangeLog {
         known
     }
 
+    /// Takes in what has changed in a cluster that was followed, and takes it for what it was at
+    /// another moment, which it is equal to.
+    pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
+        if self.moment.is_of(visited.moment()) {
+            let known = self.sync(visited);
+            self.moment = if known { moment } else { Moment::default() };
+        }
+    }
+
     fn follow(&mut self, cluster: &Cluster) -> bool {
         let Some(changes) = cluster.journal.since(self.moment) else { return false };
         for change in changes {

@@ -138,6 +138,8 @@ fn a_failed_binding_keeps_the_rest_if_the_policy_and_the_minimum_let_it() {
         (OnBindFailure::KeepMinimum, 3, true),
         (OnBindFailure::KeepMinimum, 4, false),
         (OnBindFailure::UndoAll, 3, false),
+        (OnBindFailure::Retry, 3, true),
+        (OnBindFailure::Retry, 4, true),
     ] {
         let mut scheduler = scheduler(gpus(1, 8), |s| s.on_bind_failure = policy);
         scheduler.handle_group(PodGroup::gang("a", minimum).pods(4, gpu()), at(0)).unwrap();
@@ -150,12 +152,44 @@ fn a_failed_binding_keeps_the_rest_if_the_policy_and_the_minimum_let_it() {
                 scheduler.handle_binding("default", name, Ok(()), at(1)).unwrap();
             }
             let status = scheduler.status("default/a").unwrap();
-            assert!(status.started && status.pending == 1);
+            assert_eq!((status.started, status.pending), (minimum == 3, 1));
             // The one tries again after its back-off, and joins.
             assert_eq!(status.state, GroupState::BackingOff { until: at(2) });
             assert_eq!(bind_all(&mut scheduler, at(2)), ["default/a"]);
             assert_eq!(scheduler.status("default/a").unwrap().bound, 4);
         }
+    }
+}
+
+#[test]
+fn a_gang_half_bound_is_evicted_in_time_if_that_is_asked_for() {
+    for evicts in [false, true] {
+        let mut scheduler = scheduler(gpus(1, 8), |s| {
+            s.on_bind_failure = OnBindFailure::Retry;
+            s.evict_half_bound = evicts;
+        });
+        scheduler.handle_group(PodGroup::gang("a", 3).pods(3, gpu()), at(0)).unwrap();
+        let _ = plan(&mut scheduler, at(0));
+        scheduler.handle_binding("default", "a-0", Ok(()), at(1)).unwrap();
+        scheduler.handle_binding("default", "a-1", Ok(()), at(1)).unwrap();
+        // It is deleted while it is bound; another one may come.
+        scheduler.handle_pod_deleted("default", "a-2", at(2)).unwrap();
+        assert_eq!(scheduler.poll_decision(at(61)), None);
+        let decision = scheduler.poll_decision(at(62));
+        if !evicts {
+            assert_eq!(decision, None);
+            continue;
+        }
+        let Some(Decision::Evict { pods, since, .. }) = decision else { panic!("{decision:?}") };
+        assert_eq!((pods.len(), since), (2, at(2)));
+        for pod in pods {
+            scheduler.handle_pod_deleted("default", &pod.name, at(63)).unwrap();
+        }
+        for index in 0..3 {
+            let pod = gpu().name(format!("b-{index}")).in_group("a");
+            scheduler.handle_pod(pod, at(64)).unwrap();
+        }
+        let _ = plan(&mut scheduler, at(80));
     }
 }
 

@@ -1,0 +1,201 @@
+//! Answers: who goes, what moves, and what is claimed.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::cost::Cost;
+use crate::place::{Certificate, Outcome};
+use crate::state::Plan;
+
+/// The answer to a request that may preempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+#[must_use]
+pub enum Preemption {
+    /// Every pod has its place, and nothing has to go.
+    Placed(Plan),
+    /// The plan holds once the victims are gone and the moves are made.
+    Preempt(Box<Preempt>),
+    /// No set of units that may be taken makes room.
+    NoVictimsHelp(NoVictimsHelp),
+    /// The budget of steps ran out before a set was found. There may be one.
+    Exhausted {
+        /// What a set costs at least.
+        lower_bound: Cost,
+    },
+    /// A plan was found, and a permit holds or denies it. Nothing has to go.
+    Permit(Outcome),
+}
+
+/// A set of victims, and the plan they make room for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct Preempt {
+    /// The units to evict, most important first: by priority descending, then by name. Empty where
+    /// it is enough to wait for pods that terminate.
+    pub victims: Vec<Victim>,
+    /// Pods that go elsewhere instead of going for good, in an order in which no node is ever over
+    /// its capacity.
+    pub moves: Vec<Move>,
+    /// The plan, to be committed when the victims are gone.
+    pub plan: Plan,
+    /// What the victims cost.
+    pub cost: Cost,
+    /// What any set costs at least. Where it is the cost, the set is proved to be least.
+    pub lower_bound: Cost,
+    /// Steps that the search has taken.
+    pub steps: u64,
+}
+
+/// A unit to evict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct Victim {
+    /// The full name of the group that goes whole, or of the pod: `namespace/name`.
+    pub name: String,
+    /// Whether it is a group that goes whole.
+    pub whole: bool,
+    /// The full name of the group that the pods belong to, if that is known.
+    pub group: Option<String>,
+    /// The priority.
+    pub priority: i32,
+    /// Pods × milliseconds run, or what the policy puts in its place.
+    pub work_lost: u64,
+    /// Its pods, by namespace and name.
+    pub pods: Vec<EvictedPod>,
+}
+
+/// A pod to evict.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct EvictedPod {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The identity that survives the name; may be empty.
+    pub uid: String,
+    /// The embedder's own number.
+    pub key: u64,
+    /// The node it is on.
+    pub node: String,
+}
+
+/// A pod that goes from one node to another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct Move {
+    /// The pod, and the node it is on.
+    pub pod: EvictedPod,
+    /// The node it goes to.
+    pub to: String,
+    /// Whether it has to stop before the others are done: there is no order in which it could move
+    /// at once.
+    pub stops: bool,
+}
+
+/// Why no set of victims makes room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct NoVictimsHelp {
+    /// The full name of the group.
+    pub group: String,
+    /// The reason.
+    pub reason: NoVictims,
+    /// The proof that the group does not fit even without all units that may be taken, where the
+    /// strategy gives one. It is to be verified on a transaction that has evicted them.
+    pub certificate: Option<Certificate>,
+}
+
+/// The reason that no victims help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum NoVictims {
+    /// A member has the preemption policy `Never`.
+    PreemptionPolicyNever,
+    /// There is no unit that may be taken.
+    NoUnits,
+    /// The group does not fit even without all units that may be taken.
+    DoesNotFit,
+}
+
+impl Preempt {
+    /// Whether no set of victims costs less.
+    pub fn is_least(&self) -> bool {
+        self.lower_bound >= self.cost
+    }
+}
+
+impl Preemption {
+    /// The plan, once the victims are gone.
+    pub fn plan(&self) -> Option<&Plan> {
+        match self {
+            Preemption::Placed(plan) => Some(plan),
+            Preemption::Preempt(preempt) => Some(&preempt.plan),
+            _ => None,
+        }
+    }
+
+    /// The victims and their plan, if there are any.
+    pub fn preempt(&self) -> Option<&Preempt> {
+        match self {
+            Preemption::Preempt(preempt) => Some(preempt),
+            _ => None,
+        }
+    }
+
+    /// The answer in a word: `placed`, `preempt`, `no-victims-help`, `exhausted`, `permit`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Preemption::Placed(_) => "placed",
+            Preemption::Preempt(_) => "preempt",
+            Preemption::NoVictimsHelp(_) => "no-victims-help",
+            Preemption::Exhausted { .. } => "exhausted",
+            Preemption::Permit(_) => "permit",
+        }
+    }
+}
+
+impl fmt::Display for NoVictims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoVictims::PreemptionPolicyNever => "its preemption policy is Never",
+            NoVictims::NoUnits => "there is no unit that may be taken",
+            NoVictims::DoesNotFit => "it does not fit without all that may be taken either",
+        })
+    }
+}
+
+impl fmt::Display for Preemption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Preemption::Placed(plan) => write!(f, "{}: {} pods placed", plan.group(), plan.len()),
+            Preemption::Preempt(preempt) => {
+                write!(f, "{}: fits when these go: {}", preempt.plan.group(), preempt.cost)
+            }
+            Preemption::NoVictimsHelp(help) => {
+                write!(f, "{}: no victims help: {}", help.group, help.reason)
+            }
+            Preemption::Exhausted { lower_bound } => {
+                write!(f, "no victims found within the budget; at least {lower_bound}")
+            }
+            Preemption::Permit(outcome) => write!(f, "{outcome}"),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Preemption: which running units must go so that a group can start.
+//!
+//! One call answers a request: [`PreemptingPlanner::place`] places the group if it fits, and else
+//! names the least set of units that must go for it. [`RunningWork`] says which groups run and
+//! which budgets protect them, a [`Policy`] what may be taken. The guide `docs/preemption.md` has
+//! the rules and the algorithm.
+//!
+//! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
+//! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `search`; `planner`.
+//! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
+
+mod answer;
+mod arena;
+mod branch;
+mod budget;
+mod cost;
+pub mod kubernetes;
+mod need;
+mod planner;
+mod policy;
+mod request;
+mod running;
+mod search;
+mod trial;
+pub(crate) mod unit;
+
+pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
+pub use budget::DisruptionBudget;
+pub use cost::Cost;
+pub use planner::PreemptingPlanner;
+pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue};
+pub use request::{DEFAULT_BUDGET, PreemptionRequest};
+pub use running::RunningWork;
+pub use unit::KeptBy;

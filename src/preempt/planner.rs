@@ -1,0 +1,289 @@
+//! The front door: one call that places a group, by preemption where nothing else helps.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
+use super::branch::{Best, Search};
+use super::cost::Cost;
+use super::need::Need;
+use super::policy::Preemptor;
+use super::request::PreemptionRequest;
+use super::running::RunningWork;
+use super::search::{self, Claim};
+use super::trial::Trial;
+use super::unit::Units;
+use crate::framework::Framework;
+use crate::model::{PodGroup, PreemptionPolicy};
+use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
+use crate::state::journal::Moment;
+use crate::state::{Cluster, NodeView, PodView, Row, Txn};
+
+/// A planner that preempts: answers requests, with what it keeps between them.
+///
+/// It tries sets of victims in one transaction that it rolls back; what it knows of the cluster is
+/// not lost by that. Give each thread its own. What it keeps never changes an answer.
+///
+/// ```
+/// use phalanx::model::{Node, Pod, PodGroup};
+/// use phalanx::preempt::{Preemption, PreemptingPlanner, RunningWork};
+/// use phalanx::{Cluster, Framework};
+///
+/// let mut cluster = Cluster::new();
+/// for name in ["n1", "n2"] {
+///     cluster.add_node(Node::new(name).capacity("gpu", 8))?;
+///     cluster.add_pod(Pod::new().name(format!("old-{name}")).in_group("old").request("gpu", 6).on(name))?;
+/// }
+/// let mut running = RunningWork::new();
+/// running.add_group(&PodGroup::gang("old", 2).evicted_whole())?;
+///
+/// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 4)).priority(1);
+/// let mut planner = PreemptingPlanner::new();
+/// let answer = planner.place(&cluster, &Framework::default(), &running, &gang)?;
+/// let Preemption::Preempt(preempt) = answer else { panic!("the cluster is full") };
+/// // The pods of a gang go together, or not at all.
+/// assert_eq!((preempt.cost.units, preempt.cost.pods), (1, 2));
+/// assert_eq!(preempt.victims[0].name, "default/old");
+/// assert!(preempt.is_least());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct PreemptingPlanner {
+    planner: Planner,
+    /// The units of the cluster at a moment, with the groups and budgets of a stamp.
+    units: Option<(Moment, usize, Units)>,
+    /// The moment that a transaction is a copy of, and the transaction, without changes.
+    base: Option<(Moment, Txn)>,
+    trials: u64,
+}
+
+impl PreemptingPlanner {
+    /// A planner that knows nothing yet.
+    pub fn new() -> PreemptingPlanner {
+        PreemptingPlanner::default()
+    }
+
+    /// The planner that sets of victims are tried with; see [`Planner::threads`].
+    #[must_use]
+    pub fn with_planner(planner: Planner) -> PreemptingPlanner {
+        PreemptingPlanner { planner, ..PreemptingPlanner::default() }
+    }
+
+    /// How often a plugin was evaluated on a node so far.
+    pub fn plugin_calls(&self) -> u64 {
+        self.planner.plugin_calls()
+    }
+
+    /// How many sets of victims the planner has judged so far.
+    pub fn trials(&self) -> u64 {
+        self.trials
+    }
+
+    /// Places a group whole; if it does not fit, finds the least set of units that must go for it.
+    ///
+    /// The least set is that of least [`Cost`] among all sets of units that the policy allows. The
+    /// answer names the set and a lower bound; where they are equal the set is proved to be least.
+    ///
+    /// # Errors
+    /// As [`place_gang`](crate::place_gang).
+    pub fn place<'a>(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        running: &RunningWork,
+        request: impl Into<PreemptionRequest<'a>>,
+    ) -> Result<Preemption, PlaceError> {
+        let ask = request.into();
+        ask.request.refuse_bound(cluster)?;
+        let gang = ask.request.gang()?;
+        let request = ask.request.for_gang(&gang);
+        let mut txn = self.copy_of(cluster);
+        let answer = self.answer(cluster, &mut txn, framework, running, &ask, &request);
+        txn.rollback_to(0)?;
+        self.base = Some((cluster.moment(), txn));
+        answer
+    }
+
+    /// A transaction that is equal to the cluster.
+    fn copy_of(&mut self, cluster: &Cluster) -> Txn {
+        if let Some((moment, txn)) = self.base.take() {
+            if moment == cluster.moment() {
+                return txn;
+            }
+            // The transaction is what the cluster was then, and what is known of the one holds for
+            // the other.
+            self.planner.rebase(&txn, moment);
+        }
+        cluster.txn()
+    }
+
+    fn answer(
+        &mut self,
+        cluster: &Cluster,
+        txn: &mut Txn,
+        framework: &Framework,
+        running: &RunningWork,
+        ask: &PreemptionRequest<'_>,
+        request: &crate::Request<'_>,
+    ) -> Result<Preemption, PlaceError> {
+        let unplaced = match self.planner.place(txn, framework, request.clone())? {
+            Outcome::Placed(mut plan) => {
+                plan.basis = cluster.moment();
+                return Ok(Preemption::Placed(plan));
+            }
+            Outcome::Held { mut plan, until, by } => {
+                plan.basis = cluster.moment();
+                return Ok(Preemption::Permit(Outcome::Held { plan, until, by }));
+            }
+            denied @ Outcome::Denied { .. } => return Ok(Preemption::Permit(denied)),
+            Outcome::Unplaced(unplaced) => unplaced,
+        };
+        let group = request.group();
+        let preemptor = Preemptor { group, now: request.now };
+        let refuse = |reason, certificate| {
+            let group = group.full_name();
+            Ok(Preemption::NoVictimsHelp(NoVictimsHelp { group, reason, certificate }))
+        };
+        if never_preempts(group) {
+            return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
+        }
+        let ceiling = ask.policy.ceiling(&preemptor);
+        let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
+        let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
+        if too_high && !cluster.has_deleting_pods() {
+            return refuse(NoVictims::NoUnits, unplaced.certificate);
+        }
+        let stamps = (cluster.moment(), running.stamp());
+        if self.units.as_ref().is_none_or(|(moment, stamp, _)| (*moment, *stamp) != stamps) {
+            self.units = Some((stamps.0, stamps.1, Units::new(cluster, running)));
+        }
+        let Some((_, _, units)) = &self.units else {
+            return refuse(NoVictims::NoUnits, unplaced.certificate);
+        };
+        if !units.going.is_empty() {
+            for &pod in &units.going {
+                txn.evict_pod(pod)?;
+            }
+            if let Outcome::Placed(plan) = self.planner.place(txn, framework, request.clone())? {
+                let best = Best { cost: Cost::NOTHING, atoms: Vec::new(), plan };
+                return Ok(preempt(cluster, units, &[], best, (Cost::NOTHING, 0)));
+            }
+        }
+        let copy;
+        let now: &Cluster = if units.going.is_empty() {
+            cluster
+        } else {
+            copy = Cluster::clone(txn);
+            &copy
+        };
+        let work = verdicts(now, units, ask, &preemptor, ceiling);
+        if work.iter().all(Option::is_none) {
+            return refuse(NoVictims::NoUnits, unplaced.certificate);
+        }
+        let rows: Vec<Row> = match request.rows(now) {
+            Some(rows) => rows,
+            None => now.nodes().map(NodeView::row).collect(),
+        };
+        let need = Need::new(now, framework, group, request.now, &rows);
+        let trial = Trial { planner: &mut self.planner, txn, framework, request, count: 0 };
+        let mut search = Search::new(&need, units, &work, trial, ask.budget);
+        let result = search::run(&mut search, now);
+        let spent = ask.budget - search.steps;
+        let (best, mut trial) = (search.best.take(), search.trial);
+        self.trials += trial.count;
+        let Claim { lower_bound } = result?;
+        if let Some(best) = best {
+            let least = lower_bound.map_or(best.cost, |least| least.min(best.cost));
+            return Ok(preempt(cluster, units, &work, best, (least, spent)));
+        }
+        if let Some(lower_bound) = lower_bound {
+            return Ok(Preemption::Exhausted { lower_bound });
+        }
+        let mut certificate: Option<Certificate> = None;
+        if need.monotone {
+            let all = (0..work.len() as u32).filter(|&atom| work[atom as usize].is_some());
+            let all: Vec<u32> = all.collect();
+            self.trials += 1;
+            if let Err(Some(Unplaced { certificate: proof, .. })) = trial.outcome(units, &all)? {
+                certificate = proof;
+            }
+        }
+        refuse(NoVictims::DoesNotFit, certificate)
+    }
+}
+
+/// Whether the group preempts nothing.
+fn never_preempts(group: &PodGroup) -> bool {
+    let never = PreemptionPolicy::Never;
+    group.any(&|group| group.pods.iter().any(|pod| pod.preemption_policy == never))
+}
+
+/// The work lost with each atom that may be taken.
+fn verdicts(
+    cluster: &Cluster,
+    units: &Units,
+    ask: &PreemptionRequest<'_>,
+    preemptor: &Preemptor<'_>,
+    ceiling: Option<i32>,
+) -> Vec<Option<u64>> {
+    let mut work = alloc::vec![None; units.atoms.len()];
+    for (&priority, atoms) in &units.classes {
+        if ceiling.is_some_and(|ceiling| priority >= ceiling) {
+            break;
+        }
+        for &atom in atoms {
+            let verdict = units.verdict(cluster, ask.policy, preemptor, atom as usize);
+            work[atom as usize] = verdict.ok();
+        }
+    }
+    work
+}
+
+/// The answer for a set.
+fn preempt(
+    cluster: &Cluster,
+    units: &Units,
+    work: &[Option<u64>],
+    best: Best,
+    (lower_bound, steps): (Cost, u64),
+) -> Preemption {
+    let Best { cost, atoms, mut plan } = best;
+    plan.basis = cluster.moment();
+    let victim = |&atom: &u32| {
+        let work_lost = work.get(atom as usize).copied().flatten().unwrap_or(0);
+        victim_of(cluster, units, atom as usize, work_lost)
+    };
+    let mut victims: Vec<Victim> = atoms.iter().map(victim).collect();
+    victims.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+    let moves = Vec::new();
+    Preemption::Preempt(Box::new(Preempt { victims, moves, plan, cost, lower_bound, steps }))
+}
+
+/// An atom by names.
+pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
+    let own = &units.atoms[atom];
+    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(evicted).collect();
+    pods.sort();
+    let group = units.group_of(atom).map(PodGroup::full_name);
+    let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));
+    let name = if own.whole { group.clone() } else { first };
+    Victim {
+        name: name.unwrap_or_default(),
+        whole: own.whole,
+        group,
+        priority: own.priority,
+        work_lost,
+        pods,
+    }
+}
+
+fn evicted(pod: PodView<'_>) -> EvictedPod {
+    EvictedPod {
+        namespace: String::from(pod.namespace()),
+        name: String::from(pod.name()),
+        uid: String::from(pod.uid()),
+        key: pod.key(),
+        node: pod.node().map_or_else(String::new, |node| String::from(node.name())),
+    }
+}

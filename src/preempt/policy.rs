@@ -1,0 +1,130 @@
+//! Policies: which units a preemptor may take, and what they are worth.
+
+use core::fmt;
+
+use crate::base::Time;
+use crate::model::PodGroup;
+use crate::state::PodView;
+
+/// The group that room is to be made for.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Preemptor<'a> {
+    /// The group. Its priority is the preemptor's, and its queue too.
+    pub group: &'a PodGroup,
+    /// The time of the request.
+    pub now: Time,
+}
+
+/// A unit of eviction, as a policy sees it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Candidate<'a> {
+    /// The priority: of the group where that goes whole, else of the pod.
+    pub priority: i32,
+    /// The group that the pods belong to, if it is known; without its pods.
+    pub group: Option<&'a PodGroup>,
+    /// One of the pods.
+    pub pod: PodView<'a>,
+    /// How many pods it has.
+    pub pods: usize,
+}
+
+impl Candidate<'_> {
+    /// The queue, empty where there is none.
+    pub fn queue(&self) -> &str {
+        self.group.map_or("", |group| &group.queue)
+    }
+}
+
+/// The rules of preemption: which units a preemptor may take.
+///
+/// Some rules hold under every policy: a group with a member of
+/// [`PreemptionPolicy::Never`](crate::model::PreemptionPolicy::Never) preempts nothing; a group that
+/// is [non-preemptible](PodGroup::non_preemptible) or still protected by its
+/// [minimum run time](PodGroup::min_run_time) is not taken; nor are running members of the preemptor
+/// itself.
+///
+/// Answers must depend on the arguments alone.
+///
+/// ```
+/// use phalanx::preempt::{Candidate, LowerPriority, Policy, Preemptor, SameQueue};
+///
+/// // Strictly lower priority, in the preemptor's queue, and no pod labelled `keep`.
+/// #[derive(Debug)]
+/// struct Ours;
+/// impl Policy for Ours {
+///     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+///         (LowerPriority, SameQueue).allows(preemptor, unit)
+///             && !unit.pod.shape().labels.contains_key("keep")
+///     }
+/// }
+/// ```
+pub trait Policy: fmt::Debug + Send + Sync {
+    /// Whether the preemptor may take the unit.
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool;
+
+    /// A priority from which on nothing is allowed, if there is one: units that have it or a higher
+    /// one are not asked for.
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        let _ = preemptor;
+        None
+    }
+
+    /// The work that is lost with the unit. `run` is the sum of the times that its pods have run,
+    /// in milliseconds, which is the cost unless the policy has its own.
+    fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
+        let _ = (preemptor, unit);
+        run
+    }
+}
+
+/// Units of strictly lower priority: the rule of kube-scheduler, and the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LowerPriority;
+
+impl Policy for LowerPriority {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        unit.priority < preemptor.group.priority
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        Some(preemptor.group.priority)
+    }
+}
+
+/// Units of the preemptor's own queue. Priorities are not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SameQueue;
+
+impl Policy for SameQueue {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        unit.queue() == preemptor.group.queue
+    }
+}
+
+/// Units of all queues but the preemptor's own. Priorities are not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OtherQueues;
+
+impl Policy for OtherQueues {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        unit.queue() != preemptor.group.queue
+    }
+}
+
+/// What both policies allow. The work lost goes through the first, then the second.
+impl<A: Policy, B: Policy> Policy for (A, B) {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        self.0.allows(preemptor, unit) && self.1.allows(preemptor, unit)
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        let (a, b) = (self.0.ceiling(preemptor), self.1.ceiling(preemptor));
+        a.into_iter().chain(b).min()
+    }
+
+    fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
+        self.1.work_lost(preemptor, unit, self.0.work_lost(preemptor, unit, run))
+    }
+}

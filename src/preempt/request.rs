@@ -1,0 +1,51 @@
+//! Requests that may preempt.
+
+use super::policy::{LowerPriority, Policy};
+use crate::Request;
+
+/// A request for a group, and what may be taken for it.
+///
+/// ```
+/// use phalanx::model::{Pod, PodGroup};
+/// use phalanx::preempt::{LowerPriority, PreemptionRequest, SameQueue};
+///
+/// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new()).priority(10);
+/// let request = PreemptionRequest::new(&gang).policy(&(LowerPriority, SameQueue)).budget(10_000);
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct PreemptionRequest<'a> {
+    pub(crate) request: Request<'a>,
+    pub(crate) policy: &'a dyn Policy,
+    pub(crate) budget: u64,
+}
+
+/// Steps that a search for victims may take unless the request says otherwise.
+pub const DEFAULT_BUDGET: u64 = 50_000;
+
+impl<'a> PreemptionRequest<'a> {
+    /// A request that may take units of strictly lower priority.
+    pub fn new(request: impl Into<Request<'a>>) -> PreemptionRequest<'a> {
+        let request = request.into();
+        PreemptionRequest { request, policy: &LowerPriority, budget: DEFAULT_BUDGET }
+    }
+
+    /// Sets what may be taken.
+    pub fn policy(mut self, policy: &'a dyn Policy) -> PreemptionRequest<'a> {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets how many steps the search for victims may take: a unit taken or left is one, a set
+    /// judged by the planner 32. [`Request::budget`] holds for each of those.
+    pub fn budget(mut self, steps: u64) -> PreemptionRequest<'a> {
+        self.budget = steps;
+        self
+    }
+}
+
+impl<'a, R: Into<Request<'a>>> From<R> for PreemptionRequest<'a> {
+    fn from(request: R) -> PreemptionRequest<'a> {
+        PreemptionRequest::new(request)
+    }
+}

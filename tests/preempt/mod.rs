@@ -1,0 +1,4 @@
+//! Preemption: sets of victims against brute force, and what is promised of them.
+
+mod brute;
+mod world;
