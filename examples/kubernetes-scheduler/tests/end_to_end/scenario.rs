@@ -24,11 +24,11 @@ pub const NAME: &str = "phalanx";
 pub const SOON: Duration = Duration::from_secs(90);
 
 /// The time for which a gang may be half bound by [`CONFIGURATION`].
-pub const BINDING_TIMEOUT: Duration = Duration::from_secs(10);
+pub const BINDING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the scheduler under test is configured with.
 pub const CONFIGURATION: &str = "\
-timeouts: {belowMinimum: 10s, binding: 10s}
+timeouts: {belowMinimum: 10s, binding: 30s}
 bindings: {retryFor: 5s}
 ";
 
