@@ -6,75 +6,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::pods::PodEntry;
+use super::entries::{GroupKey, Instance, PodEntry};
 use super::store::Store;
 use super::update::Update;
 use crate::kubernetes::groups::GroupObject;
 use crate::kubernetes::membership::{Family, InlineGang};
 use crate::model::{GroupPolicy, PodGroup};
-
-/// The identity of a group, or of the object that describes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GroupKey {
-    pub(super) namespace: String,
-    pub(super) family: Family,
-    pub(super) name: String,
-}
-
-/// The prefixes of groups whose names may be those of others.
-const PREFIXES: [(Family, &str); 3] = [
-    (Family::Coscheduling, "coscheduling:"),
-    (Family::Volcano, "volcano:"),
-    (Family::Workload, "workload:"),
-];
-
-impl GroupKey {
-    /// The name of the group in the scheduler.
-    fn group_name(&self) -> String {
-        let prefix = PREFIXES.iter().find(|(family, _)| *family == self.family);
-        format!("{}{}", prefix.map_or("", |(_, prefix)| prefix), self.name)
-    }
-
-    /// The group of a name in the scheduler.
-    pub(super) fn of_name(namespace: &str, name: &str) -> GroupKey {
-        let dialect = PREFIXES
-            .iter()
-            .find_map(|(family, prefix)| Some((*family, name.strip_prefix(prefix)?)));
-        let (family, name) = dialect.unwrap_or((Family::Kubernetes, name));
-        GroupKey { namespace: namespace.to_owned(), family, name: name.to_owned() }
-    }
-}
-
-/// A group as pods name it.
-#[derive(Debug)]
-pub(super) struct Instance {
-    /// What describes it, if it exists.
-    object: GroupKey,
-    /// All pods that name it, by key.
-    pub(super) members: BTreeSet<String>,
-    /// How many of them name the scheduler of the store.
-    ours: usize,
-    /// How many have each priority.
-    priorities: BTreeMap<i32, usize>,
-    /// The members that describe the gang.
-    describing: BTreeSet<String>,
-    /// The group as the scheduler knows it, without members.
-    shown: Option<PodGroup>,
-    /// The reason to leave the whole group alone.
-    pub(super) refusal: Option<String>,
-}
-
-impl Instance {
-    /// The leaf of a member, if the scheduler knows the group and it has a place for the member.
-    pub(super) fn leaf(&self, member: &PodEntry) -> Option<String> {
-        let group = self.shown.as_ref()?;
-        if group.groups.is_empty() {
-            return Some(group.name.clone());
-        }
-        let leaf = format!("{}-{}", group.name, member.role.as_deref().unwrap_or(""));
-        group.groups.iter().any(|inner| inner.name == leaf).then_some(leaf)
-    }
-}
 
 impl Store {
     /// Adds a pod to the group that it names, and returns the group.

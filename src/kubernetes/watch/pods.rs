@@ -1,137 +1,15 @@
-//! Pods of a store: what is known of each, and what of it the scheduler knows.
+//! Pods of a store: what of each the scheduler is shown.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::groups::GroupKey;
+use super::entries::PodEntry;
 use super::store::Store;
 use super::update::Update;
-use crate::kubernetes::field::{Fault, Field};
-use crate::kubernetes::membership::{InlineGang, Membership};
-use crate::kubernetes::metadata;
-use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{Pod, PodGroup};
+use crate::model::PodGroup;
 use crate::state::Event;
-
-/// A pod as its last event describes it.
-#[derive(Debug)]
-pub(super) struct PodEntry {
-    pub(super) pod: Pod,
-    pub(super) scheduler: Option<String>,
-    /// Whether it names the scheduler of the store.
-    pub(super) ours: bool,
-    finished: bool,
-    /// The group that it names.
-    pub(super) group: Option<GroupKey>,
-    /// The object that describes its group.
-    pub(super) object: Option<GroupKey>,
-    pub(super) role: Option<String>,
-    pub(super) inline: Option<InlineGang>,
-    /// The reason to leave it alone.
-    refusal: Option<String>,
-    shown: Shown,
-}
-
-/// What the scheduler knows of a pod.
-#[derive(Debug, Default)]
-struct Shown {
-    pod: Option<Pod>,
-    /// Whether it is a group of one there.
-    alone: bool,
-    finished: bool,
-    left_alone: Option<String>,
-}
-
-impl PodEntry {
-    /// Reads a pod; `None` if it has failed, or is being deleted before it ran.
-    pub(super) fn read(root: &Field<'_>) -> Fault<Option<PodEntry>> {
-        let succeeded = match root.get("status")? {
-            Some(status) => status.text_of("phase")? == "Succeeded",
-            None => false,
-        };
-        let record = match pod::pod(root)? {
-            Fate::Kept(record) => *record,
-            Fate::Finished if succeeded => {
-                let mut record = pod::template(root, metadata::namespace(root)?)?;
-                record.pod.name = metadata::name(root)?;
-                record
-            }
-            Fate::Finished | Fate::Abandoned => return Ok(None),
-        };
-        Ok(Some(PodEntry::new(record, succeeded)))
-    }
-
-    fn new(record: PodRecord, finished: bool) -> PodEntry {
-        let PodRecord { mut pod, priority, scheduler, membership, unmodelled, .. } = record;
-        pod.priority = priority.unwrap_or(0);
-        let key = |membership: &Membership, name: &str| GroupKey {
-            family: membership.family,
-            namespace: pod.namespace().to_owned(),
-            name: name.to_owned(),
-        };
-        let group = membership.as_deref().map(|of| key(of, &of.group));
-        let object = membership.as_deref().map(|of| key(of, &of.object));
-        let (role, inline) =
-            membership.map_or((None, None), |of| (of.role, of.inline.map(|inline| *inline)));
-        let refusal = (!unmodelled.is_empty() && pod.node.is_none())
-            .then(|| format!("{} not supported by this scheduler", unmodelled.join(" and ")));
-        let scheduler = scheduler.map(str::into_string);
-        let shown = Shown::default();
-        PodEntry {
-            pod,
-            scheduler,
-            ours: false,
-            finished,
-            group,
-            object,
-            role,
-            inline,
-            refusal,
-            shown,
-        }
-    }
-
-    /// Whether it waits for the scheduler of the store.
-    pub(super) fn waits(&self) -> bool {
-        self.ours && self.pod.node.is_none() && !self.finished
-    }
-
-    /// Whether the scheduler counts it as a member now.
-    pub(super) fn is_member(&self) -> bool {
-        !self.finished && (self.ours || self.pod.node.is_some())
-    }
-
-    /// The pod as a member of a leaf, and records that the scheduler knows it so.
-    pub(super) fn show_in(&mut self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
-        let pod = self.in_leaf(leaf, refusal);
-        self.shown.pod = Some(pod.clone());
-        pod
-    }
-
-    fn in_leaf(&self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
-        let mut pod = self.pod.clone();
-        pod.group = leaf;
-        let refusal = self.refusal.as_deref().or(refusal);
-        if let Some(reason) = refusal.filter(|_| pod.node.is_none()) {
-            pod.scheduling_gates.push(reason.to_owned());
-        }
-        pod
-    }
-
-    /// Records that the scheduler has forgotten the group of the pod.
-    pub(super) fn hide(&mut self) {
-        if self.shown.pod.as_ref().is_some_and(|pod| pod.node.is_none()) {
-            self.shown.pod = None;
-        }
-        self.shown.finished = false;
-    }
-
-    fn alone_name(&self) -> String {
-        format!("pod:{}", self.pod.name)
-    }
-}
 
 impl Store {
     /// Takes a pod that appeared or changed.

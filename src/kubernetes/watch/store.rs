@@ -1,15 +1,15 @@
 //! The store: what the events of all watches add up to.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::entries::{GroupKey, Instance, PodEntry};
 use super::event::{Kind, Object, WatchEvent};
-use super::groups::{GroupKey, Instance};
-use super::pods::PodEntry;
 use super::update::Update;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::field::{Fault, Field};
@@ -72,7 +72,7 @@ struct Known {
 /// An object, converted.
 enum Converted {
     Node(Node),
-    Pod(Option<PodEntry>),
+    Pod(Option<Box<PodEntry>>),
     Namespace(Labels),
     Class,
     Groups(Vec<GroupObject>),
@@ -214,7 +214,7 @@ impl Store {
                     }));
                 }
             }
-            Converted::Pod(Some(entry)) => self.put_pod(&key, entry, updates),
+            Converted::Pod(Some(entry)) => self.put_pod(&key, *entry, updates),
             Converted::Pod(None) => self.remove(kind, &key, updates),
             Converted::Class => self.class_changed(updates),
             Converted::Groups(groups) => {
@@ -293,7 +293,7 @@ impl Store {
                     entry.pod = self.interned(pod);
                     entry.ours = entry.scheduler == self.scheduler;
                 }
-                Converted::Pod(entry)
+                Converted::Pod(entry.map(Box::new))
             }
             Kind::Namespace => Converted::Namespace(node::labels(&root)?),
             Kind::PriorityClass => {

@@ -1,0 +1,193 @@
+//! Entries of a store: pods, and groups as pods name them.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+
+use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::{Family, InlineGang, Membership};
+use crate::kubernetes::metadata;
+use crate::kubernetes::pod::{self, Fate, PodRecord};
+use crate::model::{Pod, PodGroup};
+
+/// The identity of a group, or of the object that describes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GroupKey {
+    pub(super) namespace: String,
+    pub(super) family: Family,
+    pub(super) name: String,
+}
+
+/// The prefixes of groups whose names may be those of others.
+const PREFIXES: [(Family, &str); 3] = [
+    (Family::Coscheduling, "coscheduling:"),
+    (Family::Volcano, "volcano:"),
+    (Family::Workload, "workload:"),
+];
+
+impl GroupKey {
+    /// The name of the group in the scheduler.
+    pub(super) fn group_name(&self) -> String {
+        let prefix = PREFIXES.iter().find(|(family, _)| *family == self.family);
+        format!("{}{}", prefix.map_or("", |(_, prefix)| prefix), self.name)
+    }
+
+    /// The group of a name in the scheduler.
+    pub(super) fn of_name(namespace: &str, name: &str) -> GroupKey {
+        let dialect = PREFIXES
+            .iter()
+            .find_map(|(family, prefix)| Some((*family, name.strip_prefix(prefix)?)));
+        let (family, name) = dialect.unwrap_or((Family::Kubernetes, name));
+        GroupKey { namespace: namespace.to_owned(), family, name: name.to_owned() }
+    }
+}
+
+/// A group as pods name it.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// What describes it, if it exists.
+    pub(super) object: GroupKey,
+    /// All pods that name it, by key.
+    pub(super) members: BTreeSet<String>,
+    /// How many of them name the scheduler of the store.
+    pub(super) ours: usize,
+    /// How many have each priority.
+    pub(super) priorities: BTreeMap<i32, usize>,
+    /// The members that describe the gang.
+    pub(super) describing: BTreeSet<String>,
+    /// The group as the scheduler knows it, without members.
+    pub(super) shown: Option<PodGroup>,
+    /// The reason to leave the whole group alone.
+    pub(super) refusal: Option<String>,
+}
+
+impl Instance {
+    /// The leaf of a member, if the scheduler knows the group and it has a place for the member.
+    pub(super) fn leaf(&self, member: &PodEntry) -> Option<String> {
+        let group = self.shown.as_ref()?;
+        if group.groups.is_empty() {
+            return Some(group.name.clone());
+        }
+        let leaf = format!("{}-{}", group.name, member.role.as_deref().unwrap_or(""));
+        group.groups.iter().any(|inner| inner.name == leaf).then_some(leaf)
+    }
+}
+
+/// A pod as its last event describes it.
+#[derive(Debug)]
+pub(super) struct PodEntry {
+    pub(super) pod: Pod,
+    pub(super) scheduler: Option<String>,
+    /// Whether it names the scheduler of the store.
+    pub(super) ours: bool,
+    pub(super) finished: bool,
+    /// The group that it names.
+    pub(super) group: Option<GroupKey>,
+    /// The object that describes its group.
+    pub(super) object: Option<GroupKey>,
+    pub(super) role: Option<String>,
+    pub(super) inline: Option<InlineGang>,
+    /// The reason to leave it alone.
+    pub(super) refusal: Option<String>,
+    pub(super) shown: Shown,
+}
+
+/// What the scheduler knows of a pod.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    pub(super) pod: Option<Pod>,
+    /// Whether it is a group of one there.
+    pub(super) alone: bool,
+    pub(super) finished: bool,
+    pub(super) left_alone: Option<String>,
+}
+
+impl PodEntry {
+    /// Reads a pod; `None` if it has failed, or is being deleted before it ran.
+    pub(super) fn read(root: &Field<'_>) -> Fault<Option<PodEntry>> {
+        let succeeded = match root.get("status")? {
+            Some(status) => status.text_of("phase")? == "Succeeded",
+            None => false,
+        };
+        let record = match pod::pod(root)? {
+            Fate::Kept(record) => *record,
+            Fate::Finished if succeeded => {
+                let mut record = pod::template(root, metadata::namespace(root)?)?;
+                record.pod.name = metadata::name(root)?;
+                record
+            }
+            Fate::Finished | Fate::Abandoned => return Ok(None),
+        };
+        Ok(Some(PodEntry::new(record, succeeded)))
+    }
+
+    fn new(record: PodRecord, finished: bool) -> PodEntry {
+        let PodRecord { mut pod, priority, scheduler, membership, unmodelled, .. } = record;
+        pod.priority = priority.unwrap_or(0);
+        let key = |membership: &Membership, name: &str| GroupKey {
+            family: membership.family,
+            namespace: pod.namespace().to_owned(),
+            name: name.to_owned(),
+        };
+        let group = membership.as_deref().map(|of| key(of, &of.group));
+        let object = membership.as_deref().map(|of| key(of, &of.object));
+        let (role, inline) =
+            membership.map_or((None, None), |of| (of.role, of.inline.map(|inline| *inline)));
+        let refusal = (!unmodelled.is_empty() && pod.node.is_none())
+            .then(|| format!("{} not supported by this scheduler", unmodelled.join(" and ")));
+        let scheduler = scheduler.map(str::into_string);
+        let shown = Shown::default();
+        PodEntry {
+            pod,
+            scheduler,
+            ours: false,
+            finished,
+            group,
+            object,
+            role,
+            inline,
+            refusal,
+            shown,
+        }
+    }
+
+    /// Whether it waits for the scheduler of the store.
+    pub(super) fn waits(&self) -> bool {
+        self.ours && self.pod.node.is_none() && !self.finished
+    }
+
+    /// Whether the scheduler counts it as a member now.
+    pub(super) fn is_member(&self) -> bool {
+        !self.finished && (self.ours || self.pod.node.is_some())
+    }
+
+    /// The pod as a member of a leaf, and records that the scheduler knows it so.
+    pub(super) fn show_in(&mut self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
+        let pod = self.in_leaf(leaf, refusal);
+        self.shown.pod = Some(pod.clone());
+        pod
+    }
+
+    pub(super) fn in_leaf(&self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
+        let mut pod = self.pod.clone();
+        pod.group = leaf;
+        let refusal = self.refusal.as_deref().or(refusal);
+        if let Some(reason) = refusal.filter(|_| pod.node.is_none()) {
+            pod.scheduling_gates.push(reason.to_owned());
+        }
+        pod
+    }
+
+    /// Records that the scheduler has forgotten the group of the pod.
+    pub(super) fn hide(&mut self) {
+        if self.shown.pod.as_ref().is_some_and(|pod| pod.node.is_none()) {
+            self.shown.pod = None;
+        }
+        self.shown.finished = false;
+    }
+
+    pub(super) fn alone_name(&self) -> String {
+        format!("pod:{}", self.pod.name)
+    }
+}
