@@ -4,7 +4,7 @@
 //! pod: a lost one, and 409, which says that the pod is bound already or that this is another pod.
 //! What the watch of pods will report anyhow (the pod is gone, or bound elsewhere) is left to it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ pub async fn run(
 ) {
     let settings = Arc::new(settings);
     let mut queue: VecDeque<(Task, Placement)> = VecDeque::new();
-    let mut states: HashMap<String, State> = HashMap::new();
+    let mut states: BTreeMap<String, State> = BTreeMap::new();
     let mut requests: JoinSet<(Task, Report)> = JoinSet::new();
     let mut open = true;
     while open || !queue.is_empty() || !requests.is_empty() {

@@ -1,7 +1,7 @@
 //! Decisions: one thread that owns the crate's scheduler. Inputs come in by one channel; orders and
 //! notes go out by two others, and nothing here waits for the network.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -63,7 +63,7 @@ pub struct Decider {
     /// Kinds whose objects are known.
     pub synced: Vec<Kind>,
     /// When each waiting pod was first seen.
-    pub waiting: HashMap<String, Time>,
+    pub waiting: BTreeMap<String, Time>,
     pub dry_run: bool,
     pub event_per_pod: bool,
 }

@@ -80,11 +80,9 @@ pub fn settings(file: &File, salt: u64) -> queue::Settings {
     settings.head_of_line = file.queues.head_of_line;
     settings.queues.clone_from(&file.queues.rules);
     settings.demote_after = file.queues.demote_after;
-    settings.reservation = file.queues.reserve_after.map(|after| {
-        let mut policy = ReservationPolicy::default();
-        policy.after = after.0;
-        policy
-    });
+    let reservation =
+        |after: Span| ReservationPolicy { after: after.0, ..ReservationPolicy::default() };
+    settings.reservation = file.queues.reserve_after.map(reservation);
     settings.strategy = file.strategy;
     settings.salt = salt;
     // A binding cannot be taken back, so a gang that stays half bound is evicted whole.

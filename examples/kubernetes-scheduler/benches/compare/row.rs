@@ -100,12 +100,30 @@ impl Meter {
     }
 }
 
+/// What the rows to compare have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Nodes of the cluster.
+    pub nodes: usize,
+    /// How pods hang together.
+    pub shape: &'static str,
+    /// Whether pods arrive while the program runs.
+    pub arriving: bool,
+}
+
+impl Load {
+    fn name(self) -> &'static str {
+        if self.arriving { "arriving" } else { "waiting" }
+    }
+}
+
 /// One program under one load.
 pub struct Row {
-    nodes: usize,
-    shape: &'static str,
-    arriving: bool,
+    load: Load,
     binder: &'static str,
+    /// Pods that there are.
+    wanted: usize,
+    /// Those of them that were bound in time.
     pods: usize,
     /// Seconds from the first to the last binding.
     first_to_last: f64,
@@ -125,10 +143,9 @@ impl Row {
 
     /// A row of times from begin to binding, by pod.
     pub fn new(
-        nodes: usize,
-        shape: &'static str,
-        arriving: bool,
+        load: Load,
         binder: &'static str,
+        wanted: usize,
         times: impl Iterator<Item = (Instant, Instant)>,
         measured: Measured,
     ) -> Self {
@@ -143,10 +160,9 @@ impl Row {
         let first = |times: &[Instant]| times.iter().copied().min().expect("pods are bound");
         let last = ends.iter().copied().max().expect("pods are bound");
         Self {
-            nodes,
-            shape,
-            arriving,
+            load,
             binder,
+            wanted,
             pods: ends.len(),
             first_to_last: last.duration_since(first(&ends)).as_secs_f64(),
             since_begin: last.duration_since(first(&begins)).as_secs_f64(),
@@ -154,11 +170,6 @@ impl Row {
             p99_ms: percentile(99),
             measured,
         }
-    }
-
-    /// The load, without the program.
-    fn load(&self) -> (usize, &'static str, bool) {
-        (self.nodes, self.shape, self.arriving)
     }
 
     /// Bound pods a second, from the first to the last.
@@ -187,8 +198,8 @@ impl Row {
     pub fn json(&self) -> Value {
         let measured = &self.measured;
         json!({
-            "nodes": self.nodes, "pods": self.pods, "shape": self.shape,
-            "load": if self.arriving { "arriving" } else { "waiting" },
+            "nodes": self.load.nodes, "shape": self.load.shape, "load": self.load.name(),
+            "pods": self.wanted, "bound": self.pods,
             "program": self.binder,
             "bound_per_s": self.rate(),
             "first_to_last_s": self.first_to_last, "since_begin_s": self.since_begin,
@@ -204,11 +215,18 @@ impl Row {
 
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { nodes, pods, shape, binder, measured, .. } = self;
-        let load = if self.arriving { "arriving" } else { "waiting" };
-        write!(f, "| {nodes} | {pods} {shape} | {load} | {binder} | {:.0} | ", self.rate())?;
+        let Self { load, wanted, binder, measured, .. } = self;
+        write!(f, "| {} | {wanted} {} | {} | {binder} | ", load.nodes, load.shape, load.name())?;
+        if self.pods < *wanted {
+            write!(f, "({} bound) ", self.pods)?;
+        }
+        write!(f, "{:.0} | ", self.rate())?;
         write!(f, "{:.1} s | {:.0} | {:.0} | ", self.since_begin, self.p50_ms, self.p99_ms)?;
-        write!(f, "{:.2} | {:.2} | ", self.cpu(), self.a_pod(measured.decide_cpu))?;
+        write!(f, "{:.2} | ", self.cpu())?;
+        match self.binder {
+            "bare client" | "kube-scheduler" => f.write_str("- | ")?,
+            _ => write!(f, "{:.2} | ", self.a_pod(measured.decide_cpu))?,
+        }
         write!(f, "{:.2} | ", self.a_pod(measured.server_cpu))?;
         write!(f, "{:.2} | {:.0} | ", self.a_pod(measured.store_cpu), self.two_free_cores())?;
         write!(f, "{} | {} | ", measured.program_mib, measured.server_mib)?;
@@ -221,22 +239,23 @@ pub fn ratios(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows.iter().filter(|row| row.binder == "phalanx") {
         let other = |binder: &str| {
-            rows.iter().find(|other| other.load() == row.load() && other.binder == binder)
+            rows.iter().find(|other| other.load == row.load && other.binder == binder)
         };
-        let load = if row.arriving { "arriving" } else { "waiting" };
-        let _ = write!(text, "{} nodes, {}, {load}:", row.nodes, row.shape);
+        let Load { nodes, shape, .. } = row.load;
+        let _ = write!(text, "{nodes} nodes, {shape}, {}:", row.load.name());
         if let Some(kube) = other("kube-scheduler") {
-            let times = kube.cpu() / row.cpu();
             let deciding = kube.measured.program_cpu / row.measured.decide_cpu;
-            let _ = write!(
-                text,
-                " CPU a {times:.1}th of kube-scheduler's, deciding a {deciding:.1}th;"
-            );
-            let _ = write!(text, " {:.1} times its rate;", row.rate() / kube.rate());
+            let _ =
+                write!(text, " kube-scheduler takes {:.1} times the CPU,", kube.cpu() / row.cpu());
+            let _ = write!(text, " {deciding:.1} times that of deciding,");
+            let _ = write!(text, " and binds {:.0} % as fast;", 100.0 * kube.rate() / row.rate());
         }
         if let Some(bare) = other("bare client") {
-            let _ =
-                write!(text, " {:.0} % of a bare client's rate;", 100.0 * row.rate() / bare.rate());
+            let _ = write!(
+                text,
+                " {:.0} % of the rate of a bare client;",
+                100.0 * row.rate() / bare.rate()
+            );
         }
         text.push('\n');
     }

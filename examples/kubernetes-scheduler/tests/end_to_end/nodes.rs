@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::scenario::{Cluster, scenario};
+use crate::scenario::{Cluster, SOON, scenario};
+use crate::support::ledger::{Book, Record};
 use crate::support::objects::{self, Gang};
 
 /// Nodes on which pods of a group are.
@@ -24,7 +25,7 @@ fn a_gang_goes_where_nodes_are_left() {
         cluster.until_settled().await;
 
         // Of six nodes one is lost, one cordoned and one not ready: two pods a node fit on three.
-        cluster.api.delete("/api/v1/nodes/node-0000").await;
+        cluster.delete_node("node-0000").await;
         let cordon = json!({"spec": {"unschedulable": true}});
         cluster.api.patch("/api/v1/nodes/node-0001", &cordon).await;
         let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
@@ -89,23 +90,22 @@ fn nodes_are_lost_while_gangs_are_bound() {
             .map(|n| Gang { name: &names[n], pods: 32, one_rack: n % 2 == 0, ..Gang::default() })
             .collect();
         let lose = async {
-            let begun = cluster
-                .ledger
-                .within(crate::scenario::SOON, |book| book.bound(cluster.namespace) > 0);
+            let begun = cluster.ledger.within(SOON, |book| book.bound(cluster.namespace) > 0);
             assert!(begun.await, "no pod is bound");
             for n in (0..40).step_by(8) {
-                let name = format!("node-{n:04}");
-                cluster.api.delete(&format!("/api/v1/nodes/{name}")).await;
-                // What a node controller does with the pods of a node that is gone.
-                cluster.delete_pods_on(&name).await;
+                cluster.delete_node(&format!("node-{n:04}")).await;
             }
         };
-        // Pods that are gone are made anew, and pods bound to a lost node in the last moment end.
+        let all = |book: &Book| {
+            let there = |pod: &&Record| pod.node.is_some() && !cluster.is_lost(pod);
+            book.present().map(|(_, pod)| pod).filter(there).count() == 16 * 32
+        };
+        // A pod may be bound to a node that has just gone: the API server does not mind.
         tokio::select! {
             _ = cluster.run_controllers() => {},
             () = async {
                 tokio::join!(cluster.add_gangs(&gangs), lose);
-                cluster.until_bound(16 * 32).await;
+                assert!(cluster.ledger.within(SOON, all).await, "not all pods are bound");
             } => {},
         }
         cluster.check_whole(&gangs).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::scenario::{BINDING_TIMEOUT, SOON, note, scenario};
+use crate::scenario::{BINDING_TIMEOUT, CONFIGURATION, SOON, note, scenario};
+use crate::support::ledger::Book;
 use crate::support::objects::Gang;
 
 /// Gangs of 64 pods: 3,008 pods.
@@ -37,9 +38,9 @@ fn killed_twenty_times_at_random_moments() {
             .collect();
         let bound = || cluster.ledger.book().bound(cluster.namespace);
         let whole = || gangs.iter().filter(|gang| cluster.bound_of(gang.name) == PODS).count();
-        let halves = || {
-            let bound = gangs.iter().map(|gang| cluster.bound_of(gang.name));
-            bound.filter(|bound| (1..PODS).contains(bound)).count()
+        let halves = || -> Vec<(&str, usize)> {
+            let bound = gangs.iter().map(|gang| (gang.name, cluster.bound_of(gang.name)));
+            bound.filter(|(_, bound)| (1..PODS).contains(bound)).collect()
         };
         let lives = async {
             let mut cut = 0;
@@ -53,9 +54,7 @@ fn killed_twenty_times_at_random_moments() {
                 let time = Duration::from_millis(random.below(2000));
                 let end = async {
                     if life % 2 == 0 {
-                        let enough = |book: &crate::support::ledger::Book| {
-                            book.bound(cluster.namespace) > before + after
-                        };
+                        let enough = |book: &Book| book.bound(cluster.namespace) > before + after;
                         cluster.ledger.within(Duration::from_secs(3), enough).await;
                     } else {
                         tokio::time::sleep(time).await;
@@ -65,16 +64,19 @@ fn killed_twenty_times_at_random_moments() {
                 tokio::join!(cluster.add_gangs(wave), end);
                 // What was sent is answered within this time.
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                cut += usize::from(halves() > 0);
+                cut += usize::from(!halves().is_empty());
             }
             note(&format!("{cut} of {KILLS} kills left a gang half bound"));
             let _scheduler = cluster.scheduler();
-            let all =
-                |book: &crate::support::ledger::Book| book.bound(cluster.namespace) == GANGS * PODS;
+            let all = |book: &Book| book.bound(cluster.namespace) == GANGS * PODS;
             let allowed = BINDING_TIMEOUT + Duration::from_secs(30);
             let begin = std::time::Instant::now();
             if !cluster.ledger.within(allowed, all).await {
-                assert_eq!(halves(), 0, "gangs half bound {allowed:?} after the last restart");
+                let halves = halves();
+                assert!(
+                    halves.is_empty(),
+                    "{halves:?} are bound {allowed:?} after the last restart"
+                );
                 assert!(
                     cluster.ledger.within(SOON, all).await,
                     "{} of {GANGS} gangs are whole",
@@ -123,9 +125,8 @@ fn a_dry_run_changes_nothing() {
         let gang = Gang::default();
         cluster.add_gangs(&[gang]).await;
         let before = cluster.api.list(&cluster.pods()).await;
-        let arguments = ["--scheduler-name", crate::scenario::NAME, "--dry-run"];
-        let mut scheduler =
-            cluster.scheduler_with("scheduler", crate::scenario::CONFIGURATION, &arguments);
+        let user = cluster.plane.kubeconfig("scheduler");
+        let mut scheduler = cluster.scheduler_with(&user, CONFIGURATION, &["--dry-run"]);
         // Long enough for a scheduler that binds.
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(scheduler.runs(), "the program ends: {}", scheduler.output());

@@ -1,10 +1,10 @@
 //! The frame of a test: a turn on the shared control plane, and what holds in every test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,11 +24,11 @@ pub const NAME: &str = "phalanx";
 pub const SOON: Duration = Duration::from_secs(90);
 
 /// The time for which a gang may be half bound by [`CONFIGURATION`].
-pub const BINDING_TIMEOUT: Duration = Duration::from_secs(10);
+pub const BINDING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the scheduler under test is configured with.
 pub const CONFIGURATION: &str = "\
-timeouts: {belowMinimum: 10s, binding: 10s}
+timeouts: {belowMinimum: 10s, binding: 30s}
 bindings: {retryFor: 5s}
 ";
 
@@ -44,6 +44,8 @@ pub struct Cluster<'a> {
     pub api: Api,
     pub ledger: Ledger,
     pub namespace: &'a str,
+    /// Nodes that are gone.
+    lost: Mutex<BTreeSet<String>>,
     /// Pods that shall be there, by name.
     wanted: Mutex<BTreeMap<String, Value>>,
     singles: AtomicUsize,
@@ -96,6 +98,7 @@ impl<'a> Cluster<'a> {
             ledger: Ledger::start(&api).await,
             api,
             namespace,
+            lost: Mutex::default(),
             wanted: Mutex::default(),
             singles: AtomicUsize::new(0),
             programs: AtomicUsize::new(0),
@@ -114,11 +117,16 @@ impl<'a> Cluster<'a> {
 
     /// The scheduler with [`CONFIGURATION`], as kube-scheduler's user.
     pub fn scheduler(&self) -> Program {
-        self.scheduler_with("scheduler", CONFIGURATION, &["--scheduler-name", NAME])
+        self.scheduler_with(&self.plane.kubeconfig("scheduler"), CONFIGURATION, &[])
     }
 
-    /// The scheduler as a user, with a configuration and further arguments.
-    pub fn scheduler_with(&self, user: &str, configuration: &str, arguments: &[&str]) -> Program {
+    /// The scheduler with a kubeconfig, a configuration and further arguments.
+    pub fn scheduler_with(
+        &self,
+        kubeconfig: &Path,
+        configuration: &str,
+        arguments: &[&str],
+    ) -> Program {
         let number = self.programs.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", self.namespace);
         let file = self.plane.state().join(format!("{name}.yaml"));
@@ -126,8 +134,8 @@ impl<'a> Cluster<'a> {
         let file = file.to_str().expect("the path is text");
         let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.log"));
         fs::write(&log, "").expect("the target folder can be written");
-        let arguments = [&["--config", file], arguments].concat();
-        Program::start(&self.plane.kubeconfig(user), &arguments, &log)
+        let arguments = [&["--config", file, "--scheduler-name", NAME], arguments].concat();
+        Program::start(kubeconfig, &arguments, &log)
     }
 
     /// New nodes `node-0000` and so on.
@@ -158,22 +166,24 @@ impl<'a> Cluster<'a> {
         self.api.delete(&format!("{}/{name}", self.pods())).await;
     }
 
-    /// The end of all pods that are bound to a node.
-    pub async fn delete_pods_on(&self, node: &str) {
-        let of_node = |pod: &Record| pod.node.as_deref() == Some(node);
-        let paths: Vec<String> = (self.ledger.book().present())
-            .filter(|(_, pod)| of_node(pod))
-            .map(|(_, pod)| format!("{}/{}", self.pods(), pod.key.1))
-            .collect();
-        self.api.delete_all(&paths).await;
+    /// The end of a node.
+    pub async fn delete_node(&self, name: &str) {
+        self.api.delete(&format!("/api/v1/nodes/{name}")).await;
+        self.lost.lock().expect("no test thread fails").insert(name.to_owned());
     }
 
-    /// Waits until so many pods of the namespace are bound.
+    /// Whether a pod is bound to a node that is gone.
+    pub fn is_lost(&self, pod: &Record) -> bool {
+        let lost = self.lost.lock().expect("no test thread fails");
+        pod.node.as_ref().is_some_and(|node| lost.contains(node))
+    }
+
+    /// Waits until just so many pods of the namespace are bound.
     pub async fn until_bound(&self, count: usize) {
         let time = SOON + Duration::from_millis(20) * count as u32;
-        let met = self.ledger.within(time, |book| book.bound(self.namespace) >= count).await;
+        let met = self.ledger.within(time, |book| book.bound(self.namespace) == count).await;
         let bound = self.ledger.book().bound(self.namespace);
-        assert!(met && bound == count, "{bound} of {count} pods are bound after {time:?}");
+        assert!(met, "{bound} of {count} pods are bound after {time:?}");
     }
 
     /// Waits until the scheduler has come to all that there was: it has bound a pod made now.
@@ -223,8 +233,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// A kubelet's and a Job's part, for ever: pods that terminate end, and pods that are gone are
-    /// made anew.
+    /// The part of a kubelet, of the collector of pods and of a Job, for ever: pods that terminate
+    /// end, as do those on nodes that are gone, and pods that are gone are made anew.
     pub async fn run_controllers(&self) -> Infallible {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -233,7 +243,7 @@ impl<'a> Cluster<'a> {
             for (_, pod) in self.ledger.book().present() {
                 if pod.key.0 == self.namespace {
                     missing.remove(&pod.key.1);
-                    if pod.terminating {
+                    if pod.terminating || self.is_lost(pod) {
                         ended.push(format!("{}/{}", self.pods(), pod.key.1));
                     }
                 }
@@ -244,14 +254,12 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Reads the API server: no node has more than it can hold, every bound pod is on a node that
-    /// there is, and pods of gangs with a rack constraint share one. Returns the number of bound pods
-    /// of each of the gangs.
-    pub async fn check(&self, gangs: &[Gang<'_>]) -> Vec<usize> {
+    /// What pods ask for beyond what nodes have, and pods on nodes that there are not, as the API
+    /// server knows them.
+    pub async fn excess(&self) -> Vec<String> {
         let nodes = self.api.list("/api/v1/nodes").await;
         let pods = self.api.list("/api/v1/pods").await;
         let mut used: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        let mut placed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for pod in &pods {
             let Some(node) = pod["spec"]["nodeName"].as_str() else { continue };
             let requests = pod["spec"]["containers"][0]["resources"]["requests"].as_object();
@@ -259,42 +267,52 @@ impl<'a> Cluster<'a> {
                 *used.entry((node, resource)).or_default() += milli(amount);
             }
             *used.entry((node, "pods")).or_default() += 1000;
-            let group = pod["spec"]["schedulingGroup"]["podGroupName"].as_str();
-            if pod["metadata"]["namespace"] == self.namespace {
-                placed.entry(group.unwrap_or_default()).or_default().push(node);
+        }
+        let capacity = |name: &str, resource: &str| {
+            let node = nodes.iter().find(|node| node["metadata"]["name"] == name)?;
+            Some(milli(&node["status"]["allocatable"][resource]))
+        };
+        let mut excess = Vec::new();
+        for ((node, resource), amount) in used {
+            match capacity(node, resource) {
+                None => excess.push(format!("{node} is no node")),
+                Some(capacity) if amount > capacity => {
+                    excess
+                        .push(format!("{node}: {amount} of {capacity} thousandths of {resource}"));
+                }
+                Some(_) => {}
             }
         }
-        let nodes: BTreeMap<&str, &Value> = nodes
+        excess
+    }
+
+    /// Checks what the API server knows: no node has more than it can hold, every bound pod is on a
+    /// node that there is, and pods of gangs with a rack constraint share one. Returns the number of
+    /// bound pods of each of the gangs.
+    pub async fn check(&self, gangs: &[Gang<'_>]) -> Vec<usize> {
+        assert_eq!(self.excess().await, Vec::<String>::new());
+        let nodes = self.api.list("/api/v1/nodes").await;
+        let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let racks: BTreeMap<String, &Value> = nodes
             .iter()
-            .map(|node| (node["metadata"]["name"].as_str().unwrap_or_default(), node))
+            .map(|node| (name(node), &node["metadata"]["labels"][objects::RACK]))
             .collect();
-        for ((node, resource), amount) in used {
-            let Some(object) = nodes.get(node) else {
-                panic!("pods are bound to {node}, which is no node")
-            };
-            let capacity = milli(&object["status"]["allocatable"][resource]);
-            assert!(
-                amount <= capacity,
-                "{node} has {capacity} m of {resource}; its pods ask for {amount} m"
-            );
+        let pods = self.api.list(&self.pods()).await;
+        let mut placed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for pod in &pods {
+            let group = pod["spec"]["schedulingGroup"]["podGroupName"].as_str();
+            if let (Some(group), Some(node)) = (group, pod["spec"]["nodeName"].as_str()) {
+                placed.entry(group).or_default().push(node);
+            }
         }
-        gangs
-            .iter()
-            .map(|gang| {
-                let places = placed.remove(gang.name).unwrap_or_default();
-                if gang.one_rack {
-                    let rack =
-                        |place: &&str| nodes[place]["metadata"]["labels"][objects::RACK].clone();
-                    let racks: Vec<Value> = places.iter().map(rack).collect();
-                    assert!(
-                        racks.windows(2).all(|two| two[0] == two[1]),
-                        "{}: {racks:?}",
-                        gang.name
-                    );
-                }
-                places.len()
-            })
-            .collect()
+        let bound = gangs.iter().map(|gang| {
+            let places = placed.remove(gang.name).unwrap_or_default();
+            let racks: BTreeSet<String> =
+                places.iter().map(|place| racks[*place].to_string()).collect();
+            assert!(!gang.one_rack || racks.len() <= 1, "{} is on {racks:?}", gang.name);
+            places.len()
+        });
+        bound.collect()
     }
 
     /// [`Self::check`], and every gang has all of its pods bound.

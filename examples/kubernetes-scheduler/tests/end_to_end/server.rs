@@ -1,9 +1,9 @@
 //! An API server that goes away, and one that has forgotten the past.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::scenario::{BINDING_TIMEOUT, Cluster, note, scenario};
-use crate::support::objects::Gang;
+use crate::scenario::{BINDING_TIMEOUT, Cluster, NAME, note, scenario};
+use crate::support::objects::{self, Gang};
 
 /// Pods of a gang, and gangs, that arrive while the server is troubled.
 const PODS: usize = 16;
@@ -26,21 +26,25 @@ async fn arrive_during(cluster: &Cluster<'_>, trouble: impl FnOnce() + Send + 's
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     trouble.await.expect("the control plane obeys");
+    let begin = Instant::now();
     cluster.until_bound(GANGS * PODS).await;
+    let took = begin.elapsed();
+    note(&format!("all is bound {took:?} after the server is back"));
+    assert!(took < Duration::from_secs(40), "{took:?} after the server is back");
     cluster.check_whole(&gangs).await;
     let half = cluster.longest_half(&gangs);
     note(&format!("a gang was half bound for {half:?} at most"));
     assert!(half < BINDING_TIMEOUT + Duration::from_secs(30), "half bound for {half:?}");
 
     // The watches go on: a node and a gang that needs it.
-    let node = crate::support::objects::node("late", "late");
+    let node = objects::node("late", "late");
     cluster.api.create("/api/v1/nodes", &node).await;
     let mut late = Gang { name: "late", pods: 2, cpu: 16, ..Gang::default() };
     late.one_rack = true;
     let mut group = late.group();
     group["spec"]["schedulingConstraints"]["topology"][0]["key"] = "kubernetes.io/hostname".into();
     cluster.api.create(&cluster.groups(), &group).await;
-    cluster.add_pods(late.all_pods(crate::scenario::NAME)).await;
+    cluster.add_pods(late.all_pods(NAME)).await;
     cluster.until_bound(GANGS * PODS + 2).await;
 }
 
