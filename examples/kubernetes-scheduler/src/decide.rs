@@ -291,7 +291,7 @@ impl Decider {
                 }
                 GroupChange::Unschedulable(shortage) => {
                     self.metrics.count("unschedulable");
-                    self.explanations.add(group, shortage, now);
+                    self.explanations.add(group.to_string(), shortage, now);
                 }
                 GroupChange::Undone { reason } | GroupChange::Failed { reason } => {
                     log!(warn, "a plan is undone", group = group, reason = reason);

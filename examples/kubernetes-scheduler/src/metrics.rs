@@ -93,6 +93,7 @@ fn words(state: &GroupState) -> (&'static str, Option<&'static str>) {
                 Gate::Members { .. } => "members",
                 Gate::Partner { .. } => "partner",
                 Gate::Evicting => "evicting",
+                _ => "gated",
             }),
         ),
         GroupState::Queued => ("queued", Some("turn")),

@@ -73,15 +73,14 @@ pub fn settings(file: &File, salt: u64) -> queue::Settings {
     settings.stale_after = or(times.below_minimum, settings.stale_after);
     settings.bind_timeout = or(times.binding, settings.bind_timeout);
     settings.max_in_unschedulable = or(times.unschedulable, settings.max_in_unschedulable);
-    settings.backoff = Backoff {
-        first: or(times.first_backoff, settings.backoff.first),
-        most: or(times.longest_backoff, settings.backoff.most),
-    };
+    settings.backoff = Backoff::new(
+        or(times.first_backoff, settings.backoff.first),
+        or(times.longest_backoff, settings.backoff.most),
+    );
     settings.head_of_line = file.queues.head_of_line;
     settings.queues.clone_from(&file.queues.rules);
     settings.demote_after = file.queues.demote_after;
-    let reservation =
-        |after: Span| ReservationPolicy { after: after.0, ..ReservationPolicy::default() };
+    let reservation = |after: Span| ReservationPolicy::new().after(after.0);
     settings.reservation = file.queues.reserve_after.map(reservation);
     settings.strategy = file.strategy;
     settings.salt = salt;
