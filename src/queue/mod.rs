@@ -9,6 +9,7 @@ mod capacity;
 mod decide;
 mod decision;
 mod error;
+mod evictions;
 mod gang_group;
 mod ids;
 mod inputs;
@@ -18,6 +19,7 @@ mod observe;
 mod orphans;
 mod partners;
 mod phases;
+mod preemption;
 mod queued_group;
 mod reservation;
 mod scheduler;
@@ -26,6 +28,7 @@ mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod status;
+mod victims;
 mod waiting_queues;
 mod wake;
 
@@ -35,7 +38,7 @@ pub use ids::Ticket;
 pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
 pub use scheduler::Scheduler;
 pub use settings::{
-    Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
+    Backoff, HeadOfLine, OnBindFailure, PreemptionSettings, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
     Waiting,
 };
 pub use shortage::Shortage;
