@@ -2,6 +2,8 @@
 mod support;
 #[path = "it/lifecycle"]
 mod lifecycle {
+    mod model;
     mod preemption;
     mod steps;
+    mod world;
 }
