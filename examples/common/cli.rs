@@ -42,6 +42,14 @@ impl Finish {
     pub(crate) fn fault(message: impl std::fmt::Display) -> Finish {
         Finish { code: 1, out: String::new(), err: format!("error: {message}\n") }
     }
+
+    /// Prints both texts.
+    fn exit(self) -> ExitCode {
+        // A reader that has gone away is no reason to fail.
+        let _ = std::io::stderr().lock().write_all(self.err.as_bytes());
+        let _ = std::io::stdout().lock().write_all(self.out.as_bytes());
+        ExitCode::from(self.code)
+    }
 }
 
 impl Program {
@@ -72,16 +80,17 @@ impl Program {
         &self,
         body: impl FnOnce(&Arguments) -> Result<Finish, Mistake>,
     ) -> ExitCode {
+        self.run_process(body).exit()
+    }
+
+    /// As [`Program::run`], with the arguments of the process.
+    fn run_process(&self, body: impl FnOnce(&Arguments) -> Result<Finish, Mistake>) -> Finish {
         let arguments: Result<Vec<String>, _> =
             std::env::args_os().skip(1).map(std::ffi::OsString::into_string).collect();
-        let finish = match arguments {
+        match arguments {
             Ok(arguments) => self.run(&arguments, body),
             Err(text) => Finish::fault(format!("argument {} is not UTF-8", text.display())),
-        };
-        // A reader that has gone away is no reason to fail.
-        let _ = std::io::stderr().lock().write_all(finish.err.as_bytes());
-        let _ = std::io::stdout().lock().write_all(finish.out.as_bytes());
-        ExitCode::from(finish.code)
+        }
     }
 
     /// The arguments; `None` if help is asked for.
@@ -165,4 +174,21 @@ pub(crate) fn plain(
         Ok(text) => Ok(Finish::with(0, text)),
         Err(error) => Err(Mistake::Input(error.to_string())),
     })
+}
+
+/// The whole of a program without options whose answer may be no: exit code 0 if `body` says yes, 1
+/// if it says no, 2 for misuse. Prints the text that goes with the answer.
+pub(crate) fn answer(
+    usage: &'static str,
+    body: impl FnOnce() -> Result<(bool, String), Box<dyn std::error::Error>>,
+) -> ExitCode {
+    let program = Program { usage, options: &[], flags: &[] };
+    let mut finish = program.run_process(|_| match body() {
+        Ok((yes, text)) => Ok(Finish::with(u8::from(!yes), text)),
+        Err(error) => Err(Mistake::Input(error.to_string())),
+    });
+    if !finish.err.is_empty() {
+        finish.code = 2;
+    }
+    finish.exit()
 }

@@ -6,6 +6,7 @@ mod gangs;
 #[path = "../common/kueue_cases.rs"]
 pub(crate) mod kueue_cases;
 mod pods;
+mod preemption;
 mod scenario;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,11 @@ Files hold one JSON object a line; gzip will do. A line is one of:
             candidate domain
   feasible  {name, scenario, expect: {feasible}}: gangs that are known to fit, or not to; placed
             with the default framework
+  preemption, pods
+            {name, scenario, expect: {steps}} with a step that says what is feasible or preempted:
+            where kube-scheduler finds no node, whom it preempts
+  preemption, gangs
+            {name, scenario, expect: {tieStable, ...}}: the same for a gang
   kueue     {id, podSets, expect, ...}: topology assignments of Kueue
 
 Kubernetes objects are taken as an API server stores them.
@@ -110,9 +116,22 @@ impl Tally {
             return Ok(());
         }
         let name = expect::text(&case, "name")?.to_string();
-        let scenario = scenario::read(expect::take(&mut case, "scenario")?)?;
+        let scenario = expect::take(&mut case, "scenario")?;
         let expected = expect::take(&mut case, "expect")?;
         let category = category(&name);
+        if preemption::is_of_gang(&expected) {
+            let disagreement = preemption::compare_gang(scenario, &expected);
+            let disagreement = disagreement.unwrap_or_else(|error| Some(unreadable(error)));
+            self.count(format!("preemption gangs {category}"), &name, disagreement);
+            return Ok(());
+        }
+        if preemption::is_of_pods(&expected) {
+            let disagreement = preemption::compare_pods(scenario, &expected);
+            let disagreement = disagreement.unwrap_or_else(|error| Some(unreadable(error)));
+            self.count(format!("preemption pods {category}"), &name, disagreement);
+            return Ok(());
+        }
+        let scenario = scenario::read(scenario)?;
         if expected.get("steps").is_some() {
             let disagreement = pods::compare(&scenario, &expected)?;
             self.count(format!("pods {category}"), &name, disagreement);
@@ -152,6 +171,11 @@ impl Tally {
     pub(crate) fn failed(&self) -> usize {
         self.categories.values().map(|(_, failed)| failed).sum()
     }
+}
+
+/// A case that cannot be read to the end: it fails, and the run goes on.
+fn unreadable(error: String) -> Disagreement {
+    Disagreement::new("", "", "", "a case", error)
 }
 
 /// The name of a case without its number.

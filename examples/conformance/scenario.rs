@@ -19,7 +19,7 @@ pub(super) struct Scenario {
     /// kube-scheduler's profile, with the strategy that the scenario names.
     pub(super) framework: Framework,
     /// The least number of members, and the topology key; `None` for lone pods.
-    gang: Option<(u32, Option<String>)>,
+    pub(super) gang: Option<(u32, Option<String>)>,
 }
 
 impl Scenario {

@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod preempt;
 mod report;
 mod scene;
 mod straight;
@@ -28,6 +29,7 @@ static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 const PROGRAM: Program = Program {
     usage: "\
 Usage: throughput --nodes N --pods P [options]
+       throughput --preempt [--nodes N] [--gang G] [--topology] [options]
 
   --gang G          members of a gang                                  (1)
   --shapes K        different pod shapes, in rotation over the gangs   (1)
@@ -44,10 +46,15 @@ Usage: throughput --nodes N --pods P [options]
   --churn C         keep the planner, and change C random nodes between two gangs;
                     without it each gang meets a fresh planner
   --output O        text, json
+  --preempt         all nodes are filled with gangs of 8 to 64 pods of lower priority, and one gang
+                    is to start: --nodes is 5000 then unless given
 
 Pods and gangs are counted as they are placed or refused. gang_*_us is the time to decide on a gang
 that is placed, refused_p50_us on one that is not, commit_p50_us to bind a plan; seconds is all of
 them together. straight_pass_us is one plain loop over the same nodes, the least of several.
+preempt_cold_us is the time to find the victims with a fresh planner, preempt_warm_us with one that
+was asked before, refused_* that of a gang whose priority is too low; each the least of several.
+victims counts units, which are whole gangs.
 ",
     options: &[
         "--nodes",
@@ -64,7 +71,7 @@ them together. straight_pass_us is one plain loop over the same nodes, the least
         "--churn",
         "--output",
     ],
-    flags: &["--mixed", "--topology", "--unpruned"],
+    flags: &["--mixed", "--topology", "--unpruned", "--preempt"],
 };
 
 fn main() -> ExitCode {
@@ -76,6 +83,11 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let mode = arguments.word("--mode", &["fast", "reference", "both"])?;
     let output = arguments.word("--output", &["text", "json"])?;
+    if arguments.flag("--preempt") {
+        let figures = preempt::measure(&scene, straight_pass_us(&scene));
+        let text = if output == "json" { figures.json() } else { figures.text() };
+        return Ok(Finish::with(0, text));
+    }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Mistake::Input(error.to_string()))?;
     let report = pool.install(|| match mode {
@@ -234,8 +246,9 @@ fn read(arguments: &Arguments) -> Result<Scene, Mistake> {
     let number = |name: &str, default: u32, low: u32| {
         arguments.number(name, default, low..=10_000_000).map(|number| number as usize)
     };
+    let preempt = arguments.flag("--preempt");
     for required in ["--nodes", "--pods"] {
-        if arguments.value(required).is_none() {
+        if arguments.value(required).is_none() && !preempt {
             return Err(Mistake::Usage(format!("{required} is required")));
         }
     }
@@ -256,8 +269,8 @@ fn read(arguments: &Arguments) -> Result<Scene, Mistake> {
         _ => Constraint::None,
     };
     Ok(Scene {
-        nodes: number("--nodes", 0, 1)?,
-        pods: number("--pods", 0, 1)?,
+        nodes: number("--nodes", if preempt { 5_000 } else { 0 }, 1)?,
+        pods: number("--pods", number("--gang", 1, 1)? as u32, 1)?,
         gang: number("--gang", 1, 1)?,
         mixed: arguments.flag("--mixed"),
         shapes: number("--shapes", 1, 1)?,

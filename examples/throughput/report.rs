@@ -86,14 +86,24 @@ impl Report {
     }
 
     pub(crate) fn json(&self) -> String {
-        let fields: Vec<String> =
-            self.fields().iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-        format!("{{{}}}\n", fields.join(","))
+        json(&self.fields())
     }
 
     pub(crate) fn text(&self) -> String {
-        let lines: Vec<String> =
-            self.fields().iter().map(|(name, value)| format!("{name:>26}  {value}")).collect();
-        lines.join("\n") + "\n"
+        text(&self.fields())
     }
+}
+
+/// Figures by name, as one JSON object.
+pub(crate) fn json(fields: &[(&str, String)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}\n", fields.join(","))
+}
+
+/// Figures by name, a line each.
+pub(crate) fn text(fields: &[(&str, String)]) -> String {
+    let lines: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{name:>26}  {value}")).collect();
+    lines.join("\n") + "\n"
 }

@@ -40,7 +40,7 @@ pub(crate) struct Scene {
 
 /// A small generator of numbers; the same on every machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(crate) fn below(&mut self, sides: usize) -> usize {

@@ -1,15 +1,14 @@
-//! A winner tree: the largest of many keys, kept while they change.
+//! A winner tree: the largest of many keys, while keys change.
 
 use alloc::vec::Vec;
 
 /// Keys under one node of the tree.
 const FAN: usize = 8;
 
-/// A tree of maxima over keys by place. A key of 0 stands for nothing; others are all different.
+/// A tree of maxima over keys by place. A key of 0 is an empty place; all others are different.
 ///
-/// There is no tree at first: a change costs O(1), finding the largest O(n). Who asks more than a few
-/// times has one, which takes a pass to make: then a change costs O(8 · log₈ n), finding the largest
-/// O(1).
+/// The tree is built, in one pass, after a few queries. Before that a change costs O(1) and a query
+/// O(n); afterwards a change costs O(8 · log₈ n) and a query O(1).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tournament {
     /// By place; filled up with zeros to whole nodes, as are the levels.
@@ -18,9 +17,9 @@ pub(crate) struct Tournament {
     levels: Vec<Level>,
     /// How many levels there are; 0 if there is no tree yet.
     built: usize,
-    /// How often the largest were looked for without a tree.
-    asked: usize,
-    /// Nodes to be looked at again.
+    /// Number of queries without a tree.
+    queries: usize,
+    /// Nodes whose winner is to be computed again.
     stale: Vec<u32>,
 }
 
@@ -37,7 +36,7 @@ impl Tournament {
         self.keys.clear();
         fill(&mut self.keys);
         self.keys.resize(self.keys.len().next_multiple_of(FAN), 0);
-        (self.built, self.asked) = (0, 0);
+        (self.built, self.queries) = (0, 0);
     }
 
     /// Adds places without keys, up to so many in all. The tree is made anew where they are too
@@ -57,8 +56,8 @@ impl Tournament {
     pub(crate) fn ask(&mut self) {
         const OFTEN: usize = 2;
         if self.built == 0 {
-            self.asked += 1;
-            if self.asked > OFTEN {
+            self.queries += 1;
+            if self.queries > OFTEN {
                 self.build();
             }
         }
@@ -314,7 +313,7 @@ mod tests {
             let mut spare = Vec::new();
             for round in 0..200 {
                 if round < 20 {
-                    tree.asked = 0;
+                    tree.queries = 0;
                 }
                 let mut order: Vec<(u64, usize)> =
                     keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();

@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::MAX_SCORE;
+use super::context::Context;
 use super::device_choice::{DeviceChoice, TightestFit};
+use super::plugin::{FilterPlugin, FilterPreparation, ScorePlugin, ScorePreparation};
 use super::strategy::Strategy;
-use super::traits::{DomainScore, Filter, Permit, Score};
+use super::traits::{DomainScore, Permit};
 use crate::model::PodShape;
 
 /// The largest sum of weights: totals then fit 31 bits.
@@ -19,12 +21,15 @@ const MAX_WEIGHTS: u64 = (1 << 30) / MAX_SCORE as u64;
 /// Immutable, shared by cloning, used from any number of threads.
 ///
 /// ```
-/// use phalanx::framework::{Framework, Reach, score_fn};
+/// use phalanx::framework::{Framework, FrameworkError, Reach, score_fn};
+/// use phalanx::plugins::Fit;
 ///
-/// let framework = Framework::builder()
-///     .score(1, score_fn("warm", Reach::Static, |_, node| i64::from(node.has_label("warm", "true"))))
-///     .build()?;
-/// assert!(Framework::builder().score(0, score_fn("idle", Reach::Static, |_, _| 0)).build().is_err());
+/// let warm = score_fn("warm", Reach::Static, |_, node| i64::from(node.has_label("warm", "true")));
+/// let framework = Framework::builder().filter(Fit).score(1, warm).build()?;
+///
+/// // Without a filter that judges room, pods would go to nodes that are full.
+/// assert_eq!(Framework::builder().build().unwrap_err(), FrameworkError::NoRoomFilter);
+/// assert!(Framework::builder().without_room_filter().build().is_ok());
 /// # Ok::<(), phalanx::framework::FrameworkError>(())
 /// ```
 #[derive(Clone)]
@@ -32,12 +37,14 @@ pub struct Framework {
     parts: Arc<Parts>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Parts {
-    filters: Vec<Arc<dyn Filter>>,
+    filters: Vec<Arc<dyn FilterPlugin>>,
     /// The places of filters that judge room, if only of a pod that asks for nothing else.
     judging_room: Vec<usize>,
-    scores: Vec<(i64, Arc<dyn Score>)>,
+    /// None of the filters needs to judge room.
+    without_room_filter: bool,
+    scores: Vec<(i64, Arc<dyn ScorePlugin>)>,
     permits: Vec<Arc<dyn Permit>>,
     domain_scores: Vec<(i64, Arc<dyn DomainScore>)>,
     strategy: Strategy,
@@ -72,38 +79,34 @@ pub enum FrameworkError {
     /// The weights add up to more than totals can hold.
     #[error("the weights of the {0} plugins add up to more than {max}", max = MAX_WEIGHTS)]
     Weights(&'static str),
+    /// No filter judges room, so that nodes would be filled beyond what they have.
+    #[error(
+        "no filter judges whether nodes have room: add `plugins::Fit`, or ask to do `without_room_filter`"
+    )]
+    NoRoomFilter,
 }
 
 impl FrameworkBuilder {
-    /// Adds a filter; filters run in the order added, and the first to fail is the one reported.
-    pub fn filter(self, filter: impl Filter + 'static) -> FrameworkBuilder {
-        self.filter_arc(Arc::new(filter))
-    }
-
-    /// Adds a filter that is shared.
-    pub fn filter_arc(mut self, filter: Arc<dyn Filter>) -> FrameworkBuilder {
-        self.parts.filters.push(filter);
+    /// Adds a filter, or an `Arc` of one; filters run in the order added, and the first to fail is
+    /// the one reported.
+    pub fn filter(mut self, filter: impl FilterPlugin + 'static) -> FrameworkBuilder {
+        self.parts.filters.push(Arc::new(filter));
         self
     }
 
-    /// Adds a score with a weight.
-    pub fn score(self, weight: u32, score: impl Score + 'static) -> FrameworkBuilder {
-        self.score_arc(weight, Arc::new(score))
-    }
-
-    /// Adds a score that is shared, with a weight.
-    pub fn score_arc(mut self, weight: u32, score: Arc<dyn Score>) -> FrameworkBuilder {
-        self.parts.scores.push((i64::from(weight), score));
+    /// Adds a score, or an `Arc` of one, with a weight.
+    pub fn score(mut self, weight: u32, score: impl ScorePlugin + 'static) -> FrameworkBuilder {
+        self.parts.scores.push((i64::from(weight), Arc::new(score)));
         self
     }
 
-    /// Adds a permit.
+    /// Adds a permit, or an `Arc` of one.
     pub fn permit(mut self, permit: impl Permit + 'static) -> FrameworkBuilder {
         self.parts.permits.push(Arc::new(permit));
         self
     }
 
-    /// Adds a domain-level score with a weight.
+    /// Adds a domain-level score, or an `Arc` of one, with a weight.
     pub fn domain_score(
         mut self,
         weight: u32,
@@ -113,13 +116,21 @@ impl FrameworkBuilder {
         self
     }
 
+    /// Does without a filter that judges room, such as [`Fit`](crate::plugins::Fit): any number of
+    /// pods then goes to a node, whatever they request.
+    pub fn without_room_filter(mut self) -> FrameworkBuilder {
+        self.parts.without_room_filter = true;
+        self
+    }
+
     /// Sets the strategy of requests that name none.
     pub fn strategy(mut self, strategy: Strategy) -> FrameworkBuilder {
         self.parts.strategy = strategy;
         self
     }
 
-    /// Sets which devices pods get on their nodes; [`TightestFit`] unless set. Beside it the
+    /// Sets which devices pods get on their nodes, by a choice or an `Arc` of one; [`TightestFit`]
+    /// unless set. Beside it the
     /// framework needs a filter that keeps pods off nodes whose devices do not serve them,
     /// `plugins::DeviceFit`: a pod whose best node turns out not to serve it is not placed.
     pub fn device_choice(mut self, choice: impl DeviceChoice + 'static) -> FrameworkBuilder {
@@ -130,13 +141,14 @@ impl FrameworkBuilder {
     /// Makes the framework.
     ///
     /// # Errors
-    /// A name is empty or used twice in a stage, a weight is 0, or the weights of a stage add up
-    /// to more than totals can hold.
+    /// A name is empty or used twice in a stage, a weight is 0, the weights of a stage add up to
+    /// more than totals can hold, or no filter [judges room](super::Declaration::judging_room) and
+    /// the framework is not [asked to do without](Self::without_room_filter).
     pub fn build(self) -> Result<Framework, FrameworkError> {
         let parts = &self.parts;
-        check_names("filter", parts.filters.iter().map(|plugin| plugin.name()))?;
+        check_names("filter", parts.filters.iter().map(FilterPlugin::name))?;
         check_names("score", parts.scores.iter().map(|(_, plugin)| plugin.name()))?;
-        check_names("permit", parts.permits.iter().map(|plugin| plugin.name()))?;
+        check_names("permit", parts.permits.iter().map(Permit::name))?;
         check_names("domain score", parts.domain_scores.iter().map(|(_, plugin)| plugin.name()))?;
         check_weights(
             "score",
@@ -144,7 +156,12 @@ impl FrameworkBuilder {
         )?;
         let domain = parts.domain_scores.iter().map(|(weight, plugin)| (*weight, plugin.name()));
         check_weights("domain score", domain)?;
-        Ok(self.build_sound())
+        let framework = self.build_sound();
+        let Parts { judging_room, without_room_filter, .. } = &*framework.parts;
+        if judging_room.is_empty() && !without_room_filter {
+            return Err(FrameworkError::NoRoomFilter);
+        }
+        Ok(framework)
     }
 
     /// Makes a framework of plugins that are known to go together.
@@ -192,13 +209,28 @@ impl Framework {
         FrameworkBuilder::default()
     }
 
+    /// A builder that starts from this framework's plugins and strategy, for a framework that has
+    /// some more or another strategy.
+    ///
+    /// ```
+    /// use phalanx::framework::{Framework, Reach, score_fn};
+    ///
+    /// let warm = score_fn("warm", Reach::Static, |_, node| 100 * i64::from(node.has_label("warm", "true")));
+    /// let framework = Framework::kubernetes().to_builder().score(5, warm).build()?;
+    /// assert_eq!(framework.scores().len(), Framework::kubernetes().scores().len() + 1);
+    /// # Ok::<(), phalanx::framework::FrameworkError>(())
+    /// ```
+    pub fn to_builder(&self) -> FrameworkBuilder {
+        FrameworkBuilder { parts: Parts::clone(&self.parts) }
+    }
+
     /// The filters, in order.
-    pub fn filters(&self) -> &[Arc<dyn Filter>] {
+    pub fn filters(&self) -> &[Arc<dyn FilterPlugin>] {
         &self.parts.filters
     }
 
     /// The scores with their weights, in order.
-    pub fn scores(&self) -> &[(i64, Arc<dyn Score>)] {
+    pub fn scores(&self) -> &[(i64, Arc<dyn ScorePlugin>)] {
         &self.parts.scores
     }
 
@@ -223,8 +255,18 @@ impl Framework {
     }
 
     /// The filters that judge room, with their indices.
-    pub(crate) fn judging_room(&self) -> impl Iterator<Item = (usize, &dyn Filter)> {
+    pub(crate) fn judging_room(&self) -> impl Iterator<Item = (usize, &dyn FilterPlugin)> {
         self.parts.judging_room.iter().map(|&index| (index, &*self.parts.filters[index]))
+    }
+
+    /// Prepares a filter, by its index, for the pod of a context.
+    pub(crate) fn prepare_filter(&self, index: usize, cx: &Context<'_>) -> FilterPreparation {
+        Arc::clone(&self.parts.filters[index]).prepare(cx)
+    }
+
+    /// Prepares a score, by its index, for the pod of a context.
+    pub(crate) fn prepare_score(&self, index: usize, cx: &Context<'_>) -> ScorePreparation {
+        Arc::clone(&self.parts.scores[index].1).prepare(cx)
     }
 
     /// Whether two frameworks are the same one.
@@ -239,9 +281,9 @@ impl fmt::Debug for Framework {
         let names =
             |names: &mut dyn Iterator<Item = &str>| names.map(String::from).collect::<Vec<_>>();
         f.debug_struct("Framework")
-            .field("filters", &names(&mut parts.filters.iter().map(|plugin| plugin.name())))
+            .field("filters", &names(&mut parts.filters.iter().map(FilterPlugin::name)))
             .field("scores", &names(&mut parts.scores.iter().map(|(_, plugin)| plugin.name())))
-            .field("permits", &names(&mut parts.permits.iter().map(|plugin| plugin.name())))
+            .field("permits", &names(&mut parts.permits.iter().map(Permit::name)))
             .field(
                 "domain_scores",
                 &names(&mut parts.domain_scores.iter().map(|(_, plugin)| plugin.name())),

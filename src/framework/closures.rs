@@ -1,7 +1,7 @@
 //! Plugins from closures.
 
 use super::context::{Context, PermitContext};
-use super::declaration::{Declaration, Reach};
+use super::declaration::Declaration;
 use super::traits::{Filter, Permit, PermitVerdict, Score, Verdict};
 use crate::model::PodShape;
 use crate::state::NodeView;
@@ -12,30 +12,33 @@ struct Closure<F> {
     call: F,
 }
 
-fn closure<F>(name: &'static str, reach: Reach, call: F) -> Closure<F> {
-    let declaration = match reach {
-        Reach::Static => Declaration::constant(),
-        Reach::Cluster => Declaration::cluster(),
-        reach => Declaration { reach, ..Declaration::node() },
-    };
-    Closure { name, declaration, call }
-}
-
 /// A filter from a closure: true lets the pod on the node.
 ///
+/// What it reads is a [`Declaration`], or a [`Reach`](super::Reach) alone. `Reach::Cluster` is
+/// always right, and slowest.
+///
 /// ```
-/// use phalanx::framework::{Framework, Reach, filter_fn};
+/// use phalanx::framework::{Declaration, Framework, Reach, filter_fn};
+/// use phalanx::plugins::Fit;
+/// use phalanx::Time;
 ///
 /// let big = filter_fn("big-enough", Reach::Static, |cx, node| {
 ///     cx.cluster().resource("cpu").is_some_and(|cpu| node.allocatable(cpu) >= 32_000)
 /// });
-/// assert!(Framework::builder().filter(big).build().is_ok());
+/// let later = filter_fn("later", Declaration::constant().reading_time(), |cx, node| {
+///     cx.now() >= Time::from_secs(60) || !node.has_label("warming-up", "true")
+/// });
+/// assert!(Framework::builder().filter(Fit).filter(big).filter(later).build().is_ok());
 /// ```
-pub fn filter_fn<F>(name: &'static str, reach: Reach, call: F) -> impl Filter + 'static
+pub fn filter_fn<F>(
+    name: &'static str,
+    declaration: impl Into<Declaration>,
+    call: F,
+) -> impl Filter + 'static
 where
     F: Fn(&Context<'_>, NodeView<'_>) -> bool + Send + Sync + 'static,
 {
-    closure(name, reach, call)
+    Closure { name, declaration: declaration.into(), call }
 }
 
 impl<F> Filter for Closure<F>
@@ -55,12 +58,17 @@ where
     }
 }
 
-/// A score from a closure: `0..=100`, higher is better.
-pub fn score_fn<F>(name: &'static str, reach: Reach, call: F) -> impl Score + 'static
+/// A score from a closure: `0..=100`, higher is better. What it reads is declared as for
+/// [`filter_fn`].
+pub fn score_fn<F>(
+    name: &'static str,
+    declaration: impl Into<Declaration>,
+    call: F,
+) -> impl Score + 'static
 where
     F: Fn(&Context<'_>, NodeView<'_>) -> i64 + Send + Sync + 'static,
 {
-    closure(name, reach, call)
+    Closure { name, declaration: declaration.into(), call }
 }
 
 impl<F> Score for Closure<F>

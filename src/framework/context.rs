@@ -1,46 +1,12 @@
 //! Contexts: what plugins may read.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::fmt;
 
 use super::counters::Counter;
 use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, ResourceId, Row};
-
-/// What a plugin worked out beforehand, and wants to find again.
-#[derive(Default)]
-pub struct Prepared(Option<Box<dyn Any + Send + Sync>>);
-
-impl Prepared {
-    /// Nothing.
-    pub const NONE: Prepared = Prepared(None);
-
-    /// A value to find again.
-    pub fn new(value: impl Any + Send + Sync) -> Prepared {
-        Prepared(Some(Box::new(value)))
-    }
-
-    /// The value, if it is of this type.
-    #[inline]
-    pub fn value<T: Any>(&self) -> Option<&T> {
-        self.0.as_deref()?.downcast_ref()
-    }
-
-    /// The value for writing, if it is of this type.
-    #[inline]
-    pub fn value_mut<T: Any>(&mut self) -> Option<&mut T> {
-        self.0.as_deref_mut()?.downcast_mut()
-    }
-}
-
-impl fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Prepared(..)" } else { "Prepared(none)" })
-    }
-}
 
 /// What a filter or a score may read: the pod, its group, the cluster with everything placed so
 /// far, and the time.
@@ -50,23 +16,14 @@ pub struct Context<'a> {
     pub(crate) pod: &'a PodShape,
     pub(crate) group: Option<&'a PodGroup>,
     pub(crate) now: Time,
-    pub(crate) prepared: &'a Prepared,
     pub(crate) counters: &'a [Counter],
     pub(crate) kept: bool,
 }
 
 impl<'a> Context<'a> {
-    /// A context without group, preparation or counters; for calling a plugin by hand.
+    /// A context without group or counters; for calling a plugin by hand.
     pub fn new(cluster: &'a Cluster, pod: &'a PodShape) -> Context<'a> {
-        Context {
-            cluster,
-            pod,
-            group: None,
-            now: Time::ZERO,
-            prepared: &Prepared::NONE,
-            counters: &[],
-            kept: false,
-        }
+        Context { cluster, pod, group: None, now: Time::ZERO, counters: &[], kept: false }
     }
 
     /// The cluster, with everything placed so far. Only, pods that are placed on the node in
@@ -94,17 +51,12 @@ impl<'a> Context<'a> {
         self.now
     }
 
-    /// Whether what is prepared will be kept while pods come and go, each followed by a call of `take`
-    /// or `undo`. `Skip`, `Constant`, `Narrow` and `Reject` must then hold whatever pods come and
-    /// go. Set for plugins with a [`Grain`](super::Grain) only.
+    /// Whether what is prepared will be kept while pods come and go, each followed by a call of
+    /// [`Incremental`](super::Incremental). `Skip`, `Constant`, `Narrow` and `Reject` must then hold
+    /// whatever pods come and go. Set for plugins that declare to be
+    /// [grained](super::Declaration::grained) only.
     pub fn is_kept(&self) -> bool {
         self.kept
-    }
-
-    /// What the plugin prepared, if it is of this type.
-    #[inline]
-    pub fn prepared<T: Any>(&self) -> Option<&'a T> {
-        self.prepared.value()
     }
 
     /// The count of a declared counter, by its place in the declaration, in the node's domain;

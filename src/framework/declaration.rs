@@ -79,12 +79,12 @@ pub struct Declaration {
     /// more requested of a resource than is free, as [`Fit`](crate::plugins::Fit) has it. A search
     /// then counts instead of calling it. Filters only.
     pub room: bool,
-    /// The plugin promises a [`Grain`](super::Grain): what it prepares is kept, and it is called
-    /// once a class of nodes. Without it, a plugin that reads beyond the node is called for every
+    /// What the plugin prepares is [`Incremental`](super::Incremental): it is kept, and called once a
+    /// class of nodes. Without it, a plugin that reads beyond the node is called for every
     /// node for every pod.
     pub grained: bool,
-    /// Pods that are being deleted do not count. `take` and `undo` are not called for them; when a
-    /// pod begins to be deleted, `undo` is, as if it left.
+    /// Pods that are being deleted do not count. [`Incremental`](super::Incremental) is not shown
+    /// them; when a pod begins to be deleted, it is shown the pod as one that left.
     pub ignores_deleting: bool,
     /// Counts of pods, per domain, that the framework keeps for the plugin.
     pub counters: Vec<CounterSpec>,
@@ -191,7 +191,8 @@ impl Declaration {
         self
     }
 
-    /// Promises to tell nodes apart as its [`grain`](super::Filter::grain) says.
+    /// Promises that what is prepared is [`Incremental`](super::Incremental), and tells nodes apart
+    /// as its classes say.
     #[must_use]
     pub fn grained(mut self) -> Declaration {
         self.grained = true;
@@ -238,7 +239,7 @@ impl Declaration {
     }
 
     /// Whether a filter's "no" for a node stays "no" while pods are placed, wherever they go; so
-    /// that its verdicts and its [`room`](super::Filter::room), taken now, bound how many pods each
+    /// that its verdicts and its [capacity](super::Capacity), taken now, bound how many pods each
     /// node takes, whatever else is placed.
     ///
     /// [`is_pod_independent`](Self::is_pod_independent), which cannot change at all, or
@@ -252,6 +253,17 @@ impl Declaration {
     pub fn counting(mut self, counter: CounterSpec) -> Declaration {
         self.counters.push(counter);
         self
+    }
+}
+
+impl From<Reach> for Declaration {
+    /// What has this reach, and reads neither the group nor the time.
+    fn from(reach: Reach) -> Declaration {
+        match reach {
+            Reach::Static => Declaration::constant(),
+            Reach::Cluster => Declaration::cluster(),
+            reach => Declaration::with_reach(reach),
+        }
     }
 }
 

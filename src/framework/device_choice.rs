@@ -8,13 +8,12 @@
 //! first complete assignment instead. So a choice never decides whether a pod fits; only which
 //! devices it gets.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
 use super::context::Context;
-pub(crate) use super::device_fit::{choose_devices, choose_for, still_fit};
-pub use super::device_fit::{device_capacity, devices_fit};
 use crate::state::{DeviceNeed, NodeDevices, NodeView};
 
 /// Says which devices a pod gets, of those it can have.
@@ -47,6 +46,16 @@ pub trait DeviceChoice: Send + Sync {
     /// are at least as many. Their order does not matter. An answer that is anything else counts
     /// as the first candidates.
     fn choose(&self, cx: &Context<'_>, offer: &DeviceOffer<'_>) -> Vec<u32>;
+}
+
+impl<C: DeviceChoice + ?Sized> DeviceChoice for Arc<C> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn choose(&self, cx: &Context<'_>, offer: &DeviceOffer<'_>) -> Vec<u32> {
+        (**self).choose(cx, offer)
+    }
 }
 
 /// What one device request of a pod can have on a node.

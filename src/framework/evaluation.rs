@@ -1,13 +1,15 @@
 //! Evaluation of all nodes for one pod: the plain loop that everything faster is held to.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::builder::Framework;
-use super::context::{Context, Feasible, Prepared};
+use super::context::{Context, Feasible};
 use super::counters::Counter;
-use super::prepared::{Plugin, PreparedFilters, PreparedPlugin, Resolved};
-use super::traits::{Normalization, Score, Verdict};
+use super::plugin::{PreparedScore, ScorePlugin, ScorePreparation};
+use super::prepared::{PreparedFilters, PreparedPlugin, ReadyScore};
+use super::traits::{Normalization, Verdict};
 use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
 use crate::state::{Cluster, NodeView, Row};
@@ -18,7 +20,7 @@ pub struct Evaluation<'a> {
     framework: &'a Framework,
     pub(crate) base: Context<'a>,
     pub(crate) filters: PreparedFilters,
-    pub(crate) scores: Vec<PreparedPlugin>,
+    pub(crate) scores: Vec<ReadyScore>,
 }
 
 /// Why a node is out.
@@ -34,6 +36,12 @@ pub enum Rejection {
 
 /// The raw score of every node.
 struct Constant(i64);
+
+impl PreparedScore for Constant {
+    fn score(&self, _: &Context<'_>, _: NodeView<'_>) -> i64 {
+        self.0
+    }
+}
 
 /// The scores that one plugin gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +84,7 @@ impl<'a> Evaluation<'a> {
             return Err(Rejection::Narrowed);
         }
         for prepared in &self.filters.filters {
-            let filter = &self.framework.filters()[prepared.index];
-            let verdict = filter.filter(&prepared.context(self.base), node);
+            let verdict = prepared.prepared.filter(&prepared.context(self.base), node);
             if !verdict.passes() {
                 return Err(Rejection::Filter(prepared.index, verdict));
             }
@@ -94,13 +101,13 @@ impl<'a> Evaluation<'a> {
             let declaration = score.declare(base.pod);
             let counters = Counter::of_declaration(&declaration, base.cluster, base.pod);
             let cx = Context { counters: &counters, ..base };
-            let mut prepared = match Plugin::Score(index).prepare(self.framework, &cx) {
-                Resolved::Prepared(prepared, _) => prepared,
-                Resolved::Constant(raw) => Prepared::new(Constant(raw)),
-                Resolved::Skipped | Resolved::Rejected(_) => continue,
+            let mut prepared = match self.framework.prepare_score(index, &cx) {
+                ScorePreparation::Ready(prepared) => prepared,
+                ScorePreparation::Constant(raw) => Box::new(Constant(raw)),
+                ScorePreparation::Skip => continue,
             };
             if declaration.reads_feasible {
-                score.consider(&mut prepared, &cx, &Feasible::new(base.cluster, feasible));
+                prepared.observe_feasible(&cx, &Feasible::new(base.cluster, feasible));
             }
             self.scores.push(PreparedPlugin { index, prepared, counters });
         }
@@ -109,13 +116,12 @@ impl<'a> Evaluation<'a> {
             .map(|prepared| {
                 let (weight, score) = &self.framework.scores()[prepared.index];
                 let cx = prepared.context(base);
-                let constant = prepared.prepared.value::<Constant>();
-                let raw = |&row| match constant {
-                    Some(Constant(raw)) => *raw,
-                    None => base.cluster.view(row).map_or(0, |node| score.score(&cx, node)),
+                let raw = |&row| {
+                    let node = base.cluster.view(row);
+                    node.map_or(0, |node| prepared.prepared.score(&cx, node))
                 };
                 let mut scores: Vec<i64> = feasible.iter().map(raw).collect();
-                normalize(&**score, &cx, &mut scores);
+                normalize(&**score, &mut scores);
                 for score in &mut scores {
                     *score *= weight;
                 }
@@ -136,11 +142,8 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-fn normalize(score: &dyn Score, cx: &Context<'_>, scores: &mut [i64]) {
+fn normalize(score: &dyn ScorePlugin, scores: &mut [i64]) {
     let normalization = score.normalization();
-    if normalization == Normalization::Own {
-        score.normalize(cx, scores);
-    }
     let (mut low, mut high) = (i64::MAX, i64::MIN);
     for &raw in scores.iter() {
         let counts = normalization != Normalization::Extremes || raw != Normalization::IGNORED;

@@ -1,49 +1,50 @@
-//! Classes of nodes that a plugin cannot tell apart.
+//! Classes of nodes with the same verdict or score of a plugin.
 
 use smallvec::SmallVec;
 
 use super::context::Context;
 use crate::state::LabelKey;
 
-/// How finely a plugin tells nodes apart, given what it has prepared.
+/// The labels by which the answers of a prepared plugin differ between nodes.
 ///
 /// A filter or score that reads beyond a node makes this promise by
-/// [`grained`](super::Declaration::grained) and [`grain`](super::Filter::grain), so that it is
-/// called once a class of nodes in place of once a node, and again only for the classes that a
-/// placement concerns:
+/// [`grained`](super::Declaration::grained) and [`Incremental::classes`](super::Incremental), so
+/// that it is called once a class of nodes in place of once a node, and again only for the classes
+/// that a placement concerns:
 ///
 /// - Of a node, the answer depends on the values of the labels named here (lacking one counts as a
 ///   value). With [`each`](Grain::each) it may also depend on the node itself and its own pods.
-/// - It reads no other pods but through what is prepared, and that is kept right by `take` and
-///   `undo`, from anything that [`Context::is_kept`] had it prepare. Of the node that those are
-///   shown, they read nothing that pods change.
-/// - A `take` or `undo` for a node changes answers only for nodes that share a value of one of the
-///   labels with it (and for the node itself, with `each`), unless the [`epoch`](Grain::epoch) is
+/// - It reads no other pods but through what is prepared, and that is kept right by `pod_added` and
+///   `pod_removed`, from anything that [`Context::is_kept`] had it prepare. Of the node that those
+///   are shown, they read nothing that pods change.
+/// - A `pod_added` or `pod_removed` for a node changes answers only for nodes that share a value of
+///   one of the labels with it (and for the node itself, with `each`), unless the
+///   [`epoch`](Grain::epoch) is another afterwards.
+/// - What [`observe_feasible`](super::PreparedScore::observe_feasible) does depends on the feasible
+///   nodes alone, which it may be shown one for a class; where it changes an answer, the epoch is
 ///   another afterwards.
-/// - `consider` depends on the feasible nodes alone, which it may be shown one for a class; where
-///   it changes an answer, the epoch is another afterwards.
 /// - The answer does not depend on the group, the time or the order of calls.
 ///
 /// [`laws`](crate::laws) find out a plugin that breaks it.
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use phalanx::framework::{
-///     Context, CountedPods, CounterSpec, Declaration, Filter, Framework, Grain, Verdict,
+///     Context, CountedPods, CounterSpec, Declaration, FilterPlugin, FilterPreparation, Framework,
+///     Grain, Incremental, PreparedFilter, Verdict,
 /// };
 /// use phalanx::model::{LabelSelector, Node, Pod, PodGroup, PodShape};
 /// use phalanx::state::NodeView;
+/// use phalanx::plugins::Fit;
 /// use phalanx::{Cluster, Planner, Request, Strategy};
 ///
 /// /// At most two pods of an app in a rack.
 /// struct TwoInARack;
 ///
-/// impl Filter for TwoInARack {
+/// impl FilterPlugin for TwoInARack {
 ///     fn name(&self) -> &str {
 ///         "TwoInARack"
-///     }
-///
-///     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-///         Verdict::pass_if(cx.count(0, node).is_some_and(|count| count < 2))
 ///     }
 ///
 ///     fn declare(&self, _: &PodShape) -> Declaration {
@@ -53,8 +54,25 @@ use crate::state::LabelKey;
 ///         Declaration::domain(["rack"]).counting(counter).grained()
 ///     }
 ///
-///     fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-///         Some(Grain::of(cx, ["rack"]))
+///     fn prepare(self: Arc<Self>, _: &Context<'_>) -> FilterPreparation {
+///         FilterPreparation::ready(TwoInARack)
+///     }
+/// }
+///
+/// impl PreparedFilter for TwoInARack {
+///     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+///         Verdict::pass_if(cx.count(0, node).is_some_and(|count| count < 2))
+///     }
+///
+///     fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+///         Some(self)
+///     }
+/// }
+///
+/// impl Incremental for TwoInARack {
+///     // The counts are the framework's, so there is nothing to bring up to date.
+///     fn classes(&self, cx: &Context<'_>) -> Grain {
+///         Grain::of(cx, ["rack"])
 ///     }
 /// }
 ///
@@ -63,13 +81,13 @@ use crate::state::LabelKey;
 ///     let node = Node::new(format!("n{number}")).capacity("pods", 10);
 ///     cluster.add_node(node.label("rack", format!("r{}", number % 6)))?;
 /// }
-/// let framework = Framework::builder().filter(TwoInARack).build()?;
+/// let framework = Framework::builder().filter(Fit).filter(TwoInARack).build()?;
 /// let mut planner = Planner::new();
 /// let gang = PodGroup::gang("db", 12).pods(12, Pod::new().label("app", "db"));
 /// let request = Request::new(&gang).strategy(Strategy::Kubernetes);
 /// assert!(planner.place(&cluster, &framework, request)?.is_placed());
-/// // Six racks, and one more question for each pod.
-/// assert!(planner.plugin_calls() <= 6 + 12);
+/// // `Fit` judges each node once and then the one that has changed; the filter each rack likewise.
+/// assert!(planner.plugin_calls() <= (600 + 12) + (6 + 12));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,7 +107,7 @@ impl Grain {
         Grain { keys, each: false, epoch: 0 }
     }
 
-    /// The same by the names of labels. One that no node has tells no nodes apart.
+    /// The same by the names of labels. A label that no node has makes no classes.
     pub fn of<'k>(cx: &Context<'_>, keys: impl IntoIterator<Item = &'k str>) -> Grain {
         Grain::new(keys.into_iter().filter_map(|key| cx.cluster().label_key(key)))
     }

@@ -1,13 +1,18 @@
-//! Plugins prepared for one pod shape: the only place where a [`Preparation`] is interpreted.
+//! Plugins prepared for one pod shape: the only place where what a filter prepares is interpreted.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::block::Block;
 use super::builder::Framework;
-use super::context::{Context, Prepared};
+use super::context::Context;
 use super::counters::Counter;
 use super::declaration::Declaration;
-use super::traits::{Preparation, Score, Verdict};
+use super::plugin::{
+    FilterPreparation, Incremental, PreparedFilter, PreparedScore, ScorePlugin, ScorePreparation,
+};
+use super::traits::Verdict;
 use crate::base::RowSet;
 use crate::base::chunks::CHUNK;
 use crate::model::PodShape;
@@ -23,26 +28,41 @@ pub(crate) enum Plugin {
     Score(usize),
 }
 
-/// What a plugin's preparation means for all nodes.
-#[derive(Debug)]
-pub(crate) enum Resolved {
-    /// The plugin has nothing to say about the pod.
-    Skipped,
-    /// Every node has this raw score.
-    Constant(i64),
-    /// The filter rejects every node.
-    Rejected(Verdict),
-    /// Nodes are evaluated one by one; a filter rejects those outside the rows, if any are given.
-    Prepared(Prepared, Option<RowSet>),
-}
-
-/// A plugin that evaluates nodes for one pod shape.
-#[derive(Debug)]
-pub(crate) struct PreparedPlugin {
+/// A filter or a score that is prepared for one pod shape.
+pub(crate) struct PreparedPlugin<P: ?Sized> {
     /// Its index among the framework's filters, or among its scores.
     pub(crate) index: usize,
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: Box<P>,
     pub(crate) counters: Vec<Counter>,
+}
+
+pub(crate) type ReadyFilter = PreparedPlugin<dyn PreparedFilter>;
+pub(crate) type ReadyScore = PreparedPlugin<dyn PreparedScore>;
+
+/// What a filter or a score has prepared.
+pub(crate) enum AnyPrepared {
+    Filter(Box<dyn PreparedFilter>),
+    Score(Box<dyn PreparedScore>),
+}
+
+impl AnyPrepared {
+    /// What keeps it up to date, if it can be kept.
+    #[inline]
+    pub(crate) fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        match self {
+            AnyPrepared::Filter(filter) => filter.incremental(),
+            AnyPrepared::Score(score) => score.incremental(),
+        }
+    }
+}
+
+impl fmt::Debug for AnyPrepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AnyPrepared::Filter(_) => "Filter(..)",
+            AnyPrepared::Score(_) => "Score(..)",
+        })
+    }
 }
 
 /// The rows that the preparation of filters leaves.
@@ -58,7 +78,7 @@ pub(crate) struct AdmittedRows {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedFilters {
     /// The filters that evaluate nodes.
-    pub(crate) filters: Vec<PreparedPlugin>,
+    pub(crate) filters: Vec<ReadyFilter>,
     pub(crate) rows: AdmittedRows,
 }
 
@@ -78,7 +98,7 @@ impl Plugin {
 
     /// The weight and the trait object of a score; `None` for a filter.
     #[inline]
-    pub(crate) fn score(self, framework: &Framework) -> Option<(i64, &dyn Score)> {
+    pub(crate) fn score(self, framework: &Framework) -> Option<(i64, &dyn ScorePlugin)> {
         match self {
             Plugin::Filter(_) => None,
             Plugin::Score(index) => {
@@ -88,65 +108,51 @@ impl Plugin {
         }
     }
 
-    /// Prepares the plugin for the pod of a context.
-    pub(crate) fn prepare(self, framework: &Framework, cx: &Context<'_>) -> Resolved {
-        match self {
-            Plugin::Filter(index) => Resolved::of_filter(framework.filters()[index].prepare(cx)),
-            Plugin::Score(index) => Resolved::of_score(framework.scores()[index].1.prepare(cx)),
-        }
-    }
-
     /// Whether the plugin skips the pod of a context.
     pub(crate) fn skips(self, framework: &Framework, cx: &Context<'_>) -> bool {
-        matches!(self.prepare(framework, cx), Resolved::Skipped)
-    }
-}
-
-impl Resolved {
-    /// The meaning of a filter's preparation. A constant, which is for scores, means nothing.
-    pub(crate) fn of_filter(preparation: Preparation) -> Resolved {
-        match preparation {
-            Preparation::Skip | Preparation::Constant(_) => Resolved::Skipped,
-            Preparation::Ready(prepared) => Resolved::Prepared(prepared, None),
-            Preparation::Narrow(prepared, rows) => Resolved::Prepared(prepared, Some(rows)),
-            Preparation::Reject(verdict) => Resolved::Rejected(verdict),
-        }
-    }
-
-    /// The meaning of a score's preparation. A score can neither reject nodes nor narrow them.
-    pub(crate) fn of_score(preparation: Preparation) -> Resolved {
-        match preparation {
-            Preparation::Skip | Preparation::Reject(_) => Resolved::Skipped,
-            Preparation::Constant(raw) => Resolved::Constant(raw),
-            Preparation::Ready(prepared) | Preparation::Narrow(prepared, _) => {
-                Resolved::Prepared(prepared, None)
+        match self {
+            Plugin::Filter(index) => {
+                matches!(framework.prepare_filter(index, cx), FilterPreparation::Skip)
+            }
+            Plugin::Score(index) => {
+                matches!(framework.prepare_score(index, cx), ScorePreparation::Skip)
             }
         }
     }
 }
 
-impl PreparedPlugin {
-    /// A context in which the plugin finds what it prepared.
+impl<P: ?Sized> PreparedPlugin<P> {
+    /// A context in which the plugin finds its counters.
     #[inline]
     pub(crate) fn context<'b>(&'b self, cx: Context<'b>) -> Context<'b> {
-        Context { prepared: &self.prepared, counters: &self.counters, ..cx }
+        Context { counters: &self.counters, ..cx }
+    }
+}
+
+impl<P: ?Sized> fmt::Debug for PreparedPlugin<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedPlugin").field("index", &self.index).finish_non_exhaustive()
     }
 }
 
 impl AdmittedRows {
     /// Adds what the preparation of a filter means. Returns what it prepared if it evaluates nodes.
-    pub(crate) fn add(&mut self, filter: usize, resolved: Resolved) -> Option<Prepared> {
-        match resolved {
-            Resolved::Skipped | Resolved::Constant(_) => None,
-            Resolved::Rejected(verdict) => {
+    pub(crate) fn add(
+        &mut self,
+        filter: usize,
+        preparation: FilterPreparation,
+    ) -> Option<Box<dyn PreparedFilter>> {
+        match preparation {
+            FilterPreparation::Skip => None,
+            FilterPreparation::Reject(verdict) => {
                 self.rejected = Some((filter, verdict));
                 None
             }
-            Resolved::Prepared(prepared, rows) => {
-                match (&mut self.only, rows) {
-                    (_, None) => {}
-                    (Some(only), Some(rows)) => only.intersect(&rows),
-                    (only, rows) => *only = rows,
+            FilterPreparation::Ready(prepared) => Some(prepared),
+            FilterPreparation::Narrow(prepared, rows) => {
+                match &mut self.only {
+                    Some(only) => only.intersect(&rows),
+                    only @ None => *only = Some(rows),
                 }
                 Some(prepared)
             }
@@ -204,8 +210,7 @@ impl PreparedFilters {
         }
         let counters = Counter::of_declaration(declaration, cx.cluster, cx.pod);
         let cx = Context { counters: &counters, ..*cx };
-        let Some(prepared) = self.rows.add(index, Plugin::Filter(index).prepare(framework, &cx))
-        else {
+        let Some(prepared) = self.rows.add(index, framework.prepare_filter(index, &cx)) else {
             return false;
         };
         self.filters.push(PreparedPlugin { index, prepared, counters });
@@ -214,29 +219,17 @@ impl PreparedFilters {
 
     /// Whether a node passes all filters. `calls` grows by the filters that evaluate it.
     #[inline]
-    pub(crate) fn passes(
-        &self,
-        framework: &Framework,
-        cx: Context<'_>,
-        node: NodeView<'_>,
-        calls: &mut u64,
-    ) -> bool {
+    pub(crate) fn passes(&self, cx: Context<'_>, node: NodeView<'_>, calls: &mut u64) -> bool {
         self.rows.admits(node.row())
             && self.filters.iter().all(|filter| {
                 *calls += 1;
-                framework.filters()[filter.index].filter(&filter.context(cx), node).passes()
+                filter.prepared.filter(&filter.context(cx), node).passes()
             })
     }
 
     /// Makes the verdicts of a block negative where a filter rejects the row, or the row is not in
     /// use.
-    pub(crate) fn filter_block(
-        &self,
-        framework: &Framework,
-        cx: Context<'_>,
-        block: &Block<'_>,
-        verdicts: &mut [i64],
-    ) {
+    pub(crate) fn filter_block(&self, cx: Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
         if self.rows.rejected.is_some() {
             verdicts.fill(-1);
         }
@@ -247,50 +240,46 @@ impl PreparedFilters {
             reject_unless(verdicts, |at| only.contains(block.row(at)));
         }
         for filter in &self.filters {
-            framework.filters()[filter.index].filter_block(&filter.context(cx), block, verdicts);
+            filter.prepared.filter_block(&filter.context(cx), block, verdicts);
         }
     }
 
     /// An upper bound on how many pods of the shape a node takes if it passes, at most [`MANY`].
     #[inline]
-    pub(crate) fn room(&self, framework: &Framework, cx: Context<'_>, node: NodeView<'_>) -> i64 {
-        self.filters.iter().fold(MANY, |room, filter| {
-            room.min(framework.filters()[filter.index].room(&filter.context(cx), node))
+    pub(crate) fn room(&self, cx: Context<'_>, node: NodeView<'_>) -> i64 {
+        self.filters.iter().fold(MANY, |room, filter| match filter.prepared.capacity() {
+            Some(capacity) => room.min(capacity.of_node(&filter.context(cx), node)),
+            None => room,
         })
     }
 
-    /// [`PreparedFilters::room`] of a block of rows.
-    pub(crate) fn room_block(
-        &self,
-        framework: &Framework,
-        cx: Context<'_>,
-        block: &Block<'_>,
-        room: &mut [i64],
-    ) {
+    /// [`PreparedFilters::room`] of a block of rows, 0 for rows that are not in use.
+    pub(crate) fn room_block(&self, cx: Context<'_>, block: &Block<'_>, room: &mut [i64]) {
         room.fill(MANY);
+        if cx.cluster.node_count() != cx.cluster.rows() {
+            for (at, room) in room.iter_mut().enumerate() {
+                *room *= i64::from(block.node(at).is_some());
+            }
+        }
         for filter in &self.filters {
-            framework.filters()[filter.index].room_block(&filter.context(cx), block, room);
+            if let Some(capacity) = filter.prepared.capacity() {
+                capacity.of_block(&filter.context(cx), block, room);
+            }
         }
     }
 
     /// How many pods of the shape a node takes that gets nothing else, as far as these filters say:
     /// 0 if it does not pass, else from 1 to [`MANY`].
-    pub(crate) fn capacity(
-        &self,
-        framework: &Framework,
-        cx: Context<'_>,
-        node: NodeView<'_>,
-    ) -> i64 {
+    pub(crate) fn capacity(&self, cx: Context<'_>, node: NodeView<'_>) -> i64 {
         // A node that passes takes one pod, whatever the bound says.
-        let passes = self.passes(framework, cx, node, &mut 0);
-        if passes { self.room(framework, cx, node).max(1) } else { 0 }
+        let passes = self.passes(cx, node, &mut 0);
+        if passes { self.room(cx, node).max(1) } else { 0 }
     }
 
     /// Lowers the capacities of a block of rows to [`PreparedFilters::capacity`]. Rows that have
     /// none stay so without being evaluated.
     pub(crate) fn lower_capacity_block(
         &self,
-        framework: &Framework,
         cx: Context<'_>,
         block: &Block<'_>,
         capacities: &mut [i64],
@@ -298,10 +287,10 @@ impl PreparedFilters {
         let mut verdicts = [0_i64; CHUNK];
         let verdicts = &mut verdicts[..block.len()];
         reject_unless(verdicts, |at| capacities[at] > 0);
-        self.filter_block(framework, cx, block, verdicts);
+        self.filter_block(cx, block, verdicts);
         let mut room = [0_i64; CHUNK];
         let room = &mut room[..block.len()];
-        self.room_block(framework, cx, block, room);
+        self.room_block(cx, block, room);
         for ((capacity, verdict), room) in capacities.iter_mut().zip(verdicts).zip(room) {
             *capacity = if *verdict < 0 { 0 } else { (*capacity).min((*room).max(1)) };
         }

@@ -52,6 +52,15 @@ pub enum Problem {
     /// Something refers to an object that does not exist.
     #[error("{0:?} does not exist")]
     Unknown(String),
+    /// A pod is listed in a group and is of another, by the group that it names or its namespace:
+    /// once bound it would count there.
+    #[error("is of group {named}, and is listed in group {listed}")]
+    OtherGroup {
+        /// The group that the pod is of, as `namespace/name`.
+        named: String,
+        /// The group that lists it, as `namespace/name`.
+        listed: String,
+    },
 }
 
 impl ModelError {

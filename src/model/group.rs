@@ -132,7 +132,8 @@ pub struct TopologyRequest {
     pub require: Option<String>,
     /// All members within one domain of this level if possible, else of the next level up.
     pub prefer: Option<String>,
-    /// How far up a preference may fall back.
+    /// The coarsest level that `prefer` may fall back to; not read without `prefer`. A level not
+    /// above the preferred one allows no other.
     pub highest: Option<String>,
     /// Slices, coarsest first: every so many members, in order, within one domain.
     pub slices: Vec<Slice>,
@@ -143,9 +144,8 @@ pub struct TopologyRequest {
     /// Neighbours in the order of members are neighbours in the tree.
     pub ranked: bool,
     /// All members on one node, and all their devices within one island of it. Below every level:
-    /// what `require` and `prefer` ask is asked of that node, and where one island is preferred
-    /// but not to be had, they count as they stand. It says nothing of a group none of whose
-    /// members asks for devices.
+    /// `require` and `prefer` apply to that node, and where one island is preferred but not to be
+    /// had, they apply by themselves. It has no effect on a group without device requests.
     pub island: IslandRule,
 }
 
@@ -339,8 +339,8 @@ impl PodGroup {
     ///
     /// # Errors
     /// A name is empty or used twice, a group is empty or holds both pods and groups, a minimum
-    /// is 0, the tree is deeper than [`MAX_DEPTH`], or a pod is not sound. Group names are unique
-    /// in their tree; pod names in their namespace.
+    /// is 0, the tree is deeper than [`MAX_DEPTH`], or a pod is not sound, names another group or
+    /// is of another namespace. Group names are unique in their tree; pod names in their namespace.
     pub fn check(&self) -> Result<(), ModelError> {
         let mut numbered = true;
         self.check_level(1, &mut None, &mut numbered)?;
@@ -381,12 +381,26 @@ impl PodGroup {
         levels > 0 && self.groups.iter().all(|group| group.is_within(levels - 1))
     }
 
+    /// Whether a pod is of this group: of its namespace, and naming it or none. `sibling` is a pod
+    /// of the group that was checked before; the namespace of a shape is compared once.
+    fn check_member(&self, pod: &Pod, sibling: Option<&Pod>) -> Result<(), ModelError> {
+        let is_named = pod.group.as_ref().is_none_or(|group| *group == self.name);
+        let is_near = sibling.is_some_and(|sibling| Arc::ptr_eq(sibling.shape(), pod.shape()))
+            || pod.namespace() == self.namespace;
+        if is_named && is_near {
+            return Ok(());
+        }
+        let named = format!("{}/{}", pod.namespace(), pod.group.as_ref().unwrap_or(&self.name));
+        let problem = Problem::OtherGroup { named, listed: self.full_name() };
+        Err(ModelError::new(format!("pod {}/{}", pod.namespace(), pod.name), "group", problem))
+    }
+
     fn object(&self) -> String {
         format!("group {}/{}", self.namespace, self.name)
     }
 
-    /// Checks what can be told without comparing names. `last` is the pod before; `numbered`
-    /// becomes false if names do not come in the order of numbers, in which they are all different.
+    /// All checks but that of names that occur twice. `last` is the pod before; `numbered` becomes
+    /// false if names do not come in the order of numbers, in which they are all different.
     fn check_level<'a>(
         &'a self,
         depth: usize,
@@ -419,11 +433,12 @@ impl PodGroup {
             let problem = Problem::OutOfRange { value: 0, min: 1, max: i64::from(u32::MAX) };
             return fault(&format!("topology.slices[{index}].size"), problem);
         }
-        for pod in &self.pods {
+        for (index, pod) in self.pods.iter().enumerate() {
             pod.check_after(*last)?;
             if pod.name.is_empty() {
                 return fault("pods.name", Problem::Required);
             }
+            self.check_member(pod, last.filter(|_| index > 0))?;
             *numbered = *numbered && last.is_none_or(|last| precedes(last, pod));
             *last = Some(pod);
         }
@@ -461,8 +476,7 @@ mod tests {
         ] {
             assert_eq!(group.check().unwrap_err().field, field);
         }
-        let elsewhere = pod.clone().name("g-0").in_namespace("other");
-        let mixed = sound.clone().pod(pod.clone().name("a")).pod(elsewhere);
+        let mixed = sound.clone().pod(pod.clone().name("a"));
         assert!(mixed.check().is_ok());
         assert!(mixed.pod(pod.clone().name("g-0")).check().is_err());
         let bad = pod.clone().name("h").request("cpu", -1);

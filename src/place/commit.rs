@@ -6,9 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::base::RowSet;
-use crate::framework::device_choice::still_fit;
+use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Rejection};
 use crate::model::{Pod, PodGroup};
+use crate::place::topology::pinned::leaders_of;
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
 use crate::state::plan::PlanDomain;
@@ -229,12 +230,24 @@ impl Cluster {
                 continue;
             }
             let mut apart = None;
-            plan.roster.group().visit(&mut |group| {
-                if group.full_name() == domain.group {
-                    group.visit(&mut |inner| {
-                        let mut pods = self.pods_of(inner);
-                        apart = apart.or_else(|| pods.find(|pod| is_apart(*pod, domain)));
-                    });
+            let mut find = |group: &PodGroup| {
+                group.visit(&mut |inner| {
+                    let mut pods = self.pods_of(inner);
+                    apart = apart.or_else(|| pods.find(|pod| is_apart(*pod, domain)));
+                });
+            };
+            let root = plan.roster.group();
+            if root.full_name() == domain.group {
+                find(root);
+            }
+            root.visit(&mut |outer| {
+                for inner in &outer.groups {
+                    if inner.full_name() == domain.group {
+                        find(inner);
+                        // Kueue leaves leaders where they run.
+                        let leaders = leaders_of(outer, inner);
+                        leaders.into_iter().filter(|_| plan.minima).for_each(&mut find);
+                    }
                 }
             });
             if let Some(pod) = apart {

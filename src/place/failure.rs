@@ -114,6 +114,14 @@ pub enum Failure {
         /// The domain, as the values of an assignment.
         domain: Vec<String>,
     },
+    /// Members that run are in another domain of the required level than Kueue chose for the rest:
+    /// on nodes that it does not see, or in slices that the rest do not fill. Of
+    /// [`Strategy::Kueue`](crate::Strategy::Kueue) only.
+    #[error("members that run are in another domain of {level:?}")]
+    RunningElsewhere {
+        /// The level required.
+        level: String,
+    },
 }
 
 impl Failure {
@@ -136,6 +144,7 @@ impl Failure {
             Failure::NoReplacement { .. } => "no-replacement",
             Failure::Incomplete { .. } => "incomplete",
             Failure::NoNode { .. } => "no-node",
+            Failure::RunningElsewhere { .. } => "running-elsewhere",
         }
     }
 }

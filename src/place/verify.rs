@@ -1,9 +1,10 @@
-//! Checking certificates, without the planner.
+//! The check of certificates, without the planner.
 //!
-//! What is shared with the planner is what defines a request: which keys confine a group, which
-//! nodes make a domain, which pods run. Everything else is counted again from the cluster, plainly.
+//! The planner and the check share the definition of a request: the keys that confine a group, the
+//! nodes of a domain, the pods that run. All else is counted again from the cluster, plainly.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -11,7 +12,7 @@ use super::certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal}
 use super::error::PlaceError;
 use super::request::Request;
 use crate::base::Time;
-use crate::framework::{Context, Framework, Preparation, Reach};
+use crate::framework::{Context, FilterPreparation, Framework, Reach};
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodGroup};
 use crate::place::topology::partition::names;
@@ -20,7 +21,8 @@ use crate::state::{Cluster, NodeView, Row};
 
 impl Certificate {
     /// Checks every claim against the cluster: that the domains listed are all there are, and that
-    /// counts and sums are right and too small. The proof tells whether it rests on searches too.
+    /// counts and sums are right and too small. The proof returned states whether it rests on
+    /// searches too.
     ///
     /// O(nodes · filters · claims).
     ///
@@ -226,17 +228,18 @@ impl Check<'_> {
             }
             let base = Context { now: self.now, ..Context::new(self.cluster, shape) };
             let cx = Context { group: Some(group), ..base };
-            let prepared = match filter.prepare(&cx) {
-                Preparation::Ready(prepared) => prepared,
-                Preparation::Narrow(prepared, rows) if rows.contains(row) => prepared,
-                Preparation::Reject(_) | Preparation::Narrow(..) => return None,
-                _ => continue,
+            let prepared = match Arc::clone(filter).prepare(&cx) {
+                FilterPreparation::Skip => continue,
+                FilterPreparation::Ready(prepared) => prepared,
+                FilterPreparation::Narrow(prepared, rows) if rows.contains(row) => prepared,
+                FilterPreparation::Reject(_) | FilterPreparation::Narrow(..) => return None,
             };
-            let cx = Context { prepared: &prepared, ..cx };
-            if !filter.filter(&cx, node).passes() {
+            if !prepared.filter(&cx, node).passes() {
                 return None;
             }
-            room = room.min(filter.room(&cx, node).max(1));
+            if let Some(capacity) = prepared.capacity() {
+                room = room.min(capacity.of_node(&cx, node).max(1));
+            }
         }
         Some(room)
     }

@@ -1,11 +1,14 @@
 //! Scores by utilisation: how full a node would be.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::utilization::Utilization;
 use crate::framework::block::math::{all_below, float, floor, whole};
-use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::framework::{
+    Block, Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use crate::state::{Cluster, NodeView, ResourceId};
@@ -102,11 +105,13 @@ impl Allocation {
     pub(super) fn resources(&self) -> &[(String, i64)] {
         &self.resources
     }
+}
 
+impl Liking {
     /// The score of one resource. `taken` may be beyond `allocatable`, which is above 0.
     #[inline]
     fn part(&self, taken: i64, allocatable: i64) -> i64 {
-        match &self.liking {
+        match self {
             Liking::Empty if taken > allocatable => 0,
             Liking::Empty => percent(allocatable - taken, allocatable),
             Liking::Full => percent(taken.min(allocatable), allocatable),
@@ -118,7 +123,7 @@ impl Allocation {
     /// Adds the score of one resource to the sums of scores and of weights.
     #[inline]
     fn add(&self, weight: i64, score: i64, sums: &mut i64, weights: &mut i64) {
-        if score > 0 || !matches!(self.liking, Liking::Curve(_)) {
+        if score > 0 || !matches!(self, Liking::Curve(_)) {
             *sums += weight * score;
             *weights += weight;
         }
@@ -126,7 +131,7 @@ impl Allocation {
 
     #[inline]
     fn combine(&self, sum: i64, weights: i64) -> i64 {
-        match &self.liking {
+        match self {
             _ if weights == 0 => 0,
             // Halves round up; all is positive.
             Liking::Curve(_) => (2 * sum + weights) / (2 * weights),
@@ -135,30 +140,37 @@ impl Allocation {
     }
 }
 
-impl Allocation {
+/// Resources with weights, and what is liked of them, for one pod shape.
+struct Weighed {
+    liking: Liking,
+    parts: Vec<Part>,
+}
+
+impl Weighed {
     /// A block, row by row.
-    fn score_whole(&self, parts: &[Part], block: &Block<'_>, out: &mut [i64]) {
+    fn score_whole(&self, block: &Block<'_>, out: &mut [i64]) {
         let mut weights = [0; Block::MOST];
         out.fill(0);
-        for part in parts {
+        for part in &self.parts {
             let columns = block.allocatable(part.resource).iter().zip(part.used(block));
             for ((sum, weights), (&allocatable, used)) in
                 out.iter_mut().zip(&mut weights).zip(columns)
             {
                 if allocatable > 0 {
-                    let score = self.part(used.saturating_add(part.request), allocatable);
-                    self.add(part.weight, score, sum, weights);
+                    let score = self.liking.part(used.saturating_add(part.request), allocatable);
+                    self.liking.add(part.weight, score, sum, weights);
                 }
             }
         }
         for (out, weights) in out.iter_mut().zip(weights) {
-            *out = self.combine(*out, weights);
+            *out = self.liking.combine(*out, weights);
         }
     }
 
     /// A block whose parts are all small, in floats that are exact for them. Until the end `out` holds
     /// the bits of floats.
-    fn score_side_by_side(&self, parts: &[Part], block: &Block<'_>, out: &mut [i64]) {
+    fn score_side_by_side(&self, block: &Block<'_>, out: &mut [i64]) {
+        let parts = &self.parts;
         // The bits of 0.0.
         out.fill(0);
         let there = |part: &Part| are_all_there(block.allocatable(part.resource));
@@ -299,45 +311,48 @@ pub(super) fn percent(part: i64, whole: i64) -> i64 {
     }
 }
 
-impl Score for Allocation {
+impl ScorePlugin for Allocation {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
-        let parts = parts(cx.cluster(), resources, |name| cx.pod().incoming_requests.of(name));
-        if parts.is_empty() { Preparation::Constant(0) } else { Preparation::with(parts) }
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
     }
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(parts) = cx.prepared::<Vec<Part>>() else { return 0 };
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
+        let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
+        let parts = parts(cx.cluster(), resources, |name| cx.pod().incoming_requests.of(name));
+        if parts.is_empty() {
+            return ScorePreparation::Constant(0);
+        }
+        ScorePreparation::ready(Weighed { liking: self.liking.clone(), parts })
+    }
+}
+
+impl PreparedScore for Weighed {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
         let (mut sum, mut weights) = (0, 0);
-        for part in parts {
+        for part in &self.parts {
             let allocatable = node.allocatable(part.resource);
             if allocatable <= 0 {
                 continue;
             }
             let used =
                 part.scored.map_or_else(|| node.used(part.resource), |at| node.scored_used()[at]);
-            let score = self.part(used.saturating_add(part.request), allocatable);
-            self.add(part.weight, score, &mut sum, &mut weights);
+            let score = self.liking.part(used.saturating_add(part.request), allocatable);
+            self.liking.add(part.weight, score, &mut sum, &mut weights);
         }
-        self.combine(sum, weights)
+        self.liking.combine(sum, weights)
     }
 
-    fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
-        let Some(parts) = cx.prepared::<Vec<Part>>() else { return out.fill(0) };
-        if matches!(self.liking, Liking::Curve(_)) || !parts.iter().all(|part| part.is_small(block))
-        {
-            self.score_whole(parts, block, out);
+    fn score_block(&self, _: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
+        let curved = matches!(self.liking, Liking::Curve(_));
+        if curved || !self.parts.iter().all(|part| part.is_small(block)) {
+            self.score_whole(block, out);
         } else {
-            self.score_side_by_side(parts, block, out);
+            self.score_side_by_side(block, out);
         }
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage()
     }
 }
 
@@ -425,8 +440,7 @@ mod tests {
             RequestedToCapacityRatio::of(curve, weights),
         ] {
             let cx = Context::new(&cluster, pod.shape());
-            let Preparation::Ready(prepared) = score.prepare(&cx) else { panic!() };
-            let cx = Context { prepared: &prepared, ..cx };
+            let ScorePreparation::Ready(score) = Arc::new(score).prepare(&cx) else { panic!() };
             for block in Block::all(&cluster) {
                 let mut out = alloc::vec![7; block.len()];
                 score.score_block(&cx, &block, &mut out);

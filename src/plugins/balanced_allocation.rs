@@ -1,11 +1,14 @@
 //! A score for resources used up evenly.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, are_all_there, parts};
 use crate::framework::block::math::{all_below, float, floor, whole};
-use crate::framework::{Block, Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::framework::{
+    Block, Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::model::resources::{CPU, MEMORY};
 use crate::state::NodeView;
@@ -39,38 +42,42 @@ impl Default for BalancedAllocation {
     }
 }
 
-impl Score for BalancedAllocation {
+impl ScorePlugin for BalancedAllocation {
     fn name(&self) -> &'static str {
         "NodeResourcesBalancedAllocation"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let request = |name: &str| cx.pod().requests.of(name);
         if self.resources.iter().all(|name| request(name) == 0) {
-            return Preparation::Skip;
+            return ScorePreparation::Skip;
         }
         let resources = self.resources.iter().map(|name| (name.as_str(), 1));
-        Preparation::with(parts(cx.cluster(), resources, request))
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(parts) = cx.prepared::<Vec<Part>>() else { return 0 };
-        let with = evenness(parts, node, |part| part.request);
-        let without = evenness(parts, node, |_| 0);
-        50 + (50 + with - without) / 2
-    }
-
-    fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
-        match cx.prepared::<Vec<Part>>().map(Vec::as_slice) {
-            Some([first, second]) if is_exact(first, block) && is_exact(second, block) => {
-                score_pair(first, second, block, out);
-            }
-            _ => block.each(out, |node| self.score(cx, node)),
-        }
+        ScorePreparation::ready(Parts(parts(cx.cluster(), resources, request)))
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage()
+    }
+}
+
+/// The resources to look at, with what the pod requests of them.
+struct Parts(Vec<Part>);
+
+impl PreparedScore for Parts {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let with = evenness(&self.0, node, |part| part.request);
+        let without = evenness(&self.0, node, |_| 0);
+        50 + (50 + with - without) / 2
+    }
+
+    fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
+        match self.0.as_slice() {
+            [first, second] if is_exact(first, block) && is_exact(second, block) => {
+                score_pair(first, second, block, out);
+            }
+            _ => block.each(out, |node| self.score(cx, node)),
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The filter for room: whether a node has what a pod requests.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::framework::block::math::{Sum, floor, signed_float, whole};
-use crate::framework::{Block, Context, Declaration, Filter, Preparation, Verdict};
+use crate::framework::{
+    Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, ResourceId};
 
@@ -56,7 +59,7 @@ impl Fit {
 /// are named after a vendor come first: fewer nodes have them, so they decide sooner.
 struct Requests(Vec<(Option<ResourceId>, i64)>);
 
-fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> Preparation {
+fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> FilterPreparation {
     let counts = &counts;
     let requested = |extended: bool| {
         let requests = cx.pod().requests.iter().filter(move |(name, amount)| {
@@ -64,23 +67,7 @@ fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> Preparation {
         });
         requests.map(|(name, amount)| (cx.cluster().resource(name), amount))
     };
-    Preparation::with(Requests(requested(true).chain(requested(false)).collect()))
-}
-
-fn judge(cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-    let Some(Requests(requests)) = cx.prepared() else { return Verdict::Unschedulable };
-    let mut lacking = node.pod_count() >= node.pod_limit();
-    for &(resource, amount) in requests {
-        let Some(resource) = resource else { return Verdict::Unresolvable };
-        let allocatable = node.allocatable(resource);
-        if amount > allocatable.saturating_sub(node.used(resource)) {
-            if amount > allocatable {
-                return Verdict::Unresolvable;
-            }
-            lacking = true;
-        }
-    }
-    Verdict::pass_if(!lacking)
+    FilterPreparation::ready(Requests(requested(true).chain(requested(false)).collect()))
 }
 
 /// Amounts below this are exact in floats.
@@ -89,86 +76,7 @@ const SMALL_BITS: u32 = 51;
 /// Amounts up to this add and subtract to a block's without overflow, if those are narrow.
 const NARROW: i64 = 1 << 60;
 
-fn judge_block(cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
-    let Some(Requests(requests)) = cx.prepared() else { return verdicts.fill(-1) };
-    for ((verdict, limit), count) in
-        verdicts.iter_mut().zip(block.pod_limit()).zip(block.pod_count())
-    {
-        // Counts are never negative.
-        *verdict |= limit - count - 1;
-    }
-    for &(resource, amount) in requests {
-        let Some(resource) = resource else { return verdicts.fill(-1) };
-        let columns = block.allocatable(resource).iter().zip(block.used(resource));
-        let rows = verdicts.iter_mut().zip(columns);
-        if block.is_narrow() && amount < NARROW {
-            for (verdict, (allocatable, used)) in rows {
-                *verdict |= allocatable - used - amount;
-            }
-        } else {
-            for (verdict, (allocatable, used)) in rows {
-                *verdict |= -i64::from(amount > allocatable.saturating_sub(*used));
-            }
-        }
-    }
-}
-
-/// How many more pods of the shape a node has room for.
-fn room(cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-    let Some(Requests(requests)) = cx.prepared() else { return 0 };
-    let mut room = node.pod_limit().saturating_sub(node.pod_count());
-    for &(resource, amount) in requests {
-        room = room.min(resource.map_or(0, |resource| node.free(resource) / amount));
-    }
-    room.max(0)
-}
-
-fn room_block(cx: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
-    let Some(Requests(requests)) = cx.prepared() else { return room.fill(0) };
-    let slots = || block.pod_limit().iter().zip(block.pod_count());
-    // Of every row, the least over what is looked at, rounded only in the end.
-    let mut quotients = [f64::MAX; Block::MOST];
-    let quotients = &mut quotients[..room.len()];
-    let mut bits = 0;
-    for (quotient, (limit, count)) in quotients.iter_mut().zip(slots()) {
-        bits |= limit | count;
-        *quotient = signed_float(limit - count);
-    }
-    let mut sound = is_small(bits);
-    if !sound {
-        // Some have no limit. Counts are never negative.
-        for (room, (limit, count)) in room.iter_mut().zip(slots()) {
-            *room = (*room).min((limit - count).max(0));
-        }
-        quotients.fill(f64::MAX);
-    }
-    for &(resource, amount) in requests {
-        let Some(resource) = resource else { return room.fill(0) };
-        let (allocatable, used) = (block.allocatable(resource), block.used(resource));
-        // A divisor beyond what a float holds exactly is beyond all of these amounts.
-        let divisor = amount as f64;
-        let mut bits = 0;
-        for (quotient, (allocatable, used)) in
-            quotients.iter_mut().zip(allocatable.iter().zip(used))
-        {
-            bits |= allocatable | used;
-            let own = signed_float(allocatable.wrapping_sub(*used)) / divisor;
-            *quotient = if *quotient < own { *quotient } else { own };
-        }
-        sound |= is_small(bits);
-        if !is_small(bits) {
-            return room_rows(block, requests, room);
-        }
-    }
-    if sound {
-        for (room, quotient) in room.iter_mut().zip(quotients) {
-            let fits = whole(floor(if *quotient > 0.0 { *quotient } else { 0.0 }));
-            *room = if *room < fits { *room } else { fits };
-        }
-    }
-}
-
-/// [`room_block`] where amounts are too large for floats.
+/// [`Capacity::of_block`] where amounts are too large for floats.
 fn room_rows(block: &Block<'_>, requests: &[(Option<ResourceId>, i64)], room: &mut [i64]) {
     for ((room, limit), count) in room.iter_mut().zip(block.pod_limit()).zip(block.pod_count()) {
         *room = (*room).min((limit - count).max(0));
@@ -187,26 +95,6 @@ fn is_small(bits: i64) -> bool {
     bits as u64 >> SMALL_BITS == 0
 }
 
-/// How many more pods of the shape there is room for if what is free could be taken from several
-/// nodes at once: two columns to add up for each resource, and nothing to divide but sums.
-fn room_of_all(cx: &Context<'_>, enough: i64) -> i64 {
-    let Some(Requests(requests)) = cx.prepared() else { return 0 };
-    let cluster = cx.cluster();
-    let mut least = i64::MAX;
-    for &(resource, amount) in requests {
-        let Some(resource) = resource else { return 0 };
-        let free = total(cluster, |block| [block.allocatable(resource), block.used(resource)]);
-        // The largest number stands for sums beyond it, too, and bounds nothing.
-        if free < i64::MAX {
-            least = least.min(free / amount);
-        }
-        if least < enough {
-            return least;
-        }
-    }
-    least.min(total(cluster, |block| [block.pod_limit(), block.pod_count()]))
-}
-
 /// The sum over all rows of what one column has beyond another.
 fn total<'a>(cluster: &'a Cluster, columns: impl Fn(&Block<'a>) -> [&'a [i64]; 2]) -> i64 {
     let mut sum = Sum::default();
@@ -222,37 +110,134 @@ fn total<'a>(cluster: &'a Cluster, columns: impl Fn(&Block<'a>) -> [&'a [i64]; 2
     sum.total()
 }
 
-impl Filter for Fit {
+impl FilterPlugin for Fit {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        prepare(cx, |_| true)
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        judge(cx, node)
-    }
-
-    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
-        judge_block(cx, block, verdicts);
-    }
-
-    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        room(cx, node)
-    }
-
-    fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, counts: &mut [i64]) {
-        room_block(cx, block, counts);
-    }
-
-    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
-        room_of_all(cx, enough)
-    }
-
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage().judging_room()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        prepare(cx, |_| true)
+    }
+}
+
+impl PreparedFilter for Requests {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let mut lacking = node.pod_count() >= node.pod_limit();
+        for &(resource, amount) in &self.0 {
+            let Some(resource) = resource else { return Verdict::Unresolvable };
+            let allocatable = node.allocatable(resource);
+            if amount > allocatable.saturating_sub(node.used(resource)) {
+                if amount > allocatable {
+                    return Verdict::Unresolvable;
+                }
+                lacking = true;
+            }
+        }
+        Verdict::pass_if(!lacking)
+    }
+
+    fn filter_block(&self, _: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        for ((verdict, limit), count) in
+            verdicts.iter_mut().zip(block.pod_limit()).zip(block.pod_count())
+        {
+            // Counts are never negative.
+            *verdict |= limit - count - 1;
+        }
+        for &(resource, amount) in &self.0 {
+            let Some(resource) = resource else { return verdicts.fill(-1) };
+            let columns = block.allocatable(resource).iter().zip(block.used(resource));
+            let rows = verdicts.iter_mut().zip(columns);
+            if block.is_narrow() && amount < NARROW {
+                for (verdict, (allocatable, used)) in rows {
+                    *verdict |= allocatable - used - amount;
+                }
+            } else {
+                for (verdict, (allocatable, used)) in rows {
+                    *verdict |= -i64::from(amount > allocatable.saturating_sub(*used));
+                }
+            }
+        }
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for Requests {
+    fn of_node(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let mut room = node.pod_limit().saturating_sub(node.pod_count());
+        for &(resource, amount) in &self.0 {
+            room = room.min(resource.map_or(0, |resource| node.free(resource) / amount));
+        }
+        room.max(0)
+    }
+
+    fn of_block(&self, _: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+        let slots = || block.pod_limit().iter().zip(block.pod_count());
+        // Of every row, the least over what is looked at, rounded only in the end.
+        let mut quotients = [f64::MAX; Block::MOST];
+        let quotients = &mut quotients[..room.len()];
+        let mut bits = 0;
+        for (quotient, (limit, count)) in quotients.iter_mut().zip(slots()) {
+            bits |= limit | count;
+            *quotient = signed_float(limit - count);
+        }
+        let mut sound = is_small(bits);
+        if !sound {
+            // Some have no limit. Counts are never negative.
+            for (room, (limit, count)) in room.iter_mut().zip(slots()) {
+                *room = (*room).min((limit - count).max(0));
+            }
+            quotients.fill(f64::MAX);
+        }
+        for &(resource, amount) in &self.0 {
+            let Some(resource) = resource else { return room.fill(0) };
+            let (allocatable, used) = (block.allocatable(resource), block.used(resource));
+            // A divisor beyond what a float holds exactly is beyond all of these amounts.
+            let divisor = amount as f64;
+            let mut bits = 0;
+            for (quotient, (allocatable, used)) in
+                quotients.iter_mut().zip(allocatable.iter().zip(used))
+            {
+                bits |= allocatable | used;
+                let own = signed_float(allocatable.wrapping_sub(*used)) / divisor;
+                *quotient = if *quotient < own { *quotient } else { own };
+            }
+            sound |= is_small(bits);
+            if !is_small(bits) {
+                return room_rows(block, &self.0, room);
+            }
+        }
+        if sound {
+            for (room, quotient) in room.iter_mut().zip(quotients) {
+                let fits = whole(floor(if *quotient > 0.0 { *quotient } else { 0.0 }));
+                *room = if *room < fits { *room } else { fits };
+            }
+        }
+    }
+
+    /// How many more pods of the shape there is room for if what is free could be taken from several
+    /// nodes at once: two columns to add up for each resource, and nothing to divide but sums.
+    fn of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
+        let cluster = cx.cluster();
+        let mut least = i64::MAX;
+        for &(resource, amount) in &self.0 {
+            let Some(resource) = resource else { return 0 };
+            let free = total(cluster, |block| [block.allocatable(resource), block.used(resource)]);
+            // The largest number stands for sums beyond it, too, and bounds nothing.
+            if free < i64::MAX {
+                least = least.min(free / amount);
+            }
+            if least < enough {
+                return least;
+            }
+        }
+        least.min(total(cluster, |block| [block.pod_limit(), block.pod_count()]))
     }
 }
 
@@ -266,33 +251,13 @@ impl FitIgnoring {
     }
 }
 
-impl Filter for FitIgnoring {
+impl FilterPlugin for FitIgnoring {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         prepare(cx, |resource| !self.ignores(resource))
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        judge(cx, node)
-    }
-
-    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
-        judge_block(cx, block, verdicts);
-    }
-
-    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        room(cx, node)
-    }
-
-    fn room_block(&self, cx: &Context<'_>, block: &Block<'_>, counts: &mut [i64]) {
-        room_block(cx, block, counts);
-    }
-
-    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
-        room_of_all(cx, enough)
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
@@ -371,8 +336,8 @@ mod tests {
         for (divisor, fits) in [(4, 12), (1, 3)] {
             let pod = Pod::new().request(GPU, i64::MAX / divisor);
             let cx = Context::new(&cluster, pod.shape());
-            let Preparation::Ready(prepared) = Filter::prepare(&Fit, &cx) else { panic!() };
-            assert!(Fit.room_of_all(&Context { prepared: &prepared, ..cx }, 100) >= fits);
+            let FilterPreparation::Ready(fit) = Arc::new(Fit).prepare(&cx) else { panic!() };
+            assert!(fit.capacity().unwrap().of_all(&cx, 100) >= fits);
         }
     }
 
@@ -396,17 +361,17 @@ mod tests {
             for (cpu, gpu) in [(0, 0), (1, 0), (2, 3), (0, wide), (3, 20)] {
                 let pod = Pod::new().request("cpu", cpu).request(GPU, gpu);
                 let cx = Context::new(&cluster, pod.shape());
-                let Preparation::Ready(prepared) = Filter::prepare(&Fit, &cx) else { panic!() };
-                let cx = Context { prepared: &prepared, ..cx };
+                let FilterPreparation::Ready(fit) = Arc::new(Fit).prepare(&cx) else { panic!() };
+                let capacity = fit.capacity().unwrap();
                 for block in Block::all(&cluster) {
                     let mut verdicts = alloc::vec![0; block.len()];
-                    Fit.filter_block(&cx, &block, &mut verdicts);
+                    fit.filter_block(&cx, &block, &mut verdicts);
                     let mut room = alloc::vec![9; block.len()];
-                    Fit.room_block(&cx, &block, &mut room);
+                    capacity.of_block(&cx, &block, &mut room);
                     for (at, verdict) in verdicts.iter().enumerate() {
                         let node = block.node(at).unwrap();
-                        assert_eq!(*verdict >= 0, Fit.filter(&cx, node).passes());
-                        assert_eq!(room[at], Fit.room(&cx, node).min(9));
+                        assert_eq!(*verdict >= 0, fit.filter(&cx, node).passes());
+                        assert_eq!(room[at], capacity.of_node(&cx, node).min(9));
                     }
                 }
             }

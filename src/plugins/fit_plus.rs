@@ -1,10 +1,13 @@
 //! Allocation scores with a strategy for each resource.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::allocation::percent;
-use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::framework::{
+    Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::state::{NodeView, ResourceId};
 
@@ -49,6 +52,9 @@ struct Part {
     request: i64,
 }
 
+/// The listed resources that the pod requests.
+struct Parts(Vec<Part>);
+
 impl NodeResourcesFitPlus {
     /// By resource: the strategy and the weight.
     pub fn of<S: Into<String>>(
@@ -60,12 +66,12 @@ impl NodeResourcesFitPlus {
     }
 }
 
-impl Score for NodeResourcesFitPlus {
+impl ScorePlugin for NodeResourcesFitPlus {
     fn name(&self) -> &'static str {
         "NodeResourcesFitPlus"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let part = |(name, strategy, weight): &(String, ResourceStrategy, i64)| Part {
             resource: cx.cluster().resource(name),
             strategy: *strategy,
@@ -74,13 +80,21 @@ impl Score for NodeResourcesFitPlus {
         };
         let parts = self.resources.iter().map(part);
         let parts: Vec<Part> = parts.filter(|part| part.request > 0 && part.weight > 0).collect();
-        if parts.is_empty() { Preparation::Constant(MAX_SCORE) } else { Preparation::with(parts) }
+        if parts.is_empty() {
+            return ScorePreparation::Constant(MAX_SCORE);
+        }
+        ScorePreparation::ready(Parts(parts))
     }
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(parts) = cx.prepared::<Vec<Part>>() else { return 0 };
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
+    }
+}
+
+impl PreparedScore for Parts {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
         let (mut sum, mut weights) = (0, 0);
-        for part in parts {
+        for part in &self.0 {
             weights += part.weight;
             let Some(resource) = part.resource else { continue };
             let allocatable = node.allocatable(resource);
@@ -94,10 +108,6 @@ impl Score for NodeResourcesFitPlus {
                 };
         }
         if weights == 0 { MAX_SCORE } else { sum / weights }
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage()
     }
 }
 

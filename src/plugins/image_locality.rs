@@ -1,9 +1,12 @@
 //! A score for container images that are on the node already.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::framework::{
+    Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::state::NodeView;
 
@@ -33,12 +36,12 @@ struct Wanted {
     most: i64,
 }
 
-impl Score for ImageLocality {
+impl ScorePlugin for ImageLocality {
     fn name(&self) -> &'static str {
         "ImageLocality"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let nodes = cluster.node_count() as f64;
         let mut images: Vec<(String, f64, i64)> = Vec::new();
@@ -54,23 +57,10 @@ impl Score for ImageLocality {
             }
         }
         if images.is_empty() {
-            return Preparation::Skip;
+            return ScorePreparation::Skip;
         }
-        Preparation::with(Wanted { images, most: MOST * i64::from(pod.containers) })
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(wanted) = cx.prepared::<Wanted>() else { return 0 };
-        let mut sum = 0_i64;
-        for (name, share, times) in &wanted.images {
-            // Of several images with one name the last counts.
-            let mut here = node.images().iter().rev();
-            if let Some(image) = here.find(|image| image.names.contains(name)) {
-                sum = sum.saturating_add((image.size as f64 * share) as i64 * times);
-            }
-        }
-        let sum = if sum < LEAST { LEAST } else { sum.min(wanted.most) };
-        MAX_SCORE * (sum - LEAST) / (wanted.most - LEAST)
+        let most = MOST * i64::from(pod.containers);
+        ScorePreparation::ready(Wanted { images, most })
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
@@ -78,6 +68,21 @@ impl Score for ImageLocality {
             return Declaration::constant();
         }
         Declaration::constant().reading_nodes()
+    }
+}
+
+impl PreparedScore for Wanted {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let mut sum = 0_i64;
+        for (name, share, times) in &self.images {
+            // Of several images with one name the last counts.
+            let mut here = node.images().iter().rev();
+            if let Some(image) = here.find(|image| image.names.contains(name)) {
+                sum = sum.saturating_add((image.size as f64 * share) as i64 * times);
+            }
+        }
+        let sum = if sum < LEAST { LEAST } else { sum.min(self.most) };
+        MAX_SCORE * (sum - LEAST) / (self.most - LEAST)
     }
 }
 

@@ -1,11 +1,16 @@
 //! Tests: what is prepared and then kept up to date answers as what is prepared anew.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
 use super::{InterPodAffinity, PodTopologySpread};
-use crate::framework::{Context, Feasible, Filter, Preparation, Prepared, Score};
+use crate::framework::{
+    Context, Feasible, FilterPlugin, FilterPreparation, Incremental, PreparedFilter, PreparedScore,
+    ScorePlugin, ScorePreparation,
+};
 use crate::model::{
     Effect, LabelSelector, Labels, Node, NodeInclusion, Operator, Pod, PodAffinityTerm,
     Requirement, SpreadConstraint, Taint, WeightedPodAffinityTerm,
@@ -106,41 +111,52 @@ fn cluster() -> Cluster {
 }
 
 /// A plugin as the filter and as the score that it is.
-trait Both: Filter + Score {}
-impl<T: Filter + Score> Both for T {}
+#[derive(Clone)]
+struct Both(Arc<dyn FilterPlugin>, Arc<dyn ScorePlugin>);
+
+impl Both {
+    fn of<P: FilterPlugin + ScorePlugin + 'static>(plugin: P) -> Both {
+        let plugin = Arc::new(plugin);
+        Both(plugin.clone(), plugin)
+    }
+}
 
 /// What a plugin prepared on its way, if it had something to say from the start.
 struct Kept<'a> {
-    plugin: &'a dyn Both,
     pod: &'a Pod,
-    filter: Option<Prepared>,
-    score: Option<Prepared>,
-}
-
-fn ready(preparation: Preparation) -> Option<Prepared> {
-    match preparation {
-        Preparation::Ready(prepared) => Some(prepared),
-        _ => None,
-    }
+    filter: Option<Box<dyn PreparedFilter>>,
+    score: Option<Box<dyn PreparedScore>>,
 }
 
 impl<'a> Kept<'a> {
-    fn new(plugin: &'a dyn Both, pod: &'a Pod, cluster: &Cluster) -> Kept<'a> {
+    fn new(Both(filter, score): Both, pod: &'a Pod, cluster: &Cluster) -> Kept<'a> {
         let cx = Context::new(cluster, pod.shape());
-        let filter = ready(Filter::prepare(plugin, &cx));
-        Kept { plugin, pod, filter, score: ready(Score::prepare(plugin, &cx)) }
+        let filter = match filter.prepare(&cx) {
+            FilterPreparation::Ready(prepared) => Some(prepared),
+            _ => None,
+        };
+        let score = match score.prepare(&cx) {
+            ScorePreparation::Ready(prepared) => Some(prepared),
+            _ => None,
+        };
+        Kept { pod, filter, score }
     }
 
-    fn tell(&mut self, txn: &Txn, placed: &Pod, row: Row, taken: bool) {
+    fn tell(&mut self, txn: &Txn, placed: &Pod, row: Row, came: bool) {
         let cx = Context::new(txn, self.pod.shape());
         let node = txn.view(row).unwrap();
-        if let Some(prepared) = &mut self.filter {
-            let tell = if taken { Filter::take } else { Filter::undo };
-            tell(self.plugin, prepared, &cx, placed.shape(), node);
+        let tell = |incremental: &mut dyn Incremental| {
+            if came {
+                incremental.pod_added(&cx, placed.shape(), node);
+            } else {
+                incremental.pod_removed(&cx, placed.shape(), node);
+            }
+        };
+        if let Some(filter) = &mut self.filter {
+            tell(filter.incremental().unwrap());
         }
-        if let Some(prepared) = &mut self.score {
-            let tell = if taken { Score::take } else { Score::undo };
-            tell(self.plugin, prepared, &cx, placed.shape(), node);
+        if let Some(score) = &mut self.score {
+            tell(score.incremental().unwrap());
         }
     }
 
@@ -149,15 +165,13 @@ impl<'a> Kept<'a> {
         let cx = Context::new(txn, self.pod.shape());
         let rows: Vec<Row> = txn.nodes().map(NodeView::row).collect();
         let mut verdicts = Vec::new();
-        if let Some(prepared) = &self.filter {
-            let cx = Context { prepared, ..cx };
-            verdicts.extend(txn.nodes().map(|node| self.plugin.filter(&cx, node).passes()));
+        if let Some(filter) = &self.filter {
+            verdicts.extend(txn.nodes().map(|node| filter.filter(&cx, node).passes()));
         }
         let mut scores = Vec::new();
-        if let Some(prepared) = &mut self.score {
-            self.plugin.consider(prepared, &cx, &Feasible::new(txn, &rows));
-            let cx = Context { prepared, ..cx };
-            scores.extend(txn.nodes().map(|node| self.plugin.score(&cx, node)));
+        if let Some(score) = &mut self.score {
+            score.observe_feasible(&cx, &Feasible::new(txn, &rows));
+            scores.extend(txn.nodes().map(|node| score.score(&cx, node)));
         }
         (verdicts, scores)
     }
@@ -173,14 +187,14 @@ proptest! {
     ) {
         let base = cluster();
         let rows: Vec<Row> = base.nodes().map(NodeView::row).collect();
-        for plugin in [&PodTopologySpread::new() as &dyn Both, &InterPodAffinity::new()] {
+        for plugin in [Both::of(PodTopologySpread::new()), Both::of(InterPodAffinity::new())] {
             let mut txn = base.txn();
             let mut placed: Vec<(usize, Row)> = Vec::new();
             let mut marks = Vec::new();
             // One pod runs, so that most plugins are concerned from the start.
             txn.place_on(&pods[0], rows[0]).unwrap();
             let mut kept: Vec<Kept<'_>> =
-                pods.iter().map(|pod| Kept::new(plugin, pod, &txn)).collect();
+                pods.iter().map(|pod| Kept::new(plugin.clone(), pod, &txn)).collect();
             for &(which, at) in &steps {
                 let (which, row, taken) = match (pods.get(which), placed.pop()) {
                     (None, None) => continue,
@@ -199,7 +213,7 @@ proptest! {
                 };
                 for kept in &mut kept {
                     kept.tell(&txn, &pods[which], row, taken);
-                    let mut anew = Kept::new(plugin, kept.pod, &txn);
+                    let mut anew = Kept::new(plugin.clone(), kept.pod, &txn);
                     let (verdicts, scores) = anew.answers(&txn);
                     let (kept_verdicts, kept_scores) = kept.answers(&txn);
                     // A plugin that skips itself says that every node passes, and scores nothing.
@@ -223,10 +237,7 @@ proptest! {
 fn malformed(pod: &Pod) -> bool {
     let cluster = cluster();
     let cx = Context::new(&cluster, pod.shape());
-    [
-        Filter::prepare(&InterPodAffinity::new(), &cx),
-        Filter::prepare(&PodTopologySpread::new(), &cx),
-    ]
-    .iter()
-    .any(|preparation| matches!(preparation, Preparation::Reject(_)))
+    [Both::of(InterPodAffinity::new()), Both::of(PodTopologySpread::new())]
+        .into_iter()
+        .any(|Both(filter, _)| matches!(filter.prepare(&cx), FilterPreparation::Reject(_)))
 }

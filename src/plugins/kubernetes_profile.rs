@@ -184,14 +184,7 @@ mod tests {
         assert_eq!(framework.strategy(), Strategy::Kubernetes);
         // What is built unchecked passes the checks.
         for framework in [framework, Framework::default(), Framework::spread()] {
-            let mut builder = Framework::builder().strategy(framework.strategy());
-            for filter in framework.filters() {
-                builder = builder.filter_arc(filter.clone());
-            }
-            for (weight, score) in framework.scores() {
-                builder = builder.score_arc(u32::try_from(*weight).unwrap(), score.clone());
-            }
-            assert!(builder.build().is_ok());
+            assert!(framework.to_builder().build().is_ok());
         }
     }
 }

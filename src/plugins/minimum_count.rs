@@ -17,10 +17,10 @@ const KUBERNETES_TIMEOUT: Duration = Duration::from_secs(300);
 /// ```
 /// use core::time::Duration;
 /// use phalanx::Framework;
-/// use phalanx::plugins::MinimumCount;
+/// use phalanx::plugins::{Fit, MinimumCount};
 ///
 /// let patient = MinimumCount::of(8).held_for(Duration::from_secs(60));
-/// let framework = Framework::builder().permit(patient).build()?;
+/// let framework = Framework::builder().filter(Fit).permit(patient).build()?;
 /// # Ok::<(), phalanx::framework::FrameworkError>(())
 /// ```
 ///
@@ -94,7 +94,8 @@ mod tests {
         cluster.add_pod(Pod::new().name("g-old").in_group("g").on("n")).unwrap();
         let group = PodGroup::gang("g", 1).pods(2, Pod::new());
         let place = |permit: MinimumCount, group: &PodGroup| {
-            let framework = Framework::builder().permit(permit).build().unwrap();
+            let framework =
+                Framework::builder().permit(permit).without_room_filter().build().unwrap();
             let request = Request::new(group).now(Time::from_secs(10));
             Planner::new().place(&cluster, &framework, request).unwrap()
         };
@@ -120,7 +121,7 @@ mod tests {
             }
             PermitVerdict::Admit
         });
-        let framework = Framework::builder().permit(evening).build().unwrap();
+        let framework = Framework::builder().permit(evening).without_room_filter().build().unwrap();
         let group = PodGroup::gang("g", 1).pods(1, Pod::new());
         let at = |now| {
             let request = Request::new(&group).now(Time::from_secs(now));

@@ -9,7 +9,6 @@
 
 mod allocation;
 mod balanced_allocation;
-mod changes;
 mod devices;
 mod domain_scores;
 mod fit;

@@ -1,10 +1,14 @@
 //! Node selectors and node affinity, as a filter and a score.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::node_rules::{NodeRules, Term, named, resolve};
 use crate::base::RowSet;
-use crate::framework::{Context, Declaration, Filter, Normalization, Preparation, Score, Verdict};
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, Normalization, PreparedFilter,
+    PreparedScore, ScorePlugin, ScorePreparation, Verdict,
+};
 use crate::model::{self, PodShape};
 use crate::state::NodeView;
 
@@ -49,37 +53,29 @@ impl NodeAffinity {
     }
 }
 
-impl Filter for NodeAffinity {
+impl FilterPlugin for NodeAffinity {
     fn name(&self) -> &'static str {
         "NodeAffinity"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let rules = NodeRules::new(cluster, pod);
         let added = self.added.required.as_ref().map(|added| resolve(cluster, &added.terms));
         if added.is_none() && rules.ask_nothing() {
-            return Preparation::Skip;
+            return FilterPreparation::Skip;
         }
         let required = Required { added, rules };
         let own = pod.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
         match own.and_then(|own| named(&own.terms)) {
-            None => Preparation::with(required),
-            Some(names) if names.is_empty() => Preparation::Reject(Verdict::Unresolvable),
+            None => FilterPreparation::ready(required),
+            Some(names) if names.is_empty() => FilterPreparation::Reject(Verdict::Unresolvable),
             Some(names) => {
                 let rows = names.iter().filter_map(|name| cluster.node(name));
                 let rows: RowSet = rows.map(NodeView::row).collect();
-                Preparation::Narrow(crate::framework::Prepared::new(required), rows)
+                FilterPreparation::narrow(required, rows)
             }
         }
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(required) = cx.prepared::<Required>() else { return Verdict::Unresolvable };
-        let added = &required.added;
-        let passes = added.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
-            && required.rules.matches(node);
-        Verdict::pass_or_unresolvable(passes)
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
@@ -87,12 +83,21 @@ impl Filter for NodeAffinity {
     }
 }
 
-impl Score for NodeAffinity {
+impl PreparedFilter for Required {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let added = &self.added;
+        let passes = added.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+            && self.rules.matches(node);
+        Verdict::pass_or_unresolvable(passes)
+    }
+}
+
+impl ScorePlugin for NodeAffinity {
     fn name(&self) -> &'static str {
         "NodeAffinity"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let own = cx.pod().node_affinity.iter().flat_map(|affinity| &affinity.preferred);
         let terms: Vec<(i64, Term)> = self
             .added
@@ -105,12 +110,10 @@ impl Score for NodeAffinity {
                 Some((i64::from(preferred.weight), term))
             })
             .collect();
-        if terms.is_empty() { Preparation::Skip } else { Preparation::with(Preferred(terms)) }
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Preferred(terms)) = cx.prepared() else { return 0 };
-        terms.iter().filter(|(_, term)| term.matches(node)).map(|(weight, _)| weight).sum()
+        if terms.is_empty() {
+            return ScorePreparation::Skip;
+        }
+        ScorePreparation::ready(Preferred(terms))
     }
 
     fn normalization(&self) -> Normalization {
@@ -119,6 +122,12 @@ impl Score for NodeAffinity {
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::constant()
+    }
+}
+
+impl PreparedScore for Preferred {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        self.0.iter().filter(|(_, term)| term.matches(node)).map(|(weight, _)| weight).sum()
     }
 }
 

@@ -1,6 +1,10 @@
 //! The filter for pods that name their node.
 
-use crate::framework::{Context, Declaration, Filter, Preparation, Verdict};
+use alloc::sync::Arc;
+
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
 use crate::model::PodShape;
 use crate::state::{NodeView, Row};
 
@@ -16,25 +20,28 @@ pub struct NodeName;
 /// The row of the node named, if there is one.
 struct Named(Option<Row>);
 
-impl Filter for NodeName {
+impl FilterPlugin for NodeName {
     fn name(&self) -> &'static str {
         "NodeName"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        match cx.pod().node_name.as_deref() {
-            None | Some("") => Preparation::Skip,
-            Some(name) => Preparation::with(Named(cx.cluster().node(name).map(NodeView::row))),
-        }
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let named = cx.prepared::<Named>();
-        Verdict::pass_or_unresolvable(named.is_some_and(|Named(row)| *row == Some(node.row())))
-    }
-
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::constant()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        match cx.pod().node_name.as_deref() {
+            None | Some("") => FilterPreparation::Skip,
+            Some(name) => {
+                FilterPreparation::ready(Named(cx.cluster().node(name).map(NodeView::row)))
+            }
+        }
+    }
+}
+
+impl PreparedFilter for Named {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Verdict::pass_or_unresolvable(self.0 == Some(node.row()))
     }
 }
 

@@ -1,6 +1,10 @@
 //! The filter for host ports.
 
-use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use alloc::sync::Arc;
+
+use crate::framework::{
+    Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
 use crate::model::PodShape;
 use crate::state::NodeView;
 
@@ -17,27 +21,12 @@ use crate::state::NodeView;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodePorts;
 
-impl Filter for NodePorts {
+/// The filter for a pod that wants ports.
+struct WantsPorts;
+
+impl FilterPlugin for NodePorts {
     fn name(&self) -> &'static str {
         "NodePorts"
-    }
-
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        if cx.pod().ports.is_empty() {
-            return Preparation::Skip;
-        }
-        Preparation::ready(Prepared::NONE)
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let wanted = &cx.pod().ports;
-        let mut taken = node.pods().flat_map(|pod| &pod.shape().ports);
-        Verdict::pass_if(!taken.any(|taken| wanted.iter().any(|port| port.conflicts(taken))))
-    }
-
-    /// A pod conflicts with the next of its shape.
-    fn room(&self, _: &Context<'_>, _: NodeView<'_>) -> i64 {
-        1
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
@@ -45,6 +34,32 @@ impl Filter for NodePorts {
             return Declaration::constant();
         }
         Declaration::node().monotone()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        if cx.pod().ports.is_empty() {
+            return FilterPreparation::Skip;
+        }
+        FilterPreparation::ready(WantsPorts)
+    }
+}
+
+impl PreparedFilter for WantsPorts {
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let wanted = &cx.pod().ports;
+        let mut taken = node.pods().flat_map(|pod| &pod.shape().ports);
+        Verdict::pass_if(!taken.any(|taken| wanted.iter().any(|port| port.conflicts(taken))))
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for WantsPorts {
+    /// A pod conflicts with the next of its shape.
+    fn of_node(&self, _: &Context<'_>, _: NodeView<'_>) -> i64 {
+        1
     }
 }
 

@@ -1,6 +1,10 @@
 //! The filter for nodes that are closed to new pods.
 
-use crate::framework::{Context, Declaration, Filter, Preparation, Prepared, Verdict};
+use alloc::sync::Arc;
+
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
 use crate::model::{Effect, PodShape, Taint};
 use crate::state::NodeView;
 
@@ -17,26 +21,31 @@ const TAINT: &str = "node.kubernetes.io/unschedulable";
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeUnschedulable;
 
-impl Filter for NodeUnschedulable {
+/// The filter for a pod that does not tolerate the taint.
+struct OpenOnly;
+
+impl FilterPlugin for NodeUnschedulable {
     fn name(&self) -> &'static str {
         "NodeUnschedulable"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         let taint = Taint::new(TAINT, "", Effect::NoSchedule);
         let tolerated = cx.pod().tolerations.iter().any(|consent| consent.tolerates(&taint));
         if tolerated || cx.cluster().unschedulable_nodes() == 0 {
-            return Preparation::Skip;
+            return FilterPreparation::Skip;
         }
-        Preparation::ready(Prepared::NONE)
+        FilterPreparation::ready(OpenOnly)
     }
+}
 
+impl PreparedFilter for OpenOnly {
     fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
         Verdict::pass_or_unresolvable(!node.unschedulable())
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::constant()
     }
 }
 

@@ -1,9 +1,12 @@
 //! Tests: blocks and nodes are judged alike at the limits of what floats hold exactly, and beyond.
 
+use std::sync::Arc;
 use std::vec::Vec;
 
 use super::*;
-use crate::framework::{Block, Context, Filter, Preparation, Score};
+use crate::framework::{
+    Block, Context, FilterPlugin, FilterPreparation, ScorePlugin, ScorePreparation,
+};
 use crate::model::{Node, Pod};
 use crate::state::Cluster;
 
@@ -49,16 +52,15 @@ fn cluster(most: i64) -> Cluster {
     cluster
 }
 
-fn check_score(score: &impl Score, cx: &Context<'_>, cluster: &Cluster) -> usize {
-    let Preparation::Ready(prepared) = score.prepare(cx) else { return 0 };
-    let cx = Context { prepared: &prepared, ..*cx };
+fn check_score(plugin: &Arc<impl ScorePlugin>, cx: &Context<'_>, cluster: &Cluster) -> usize {
+    let ScorePreparation::Ready(score) = Arc::clone(plugin).prepare(cx) else { return 0 };
     let mut checked = 0;
     for block in Block::all(cluster) {
         let mut out = std::vec![-7; block.len()];
-        score.score_block(&cx, &block, &mut out);
+        score.score_block(cx, &block, &mut out);
         for (at, out) in out.iter().enumerate() {
             let Some(node) = block.node(at) else { continue };
-            assert_eq!(*out, score.score(&cx, node), "{} {}", score.name(), node.name());
+            assert_eq!(*out, score.score(cx, node), "{} {}", plugin.name(), node.name());
             checked += 1;
         }
     }
@@ -66,17 +68,17 @@ fn check_score(score: &impl Score, cx: &Context<'_>, cluster: &Cluster) -> usize
 }
 
 fn check_fit(cx: &Context<'_>, cluster: &Cluster) {
-    let Preparation::Ready(prepared) = Filter::prepare(&Fit, cx) else { panic!() };
-    let cx = Context { prepared: &prepared, ..*cx };
+    let FilterPreparation::Ready(fit) = Arc::new(Fit).prepare(cx) else { panic!() };
+    let capacity = fit.capacity().unwrap();
     for block in Block::all(cluster) {
         let mut verdicts = std::vec![0; block.len()];
-        Fit.filter_block(&cx, &block, &mut verdicts);
+        fit.filter_block(cx, &block, &mut verdicts);
         let mut room = std::vec![i64::MAX; block.len()];
-        Fit.room_block(&cx, &block, &mut room);
+        capacity.of_block(cx, &block, &mut room);
         for (at, verdict) in verdicts.iter().enumerate() {
             let Some(node) = block.node(at) else { continue };
-            assert_eq!(*verdict >= 0, Fit.filter(&cx, node).passes(), "{}", node.name());
-            assert_eq!(room[at], Fit.room(&cx, node), "{}", node.name());
+            assert_eq!(*verdict >= 0, fit.filter(cx, node).passes(), "{}", node.name());
+            assert_eq!(room[at], capacity.of_node(cx, node), "{}", node.name());
         }
     }
 }
@@ -91,7 +93,8 @@ fn blocks_and_nodes_agree_at_the_ends_of_floats() {
         MostAllocated::of(weights),
         RequestedToCapacityRatio::of(curve, weights),
         LeastAllocated::of([("y/y", 0)]),
-    ];
+    ]
+    .map(Arc::new);
     let mut checked = 0;
     for most in ends.into_iter().flat_map(|end| [end - 1, end]).chain([i64::MAX]) {
         let cluster = cluster(most);
@@ -109,7 +112,7 @@ fn blocks_and_nodes_agree_at_the_ends_of_floats() {
                 checked += check_score(score, &cx, &cluster);
             }
             for count in 1..=4 {
-                let balanced = BalancedAllocation::of(RESOURCES.into_iter().take(count));
+                let balanced = Arc::new(BalancedAllocation::of(RESOURCES.into_iter().take(count)));
                 checked += check_score(&balanced, &cx, &cluster);
             }
             check_fit(&cx, &cluster);

@@ -1,9 +1,12 @@
 //! A score that keeps nodes with scarce resources for pods that request them.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::framework::{Context, Declaration, MAX_SCORE, Preparation, Score};
+use crate::framework::{
+    Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::state::{NodeView, ResourceId};
 
@@ -30,12 +33,12 @@ impl ScarceResourceAvoidance {
     }
 }
 
-impl Score for ScarceResourceAvoidance {
+impl ScorePlugin for ScarceResourceAvoidance {
     fn name(&self) -> &'static str {
         "ScarceResourceAvoidance"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let cluster = cx.cluster();
         let left = cluster.resources().filter_map(|resource| {
             let name = cluster.resource_name(resource);
@@ -44,26 +47,27 @@ impl Score for ScarceResourceAvoidance {
         });
         let left: Vec<_> = left.collect();
         if left.iter().any(|(_, scarce)| *scarce) {
-            Preparation::with(Unrequested(left))
+            ScorePreparation::ready(Unrequested(left))
         } else {
-            Preparation::Constant(MAX_SCORE)
+            ScorePreparation::Constant(MAX_SCORE)
         }
     }
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Unrequested(resources)) = cx.prepared() else { return 0 };
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant()
+    }
+}
+
+impl PreparedScore for Unrequested {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
         let (mut different, mut scarce) = (0, 0);
-        for (resource, listed) in resources {
+        for (resource, listed) in &self.0 {
             if node.allocatable(*resource) > 0 {
                 different += 1;
                 scarce += i64::from(*listed);
             }
         }
         if scarce == 0 { MAX_SCORE } else { (different - scarce) * MAX_SCORE / different }
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::constant()
     }
 }
 

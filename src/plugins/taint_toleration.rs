@@ -1,9 +1,11 @@
 //! Taints and tolerations, as a filter and a score.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::framework::{
-    Context, Declaration, Filter, Normalization, Preparation, Prepared, Score, Verdict,
+    Context, Declaration, FilterPlugin, FilterPreparation, Normalization, PreparedFilter,
+    PreparedScore, ScorePlugin, ScorePreparation, Verdict,
 };
 use crate::model::{Effect, PodShape, Toleration};
 use crate::state::NodeView;
@@ -22,27 +24,32 @@ use crate::state::NodeView;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TaintToleration;
 
+/// The filter where some node has taints.
+struct Hard;
+
 /// The tolerations that count for soft taints.
 struct Soft(Vec<Toleration>);
 
-impl Filter for TaintToleration {
+impl FilterPlugin for TaintToleration {
     fn name(&self) -> &'static str {
         "TaintToleration"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        if cx.cluster().tainted_nodes() == 0 {
-            return Preparation::Skip;
-        }
-        Preparation::ready(Prepared::NONE)
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        Verdict::pass_or_unresolvable(tolerated(node, cx.pod()))
-    }
-
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::constant()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        if cx.cluster().tainted_nodes() == 0 {
+            return FilterPreparation::Skip;
+        }
+        FilterPreparation::ready(Hard)
+    }
+}
+
+impl PreparedFilter for Hard {
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Verdict::pass_or_unresolvable(tolerated(node, cx.pod()))
     }
 }
 
@@ -52,33 +59,34 @@ pub(super) fn tolerated(node: NodeView<'_>, pod: &PodShape) -> bool {
     repelling.all(|taint| pod.tolerations.iter().any(|consent| consent.tolerates(taint)))
 }
 
-impl Score for TaintToleration {
+impl ScorePlugin for TaintToleration {
     fn name(&self) -> &'static str {
         "TaintToleration"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::constant()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         if cx.cluster().tainted_nodes() == 0 {
-            return Preparation::Constant(0);
+            return ScorePreparation::Constant(0);
         }
         let counts = |consent: &&Toleration| {
             consent.effect.as_ref().is_none_or(|effect| *effect == Effect::PreferNoSchedule)
         };
-        Preparation::with(Soft(cx.pod().tolerations.iter().filter(counts).cloned().collect()))
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Soft(consents)) = cx.prepared() else { return 0 };
-        let soft = node.taints().iter().filter(|taint| taint.effect == Effect::PreferNoSchedule);
-        soft.filter(|taint| !consents.iter().any(|consent| consent.tolerates(taint))).count() as i64
+        ScorePreparation::ready(Soft(cx.pod().tolerations.iter().filter(counts).cloned().collect()))
     }
 
     fn normalization(&self) -> Normalization {
         Normalization::MaxReversed
     }
+}
 
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::constant()
+impl PreparedScore for Soft {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let soft = node.taints().iter().filter(|taint| taint.effect == Effect::PreferNoSchedule);
+        soft.filter(|taint| !self.0.iter().any(|consent| consent.tolerates(taint))).count() as i64
     }
 }
 

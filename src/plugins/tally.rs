@@ -29,6 +29,11 @@ impl Tally {
         self.sums.get(value.index()).copied().unwrap_or(0)
     }
 
+    /// Whether every sum is 0.
+    pub(super) fn is_zero(&self) -> bool {
+        self.sums.iter().all(|sum| *sum == 0)
+    }
+
     /// Adds to the sum of a node's domain. Returns whether the node is in one.
     pub(super) fn add(&mut self, node: NodeView<'_>, amount: i64) -> bool {
         let value = self.key.and_then(|key| node.label_value(key));

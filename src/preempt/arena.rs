@@ -77,7 +77,8 @@ impl Arena {
             }
             let Some(node) = cluster.view(row) else { continue };
             for pod in node.pods() {
-                let Some(atom) = units.atom_of(pod.id()).map(|atom| atom as u32) else { continue };
+                let Some(atom) = units.atom_of(pod) else { continue };
+                let atom = atom as u32;
                 if !passes(atom) {
                     continue;
                 }

@@ -14,7 +14,7 @@ use super::need::Need;
 use super::trial::Trial;
 use super::unit::Units;
 use crate::place::PlaceError;
-use crate::state::Plan;
+use crate::state::{Plan, Row};
 
 /// The best set so far.
 #[derive(Debug)]
@@ -32,7 +32,9 @@ pub(crate) struct Search<'a, 't> {
     pub(crate) units: &'a Units,
     pub(crate) trial: Trial<'t>,
     /// The work lost with each atom that may be taken.
-    pub(crate) work: &'a [Option<u64>],
+    pub(crate) work: Vec<Option<u64>>,
+    /// The row that is searched alone.
+    pub(crate) only: Option<Row>,
     pub(crate) best: Option<Best>,
     pub(crate) steps: u64,
     /// The state of each atom; all [`State::Outside`] between two domains.
@@ -94,13 +96,24 @@ impl<'a, 't> Search<'a, 't> {
     pub(crate) fn new(
         need: &'a Need<'a>,
         units: &'a Units,
-        work: &'a [Option<u64>],
+        work: Vec<Option<u64>>,
         trial: Trial<'t>,
         steps: u64,
     ) -> Search<'a, 't> {
         let atoms = units.atoms.len();
         let (states, marks) = (vec![State::Outside; atoms], vec![false; atoms]);
-        Search { need, units, trial, work, best: None, steps, states, along: Vec::new(), marks }
+        Search {
+            need,
+            units,
+            trial,
+            work,
+            only: None,
+            best: None,
+            steps,
+            states,
+            along: Vec::new(),
+            marks,
+        }
     }
 
     /// Whether an atom may be taken at a level, looked at alone.
@@ -119,11 +132,28 @@ impl<'a, 't> Search<'a, 't> {
         self.units.cost(each)
     }
 
-    /// What a domain lacks most, and what its atoms give of it at least must cost: a bound on the
-    /// work lost. `None` if all atoms together do not suffice.
-    pub(crate) fn bound(&self, arena: &Arena, level: Level) -> Option<u64> {
-        let branching = self.branching(arena, level, &[]);
-        branching.most.suffices(self.need).then(|| self.work_left(&branching, 0, true)).flatten()
+    /// The lowest priority up to which the atoms of a domain suffice by counting, and a bound on
+    /// the work that is lost then. `None` if all of them do not.
+    pub(crate) fn bound(&self, arena: &Arena, level: Level) -> Option<(i32, u64)> {
+        let mut order: Vec<(i32, u32, usize)> = Vec::with_capacity(arena.atoms.len());
+        for (place, &atom) in arena.atoms.iter().enumerate() {
+            if self.admits(level, atom) {
+                order.push((self.units.atoms[atom as usize].priority, atom, place));
+            }
+        }
+        order.sort_unstable();
+        let mut most = Counts::new(arena, self.need);
+        let mut end = 0;
+        while !most.suffices(self.need) {
+            let priority = order.get(end)?.0;
+            while let Some(&(_, _, place)) = order.get(end).filter(|next| next.0 == priority) {
+                most.apply(arena, self.need, place, 1);
+                end += 1;
+            }
+        }
+        let ceiling = end.checked_sub(1).map_or(i32::MIN, |last| order[last].0);
+        let branching = self.branching(arena, Level { ceiling, ..level }, &[]);
+        Some((ceiling, self.work_left(&branching, 0, true).unwrap_or(0)))
     }
 
     /// Searches one domain. `extra` are atoms outside that may matter too. Returns whether the
@@ -163,9 +193,9 @@ impl<'a, 't> Search<'a, 't> {
                 order.push((atom, Some(place)));
             }
         }
-        let outside = extra.iter().filter(|&&atom| {
-            arena.place_of(atom).is_none() && self.admits(level, atom)
-        });
+        let outside = extra
+            .iter()
+            .filter(|&&atom| arena.place_of(atom).is_none() && self.admits(level, atom));
         order.extend(outside.map(|&atom| (atom, None)));
         let measure = measure(need, &now);
         let gain_of = |place: Option<usize>| match (measure, place) {
@@ -250,9 +280,11 @@ impl<'a, 't> Search<'a, 't> {
                 open = !self.judge(b)?;
             }
             if open {
-                while b.order.get(at).is_some_and(|(atom, _)| {
-                    self.states[*atom as usize] != State::Open
-                }) {
+                while b
+                    .order
+                    .get(at)
+                    .is_some_and(|(atom, _)| self.states[*atom as usize] != State::Open)
+                {
                     at += 1;
                 }
                 if at < b.order.len() && b.most.suffices(self.need) {
@@ -427,7 +459,7 @@ impl<'a, 't> Search<'a, 't> {
         if self.best.as_ref().is_some_and(|best| best.cost <= cost) {
             return Ok(true);
         }
-        let Some(plan) = self.trial.fits(self.units, &atoms)? else { return Ok(false) };
+        let Some(plan) = self.trial.fits(self.units, &atoms, self.only)? else { return Ok(false) };
         self.best = Some(Best { cost, atoms, plan });
         Ok(true)
     }
@@ -457,7 +489,7 @@ impl<'a, 't> Search<'a, 't> {
             return Ok(true);
         }
         self.steps = self.steps.saturating_sub(TRIAL_STEPS);
-        let Some(plan) = self.trial.fits(self.units, &closed)? else { return Ok(false) };
+        let Some(plan) = self.trial.fits(self.units, &closed, self.only)? else { return Ok(false) };
         let cost = self.cost(&closed);
         if !(b.level.strict && cost.budgets_broken > 0)
             && self.best.as_ref().is_none_or(|best| cost < best.cost)
@@ -618,7 +650,8 @@ impl<'a, 't> Search<'a, 't> {
                 break;
             }
             let Some(best) = &self.best else { break };
-            let rest: Vec<u32> = best.atoms.iter().copied().filter(|&other| other != atom).collect();
+            let rest: Vec<u32> =
+                best.atoms.iter().copied().filter(|&other| other != atom).collect();
             let closed = self.units.closure(&rest, &mut self.marks);
             if closed.binary_search(&atom).is_ok() || closed.is_empty() {
                 continue;

@@ -7,12 +7,14 @@
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
 //! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `search`; `planner`.
+//! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod answer;
 mod arena;
 mod branch;
 mod budget;
 mod cost;
+pub mod kubernetes;
 mod need;
 mod planner;
 mod policy;
@@ -22,9 +24,7 @@ mod search;
 mod trial;
 pub(crate) mod unit;
 
-pub use answer::{
-    EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim,
-};
+pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
 pub use cost::Cost;
 pub use planner::PreemptingPlanner;

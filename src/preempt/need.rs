@@ -10,7 +10,7 @@ use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
 use crate::model::{PodGroup, PodShape};
 use crate::place::topology::requirement::Requirement;
-use crate::state::{Cluster, ResourceId, Row};
+use crate::state::{Cluster, NodeView, ResourceId, Row};
 
 /// Pods of one shape that must all be placed.
 #[derive(Debug)]
@@ -38,20 +38,23 @@ pub(crate) struct Need<'a> {
     pub(crate) wide: bool,
     /// Whether pods that go never make a filter refuse that passed.
     pub(crate) monotone: bool,
-    /// The domains one of which must hold the group, each with its rows.
-    pub(crate) domains: Vec<Vec<Row>>,
+    group: &'a PodGroup,
+    /// The rows that the request is confined to.
+    within: Option<Vec<Row>>,
+    /// Whether the group may go to every row of the cluster.
+    pub(crate) whole: bool,
     /// Whether one pod is all it takes.
     pub(crate) single: bool,
 }
 
 impl<'a> Need<'a> {
-    /// The need of a group on some rows.
+    /// The need of a group, on some rows if it is confined to them.
     pub(crate) fn new(
         cluster: &'a Cluster,
         framework: &'a Framework,
         group: &'a PodGroup,
         now: Time,
-        rows: &[Row],
+        within: Option<Vec<Row>>,
     ) -> Need<'a> {
         let ask = Requirement::new(cluster, group);
         let mut need = Need {
@@ -62,7 +65,9 @@ impl<'a> Need<'a> {
             least: Vec::new(),
             wide: false,
             monotone: true,
-            domains: Vec::new(),
+            group,
+            whole: within.is_none() && ask.loosest().is_none(),
+            within,
             single: ask.inside.is_empty() && ask.need <= 1 && ask.pods.len() == 1,
         };
         let mut shapes: Vec<(&'a Arc<PodShape>, &'a PodGroup)> = Vec::new();
@@ -84,7 +89,9 @@ impl<'a> Need<'a> {
             let name = cluster.resource_name(need.resources[resource]);
             need.least.push(amount(&|shape| shape.requests.of(name).max(0)));
         }
-        if need.kinds.iter().any(|kind| kind.ask[0] == 0) || !shapes.iter().all(|(shape, _)| judges_room(framework, shape)) {
+        if need.kinds.iter().any(|kind| kind.ask[0] == 0)
+            || !shapes.iter().all(|(shape, _)| judges_room(framework, shape))
+        {
             need.least.fill(0);
         }
         for kind in &mut need.kinds {
@@ -94,18 +101,26 @@ impl<'a> Need<'a> {
                 names.map(|name| kind.shape.requests.of(name).max(0) * judged).collect();
             kind.ask.extend(all);
         }
+        need
+    }
+
+    /// The domains one of which must hold the group, each with its rows.
+    pub(crate) fn domains(&self, cluster: &Cluster) -> Vec<Vec<Row>> {
+        let rows: Vec<Row> = match &self.within {
+            Some(rows) => rows.clone(),
+            None => cluster.nodes().map(NodeView::row).collect(),
+        };
+        let ask = Requirement::new(cluster, self.group);
         // Of several tiers, the last takes in what the others do.
         let loosest = ask.loosest();
-        match ask.candidates(cluster, rows) {
+        match ask.candidates(cluster, &rows) {
             Ok(candidates) => {
                 let last = candidates.into_iter().filter(|(key, _)| *key == loosest);
-                need.domains = last
-                    .map(|(_, candidate)| candidate.rows(Some(rows)).unwrap_or(rows).to_vec())
-                    .collect();
+                last.map(|(_, candidate)| candidate.rows(Some(&rows)).unwrap_or(&rows).to_vec())
+                    .collect()
             }
-            Err(_) => need.domains.push(rows.to_vec()),
+            Err(_) => alloc::vec![rows],
         }
-        need
     }
 
     /// Notes which resources a shape asks for, and how far its filters read.
@@ -120,9 +135,8 @@ impl<'a> Need<'a> {
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
         let wide = PreparedFilters::new(self.framework, &cx, |d| !d.is_pod_local());
         self.wide |= !wide.filters.is_empty() || wide.rows.rejected().is_some();
-        let changing = PreparedFilters::new(self.framework, &cx, |d| {
-            !d.monotone && !d.is_pod_independent()
-        });
+        let changing =
+            PreparedFilters::new(self.framework, &cx, |d| !d.monotone && !d.is_pod_independent());
         self.monotone &= changing.filters.is_empty();
     }
 
@@ -179,7 +193,7 @@ impl<'a> Need<'a> {
         }
         let Some(node) = cluster.view(row) else { return false };
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
-        fixed.capacity(self.framework, cx, node) > 0
+        fixed.capacity(cx, node) > 0
     }
 
     /// What is free of each dimension on a row; below zero where too much is bound.

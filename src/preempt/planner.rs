@@ -18,7 +18,7 @@ use crate::framework::Framework;
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
 use crate::state::journal::Moment;
-use crate::state::{Cluster, NodeView, PodId, Row, Txn};
+use crate::state::{Cluster, PodView, Txn};
 
 /// A planner that preempts: answers requests, with what it keeps between them.
 ///
@@ -149,6 +149,11 @@ impl PreemptingPlanner {
             return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
         }
         let ceiling = ask.policy.ceiling(&preemptor);
+        let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
+        let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
+        if too_high && !cluster.has_deleting_pods() {
+            return refuse(NoVictims::NoUnits, unplaced.certificate);
+        }
         let stamps = (cluster.moment(), running.stamp());
         if self.units.as_ref().is_none_or(|(moment, stamp, _)| (*moment, *stamp) != stamps) {
             self.units = Some((stamps.0, stamps.1, Units::new(cluster, running)));
@@ -172,25 +177,30 @@ impl PreemptingPlanner {
             copy = Cluster::clone(txn);
             &copy
         };
-        let work = verdicts(now, units, ask, &preemptor, ceiling);
-        if work.iter().all(Option::is_none) {
-            return refuse(NoVictims::NoUnits, unplaced.certificate);
-        }
-        let rows: Vec<Row> = match request.rows(now) {
-            Some(rows) => rows,
-            None => now.nodes().map(NodeView::row).collect(),
-        };
-        let need = Need::new(now, framework, group, request.now, &rows);
+        let need = Need::new(now, framework, group, request.now, request.rows(now));
         let trial = Trial { planner: &mut self.planner, txn, framework, request, count: 0 };
-        let mut search = Search::new(&need, units, &work, trial, ask.budget);
-        let result = search::run(&mut search, now);
+        let work = alloc::vec![None; units.atoms.len()];
+        let mut search = Search::new(&need, units, work, trial, ask.budget);
+        let admit = |work: &mut Vec<Option<u64>>, priority: i32| {
+            if ceiling.is_some_and(|ceiling| priority >= ceiling) {
+                return;
+            }
+            for &atom in units.classes.get(&priority).map_or(&[][..], Vec::as_slice) {
+                let verdict = units.verdict(now, ask.policy, &preemptor, atom as usize);
+                work[atom as usize] = verdict.ok();
+            }
+        };
+        let result = search::run(&mut search, now, &admit);
         let spent = ask.budget - search.steps;
-        let (best, mut trial) = (search.best.take(), search.trial);
+        let Search { best, mut trial, work, .. } = search;
         self.trials += trial.count;
         let Claim { lower_bound } = result?;
         if let Some(best) = best {
             let least = lower_bound.map_or(best.cost, |least| least.min(best.cost));
             return Ok(preempt(cluster, units, &work, best, (least, spent)));
+        }
+        if work.iter().all(Option::is_none) {
+            return refuse(NoVictims::NoUnits, unplaced.certificate);
         }
         if let Some(lower_bound) = lower_bound {
             return Ok(Preemption::Exhausted { lower_bound });
@@ -200,7 +210,9 @@ impl PreemptingPlanner {
             let all = (0..work.len() as u32).filter(|&atom| work[atom as usize].is_some());
             let all: Vec<u32> = all.collect();
             self.trials += 1;
-            if let Err(Some(Unplaced { certificate: proof, .. })) = trial.outcome(units, &all)? {
+            if let Err(Some(Unplaced { certificate: proof, .. })) =
+                trial.outcome(units, &all, None)?
+            {
                 certificate = proof;
             }
         }
@@ -212,27 +224,6 @@ impl PreemptingPlanner {
 fn never_preempts(group: &PodGroup) -> bool {
     let never = PreemptionPolicy::Never;
     group.any(&|group| group.pods.iter().any(|pod| pod.preemption_policy == never))
-}
-
-/// The work lost with each atom that may be taken.
-fn verdicts(
-    cluster: &Cluster,
-    units: &Units,
-    ask: &PreemptionRequest<'_>,
-    preemptor: &Preemptor<'_>,
-    ceiling: Option<i32>,
-) -> Vec<Option<u64>> {
-    let mut work = alloc::vec![None; units.atoms.len()];
-    for (&priority, atoms) in &units.classes {
-        if ceiling.is_some_and(|ceiling| priority >= ceiling) {
-            break;
-        }
-        for &atom in atoms {
-            let verdict = units.verdict(cluster, ask.policy, preemptor, atom as usize);
-            work[atom as usize] = verdict.ok();
-        }
-    }
-    work
 }
 
 /// The answer for a set.
@@ -258,8 +249,7 @@ fn preempt(
 /// An atom by names.
 pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
     let own = &units.atoms[atom];
-    let mut pods: Vec<EvictedPod> =
-        units.pods_of(atom).filter_map(|pod| evicted(cluster, pod)).collect();
+    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(evicted).collect();
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));
@@ -274,13 +264,12 @@ pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost
     }
 }
 
-fn evicted(cluster: &Cluster, pod: PodId) -> Option<EvictedPod> {
-    let pod = cluster.pod_view(pod.0)?;
-    Some(EvictedPod {
+fn evicted(pod: PodView<'_>) -> EvictedPod {
+    EvictedPod {
         namespace: String::from(pod.namespace()),
         name: String::from(pod.name()),
         uid: String::from(pod.uid()),
         key: pod.key(),
         node: pod.node().map_or_else(String::new, |node| String::from(node.name())),
-    })
+    }
 }

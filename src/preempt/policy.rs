@@ -17,20 +17,35 @@ pub struct Preemptor<'a> {
 }
 
 /// A unit of eviction, as a policy sees it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Candidate<'a> {
     /// The priority: of the group where that goes whole, else of the pod.
     pub priority: i32,
     /// The group that the pods belong to, if it is known; without its pods.
     pub group: Option<&'a PodGroup>,
-    /// One of the pods.
-    pub pod: PodView<'a>,
     /// How many pods it has.
     pub pods: usize,
+    pub(crate) find: &'a dyn Fn() -> Option<PodView<'a>>,
 }
 
-impl Candidate<'_> {
+impl fmt::Debug for Candidate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("priority", &self.priority)
+            .field("group", &self.group)
+            .field("pods", &self.pods)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Candidate<'a> {
+    /// One of the pods; `None` only for a unit without pods, which no policy is asked about. It is
+    /// found when it is asked for.
+    pub fn pod(&self) -> Option<PodView<'a>> {
+        (self.find)()
+    }
+
     /// The queue, empty where there is none.
     pub fn queue(&self) -> &str {
         self.group.map_or("", |group| &group.queue)
@@ -56,7 +71,7 @@ impl Candidate<'_> {
 /// impl Policy for Ours {
 ///     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
 ///         (LowerPriority, SameQueue).allows(preemptor, unit)
-///             && !unit.pod.shape().labels.contains_key("keep")
+///             && unit.pod().is_none_or(|pod| !pod.shape().labels.contains_key("keep"))
 ///     }
 /// }
 /// ```

@@ -28,6 +28,8 @@ use crate::model::{ModelError, PodGroup};
 pub struct RunningWork {
     /// By the namespace and the name of the root.
     roots: BTreeMap<(String, String), Tree>,
+    /// How many groups there are, by priority.
+    priorities: BTreeMap<i32, usize>,
     /// By namespace and name.
     budgets: BTreeMap<(String, String), DisruptionBudget>,
     /// Another with every change, of this or any other value; 0 for what is empty.
@@ -66,23 +68,47 @@ impl RunningWork {
     pub fn add_group(&mut self, group: &PodGroup) -> Result<(), ModelError> {
         group.check_depth()?;
         let key = (group.namespace.clone(), group.name.clone());
-        self.roots.insert(key, Tree::of(group));
+        let tree = Tree::of(group);
+        self.count(&tree, true);
+        if let Some(old) = self.roots.insert(key, tree) {
+            self.count(&old, false);
+        }
         self.change();
         Ok(())
     }
 
     /// Forgets a tree of groups, by its root. Returns whether it was known.
     pub fn remove_group(&mut self, namespace: &str, name: &str) -> bool {
-        let known = self.roots.remove(&(namespace.into(), name.into())).is_some();
-        if known {
-            self.change();
+        let Some(tree) = self.roots.remove(&(namespace.into(), name.into())) else { return false };
+        self.count(&tree, false);
+        self.change();
+        true
+    }
+
+    fn count(&mut self, tree: &Tree, more: bool) {
+        let count = self.priorities.entry(tree.group.priority).or_default();
+        *count = if more { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.priorities.remove(&tree.group.priority);
         }
-        known
+        for inner in &tree.inside {
+            self.count(inner, more);
+        }
+    }
+
+    /// The lowest priority of a group.
+    pub(crate) fn lowest_priority(&self) -> Option<i32> {
+        self.priorities.keys().next().copied()
     }
 
     /// The root of a tree of groups by its name: the group alone, without what is inside.
     pub fn group(&self, namespace: &str, name: &str) -> Option<&PodGroup> {
         self.roots.get(&(namespace.into(), name.into())).map(|tree| &*tree.group)
+    }
+
+    /// The roots, by namespace and name.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &PodGroup> {
+        self.roots.values().map(|tree| &*tree.group)
     }
 
     pub(crate) fn trees(&self) -> impl Iterator<Item = &Tree> {

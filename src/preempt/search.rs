@@ -9,7 +9,7 @@ use super::arena::Arena;
 use super::branch::{Level, Search};
 use super::cost::Cost;
 use crate::place::PlaceError;
-use crate::state::{Cluster, PodId, Row};
+use crate::state::{Cluster, PodView, Row};
 
 /// A domain, and what any set in it costs at least.
 struct Ranked {
@@ -30,18 +30,34 @@ fn note(open: &mut Option<Cost>, least: Cost) {
 }
 
 /// Looks for the least set: first among those that break no budget.
-pub(crate) fn run(search: &mut Search<'_, '_>, cluster: &Cluster) -> Result<Claim, PlaceError> {
+///
+/// `admit` finds the work lost with the units of a priority that may be taken; it is called once for
+/// each priority that is looked at, the lowest first.
+pub(crate) fn run(
+    search: &mut Search<'_, '_>,
+    cluster: &Cluster,
+    admit: &dyn Fn(&mut Vec<Option<u64>>, i32),
+) -> Result<Claim, PlaceError> {
     let mut open = None;
-    let priorities: Vec<i32> = priorities(search);
+    let by_node = search.need.single && !search.need.wide;
+    let mut known = false;
     for strict in [true, false] {
         if !strict && (search.best.is_some() || search.units.allowed.is_empty()) {
             break;
         }
-        if search.need.single && !search.need.wide {
-            by_nodes(search, cluster, strict, &mut open)?;
+        if by_node {
+            let admit = (!known).then_some(admit);
+            by_nodes(search, cluster, strict, admit, &mut open)?;
         } else {
+            if !known {
+                for &priority in search.units.classes.keys() {
+                    admit(&mut search.work, priority);
+                }
+            }
+            let priorities = priorities(search);
             by_domains(search, cluster, strict, &priorities, &mut open)?;
         }
+        known = true;
     }
     Ok(Claim { lower_bound: open })
 }
@@ -62,70 +78,85 @@ fn by_domains(
 ) -> Result<(), PlaceError> {
     let Some(&highest) = priorities.last() else { return Ok(()) };
     let top = Level { ceiling: highest, strict };
-    let extra: Vec<u32> = if search.need.wide {
-        (0..search.units.atoms.len() as u32).filter(|&atom| search.admits(top, atom)).collect()
-    } else {
-        Vec::new()
-    };
-    let mut ranked = Vec::new();
-    for rows in &search.need.domains {
-        let passes = |atom: u32| search.admits(top, atom);
-        let arena = Arena::new(cluster, search.need, search.units, rows.clone(), &passes);
-        let least = if strict { first_level(search, &arena, priorities) } else {
-            search.bound(&arena, top).map(|_| (i32::MIN, 0))
-        };
-        if let Some((priority, work_lost)) = least {
-            let highest_priority = strict.then_some(priority);
-            let least = Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING };
-            let least = if strict { least } else { Cost { budgets_broken: 1, ..Cost::NOTHING } };
-            ranked.push(Ranked { least, arena });
-        }
+    let domains = search.need.domains(cluster);
+    if !strict {
+        let ranked = rank(search, cluster, &domains, top);
+        return solve_all(search, &ranked, top, open);
     }
-    ranked.sort_by_key(|ranked| ranked.least);
-    let count = ranked.len();
-    for (number, Ranked { least, arena }) in ranked.iter().enumerate() {
-        if search.best.as_ref().is_some_and(|best| best.cost <= *least) {
+    // Below the first priority up to which some domain suffices there is nothing to look at. It is
+    // worth a search where priorities are many.
+    let first = if priorities.len() <= FEW {
+        0
+    } else {
+        let helps =
+            |ceiling: i32| !rank(search, cluster, &domains, Level { ceiling, strict }).is_empty();
+        priorities.partition_point(|&priority| !helps(priority))
+    };
+    for &ceiling in &priorities[first..] {
+        let level = Level { ceiling, strict };
+        let ranked = rank(search, cluster, &domains, level);
+        solve_all(search, &ranked, level, open)?;
+        if search.best.is_some() {
             break;
-        }
-        // What is left goes to this domain and the others, none of which starves.
-        let share = (count - number).min(4) as u64;
-        let quota = (search.steps / share).max(1);
-        if !strict {
-            if !search.solve(arena, top, &extra, quota)? {
-                note(open, *least);
-            }
-            continue;
-        }
-        let from = least.highest_priority.unwrap_or(i32::MIN);
-        for &ceiling in priorities.iter().filter(|&&priority| priority >= from) {
-            let worse = |best: i32| best < ceiling;
-            if search.best.as_ref().and_then(|best| best.cost.highest_priority).is_some_and(worse) {
-                break;
-            }
-            if !search.solve(arena, Level { ceiling, strict }, &extra, quota)? {
-                note(open, Cost { highest_priority: Some(ceiling), ..*least });
-            }
-            let found = |best: &super::branch::Best| best.cost.highest_priority <= Some(ceiling);
-            if search.best.as_ref().is_some_and(found) {
-                break;
-            }
         }
     }
     Ok(())
 }
 
-/// The lowest priority up to which the units of a domain suffice by counting, and the least work
-/// that is lost then.
-fn first_level(
+/// Priorities that are looked at one by one.
+const FEW: usize = 8;
+
+/// The domains that suffice at a level by counting, least bound first.
+fn rank(
     search: &Search<'_, '_>,
-    arena: &Arena,
-    priorities: &[i32],
-) -> Option<(i32, u64)> {
-    let bound = |ceiling: i32| search.bound(arena, Level { ceiling, strict: true });
-    // What suffices up to a priority suffices up to a higher one.
-    let place = priorities.partition_point(|&priority| bound(priority).is_none());
-    let priority = *priorities.get(place)?;
-    Some((priority, bound(priority)?))
+    cluster: &Cluster,
+    domains: &[Vec<Row>],
+    level: Level,
+) -> Vec<Ranked> {
+    let admitted: Vec<bool> =
+        (0..search.units.atoms.len() as u32).map(|atom| search.admits(level, atom)).collect();
+    let passes = |atom: u32| admitted[atom as usize];
+    let mut ranked = Vec::new();
+    for rows in domains {
+        let arena = Arena::new(cluster, search.need, search.units, rows.clone(), &passes);
+        let Some((priority, work_lost)) = search.bound(&arena, level) else { continue };
+        let least = if level.strict {
+            // Without a unit of this priority it would have helped at one before.
+            let highest_priority = Some(priority);
+            Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING }
+        } else {
+            Cost { budgets_broken: 1, ..Cost::NOTHING }
+        };
+        ranked.push(Ranked { least, arena });
+    }
+    ranked.sort_by_key(|ranked| ranked.least);
+    ranked
+}
+
+/// Searches domains, as long as they may hold something better than the best set.
+fn solve_all(
+    search: &mut Search<'_, '_>,
+    ranked: &[Ranked],
+    level: Level,
+    open: &mut Option<Cost>,
+) -> Result<(), PlaceError> {
+    let extra: Vec<u32> = if search.need.wide {
+        (0..search.units.atoms.len() as u32).filter(|&atom| search.admits(level, atom)).collect()
+    } else {
+        Vec::new()
+    };
+    for (number, Ranked { least, arena }) in ranked.iter().enumerate() {
+        if search.best.as_ref().is_some_and(|best| best.cost <= *least) {
+            break;
+        }
+        // What is left goes to this domain and the others, none of which starves.
+        let share = (ranked.len() - number).min(4) as u64;
+        let quota = (search.steps / share).max(1);
+        if !search.solve(arena, level, &extra, quota)? {
+            note(open, *least);
+        }
+    }
+    Ok(())
 }
 
 /// One pod: each node is a domain of its own. Units come in order of their cost; a node is solved
@@ -135,15 +166,15 @@ fn by_nodes(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,
     strict: bool,
+    admit: Option<&dyn Fn(&mut Vec<Option<u64>>, i32)>,
     open: &mut Option<Cost>,
 ) -> Result<(), PlaceError> {
     let need = search.need;
     let mut in_domain: Vec<bool> = Vec::new();
-    let whole = need.domains.iter().map(Vec::len).sum::<usize>() >= cluster.node_count();
-    if !whole {
+    if !need.whole {
         in_domain = vec![false; cluster.rows()];
-        for row in need.domains.iter().flatten() {
-            in_domain[*row] = true;
+        for row in need.domains(cluster).into_iter().flatten() {
+            in_domain[row] = true;
         }
     }
     // What is free on the nodes met so far.
@@ -151,6 +182,9 @@ fn by_nodes(
     let classes: Vec<i32> = search.units.classes.keys().copied().collect();
     for ceiling in classes {
         let level = Level { ceiling, strict };
+        if let Some(admit) = admit {
+            admit(&mut search.work, ceiling);
+        }
         let mut queue: BinaryHeap<Reverse<(u64, u32, u32)>> = search.units.classes[&ceiling]
             .iter()
             .filter(|&&atom| search.admits(level, atom))
@@ -173,16 +207,19 @@ fn by_nodes(
                 break;
             }
             ready.clear();
-            for pod in search.units.pods_of(atom as usize) {
+            for pod in search.units.pods_of(cluster, atom as usize) {
                 give_back(search, cluster, (&in_domain, pod), &mut met, &mut ready);
             }
-            ready.sort_unstable_by_key(|&row| rank(cluster, row));
+            ready.sort_unstable_by_key(|&row| tie_rank(cluster, row));
             ready.dedup();
             for &row in ready.iter().filter(|&&row| solved.insert(row)) {
                 let passes = |atom: u32| search.admits(level, atom);
                 let arena = Arena::new(cluster, need, search.units, vec![row], &passes);
                 let quota = (search.steps / 8).max(64);
-                if !search.solve(&arena, level, &[], quota)? {
+                search.only = Some(row);
+                let complete = search.solve(&arena, level, &[], quota);
+                search.only = None;
+                if !complete? {
                     note(open, least);
                 }
             }
@@ -195,7 +232,7 @@ fn by_nodes(
 }
 
 /// The place of a row in the order of ties.
-fn rank(cluster: &Cluster, row: Row) -> (i64, &str) {
+fn tie_rank(cluster: &Cluster, row: Row) -> (i64, &str) {
     cluster.view(row).map_or((0, ""), |node| (node.tie_rank(), node.name()))
 }
 
@@ -203,12 +240,11 @@ fn rank(cluster: &Cluster, row: Row) -> (i64, &str) {
 fn give_back(
     search: &Search<'_, '_>,
     cluster: &Cluster,
-    (in_domain, pod): (&[bool], PodId),
+    (in_domain, pod): (&[bool], PodView<'_>),
     met: &mut BTreeMap<Row, Vec<i64>>,
     ready: &mut Vec<Row>,
 ) {
     let need = search.need;
-    let Some(pod) = cluster.pod_view(pod.0) else { return };
     let Some(node) = pod.node() else { return };
     let row = node.row();
     if in_domain.get(row) == Some(&false) {
@@ -224,8 +260,7 @@ fn give_back(
     for (free, id) in free[1..].iter_mut().zip(&need.resources) {
         *free = free.saturating_add(requests.of(cluster.resource_name(*id)).max(0));
     }
-    let fits = (0..need.kinds.len())
-        .all(|kind| need.times(kind, free) >= need.kinds[kind].count);
+    let fits = (0..need.kinds.len()).all(|kind| need.times(kind, free) >= need.kinds[kind].count);
     let usable = || (0..need.kinds.len()).all(|kind| need.may_use(cluster, kind, row));
     if fits && ready.last() != Some(&row) && usable() {
         ready.push(row);

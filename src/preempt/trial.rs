@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::unit::Units;
 use crate::framework::Framework;
 use crate::place::{Outcome, PlaceError, Planner, Request, Unplaced};
-use crate::state::{Plan, Txn};
+use crate::state::{NodeView, Plan, PodId, PodView, Row, Txn};
 
 /// What sets are tried with.
 #[derive(Debug)]
@@ -19,9 +19,15 @@ pub(crate) struct Trial<'t> {
 }
 
 impl Trial<'_> {
-    /// The plan of the group if these atoms go, should it fit then.
-    pub(crate) fn fits(&mut self, units: &Units, atoms: &[u32]) -> Result<Option<Plan>, PlaceError> {
-        Ok(self.outcome(units, atoms)?.ok())
+    /// The plan of the group if these atoms go, should it fit then. For a pod that can go to one
+    /// row `only`, what goes elsewhere is left where it is.
+    pub(crate) fn fits(
+        &mut self,
+        units: &Units,
+        atoms: &[u32],
+        only: Option<Row>,
+    ) -> Result<Option<Plan>, PlaceError> {
+        Ok(self.outcome(units, atoms, only)?.ok())
     }
 
     /// The same, or why it does not fit.
@@ -29,13 +35,29 @@ impl Trial<'_> {
         &mut self,
         units: &Units,
         atoms: &[u32],
+        only: Option<Row>,
     ) -> Result<Result<Plan, Option<Unplaced>>, PlaceError> {
         self.count += 1;
         let before = self.txn.changes();
-        let mut pods: Vec<_> =
-            atoms.iter().flat_map(|&atom| units.pods_of(atom as usize)).collect();
-        // Pods are linked by node: those of one node together are found faster.
-        pods.dedup();
+        let txn = &*self.txn;
+        let pods: Vec<PodId> = match only {
+            None => {
+                let all = atoms.iter().flat_map(|&atom| units.pods_of(txn, atom as usize));
+                all.map(PodView::id).collect()
+            }
+            Some(row) => {
+                let goes = |pod: &PodView<'_>| {
+                    let atom = units.atom_of(*pod).map(|atom| atom as u32);
+                    atom.is_some_and(|atom| atoms.binary_search(&atom).is_ok())
+                };
+                txn.view(row)
+                    .into_iter()
+                    .flat_map(NodeView::pods)
+                    .filter(goes)
+                    .map(PodView::id)
+                    .collect()
+            }
+        };
         for pod in pods {
             self.txn.evict_pod(pod)?;
         }

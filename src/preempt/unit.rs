@@ -20,12 +20,10 @@ use super::policy::{Candidate, Policy, Preemptor};
 use super::running::{RunningWork, Tree};
 use crate::base::Time;
 use crate::model::{DisruptionMode, PodGroup};
-use crate::state::{Cluster, PodId, PodView};
+use crate::state::{Cluster, GroupSums, PodId, PodView};
 
 /// No group, no guard, no unit.
 pub(crate) const NONE: u32 = u32::MAX;
-/// In place of the atom of a pod that terminates.
-const GOING: u32 = NONE - 1;
 
 /// Pods that always go together.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +35,14 @@ pub(crate) struct Atom {
     pub(crate) priority: i32,
     /// The guard right above it.
     pub(crate) guard: u32,
+    /// Where its pods begin, or the cluster's numbers of its groups.
     first: u32,
+    /// How many of those there are.
     count: u32,
-    /// Sum of the starts that are known, in milliseconds, and how many they are.
+    /// How many pods it has.
+    size: u32,
+    /// Sum of the starts that are known, in milliseconds, how many they are, and a time that none
+    /// is after: the last of them where its group has a minimum run time.
     starts: u64,
     started: u32,
     latest: Time,
@@ -59,8 +62,12 @@ struct Guard {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Units {
     pub(crate) atoms: Vec<Atom>,
-    /// The pods of all atoms, those of one together.
+    /// The pods of all atoms that are pods.
     pods: Vec<u32>,
+    /// The cluster's numbers of the groups of all atoms that go whole, those of one together.
+    members: Vec<u32>,
+    /// By the cluster's number of a group, the atom that it is of.
+    of_group: Vec<u32>,
     guards: Vec<Guard>,
     groups: Vec<Arc<PodGroup>>,
     /// Atoms by priority.
@@ -99,19 +106,18 @@ pub enum KeptBy {
 }
 
 impl Units {
-    /// Cuts what runs into units. O(pods · budgets).
+    /// Cuts what runs into units. O(groups) where all pods are of groups that go whole and none
+    /// terminates; O(pods · log pods) else; and O(pods · budgets) where there are budgets.
     pub(crate) fn new(cluster: &Cluster, running: &RunningWork) -> Units {
-        let mut units = Units { atom_of: vec![NONE; cluster.slots()], ..Units::default() };
+        let (groups, bound) = cluster.pods.group_count();
+        let mut units = Units { of_group: vec![NONE; bound], ..Units::default() };
         for tree in running.trees() {
             units.add_tree(cluster, tree, NONE);
         }
-        if units.pods.len() + units.going.len() < cluster.pod_count() {
-            let mut others: Vec<PodView<'_>> =
-                cluster.pods().filter(|pod| units.is_new(*pod)).collect();
-            others.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
-            for pod in others {
-                units.add_pod(pod, NONE, NONE);
-            }
+        let tally = &cluster.pods.tally;
+        let covered = units.members.len() == groups && tally.ungrouped == 0;
+        if !covered || tally.deleting > 0 {
+            units.add_others(cluster);
         }
         units.charge(cluster, running);
         for (number, atom) in units.atoms.iter().enumerate() {
@@ -120,9 +126,20 @@ impl Units {
         units
     }
 
-    /// Whether a pod is on a node, and not part of a unit yet.
-    fn is_new(&self, pod: PodView<'_>) -> bool {
-        pod.node().is_some() && self.atom_of.get(pod.slot as usize) == Some(&NONE)
+    /// Adds the pods that terminate, and those of no group that is known.
+    fn add_others(&mut self, cluster: &Cluster) {
+        let mut others: Vec<PodView<'_>> = Vec::new();
+        for pod in cluster.pods().filter(|pod| pod.node().is_some()) {
+            if pod.deleting() {
+                self.going.push(pod.id());
+            } else if self.atom_of(pod).is_none() {
+                others.push(pod);
+            }
+        }
+        others.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+        for pod in others {
+            self.add_pod(pod, NONE, NONE);
+        }
     }
 
     fn add_tree(&mut self, cluster: &Cluster, tree: &Tree, parent: u32) {
@@ -130,10 +147,15 @@ impl Units {
         let number = self.groups.len() as u32;
         self.groups.push(Arc::clone(&tree.group));
         if group.disruption == DisruptionMode::All {
-            let atom = Atom { whole: true, priority: group.priority, ..self.atom(number, parent) };
-            self.atoms.push(atom);
+            self.atoms.push(Atom {
+                whole: true,
+                priority: group.priority,
+                first: self.members.len() as u32,
+                size: 0,
+                ..atom(number, parent)
+            });
             self.add_below(cluster, tree);
-            if self.atoms.last().is_some_and(|atom| atom.count == 0) {
+            if self.atoms.last().is_some_and(|atom| atom.size == 0) {
                 self.atoms.pop();
             }
             return;
@@ -148,8 +170,10 @@ impl Units {
         for inner in &tree.inside {
             self.add_tree(cluster, inner, guard);
         }
-        let mut pods: Vec<PodView<'_>> =
-            cluster.pods_of(group).filter(|pod| self.is_new(*pod)).collect();
+        let is_free = |pod: &PodView<'_>| {
+            pod.node().is_some() && !pod.deleting() && self.atom_of(*pod).is_none()
+        };
+        let mut pods: Vec<PodView<'_>> = cluster.pods_of(group).filter(is_free).collect();
         pods.sort_by(|a, b| a.name().cmp(b.name()));
         for pod in pods {
             self.add_pod(pod, number, guard);
@@ -161,9 +185,23 @@ impl Units {
 
     /// Adds the pods of a group and of those inside to the last atom.
     fn add_below(&mut self, cluster: &Cluster, tree: &Tree) {
-        for pod in cluster.pods_of(&tree.group) {
-            if self.is_new(pod) {
-                self.add_to_last(pod);
+        let known = cluster.pods.find_group(&tree.group.namespace, &tree.group.name);
+        if let Some(known) = known
+            && self.of_group.get(known as usize) == Some(&NONE)
+        {
+            self.of_group[known as usize] = self.atoms.len() as u32 - 1;
+            self.members.push(known);
+            let mut sums = cluster.pods.sums_of(known);
+            // What was evicted or has lost its node is still of its group.
+            if cluster.pods.tally.unplaced > 0 || tree.group.min_run_time.is_some() {
+                sums = sums_of(live_pods(cluster, known));
+            }
+            if let Some(own) = self.atoms.last_mut() {
+                own.count += 1;
+                own.size += sums.pods;
+                own.started += sums.started;
+                own.starts = own.starts.wrapping_add(sums.starts);
+                own.latest = own.latest.max(sums.latest);
             }
         }
         for inner in &tree.inside {
@@ -171,50 +209,23 @@ impl Units {
         }
     }
 
-    fn atom(&self, group: u32, guard: u32) -> Atom {
-        Atom {
-            group,
-            whole: false,
-            priority: 0,
-            guard,
-            first: self.pods.len() as u32,
-            count: 0,
-            starts: 0,
-            started: 0,
-            latest: Time::ZERO,
-        }
-    }
-
     fn add_pod(&mut self, pod: PodView<'_>, group: u32, guard: u32) {
-        if pod.deleting() {
-            self.add_going(pod);
-            return;
+        if self.atom_of.is_empty() {
+            self.atom_of = vec![NONE; pod.cluster.slots()];
         }
-        let atom = Atom { priority: pod.priority(), ..self.atom(group, guard) };
-        self.atoms.push(atom);
-        self.add_to_last(pod);
-    }
-
-    fn add_going(&mut self, pod: PodView<'_>) {
-        self.going.push(pod.id());
-        self.atom_of[pod.slot as usize] = GOING;
-    }
-
-    fn add_to_last(&mut self, pod: PodView<'_>) {
-        if pod.deleting() {
-            self.add_going(pod);
-            return;
-        }
-        let number = self.atoms.len() as u32 - 1;
-        let Some(atom) = self.atoms.last_mut() else { return };
-        atom.count += 1;
-        if let Some(start) = pod.start() {
-            atom.starts = atom.starts.saturating_add(start.as_millis());
-            atom.started += 1;
-            atom.latest = atom.latest.max(start);
-        }
+        let start = pod.start();
+        self.atom_of[pod.slot as usize] = self.atoms.len() as u32;
+        self.atoms.push(Atom {
+            priority: pod.priority(),
+            first: self.pods.len() as u32,
+            count: 1,
+            size: 1,
+            starts: start.map_or(0, Time::as_millis),
+            started: u32::from(start.is_some()),
+            latest: start.unwrap_or(Time::ZERO),
+            ..atom(group, guard)
+        });
         self.pods.push(pod.slot);
-        self.atom_of[pod.slot as usize] = number;
     }
 
     /// Finds what each atom takes of each budget.
@@ -230,7 +241,7 @@ impl Units {
         for atom in 0..self.atoms.len() {
             let begin = charges.len();
             self.charges_at.push(begin as u32);
-            for pod in self.pods_of(atom).filter_map(|pod| cluster.pod_view(pod.0)) {
+            for pod in self.pods_of(cluster, atom) {
                 let shape = pod.shape_id().0 as usize;
                 if of_shape.len() <= shape {
                     of_shape.resize(shape + 1, None);
@@ -255,20 +266,35 @@ impl Units {
     }
 
     /// The pods of an atom.
-    pub(crate) fn pods_of(&self, atom: usize) -> impl ExactSizeIterator<Item = PodId> + '_ {
-        let Atom { first, count, .. } = self.atoms[atom];
-        self.pods[first as usize..(first + count) as usize].iter().map(|&slot| PodId(slot))
+    pub(crate) fn pods_of<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        atom: usize,
+    ) -> impl Iterator<Item = PodView<'a>> {
+        let Atom { first, count, whole, .. } = self.atoms[atom];
+        let range = first as usize..(first + count) as usize;
+        let (groups, pods): (&[u32], &[u32]) =
+            if whole { (&self.members[range], &[]) } else { (&[], &self.pods[range]) };
+        let pods = pods.iter().filter_map(|&slot| cluster.pod_view(slot));
+        pods.chain(groups.iter().flat_map(|&group| live_pods(cluster, group)))
     }
 
     /// How many pods an atom has.
     pub(crate) fn size(&self, atom: usize) -> u32 {
-        self.atoms[atom].count
+        self.atoms[atom].size
     }
 
     /// The atom of a pod; `None` for one that terminates or is not known.
-    pub(crate) fn atom_of(&self, pod: PodId) -> Option<usize> {
-        let atom = *self.atom_of.get(pod.0 as usize)?;
-        (atom < GOING).then_some(atom as usize)
+    #[inline]
+    pub(crate) fn atom_of(&self, pod: PodView<'_>) -> Option<usize> {
+        if pod.deleting() {
+            return None;
+        }
+        let group = pod.record.group;
+        let whole = self.of_group.get(group as usize).copied().unwrap_or(NONE);
+        let own = || self.atom_of.get(pod.slot as usize).copied().unwrap_or(NONE);
+        let atom = if whole == NONE { own() } else { whole };
+        (atom != NONE).then_some(atom as usize)
     }
 
     /// The charges of an atom: budgets by number, and how often.
@@ -285,10 +311,12 @@ impl Units {
     /// The time that the pods of an atom have run, summed, in milliseconds.
     pub(crate) fn run(&self, cluster: &Cluster, atom: usize, now: Time) -> u64 {
         let Atom { starts, started, latest, .. } = self.atoms[atom];
-        if latest <= now && starts < u64::MAX {
-            return now.as_millis().saturating_mul(u64::from(started)).saturating_sub(starts);
+        let (sum, wrapped) = now.as_millis().overflowing_mul(u64::from(started));
+        // Without starts that lie ahead the sum is what the sums say.
+        if !wrapped && starts <= sum && latest <= now {
+            return sum - starts;
         }
-        let starts = self.pods_of(atom).filter_map(|pod| cluster.pod_view(pod.0)?.start());
+        let starts = self.pods_of(cluster, atom).filter_map(PodView::start);
         starts.fold(0, |sum, start| {
             sum.saturating_add(now.as_millis().saturating_sub(start.as_millis()))
         })
@@ -305,10 +333,16 @@ impl Units {
     ) -> Result<u64, KeptBy> {
         let own = &self.atoms[atom];
         let group = self.group_of(atom);
-        let Some(pod) = self.pods_of(atom).next().and_then(|pod| cluster.pod_view(pod.0)) else {
-            return Err(KeptBy::Policy);
+        let find = || self.pods_of(cluster, atom).next();
+        let is_own = match group {
+            Some(group) => {
+                let is =
+                    |own: &PodGroup| (&own.name, &own.namespace) == (&group.name, &group.namespace);
+                preemptor.group.any(&is)
+            }
+            None => find().is_some_and(|pod| is_member(preemptor.group, pod)),
         };
-        if is_member(preemptor.group, pod) {
+        if is_own {
             return Err(KeptBy::OwnMember);
         }
         if let Some(group) = group {
@@ -317,7 +351,7 @@ impl Units {
             }
             if let Some(least) = group.min_run_time {
                 // A pod of which the start is not known has started now.
-                let known = own.started == own.count;
+                let known = own.started == own.size;
                 let latest = if known { own.latest } else { own.latest.max(preemptor.now) };
                 let until = latest.after(least);
                 if preemptor.now < until {
@@ -325,8 +359,8 @@ impl Units {
                 }
             }
         }
-        let pods = own.count as usize;
-        let candidate = Candidate { priority: own.priority, group, pod, pods };
+        let pods = own.size as usize;
+        let candidate = Candidate { priority: own.priority, group, pods, find: &find };
         if !policy.allows(preemptor, &candidate) {
             return Err(KeptBy::Policy);
         }
@@ -443,6 +477,39 @@ impl Units {
     pub(crate) fn has_guard(&self, atom: usize) -> bool {
         self.atoms[atom].guard != NONE
     }
+}
+
+fn atom(group: u32, guard: u32) -> Atom {
+    Atom {
+        group,
+        whole: false,
+        priority: 0,
+        guard,
+        first: 0,
+        count: 0,
+        size: 0,
+        starts: 0,
+        started: 0,
+        latest: Time::ZERO,
+    }
+}
+
+/// The pods of a group that are on nodes and do not terminate.
+fn live_pods(cluster: &Cluster, group: u32) -> impl Iterator<Item = PodView<'_>> {
+    let pods = cluster.pods.members_of(Some(group)).filter_map(|slot| cluster.pod_view(slot));
+    pods.filter(|pod| pod.node().is_some() && !pod.deleting())
+}
+
+fn sums_of<'a>(pods: impl Iterator<Item = PodView<'a>>) -> GroupSums {
+    pods.fold(GroupSums::default(), |mut sums, pod| {
+        sums.pods += 1;
+        if let Some(start) = pod.start() {
+            sums.started += 1;
+            sums.starts = sums.starts.wrapping_add(start.as_millis());
+            sums.latest = sums.latest.max(start);
+        }
+        sums
+    })
 }
 
 /// Whether a pod runs for a group or one inside.

@@ -11,7 +11,6 @@ use crate::state::{Cluster, Row};
 /// Upper bound on the number of pods of a shape that each node can take, whatever else is placed.
 pub(super) struct CapacityBound<'a> {
     pub(super) cluster: &'a Cluster,
-    framework: &'a Framework,
     shape: &'a PodShape,
     /// Filters that read static properties of the node alone.
     fixed: PreparedFilters,
@@ -52,21 +51,21 @@ impl<'a> CapacityBound<'a> {
         };
         let fixed = PreparedFilters::new(framework, &cx, steady(true));
         let others = PreparedFilters::new(framework, &cx, steady(false));
-        CapacityBound { cluster, framework, shape, fixed, others }
+        CapacityBound { cluster, shape, fixed, others }
     }
 
     /// Whether the static properties of a node (labels, taints, name) admit the shape.
     pub(super) fn may_ever(&self, row: Row) -> bool {
         let Some(node) = self.cluster.view(row) else { return false };
         let cx = Context::new(self.cluster, self.shape);
-        self.fixed.passes(self.framework, cx, node, &mut 0)
+        self.fixed.passes(cx, node, &mut 0)
     }
 
     /// Upper bound on the number of pods that fit on a row.
     pub(super) fn of(&self, row: Row) -> u64 {
         let Some(node) = self.cluster.view(row) else { return 0 };
         let cx = Context::new(self.cluster, self.shape);
-        let capacity = |filters: &PreparedFilters| filters.capacity(self.framework, cx, node);
+        let capacity = |filters: &PreparedFilters| filters.capacity(cx, node);
         match capacity(&self.fixed) {
             0 => 0,
             most => u64::try_from(most.min(capacity(&self.others))).unwrap_or(0),

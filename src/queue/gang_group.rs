@@ -1,14 +1,16 @@
 //! Gang groups (root groups that start together), and the phase of a group after a change.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::components::{Components, Neighbours};
 use super::ids::GroupId;
 use super::observe::{Gate, GroupChange, ReservationEnd};
-use super::partners::{Partners, Readiness};
+use super::partners::Readiness;
 use super::queued_group::{MemberState, Phase, QueuedGroup};
 use super::scheduler::Scheduler;
 use super::wake::hints::WakeCondition;
@@ -59,18 +61,33 @@ impl Scheduler {
     /// Removes a group from the index of gang groups; its names are still known. Returns a group of
     /// each gang group that remains.
     pub(super) fn remove_partners(&mut self, id: GroupId) -> Vec<GroupId> {
-        let Scheduler { partners, groups, names, .. } = self;
-        let Some(queued) = groups.get(&id) else { return Vec::new() };
-        let neighbours = |partners: &Partners, id: GroupId| {
-            let Some(queued) = groups.get(&id) else { return BTreeSet::new() };
-            let named = queued.root.gang_group.iter().filter_map(|name| names.get(name));
-            let mut found: BTreeSet<GroupId> = named.map(|(id, _)| *id).collect();
-            queued.root.visit(&mut |group| found.extend(partners.naming(&group.full_name())));
-            found
+        let Some(queued) = self.groups.get(&id) else { return Vec::new() };
+        let others = |group| -> Neighbours<'_> {
+            Box::new(self.neighbours(group).filter(move |other| *other != id))
         };
+        let has_partners = self.partners.contains(id);
+        let open: BTreeSet<GroupId> =
+            if has_partners { others(id).collect() } else { BTreeSet::new() };
+        let Components { mut parts, checked } = Components::new(&open, others);
         let tree = tree_names(&queued.root);
         let tree = tree.iter().map(String::as_str);
-        partners.remove(id, tree, &queued.root.gang_group, neighbours)
+        self.partners.remove(id, tree, &queued.root.gang_group);
+        self.partners.groups_checked += checked;
+        // What is not known to be whole stays where it is.
+        for (_, groups) in parts.split_last().map_or(&[][..], |(_, others)| others) {
+            self.partners.split(groups);
+        }
+        parts.sort_unstable_by_key(|(first, _)| *first);
+        parts.into_iter().map(|(first, _)| first).collect()
+    }
+
+    /// The groups that a group names or is named by.
+    fn neighbours(&self, id: GroupId) -> Neighbours<'_> {
+        let queued = self.groups.get(&id).into_iter();
+        let named = queued.clone().flat_map(|queued| &queued.root.gang_group);
+        let named = named.filter_map(|name| self.names.get(name)).map(|(id, _)| *id);
+        let names = queued.flat_map(|queued| tree_names(&queued.root));
+        Box::new(named.chain(names.flat_map(|name| self.partners.naming(&name))))
     }
 
     /// Records whether a group is ready, for its partners.

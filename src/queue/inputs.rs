@@ -407,7 +407,7 @@ impl Scheduler {
             for pod in &part.pods {
                 let name = full_name(pod);
                 let elsewhere = self.pods.get(&name).is_some_and(|(id, _)| Some(*id) != own);
-                if elsewhere || pod.namespace() != part.namespace {
+                if elsewhere {
                     let group = part.full_name();
                     taken = taken.take().or(Some(QueueError::PodTaken { pod: name, group }));
                 }
@@ -575,7 +575,8 @@ impl Scheduler {
 }
 
 fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
-    pod.group = leaf.split_once('/').map(|(_, name)| name.to_owned());
+    // The leaf is of the pod's namespace, which may have slashes.
+    pod.group = leaf.get(pod.namespace().len() + 1..).map(ToOwned::to_owned);
     pod
 }
 

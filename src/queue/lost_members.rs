@@ -178,6 +178,7 @@ impl Scheduler {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let (was_below, waited) =
             (queued.below_since, queued.ready_since.map(|time| now.since(time)));
+        let (was_started, was_evicting) = (queued.started, queued.evicting);
         let (mut started, mut recovered, mut fell) = (false, false, false);
         if queued.started && (gone || queued.evicting && evicted) {
             // The group starts from the beginning.
@@ -196,8 +197,13 @@ impl Scheduler {
             queued.below_since = Some(now);
             fell = true;
         }
+        let changes = (queued.started, queued.evicting) != (was_started, was_evicting);
         if let Some(since) = was_below.filter(|_| queued.below_since.is_none()) {
             self.timers.remove(&(since.after(stale_after), Timer::Below(id)));
+        }
+        if changes {
+            // The phase may stay: a paused group that begins anew is a partner again.
+            self.update_readiness(id);
         }
         if fell {
             self.timers.insert((now.after(stale_after), Timer::Below(id)));

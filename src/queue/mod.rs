@@ -6,6 +6,7 @@
 
 mod binding;
 mod capacity;
+mod components;
 mod decide;
 mod decision;
 mod error;

@@ -129,20 +129,13 @@ impl Partners {
         core::mem::take(&mut self.new)
     }
 
-    /// Removes a group, and splits its gang group if it held it together. `neighbours` returns the
-    /// groups that a group names or is named by. Returns a group of each gang group that remains.
+    /// Removes a group; what is left of its gang group is to be [`split`](Partners::split).
     pub(super) fn remove<'a>(
         &mut self,
         id: GroupId,
         names: impl Iterator<Item = &'a str>,
         partners: &[String],
-        neighbours: impl Fn(&Partners, GroupId) -> BTreeSet<GroupId>,
-    ) -> Vec<GroupId> {
-        let mut open = BTreeSet::new();
-        if self.gang_of.contains_key(&id) {
-            open = neighbours(self, id);
-            open.remove(&id);
-        }
+    ) {
         for partner in partners {
             if let Some(groups) = self.naming.get_mut(partner) {
                 groups.remove(&id);
@@ -159,41 +152,19 @@ impl Partners {
             }
         }
         self.missing.remove(&id);
-        let Some(number) = self.gang_of.remove(&id) else { return Vec::new() };
+        let Some(number) = self.gang_of.remove(&id) else { return };
         if let Some(gang) = self.gangs.get_mut(&number) {
             gang.remove(id);
             if gang.groups.is_empty() {
                 self.gangs.remove(&number);
             }
         }
-        let mut parts = Vec::new();
-        while let Some(first) = open.pop_first() {
-            parts.push(first);
-            if open.is_empty() {
-                break;
-            }
-            // The groups that hang together with the first, until all neighbours are among them.
-            let mut found = BTreeSet::from([first]);
-            let mut next = alloc::vec![first];
-            while let Some(group) = next.pop().filter(|_| !open.is_empty()) {
-                for other in neighbours(self, group) {
-                    self.groups_checked += 1;
-                    if other != id && found.insert(other) {
-                        open.remove(&other);
-                        next.push(other);
-                    }
-                }
-            }
-            if !open.is_empty() {
-                self.split(number, &found);
-            }
-        }
-        parts
     }
 
-    /// Moves groups into a gang group of their own.
-    fn split(&mut self, number: u64, groups: &BTreeSet<GroupId>) {
-        let Some(old) = self.gangs.get_mut(&number) else { return };
+    /// Moves groups of one gang group into one of their own.
+    pub(super) fn split(&mut self, groups: &[GroupId]) {
+        let number = groups.first().and_then(|id| self.gang_of.get(id)).copied();
+        let Some(old) = number.and_then(|number| self.gangs.get_mut(&number)) else { return };
         let mut new = Gang { settled: old.settled, ..Gang::default() };
         self.next += 1;
         for &id in groups {
@@ -205,7 +176,7 @@ impl Partners {
     }
 
     /// Groups that name a partner by this name.
-    pub(super) fn naming(&self, name: &str) -> impl Iterator<Item = GroupId> {
+    pub(super) fn naming<'a>(&'a self, name: &str) -> impl Iterator<Item = GroupId> + use<'a> {
         self.naming.get(name).into_iter().flatten().copied()
     }
 

@@ -190,6 +190,7 @@ impl Cluster {
         let head = self.columns.count(row, entry, 1);
         let first = mem::replace(head.first_pod, slot);
         (record.row, record.previous, record.next) = (row as u32, NONE, first);
+        self.pods.tally.unplaced = self.pods.tally.unplaced.saturating_sub(1);
         if let Some(next) = self.pods.record_mut(first) {
             next.previous = slot;
         }
@@ -204,6 +205,7 @@ impl Cluster {
         }
         let row = mem::replace(&mut record.row, NONE) as Row;
         let (shape, previous, next) = (record.shape(), record.previous, record.next);
+        self.pods.tally.unplaced += 1;
         let head = self.columns.count(row, self.shapes.entry(shape)?, -1);
         if previous == NONE {
             *head.first_pod = next;

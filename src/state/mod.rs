@@ -40,7 +40,7 @@ pub use event::{Applied, Event};
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
 pub use plan::{Assignment, Plan, PlanDomain};
-pub(crate) use pods::Devices;
+pub(crate) use pods::{Devices, GroupSums};
 pub use txn::{Checkpoint, Txn};
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};

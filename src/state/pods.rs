@@ -61,6 +61,62 @@ struct Group {
     first: u32,
     /// The length of the namespace in the full name.
     split: u32,
+    pub(crate) sums: GroupSums,
+}
+
+/// Sums over the pods of a group that do not terminate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GroupSums {
+    /// How many they are.
+    pub(crate) pods: u32,
+    /// How many of them have a start that is known.
+    pub(crate) started: u32,
+    /// The sum of those, in milliseconds, modulo 2⁶⁴.
+    pub(crate) starts: u64,
+    /// No start is later.
+    pub(crate) latest: Time,
+}
+
+/// How many pods are of a kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PodTally {
+    /// Pods of no group.
+    pub(crate) ungrouped: usize,
+    /// Pods that terminate.
+    pub(crate) deleting: usize,
+    /// Pods on no node: it does not exist, or they were evicted.
+    pub(crate) unplaced: usize,
+    /// Pods by priority, ascending.
+    priorities: alloc::vec::Vec<(i32, u32)>,
+}
+
+impl PodTally {
+    /// The lowest priority of a pod.
+    pub(crate) fn lowest_priority(&self) -> Option<i32> {
+        self.priorities.first().map(|(priority, _)| *priority)
+    }
+
+    fn count(&mut self, record: &PodRecord, more: bool) {
+        let by = |count: &mut usize, holds: bool| {
+            if holds {
+                *count = if more { *count + 1 } else { count.saturating_sub(1) };
+            }
+        };
+        by(&mut self.ungrouped, record.group == NONE);
+        by(&mut self.deleting, record.deleting());
+        by(&mut self.unplaced, record.row == NONE);
+        match self.priorities.binary_search_by_key(&record.priority, |(priority, _)| *priority) {
+            Ok(at) if more => self.priorities[at].1 += 1,
+            Ok(at) => {
+                self.priorities[at].1 -= 1;
+                if self.priorities[at].1 == 0 {
+                    self.priorities.remove(at);
+                }
+            }
+            Err(at) if more => self.priorities.insert(at, (record.priority, 1)),
+            Err(_) => {}
+        }
+    }
 }
 
 /// The namespace and the name of a group.
@@ -88,6 +144,7 @@ pub(crate) struct Pods {
     versions: Sparse<NonZeroU64>,
     starts: Sparse<Time>,
     devices: Sparse<Devices>,
+    pub(crate) tally: PodTally,
 }
 
 /// The hash of the identity of a pod or a group.
@@ -227,6 +284,8 @@ impl Pods {
         let slot = self.records.insert_beside(&pod.name, record, next_member, |next, slot| {
             next.previous_member = slot;
         });
+        self.tally.count(&record, true);
+        self.sum_up(&record, pod.start, true);
         // A slot that is free has nothing in the sparse columns.
         let at = slot as usize;
         if !pod.uid.is_empty() {
@@ -247,9 +306,31 @@ impl Pods {
         slot
     }
 
+    /// Counts a pod for its group.
+    fn sum_up(&mut self, record: &PodRecord, start: Option<Time>, more: bool) {
+        if record.deleting() {
+            return;
+        }
+        let Some(group) = self.groups.get_mut(record.group) else { return };
+        let sums = &mut group.sums;
+        let (started, starts) = (u32::from(start.is_some()), start.map_or(0, Time::as_millis));
+        if more {
+            sums.pods += 1;
+            sums.started += started;
+            sums.starts = sums.starts.wrapping_add(starts);
+            sums.latest = sums.latest.max(start.unwrap_or(Time::ZERO));
+        } else {
+            sums.pods = sums.pods.saturating_sub(1);
+            sums.started = sums.started.saturating_sub(started);
+            sums.starts = sums.starts.wrapping_sub(starts);
+        }
+    }
+
     /// Takes a pod out that is on no row; its shape is still to be released.
     pub(crate) fn remove(&mut self, slot: u32, shapes: &Shapes) -> Option<ShapeId> {
         let record = *self.records.get(slot)?;
+        self.tally.count(&record, false);
+        self.sum_up(&record, self.start(slot), false);
         if record.shape & HIDDEN == 0 {
             let hash_of = |slot| hash_in(&self.records, slot, shapes);
             self.index.remove(hash_of(slot), slot, hash_of);
@@ -284,7 +365,7 @@ impl Pods {
             |id| group_hash(groups, id),
         );
         let split = namespace.len() as u32;
-        let new = Group { first: NONE, split };
+        let new = Group { first: NONE, split, sums: GroupSums::default() };
         known.unwrap_or_else(|| self.groups.insert(&name_in(namespace, name), new))
     }
 
@@ -320,11 +401,29 @@ impl Pods {
         }
     }
 
+    /// The number of a group that has pods.
+    pub(crate) fn find_group(&self, namespace: &str, name: &str) -> Option<u32> {
+        let hash = pod_hash(namespace_hash(namespace), name);
+        self.group_index.find(hash, |id| group_pair(&self.groups, id) == (namespace, name))
+    }
+
+    /// Sums over the pods of a group.
+    pub(crate) fn sums_of(&self, group: u32) -> GroupSums {
+        self.groups.get(group).map_or(GroupSums::default(), |group| group.sums)
+    }
+
+    /// How many groups have pods, and below which number theirs are.
+    pub(crate) fn group_count(&self) -> (usize, usize) {
+        (self.groups.len(), self.groups.bound())
+    }
+
     /// The slots of a group's pods, in no particular order.
     pub(crate) fn members(&self, namespace: &str, name: &str) -> impl Iterator<Item = u32> + '_ {
-        let hash = pod_hash(namespace_hash(namespace), name);
-        let is = |id| group_pair(&self.groups, id) == (namespace, name);
-        let group = self.group_index.find(hash, is);
+        self.members_of(self.find_group(namespace, name))
+    }
+
+    /// The same, by the group's number.
+    pub(crate) fn members_of(&self, group: Option<u32>) -> impl Iterator<Item = u32> + '_ {
         let mut slot = group.map_or(NONE, |group| self.first_member(group));
         core::iter::from_fn(move || {
             let this = slot;

@@ -49,6 +49,16 @@ impl Cluster {
         self.columns.len()
     }
 
+    /// The lowest priority of a bound pod. O(1).
+    pub(crate) fn lowest_priority(&self) -> Option<i32> {
+        self.pods.tally.lowest_priority()
+    }
+
+    /// Whether a pod terminates. O(1).
+    pub(crate) fn has_deleting_pods(&self) -> bool {
+        self.pods.tally.deleting > 0
+    }
+
     /// Slots of pods are below this number.
     pub(crate) fn slots(&self) -> usize {
         self.pods.bound()

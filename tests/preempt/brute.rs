@@ -71,10 +71,13 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> &
                 atoms.iter().filter(|atom| gone.contains(&atom[0])).collect();
             assert_eq!(world.cost(&chosen), preempt.cost, "seed {seed}");
             let mut after = cluster.clone();
-            for pod in world.pods.iter().enumerate().filter(|(n, p)| p.deleting || gone.contains(n)) {
+            for pod in world.pods.iter().enumerate().filter(|(n, p)| p.deleting || gone.contains(n))
+            {
                 after.remove_pod("default", &pod.1.name).unwrap();
             }
-            after.commit(framework, &preempt.plan).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            after
+                .commit(framework, &preempt.plan)
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
         Preemption::NoVictimsHelp(help) => {
             assert_eq!(least, None, "seed {seed}: {help:?} {world:#?}");

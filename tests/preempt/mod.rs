@@ -1,4 +1,5 @@
 //! Preemption: sets of victims against brute force, and what is promised of them.
 
 mod brute;
+mod planted;
 mod world;

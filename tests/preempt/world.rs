@@ -80,7 +80,9 @@ impl World {
             free[node] -= gpus;
             // Groups of groups have no pods of their own.
             let leaves: Vec<usize> = (0..groups.len())
-                .filter(|&group| groups.iter().all(|other: &RunningGroup| other.parent != Some(group)))
+                .filter(|&group| {
+                    groups.iter().all(|other: &RunningGroup| other.parent != Some(group))
+                })
                 .collect();
             let group = (!leaves.is_empty() && !dice.one_in(3)).then(|| dice.of(&leaves));
             pods.push(RunningPod {
@@ -104,10 +106,8 @@ impl World {
             .collect();
         let mut pod = Pod::new().request(GPU, 1 + dice.roll(3) as i64);
         if interplay {
-            pod = pod.anti_affinity(PodAffinityTerm::new(
-                "rack",
-                LabelSelector::label("apart", "yes"),
-            ));
+            pod = pod
+                .anti_affinity(PodAffinityTerm::new("rack", LabelSelector::label("apart", "yes")));
         }
         let members = 1 + dice.roll(3) as usize;
         let least = 1 + dice.roll(members as u64) as u32;
@@ -239,9 +239,7 @@ impl World {
                 .filter(|&pod| self.below(group, pod) && !self.pods[pod].deleting)
                 .collect();
             let lost = own.iter().filter(|pod| gone.contains(pod)).count();
-            lost == 0
-                || lost == own.len()
-                || !self.groups[group].all && self.stays(group, gone)
+            lost == 0 || lost == own.len() || !self.groups[group].all && self.stays(group, gone)
         })
     }
 
@@ -278,9 +276,8 @@ impl World {
         });
         let mut units = 0;
         for group in 0..self.groups.len() {
-            let alone = |pod: &usize| {
-                self.pods[*pod].group == Some(group) && self.whole(*pod).is_none()
-            };
+            let alone =
+                |pod: &usize| self.pods[*pod].group == Some(group) && self.whole(*pod).is_none();
             let taken = gone.iter().filter(|pod| alone(pod)).count() as u64;
             let all = (0..self.pods.len()).filter(|pod| alone(pod) && !self.pods[*pod].deleting);
             let minimum = u64::from(self.groups[group].minimum);

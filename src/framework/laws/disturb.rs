@@ -18,7 +18,7 @@ const DEPTH: usize = 4;
 
 /// One plugin, one shape.
 pub(super) struct Trial<'a> {
-    subject: &'a dyn Subject,
+    subject: &'a Subject,
     cluster: &'a Cluster,
     shapes: &'a [PodShape],
     index: usize,
@@ -31,7 +31,7 @@ pub(super) struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     pub(super) fn new(
-        subject: &'a dyn Subject,
+        subject: &'a Subject,
         cluster: &'a Cluster,
         shapes: &'a [PodShape],
         index: usize,
@@ -69,8 +69,8 @@ impl<'a> Trial<'a> {
         }
         let question = self.question();
         let first = self.ready(self.cluster, question);
-        let expected = first.answers(self.subject, self.cluster, question, false);
-        let reversed = first.answers(self.subject, self.cluster, question, true);
+        let expected = first.answers(self.cluster, question, false);
+        let reversed = first.answers(self.cluster, question, true);
         self.same(Law::Repeatable, &expected, &reversed, "when asked in the opposite order")?;
         // The feasible nodes come in no particular order.
         let backwards: Vec<Row> = self.rows.iter().rev().copied().collect();
@@ -83,7 +83,7 @@ impl<'a> Trial<'a> {
     fn block(&self, cluster: &Cluster) -> Result<(), LawError> {
         let question = self.question();
         let ready = self.ready(cluster, question);
-        match ready.disagreeing(self.subject, cluster, question).first() {
+        match ready.disagreeing(cluster, question).first() {
             None => Ok(()),
             Some(&row) => {
                 let detail = "the answer for the block is another than that for the node";
@@ -116,13 +116,18 @@ impl<'a> Trial<'a> {
     /// Pods come, up to [`DEPTH`] at once, and are taken back.
     fn placements(&self) -> Result<(), LawError> {
         let question = self.question();
-        let incremental = self.declaration.reach != Reach::Cluster;
         let total = self.shapes.len() * self.touched.len();
         let mut txn = self.cluster.txn();
         let mut step = 0;
         while step < total {
             let mut kept = self.ready(&txn, question);
-            let mut before = kept.answers(self.subject, &txn, question, false);
+            let incremental = match self.declaration.reach {
+                Reach::Static | Reach::Node => true,
+                Reach::Domain(_) => kept.is_incremental(),
+                // Laid down by the law of grain.
+                Reach::Cluster => false,
+            };
+            let mut before = kept.answers(&txn, question, false);
             let mut skipped = kept.skips();
             let mut stack = Vec::new();
             while stack.len() < DEPTH && step < total {
@@ -136,7 +141,7 @@ impl<'a> Trial<'a> {
                     continue;
                 }
                 let fresh = self.ready(&txn, question);
-                let after = fresh.answers(self.subject, &txn, question, false);
+                let after = fresh.answers(&txn, question, false);
                 let what = format!("after a pod of shape {} came to {}", pod_index(step, self), {
                     self.node_name(row)
                 });
@@ -146,9 +151,9 @@ impl<'a> Trial<'a> {
                 if self.declaration.monotone {
                     self.monotone(&before, &after, &what)?;
                 }
-                kept.change(self.subject, &txn, question, placed, row, true);
+                kept.change(&txn, question, placed, row, true);
                 if incremental && !skipped {
-                    let have = kept.answers(self.subject, &txn, question, false);
+                    let have = kept.answers(&txn, question, false);
                     self.same(Law::Incremental, &after, &have, &format!("taken in {what}"))?;
                 }
                 skipped |= fresh.skips();
@@ -159,9 +164,9 @@ impl<'a> Trial<'a> {
                 if txn.rollback(point).is_err() {
                     break;
                 }
-                kept.change(self.subject, &txn, question, placed, row, false);
+                kept.change(&txn, question, placed, row, false);
                 if incremental && !skipped {
-                    let have = kept.answers(self.subject, &txn, question, false);
+                    let have = kept.answers(&txn, question, false);
                     self.same(Law::Incremental, &expected, &have, "after a pod was taken back")?;
                 }
             }
@@ -172,7 +177,7 @@ impl<'a> Trial<'a> {
     fn evictions(&self) -> Result<(), LawError> {
         let question = self.question();
         let before = self.ready(self.cluster, question);
-        let expected = before.answers(self.subject, self.cluster, question, false);
+        let expected = before.answers(self.cluster, question, false);
         for &row in &self.touched {
             let pods = self.cluster.view(row).into_iter().flat_map(NodeView::pods);
             for pod in pods.take(2) {
@@ -181,7 +186,7 @@ impl<'a> Trial<'a> {
                     continue;
                 }
                 let fresh = self.ready(&txn, question);
-                let after = fresh.answers(self.subject, &txn, question, false);
+                let after = fresh.answers(&txn, question, false);
                 if !before.skips() && !fresh.skips() {
                     let what = format!("after pod {} left {}", pod.name(), self.node_name(row));
                     self.within_reach(&txn, row, &expected, &after, &what)?;
@@ -209,10 +214,10 @@ impl<'a> Trial<'a> {
                 self.rows.iter().copied().filter(|&other| other != row).collect();
             let question = Question::new(self.pod, &others);
             let before = self.ready(&empty, question);
-            let expected = before.answers(self.subject, &empty, question, false);
+            let expected = before.answers(&empty, question, false);
             for (what, changed) in changes(&empty, row) {
                 let fresh = self.ready(&changed, question);
-                let after = fresh.answers(self.subject, &changed, question, false);
+                let after = fresh.answers(&changed, question, false);
                 if !before.skips() && !fresh.skips() {
                     let what = format!("after node {name} {what}");
                     self.compare(Law::Nodes, &others, &expected, &after, &what, |_| false)?;
@@ -306,7 +311,7 @@ impl<'a> Trial<'a> {
     }
 
     fn fresh(&self, cluster: &Cluster, question: Question<'_>) -> Vec<Answer> {
-        self.ready(cluster, question).answers(self.subject, cluster, question, false)
+        self.ready(cluster, question).answers(cluster, question, false)
     }
 }
 

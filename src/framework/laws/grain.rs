@@ -19,7 +19,7 @@ const DEPTH: usize = 6;
 /// Lets pods come and go, as in a planner, and compares what is kept with what is
 /// prepared anew.
 pub(super) fn check_grain(
-    subject: &dyn Subject,
+    subject: &Subject,
     cluster: &Cluster,
     shapes: &[PodShape],
     index: usize,
@@ -35,14 +35,14 @@ pub(super) fn check_grain(
     let touched = sample(&rows);
     let fresh = |cluster: &Cluster| {
         let ready = Ready::new(subject, &declaration, cluster, anew);
-        ready.answers(subject, cluster, anew, false)
+        ready.answers(cluster, anew, false)
     };
     trial.deleting(&declaration, shapes, &touched)?;
     trial.leaving(&declaration, &touched)?;
     for round in 0..(shapes.len() * touched.len()).div_ceil(DEPTH) {
         let mut txn = cluster.txn();
         let mut kept = Ready::new(subject, &declaration, &txn, question);
-        let mut before = trial.look(&kept, &txn)?;
+        let mut before = trial.look(&mut kept, &txn)?;
         let mut stack = VecDeque::new();
         for depth in 0..DEPTH {
             let number = round * DEPTH + depth;
@@ -52,8 +52,8 @@ pub(super) fn check_grain(
             let pod = Pod::of_shape(placed.clone().into()).name(format!("law-pod-{number}"));
             let point = txn.checkpoint();
             let Ok(id) = put(&mut txn, &pod, row) else { continue };
-            kept.change(subject, &txn, question, placed, row, true);
-            let after = trial.look(&kept, &txn)?;
+            kept.change(&txn, question, placed, row, true);
+            let after = trial.look(&mut kept, &txn)?;
             trial.within(&before, &after, row, "came to")?;
             trial.same(&fresh(&txn), &after.answers, "after pods came")?;
             if declaration.reads_feasible {
@@ -72,8 +72,8 @@ pub(super) fn check_grain(
             if !left {
                 break;
             }
-            kept.change(subject, &txn, question, placed, row, false);
-            let after = trial.look(&kept, &txn)?;
+            kept.change(&txn, question, placed, row, false);
+            let after = trial.look(&mut kept, &txn)?;
             trial.within(&before, &after, row, "left")?;
             trial.same(&fresh(&txn), &after.answers, "after pods left")?;
             before = after;
@@ -83,7 +83,7 @@ pub(super) fn check_grain(
 }
 
 struct Trial<'a> {
-    subject: &'a dyn Subject,
+    subject: &'a Subject,
     cluster: &'a Cluster,
     index: usize,
     question: Question<'a>,
@@ -114,11 +114,11 @@ impl Trial<'_> {
             }
             let mut kept = Ready::new(self.subject, declaration, self.cluster, self.question);
             if !declaration.ignores_deleting {
-                kept.change(self.subject, &cluster, self.question, placed, row, true);
+                kept.change(&cluster, self.question, placed, row, true);
             }
             let fresh = Ready::new(self.subject, declaration, &cluster, anew);
-            let fresh = fresh.answers(self.subject, &cluster, anew, false);
-            let given = kept.answers(self.subject, &cluster, self.question, false);
+            let fresh = fresh.answers(&cluster, anew, false);
+            let given = kept.answers(&cluster, self.question, false);
             self.same(&fresh, &given, "after a pod came that is being deleted")?;
         }
         Ok(())
@@ -136,10 +136,10 @@ impl Trial<'_> {
                 if txn.evict_pod(pod.id()).is_err() {
                     continue;
                 }
-                kept.change(self.subject, &txn, self.question, pod.shape(), row, false);
+                kept.change(&txn, self.question, pod.shape(), row, false);
                 let fresh = Ready::new(self.subject, declaration, &txn, anew);
-                let fresh = fresh.answers(self.subject, &txn, anew, false);
-                let given = kept.answers(self.subject, &txn, self.question, false);
+                let fresh = fresh.answers(&txn, anew, false);
+                let given = kept.answers(&txn, self.question, false);
                 self.same(&fresh, &given, "after a pod left that was there before")?;
             }
         }
@@ -147,13 +147,13 @@ impl Trial<'_> {
     }
 
     /// Asks about every node, and holds those of a class to the same answer.
-    fn look(&self, kept: &Ready, cluster: &Cluster) -> Result<Look, LawError> {
-        let answers = kept.answers(self.subject, cluster, self.question, false);
+    fn look(&self, kept: &mut Ready, cluster: &Cluster) -> Result<Look, LawError> {
+        let answers = kept.answers(cluster, self.question, false);
         if !kept.is_prepared() {
             return Ok(Look { grain: None, answers });
         }
-        let Some(grain) = self.subject.grain(&kept.context(cluster, self.question)) else {
-            return Err(self.broken(None, "there is no grain".to_owned()));
+        let Some(grain) = kept.classes(cluster, self.question) else {
+            return Err(self.broken(None, "what is prepared is not incremental".to_owned()));
         };
         if !grain.each {
             let mut classes: Vec<(Vec<Option<LabelValue>>, usize)> = Vec::new();
@@ -232,8 +232,8 @@ impl Trial<'_> {
         }
         let rows: Vec<Row> = classes.iter().map(|(_, row, _)| *row).collect();
         let counts: Vec<u32> = classes.iter().map(|(_, _, count)| *count).collect();
-        kept.consider(self.subject, cluster, self.question, &rows, &counts);
-        let given = kept.answers(self.subject, cluster, self.question, false);
+        kept.observe_feasible(cluster, self.question, &rows, &counts);
+        let given = kept.answers(cluster, self.question, false);
         self.same(&look.answers, &given, "with feasible nodes told one for a class")
     }
 

@@ -25,8 +25,8 @@ pub enum Law {
     Group,
     /// Unless declared, the time changes nothing.
     Time,
-    /// What was prepared and brought up to date by `take` and `undo` answers as what is prepared
-    /// anew.
+    /// What was prepared and is kept, brought up to date by
+    /// [`Incremental`](crate::framework::Incremental) where it is, answers as what is prepared anew.
     Incremental,
     /// A plugin with a [`Grain`](crate::framework::Grain) tells nodes apart as that says, and what it prepared
     /// to be kept goes on answering as what is prepared anew.

@@ -19,11 +19,11 @@
 //!
 //! // Reads the pods of a node, and says so.
 //! let quiet = filter_fn("quiet", Reach::Node, |_, node| node.pod_count() < 2);
-//! assert_eq!(check_filter(&quiet, &cluster, &shapes), Ok(()));
+//! assert_eq!(check_filter(quiet, &cluster, &shapes), Ok(()));
 //!
 //! // The same filter, declared as if it read labels alone.
 //! let liar = filter_fn("quiet", Reach::Static, |_, node| node.pod_count() < 2);
-//! assert_eq!(check_filter(&liar, &cluster, &shapes).unwrap_err().law, Law::Reach);
+//! assert_eq!(check_filter(liar, &cluster, &shapes).unwrap_err().law, Law::Reach);
 //! # Ok::<(), phalanx::StateError>(())
 //! ```
 //!
@@ -43,13 +43,15 @@ pub use law::{Law, LawError};
 pub use verdicts::{check_domain_score, check_permit};
 
 use self::disturb::Trial;
-use self::subject::{FilterSubject, ScoreSubject, Subject};
+use alloc::sync::Arc;
+
+use self::subject::Subject;
 use super::builder::Framework;
-use super::traits::{Filter, Score};
+use super::plugin::{FilterPlugin, ScorePlugin};
 use crate::model::PodShape;
 use crate::state::Cluster;
 
-/// Checks a filter on a cluster, for each of some shapes; the same shapes are placed here and
+/// Checks a filter (or an `Arc` of one) on a cluster, for each of some shapes; the same shapes are placed here and
 /// there to disturb it.
 ///
 /// O(shapes × nodes × (shapes + 8)) calls of the filter up to 32 nodes, linear in nodes beyond.
@@ -57,15 +59,16 @@ use crate::state::Cluster;
 /// # Errors
 /// The first law found broken.
 pub fn check_filter(
-    filter: &dyn Filter,
+    filter: impl FilterPlugin + 'static,
     cluster: &Cluster,
     shapes: &[PodShape],
 ) -> Result<(), LawError> {
-    check(&FilterSubject(filter), cluster, shapes)?;
-    (0..shapes.len()).try_for_each(|index| room::check_room(filter, cluster, shapes, index))
+    let subject = Subject::Filter(Arc::new(filter));
+    check(&subject, cluster, shapes)?;
+    (0..shapes.len()).try_for_each(|index| room::check_room(&subject, cluster, shapes, index))
 }
 
-/// Checks a score on a cluster, for each of some shapes; the same shapes are placed here and
+/// Checks a score (or an `Arc` of one) on a cluster, for each of some shapes; the same shapes are placed here and
 /// there to disturb it. Raw scores are compared, before normalisation; their range is checked
 /// after it.
 ///
@@ -74,14 +77,15 @@ pub fn check_filter(
 /// # Errors
 /// The first law found broken.
 pub fn check_score(
-    score: &dyn Score,
+    score: impl ScorePlugin + 'static,
     cluster: &Cluster,
     shapes: &[PodShape],
 ) -> Result<(), LawError> {
-    check(&ScoreSubject(score), cluster, shapes)?;
+    let score: Arc<dyn ScorePlugin> = Arc::new(score);
+    check(&Subject::Score(Arc::clone(&score)), cluster, shapes)?;
     let rows = subject::rows(cluster);
     for (index, shape) in shapes.iter().enumerate() {
-        verdicts::check_range(score, cluster, index, shape, &rows)?;
+        verdicts::check_range(&score, cluster, index, shape, &rows)?;
     }
     Ok(())
 }
@@ -96,15 +100,15 @@ pub fn check_framework(
     shapes: &[PodShape],
 ) -> Result<(), LawError> {
     for filter in framework.filters() {
-        check_filter(&**filter, cluster, shapes)?;
+        check_filter(Arc::clone(filter), cluster, shapes)?;
     }
     for (_, score) in framework.scores() {
-        check_score(&**score, cluster, shapes)?;
+        check_score(Arc::clone(score), cluster, shapes)?;
     }
     Ok(())
 }
 
-fn check(subject: &dyn Subject, cluster: &Cluster, shapes: &[PodShape]) -> Result<(), LawError> {
+fn check(subject: &Subject, cluster: &Cluster, shapes: &[PodShape]) -> Result<(), LawError> {
     for index in 0..shapes.len() {
         Trial::new(subject, cluster, shapes, index).run()?;
         grain::check_grain(subject, cluster, shapes, index)?;

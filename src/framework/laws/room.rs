@@ -6,10 +6,10 @@ use alloc::string::String;
 use alloc::vec;
 
 use super::law::{Law, LawError};
-use super::subject::{FilterSubject, Question, Ready, put, rows, sample};
+use super::subject::{Question, Ready, Subject, put, rows, sample};
 use crate::framework::block::Block;
+use crate::framework::context::Context;
 use crate::framework::declaration::Declaration;
-use crate::framework::traits::Filter;
 use crate::model::resources::PODS;
 use crate::model::{Pod, PodShape};
 use crate::state::{Cluster, NodeView, Row};
@@ -23,7 +23,7 @@ const LEFT: i64 = 2;
 /// amount at a time, that a few pods fill them. Few clusters that tests are written with have a
 /// node that is nearly full.
 pub(super) fn check_room(
-    filter: &dyn Filter,
+    filter: &Subject,
     cluster: &Cluster,
     shapes: &[PodShape],
     index: usize,
@@ -62,7 +62,7 @@ fn with_small_nodes(cluster: &Cluster, name: &str, amount: i64) -> Cluster {
 
 /// One shape of a filter on one cluster.
 struct Filling<'a> {
-    filter: &'a dyn Filter,
+    filter: &'a Subject,
     cluster: &'a Cluster,
     pod: &'a PodShape,
     index: usize,
@@ -93,13 +93,14 @@ impl Filling<'_> {
         touched: &[Row],
     ) -> Result<(), LawError> {
         let cx = ready.context(self.cluster, question);
-        let bounds = [1, STEPS, i64::MAX].map(|enough| self.filter.room_of_all(&cx, enough));
-        let bound = bounds.into_iter().min().unwrap_or(i64::MAX);
+        let of_all =
+            |enough| ready.capacity().map_or(i64::MAX, |capacity| capacity.of_all(&cx, enough));
+        let bound = [1, STEPS, i64::MAX].map(of_all).into_iter().min().unwrap_or(i64::MAX);
         let (mut txn, mut placed) = (self.cluster.txn(), 0);
         for &row in touched {
             for _ in 0..STEPS {
                 let ready = self.ready(&txn, question);
-                let passes = self.passes(&ready, &txn, question, row);
+                let passes = passes(&ready, &txn, question, row);
                 if !passes || put(&mut txn, &self.numbered(placed), row).is_err() {
                     break;
                 }
@@ -121,14 +122,14 @@ impl Filling<'_> {
         for placed in 0..=STEPS {
             let ready = self.ready(&txn, question);
             let Some(node) = txn.view(row) else { break };
-            let passes = self.passes(&ready, &txn, question, row);
+            let passes = passes(&ready, &txn, question, row);
             if self.declaration.room && passes != has_room(&txn, node, self.pod) {
                 let detail =
                     format!("the verdict is not whether the node has room, {placed} pods later");
                 return Err(self.broken(row, detail));
             }
             if ready.is_prepared() {
-                let bound = self.filter.room(&ready.context(&txn, question), node);
+                let bound = of_node(&ready, &ready.context(&txn, question), node);
                 most = most.min(bound.saturating_add(placed));
                 if let Some(block) = Block::all(&txn).nth(row / Block::MOST) {
                     self.block(&txn, question, &ready, &block)?;
@@ -156,10 +157,12 @@ impl Filling<'_> {
         let cx = ready.context(cluster, question);
         for before in [i64::MAX, 1] {
             let mut bounds = vec![before; block.len()];
-            self.filter.room_block(&cx, block, &mut bounds);
+            if let Some(capacity) = ready.capacity() {
+                capacity.of_block(&cx, block, &mut bounds);
+            }
             for (row, bound) in block.rows().zip(bounds) {
                 let Some(node) = cluster.view(row) else { continue };
-                let expected = before.min(self.filter.room(&cx, node));
+                let expected = before.min(of_node(ready, &cx, node));
                 if bound != expected {
                     let detail = format!("the block has room for {bound}, the node for {expected}");
                     return Err(self.broken(row, detail));
@@ -170,13 +173,7 @@ impl Filling<'_> {
     }
 
     fn ready(&self, cluster: &Cluster, question: Question<'_>) -> Ready {
-        Ready::new(&FilterSubject(self.filter), &self.declaration, cluster, question)
-    }
-
-    fn passes(&self, ready: &Ready, cluster: &Cluster, question: Question<'_>, row: Row) -> bool {
-        let at = Question { rows: &[row], ..question };
-        let answers = ready.answers(&FilterSubject(self.filter), cluster, at, false);
-        answers.iter().all(|answer| !answer.is_no())
+        Ready::new(self.filter, &self.declaration, cluster, question)
     }
 
     fn numbered(&self, number: i64) -> Pod {
@@ -192,6 +189,17 @@ impl Filling<'_> {
             detail,
         }
     }
+}
+
+/// Whether the filter lets the pod in question on a row.
+fn passes(ready: &Ready, cluster: &Cluster, question: Question<'_>, row: Row) -> bool {
+    let at = Question { rows: &[row], ..question };
+    ready.answers(cluster, at, false).iter().all(|answer| !answer.is_no())
+}
+
+/// The bound for a node; none where the filter sets none.
+fn of_node(ready: &Ready, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+    ready.capacity().map_or(i64::MAX, |capacity| capacity.of_node(cx, node))
 }
 
 /// Room as [`Fit`](crate::plugins::Fit) has it.

@@ -1,18 +1,22 @@
-//! Filters and scores under test, behind one trait.
+//! Filters and scores under test, behind one type.
 
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::base::Time;
+use crate::base::{RowSet, Time};
 use crate::framework::block::Block;
-use crate::framework::context::{Context, Feasible, Prepared};
+use crate::framework::context::{Context, Feasible};
 use crate::framework::counters::Counter;
 use crate::framework::declaration::Declaration;
 use crate::framework::device_choice::TightestFit;
 use crate::framework::device_fit::choose_devices;
 use crate::framework::grain::Grain;
-use crate::framework::prepared::Resolved;
-use crate::framework::traits::{Filter, Normalization, Score, Verdict};
+use crate::framework::plugin::{
+    Capacity, FilterPlugin, FilterPreparation, ScorePlugin, ScorePreparation,
+};
+use crate::framework::prepared::AnyPrepared;
+use crate::framework::traits::{Normalization, Verdict};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::state::{Cluster, DeviceNeed, NodeView, PodId, Row, StateError, Txn};
 
@@ -43,119 +47,54 @@ impl Answer {
 }
 
 /// A filter or a score.
-pub(super) trait Subject {
-    fn name(&self) -> &str;
-    fn declare(&self, pod: &PodShape) -> Declaration;
-    fn prepare(&self, cx: &Context<'_>) -> Resolved;
-    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>);
-    fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer;
-    /// Whether the answer for a block agrees with the answer for one of its nodes: one flag a row.
-    fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool>;
-    fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>);
-    fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>);
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain>;
+pub(super) enum Subject {
+    Filter(Arc<dyn FilterPlugin>),
+    Score(Arc<dyn ScorePlugin>),
+}
+
+impl Subject {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Subject::Filter(filter) => (**filter).name(),
+            Subject::Score(score) => (**score).name(),
+        }
+    }
+
+    pub(super) fn declare(&self, pod: &PodShape) -> Declaration {
+        match self {
+            Subject::Filter(filter) => (**filter).declare(pod),
+            Subject::Score(score) => (**score).declare(pod),
+        }
+    }
+
+    fn prepare(&self, cx: &Context<'_>) -> Resolved {
+        match self {
+            Subject::Filter(filter) => match Arc::clone(filter).prepare(cx) {
+                FilterPreparation::Skip => Resolved::Skipped,
+                FilterPreparation::Reject(verdict) => Resolved::Rejected(verdict),
+                FilterPreparation::Ready(filter) => {
+                    Resolved::Prepared(AnyPrepared::Filter(filter), None)
+                }
+                FilterPreparation::Narrow(filter, rows) => {
+                    Resolved::Prepared(AnyPrepared::Filter(filter), Some(rows))
+                }
+            },
+            Subject::Score(score) => match Arc::clone(score).prepare(cx) {
+                ScorePreparation::Skip => Resolved::Skipped,
+                ScorePreparation::Constant(raw) => Resolved::Constant(raw),
+                ScorePreparation::Ready(score) => {
+                    Resolved::Prepared(AnyPrepared::Score(score), None)
+                }
+            },
+        }
+    }
+
     /// What raw answers come to, once normalised: 1 for a node that is let in.
-    fn outcomes(&self, answers: &[Answer]) -> Vec<i64>;
-}
-
-pub(super) struct FilterSubject<'a>(pub(super) &'a dyn Filter);
-
-impl Subject for FilterSubject<'_> {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn declare(&self, pod: &PodShape) -> Declaration {
-        self.0.declare(pod)
-    }
-
-    fn prepare(&self, cx: &Context<'_>) -> Resolved {
-        Resolved::of_filter(self.0.prepare(cx))
-    }
-
-    fn consider(&self, _: &mut Prepared, _: &Context<'_>, _: &Feasible<'_>) {}
-
-    fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer {
-        Answer::Verdict(self.0.filter(cx, node))
-    }
-
-    fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool> {
-        let one = |at| block.node(at).map(|node: NodeView<'_>| self.0.filter(cx, node).passes());
-        let ask = |before: i64| {
-            let mut verdicts = vec![before; block.len()];
-            self.0.filter_block(cx, block, &mut verdicts);
-            verdicts
+    pub(super) fn outcomes(&self, answers: &[Answer]) -> Vec<i64> {
+        let Subject::Score(score) = self else {
+            return answers.iter().map(|answer| i64::from(!answer.is_no())).collect();
         };
-        // A row that failed before must stay so.
-        let (fresh, failed) = (ask(0), ask(-1));
-        (0..block.len())
-            .map(|at| failed[at] < 0 && one(at).is_none_or(|passes| passes == (fresh[at] >= 0)))
-            .collect()
-    }
-
-    fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        self.0.take(prepared, cx, placed, on);
-    }
-
-    fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        self.0.undo(prepared, cx, placed, on);
-    }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        self.0.grain(cx)
-    }
-
-    fn outcomes(&self, answers: &[Answer]) -> Vec<i64> {
-        answers.iter().map(|answer| i64::from(!answer.is_no())).collect()
-    }
-}
-
-pub(super) struct ScoreSubject<'a>(pub(super) &'a dyn Score);
-
-impl Subject for ScoreSubject<'_> {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn declare(&self, pod: &PodShape) -> Declaration {
-        self.0.declare(pod)
-    }
-
-    fn prepare(&self, cx: &Context<'_>) -> Resolved {
-        Resolved::of_score(self.0.prepare(cx))
-    }
-
-    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
-        self.0.consider(prepared, cx, feasible);
-    }
-
-    fn answer(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer {
-        Answer::Score(self.0.score(cx, node))
-    }
-
-    fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool> {
-        let mut scores = vec![i64::MIN + 1; block.len()];
-        self.0.score_block(cx, block, &mut scores);
-        let agrees = |(at, score): (usize, &i64)| {
-            block.node(at).is_none_or(|node| self.0.score(cx, node) == *score)
-        };
-        scores.iter().enumerate().map(agrees).collect()
-    }
-
-    fn take(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        self.0.take(prepared, cx, placed, on);
-    }
-
-    fn undo(&self, prepared: &mut Prepared, cx: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        self.0.undo(prepared, cx, placed, on);
-    }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        self.0.grain(cx)
-    }
-
-    fn outcomes(&self, answers: &[Answer]) -> Vec<i64> {
-        let normalization = self.0.normalization();
+        let normalization = (**score).normalization();
         let (mut low, mut high) = (i64::MAX, i64::MIN);
         for answer in answers {
             if let Answer::Score(raw) = *answer
@@ -165,10 +104,57 @@ impl Subject for ScoreSubject<'_> {
             }
         }
         let outcome = |answer: &Answer| match *answer {
-            Answer::Score(raw) => normalization.apply(self.0, raw, low, high),
+            Answer::Score(raw) => normalization.apply(&**score, raw, low, high),
             _ => 0,
         };
         answers.iter().map(outcome).collect()
+    }
+}
+
+/// What a plugin's preparation means for all nodes.
+enum Resolved {
+    /// The plugin has nothing to say about the pod.
+    Skipped,
+    /// Every node has this raw score.
+    Constant(i64),
+    /// The filter rejects every node.
+    Rejected(Verdict),
+    /// Nodes are judged one by one; a filter rejects those outside the rows, if any are given.
+    Prepared(AnyPrepared, Option<RowSet>),
+}
+
+/// The answer for one node.
+fn answer(prepared: &AnyPrepared, cx: &Context<'_>, node: NodeView<'_>) -> Answer {
+    match prepared {
+        AnyPrepared::Filter(filter) => Answer::Verdict(filter.filter(cx, node)),
+        AnyPrepared::Score(score) => Answer::Score(score.score(cx, node)),
+    }
+}
+
+/// Whether the answer for a block agrees with the answer for one of its nodes: one flag a row.
+fn block_agrees(prepared: &AnyPrepared, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool> {
+    match prepared {
+        AnyPrepared::Filter(filter) => {
+            let one =
+                |at| block.node(at).map(|node: NodeView<'_>| filter.filter(cx, node).passes());
+            let ask = |before: i64| {
+                let mut verdicts = vec![before; block.len()];
+                filter.filter_block(cx, block, &mut verdicts);
+                verdicts
+            };
+            // A row that failed before must stay so.
+            let (fresh, failed) = (ask(0), ask(-1));
+            let agrees = |at: usize| one(at).is_none_or(|passes| passes == (fresh[at] >= 0));
+            (0..block.len()).map(|at| failed[at] < 0 && agrees(at)).collect()
+        }
+        AnyPrepared::Score(score) => {
+            let mut scores = vec![i64::MIN + 1; block.len()];
+            score.score_block(cx, block, &mut scores);
+            let agrees = |(at, given): (usize, &i64)| {
+                block.node(at).is_none_or(|node| score.score(cx, node) == *given)
+            };
+            scores.iter().enumerate().map(agrees).collect()
+        }
     }
 }
 
@@ -200,24 +186,27 @@ pub(super) struct Ready {
     resolved: Resolved,
     counters: Vec<Counter>,
     reads_feasible: bool,
+    /// No pod that comes or goes is shown to the plugin, as none changes what it prepared.
+    lasting: bool,
 }
 
 impl Ready {
     pub(super) fn new(
-        subject: &dyn Subject,
+        subject: &Subject,
         declaration: &Declaration,
         cluster: &Cluster,
         question: Question<'_>,
     ) -> Ready {
         let counters = Counter::of_declaration(declaration, cluster, question.pod);
         let cx = Context { counters: &counters, ..question.context(cluster) };
-        let mut resolved = subject.prepare(&cx);
-        if declaration.reads_feasible
-            && let Resolved::Prepared(prepared, _) = &mut resolved
-        {
-            subject.consider(prepared, &cx, &Feasible::new(cluster, question.rows));
+        let resolved = subject.prepare(&cx);
+        let reads_feasible = declaration.reads_feasible;
+        let lasting = declaration.is_pod_local();
+        let mut ready = Ready { resolved, counters, reads_feasible, lasting };
+        if reads_feasible {
+            ready.observe_feasible(cluster, question, question.rows, &[]);
         }
-        Ready { resolved, counters, reads_feasible: declaration.reads_feasible }
+        ready
     }
 
     /// Whether the plugin evaluates nodes at all.
@@ -235,10 +224,32 @@ impl Ready {
         matches!(self.resolved, Resolved::Skipped)
     }
 
+    /// Whether what is prepared can be brought up to date.
+    pub(super) fn is_incremental(&mut self) -> bool {
+        match &mut self.resolved {
+            Resolved::Prepared(prepared, _) => prepared.incremental().is_some(),
+            _ => false,
+        }
+    }
+
+    /// The bounds on how many pods fit, if the plugin is a filter that sets some.
+    pub(super) fn capacity(&self) -> Option<&dyn Capacity> {
+        match &self.resolved {
+            Resolved::Prepared(AnyPrepared::Filter(filter), _) => filter.capacity(),
+            _ => None,
+        }
+    }
+
+    /// How nodes are told apart, if what is prepared can be brought up to date.
+    pub(super) fn classes(&mut self, cluster: &Cluster, question: Question<'_>) -> Option<Grain> {
+        let cx = Context { counters: &self.counters, ..question.context(cluster) };
+        let Resolved::Prepared(prepared, _) = &mut self.resolved else { return None };
+        Some(prepared.incremental()?.classes(&cx))
+    }
+
     /// The answers for the rows in question, worked out last row first if `reversed`, but in order.
     pub(super) fn answers(
         &self,
-        subject: &dyn Subject,
         cluster: &Cluster,
         question: Question<'_>,
         reversed: bool,
@@ -246,18 +257,12 @@ impl Ready {
         let mut answers = vec![Answer::Absent; question.rows.len()];
         for step in 0..answers.len() {
             let at = if reversed { answers.len() - 1 - step } else { step };
-            answers[at] = self.answer(subject, cluster, question, question.rows[at]);
+            answers[at] = self.answer(cluster, question, question.rows[at]);
         }
         answers
     }
 
-    fn answer(
-        &self,
-        subject: &dyn Subject,
-        cluster: &Cluster,
-        question: Question<'_>,
-        row: Row,
-    ) -> Answer {
+    fn answer(&self, cluster: &Cluster, question: Question<'_>, row: Row) -> Answer {
         match &self.resolved {
             Resolved::Skipped => Answer::Absent,
             Resolved::Constant(raw) => Answer::Score(*raw),
@@ -266,24 +271,34 @@ impl Ready {
                 Answer::Verdict(Verdict::Unschedulable)
             }
             Resolved::Prepared(prepared, _) => {
-                let cx = self.with(cluster, question, prepared);
-                cluster.view(row).map_or(Answer::Absent, |node| subject.answer(&cx, node))
+                let cx = self.context(cluster, question);
+                cluster.view(row).map_or(Answer::Absent, |node| answer(prepared, &cx, node))
             }
         }
     }
 
+    /// The answer for a node as it is shown; nothing where the plugin evaluates no nodes.
+    pub(super) fn answer_shown(&self, cx: &Context<'_>, node: NodeView<'_>) -> Answer {
+        match &self.resolved {
+            Resolved::Prepared(prepared, _) => answer(prepared, cx, node),
+            _ => Answer::Absent,
+        }
+    }
+
+    /// Whether the answer for a block agrees with the answer for one of its nodes: one flag a row.
+    pub(super) fn block_agrees(&self, cx: &Context<'_>, block: &Block<'_>) -> Vec<bool> {
+        match &self.resolved {
+            Resolved::Prepared(prepared, _) => block_agrees(prepared, cx, block),
+            _ => vec![true; block.len()],
+        }
+    }
+
     /// The rows for which the answer of a block is another than that of the row.
-    pub(super) fn disagreeing(
-        &self,
-        subject: &dyn Subject,
-        cluster: &Cluster,
-        question: Question<'_>,
-    ) -> Vec<Row> {
-        let Resolved::Prepared(prepared, _) = &self.resolved else { return Vec::new() };
-        let cx = self.with(cluster, question, prepared);
+    pub(super) fn disagreeing(&self, cluster: &Cluster, question: Question<'_>) -> Vec<Row> {
+        let cx = self.context(cluster, question);
         let mut rows = Vec::new();
         for block in Block::all(cluster) {
-            let agrees = subject.block_agrees(&cx, &block);
+            let agrees = self.block_agrees(&cx, &block);
             rows.extend(block.rows().zip(agrees).filter(|(_, agrees)| !agrees).map(|(row, _)| row));
         }
         rows
@@ -292,7 +307,6 @@ impl Ready {
     /// Brings what was prepared up to date: a pod came to a row, or it left.
     pub(super) fn change(
         &mut self,
-        subject: &dyn Subject,
         cluster: &Cluster,
         question: Question<'_>,
         placed: &PodShape,
@@ -304,52 +318,43 @@ impl Ready {
         for counter in &mut self.counters {
             counter.change(placed, node, question.pod, sign);
         }
-        let Resolved::Prepared(prepared, _) = &mut self.resolved else { return };
         let cx = Context { counters: &self.counters, ..question.context(cluster) };
-        if came {
-            subject.take(prepared, &cx, placed, node);
-        } else {
-            subject.undo(prepared, &cx, placed, node);
+        if let Resolved::Prepared(prepared, _) = &mut self.resolved
+            && let Some(incremental) = prepared.incremental().filter(|_| !self.lasting)
+        {
+            if came {
+                incremental.pod_added(&cx, placed, node);
+            } else {
+                incremental.pod_removed(&cx, placed, node);
+            }
         }
-        // What is kept considers the feasible nodes only when those have changed.
+        // What is kept observes the feasible nodes only when those have changed.
         if self.reads_feasible && !question.kept {
-            subject.consider(prepared, &cx, &Feasible::new(cluster, question.rows));
+            self.observe_feasible(cluster, question, question.rows, &[]);
         }
     }
 
-    /// Tells which nodes are feasible, each row for as many as `counts` says.
-    pub(super) fn consider(
+    /// Shows a score which nodes are feasible, each row for as many as `counts` says.
+    pub(super) fn observe_feasible(
         &mut self,
-        subject: &dyn Subject,
         cluster: &Cluster,
         question: Question<'_>,
         rows: &[Row],
         counts: &[u32],
     ) {
-        let Resolved::Prepared(prepared, _) = &mut self.resolved else { return };
         let cx = Context { counters: &self.counters, ..question.context(cluster) };
-        subject.consider(prepared, &cx, &Feasible::classes(cluster, rows, counts));
+        if let Resolved::Prepared(AnyPrepared::Score(score), _) = &mut self.resolved {
+            score.observe_feasible(&cx, &Feasible::classes(cluster, rows, counts));
+        }
     }
 
-    /// What the plugin is shown, with what it prepared.
+    /// What the plugin is shown.
     pub(super) fn context<'a>(
         &'a self,
         cluster: &'a Cluster,
         question: Question<'a>,
     ) -> Context<'a> {
-        match &self.resolved {
-            Resolved::Prepared(prepared, _) => self.with(cluster, question, prepared),
-            _ => question.context(cluster),
-        }
-    }
-
-    fn with<'a>(
-        &'a self,
-        cluster: &'a Cluster,
-        question: Question<'a>,
-        prepared: &'a Prepared,
-    ) -> Context<'a> {
-        Context { prepared, counters: &self.counters, ..question.context(cluster) }
+        Context { counters: &self.counters, ..question.context(cluster) }
     }
 }
 

@@ -18,7 +18,7 @@ const DEPTH: usize = 3;
 
 /// Checks one shape of a filter or a score.
 pub(super) fn check_sums(
-    subject: &dyn Subject,
+    subject: &Subject,
     cluster: &Cluster,
     shapes: &[PodShape],
     index: usize,
@@ -39,7 +39,7 @@ pub(super) fn check_sums(
 }
 
 struct Trial<'a> {
-    subject: &'a dyn Subject,
+    subject: &'a Subject,
     cluster: &'a Cluster,
     index: usize,
     declaration: Declaration,
@@ -92,7 +92,7 @@ impl Trial<'_> {
             let mut gathered = Gathered::default();
             gathered.ahead(self.cluster, &takes, rows.iter().map(|&row| row as u32), 1..2);
             let block = Block::gathered(self.cluster, &gathered, None);
-            let agrees = self.subject.block_agrees(&cx, &block);
+            let agrees = ready.block_agrees(&cx, &block);
             for (at, &row) in rows.iter().enumerate() {
                 let Some(node) = block.node(at) else { continue };
                 if !agrees[at] {
@@ -100,7 +100,7 @@ impl Trial<'_> {
                                   that for the node";
                     return Err(self.broken(Law::Block, row, detail.to_owned()));
                 }
-                let (shown, there) = (self.subject.answer(&cx, node), self.answer(&txn, row));
+                let (shown, there) = (ready.answer_shown(&cx, node), self.answer(&txn, row));
                 if !alike(shown, there) && ready.may_pass(row) {
                     let detail = format!(
                         "{shown:?} with a pod more shown on the node, {there:?} with it in the cluster"
@@ -118,7 +118,7 @@ impl Trial<'_> {
 
     fn answer(&self, cluster: &Cluster, row: Row) -> Answer {
         let at = Question { rows: &[row], ..self.question };
-        self.ready(cluster).answers(self.subject, cluster, at, false)[0]
+        self.ready(cluster).answers(cluster, at, false)[0]
     }
 
     fn broken(&self, law: Law, row: Row, detail: String) -> LawError {

@@ -3,13 +3,15 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::law::{Law, LawError};
-use super::subject::{Answer, Question, Ready, ScoreSubject};
+use super::subject::{Answer, Question, Ready, Subject};
 use crate::framework::MAX_SCORE;
 use crate::framework::context::{DomainContext, PermitContext};
-use crate::framework::traits::{DomainScore, Normalization, Permit, PermitVerdict, Score};
+use crate::framework::plugin::ScorePlugin;
+use crate::framework::traits::{DomainScore, Normalization, Permit, PermitVerdict};
 use crate::model::PodShape;
 use crate::state::{Cluster, Row};
 
@@ -67,7 +69,7 @@ pub fn check_domain_score(
         return Err(broken(Law::Name, 0, "the name is empty".to_owned()));
     }
     let normalization = score.normalization();
-    if matches!(normalization, Normalization::Extremes | Normalization::Own) {
+    if normalization == Normalization::Extremes {
         let detail = format!("{normalization:?} is not for scores of domains");
         return Err(broken(Law::Range, 0, detail));
     }
@@ -87,7 +89,7 @@ pub fn check_domain_score(
 
 /// Whether scores end within their range without being clamped.
 pub(super) fn check_range(
-    score: &dyn Score,
+    score: &Arc<dyn ScorePlugin>,
     cluster: &Cluster,
     index: usize,
     pod: &PodShape,
@@ -101,9 +103,9 @@ pub(super) fn check_range(
         detail,
     };
     let question = Question::new(pod, rows);
-    let subject = ScoreSubject(score);
-    let ready = Ready::new(&subject, &score.declare(pod), cluster, question);
-    let answers = ready.answers(&subject, cluster, question, false);
+    let subject = Subject::Score(Arc::clone(score));
+    let ready = Ready::new(&subject, &subject.declare(pod), cluster, question);
+    let answers = ready.answers(cluster, question, false);
     let raws: Vec<i64> = answers
         .iter()
         .filter_map(|answer| match answer {
@@ -116,22 +118,6 @@ pub(super) fn check_range(
     }
     let normalization = score.normalization();
     let ends: Vec<i64> = match normalization {
-        Normalization::Own => {
-            let cx = ready.context(cluster, question);
-            let mut ends = raws.clone();
-            score.normalize(&cx, &mut ends);
-            let mut backwards: Vec<i64> = raws.iter().rev().copied().collect();
-            score.normalize(&cx, &mut backwards);
-            backwards.reverse();
-            if let Some(at) = (0..ends.len()).find(|&at| ends[at] != backwards[at]) {
-                let detail = format!(
-                    "normalises to {} or {}, by the order of nodes",
-                    ends[at], backwards[at]
-                );
-                return Err(broken(Law::Repeatable, Some(rows[at]), detail));
-            }
-            ends
-        }
         Normalization::Extremes => {
             let counted = || raws.iter().copied().filter(|raw| *raw != Normalization::IGNORED);
             let low = counted().min().unwrap_or(0);

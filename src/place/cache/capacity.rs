@@ -1,4 +1,4 @@
-//! Who has room for what, by node and by domain, kept between requests.
+//! Capacity columns: free amounts and room for pods, by node and by domain, between requests.
 //!
 //! A column is one number a node: what is free of a resource, or how many pods of a shape fit.
 //! Its sums over domains are kept beside it. The rows that the cluster's journal names are read
@@ -50,7 +50,7 @@ struct Column {
     /// By row.
     values: Vec<i64>,
     total: i128,
-    /// Sums by partition of the tree and by domain; empty where not asked for yet.
+    /// Sums by partition of the tree and by domain; empty before their first use.
     sums: Vec<Vec<i128>>,
     /// As of when the values are.
     moment: Moment,
@@ -83,7 +83,7 @@ pub(crate) enum Extent {
 }
 
 impl Capacity {
-    /// Takes in what has changed since the last request.
+    /// An update by the changes since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) {
         let same = self.framework.as_ref().is_some_and(|known| known.same(framework));
         if !same || !self.is_same_tree(cluster) {
@@ -180,12 +180,10 @@ impl Capacity {
     ) -> usize {
         let mut values = vec![0; cluster.rows()];
         for (block, values) in Block::all(cluster).zip(values.chunks_mut(Block::MOST)) {
-            match (&what, &self.framework, asker) {
-                (What::Amount(amount), ..) => amount.read(&block, values),
-                (What::Fits(fits), Some(framework), Some(asker)) => {
-                    fits.read(cluster, framework, asker, &block, values);
-                }
-                (What::Fits(_), ..) => {}
+            match (&what, asker) {
+                (What::Amount(amount), _) => amount.read(&block, values),
+                (What::Fits(fits), Some(asker)) => fits.read(cluster, asker, &block, values),
+                (What::Fits(_), None) => {}
             }
         }
         let total = values.iter().map(|&value| i128::from(value)).sum();
@@ -246,7 +244,7 @@ impl Capacity {
             let row = row as Row;
             let now = match &column.what {
                 What::Amount(amount) => amount.of(cluster, row),
-                What::Fits(fits) => fits.count(cluster, framework, None, row),
+                What::Fits(fits) => fits.count(cluster, None, row),
             };
             let grown = i128::from(now) - i128::from(column.values[row]);
             column.values[row] = now;
@@ -260,7 +258,7 @@ impl Capacity {
         }
     }
 
-    /// What a column says of a row.
+    /// The value of a row in a column.
     #[inline]
     pub(crate) fn value(&self, column: usize, row: Row) -> i64 {
         self.columns[column].values[row]

@@ -1,6 +1,6 @@
 //! The capacity of each node for one pod shape: how many pods it takes if it gets nothing else.
 //!
-//! Node-local filters whose "no" holds while pods are placed are evaluated once for each node.
+//! Node-local filters whose rejections stand while pods are placed are evaluated once for each node.
 //! Filters that promise to judge room are replaced by comparing amounts. All others are left out,
 //! so what does not fit here does not fit at all.
 
@@ -85,13 +85,7 @@ impl Fits {
     }
 
     /// The capacity of one row.
-    pub(crate) fn count(
-        &self,
-        cluster: &Cluster,
-        framework: &Framework,
-        asker: Option<Asker<'_>>,
-        row: Row,
-    ) -> i64 {
+    pub(crate) fn count(&self, cluster: &Cluster, asker: Option<Asker<'_>>, row: Row) -> i64 {
         let Some(node) = cluster.view(row) else { return 0 };
         if self.never {
             return 0;
@@ -107,14 +101,13 @@ impl Fits {
             return 0;
         }
         let cx = context(cluster, &self.shape, asker);
-        room.min(self.filters.capacity(framework, cx, node))
+        room.min(self.filters.capacity(cx, node))
     }
 
     /// The capacities of a block of rows.
     pub(crate) fn read(
         &self,
         cluster: &Cluster,
-        framework: &Framework,
         asker: Asker<'_>,
         block: &Block<'_>,
         out: &mut [i64],
@@ -137,7 +130,7 @@ impl Fits {
             }
         }
         let cx = context(cluster, &self.shape, Some(asker));
-        self.filters.lower_capacity_block(framework, cx, block, out);
+        self.filters.lower_capacity_block(cx, block, out);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was refused by counting, while nothing has changed since.
+//! Refusals by counting, while the cluster does not change.
 
 use alloc::sync::Arc;
 
@@ -12,11 +12,10 @@ use crate::state::journal::Moment;
 /// Shapes remembered at most.
 const SHAPES: usize = 4;
 
-/// Of the shapes asked for last, how many pods are too many.
+/// The number of pods that is too many, of the shapes refused last.
 ///
-/// It holds for one state of the cluster, and is forgotten with the first request that meets
-/// another. A gang that is asked for again and again meanwhile is refused without a look at
-/// anything else.
+/// It holds for one state of the cluster, and is dropped with the first request that meets another.
+/// A gang that is requested again meanwhile is refused in O(shapes).
 #[derive(Debug, Default)]
 pub(crate) struct NegativeCache {
     moment: Moment,

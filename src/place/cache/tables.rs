@@ -1,6 +1,6 @@
-//! The fast way through the sequential strategy: runs of identical pods on kept tables.
+//! The cache of score tables of the sequential strategy, by pod shape.
 //!
-//! Everything here returns what [`sequential`](crate::place::sequential) with its plain loop returns.
+//! Answers from it equal those of the plain loop of [`sequential`](crate::place::sequential).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,8 +27,8 @@ const TABLE_ROWS: usize = 8_000_000;
 /// Salted orders kept at most.
 const ORDERS: usize = 4;
 
-/// What a planner keeps between requests: tables by shape, brought up to date from the cluster's
-/// journal, and the buffers of a decision under way.
+/// The tables of a planner by shape, brought up to date from the cluster's journal, and the buffers
+/// of a decision under way.
 #[derive(Debug, Default)]
 pub(crate) struct PlannerCache {
     framework: Option<Framework>,
@@ -62,7 +62,7 @@ pub(crate) struct PlannerCache {
 }
 
 impl PlannerCache {
-    /// Takes in what has changed since the last request.
+    /// An update by the changes since the last request.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework, salt: u64) {
         self.requests += 1;
         self.scratch.clear();
@@ -174,17 +174,19 @@ impl PlannerCache {
                     return None;
                 }
                 let table = &mut self.tables[place];
-                if behind == 0 && !table.scored && table.room(framework, cluster) < wanted as i64 {
+                if behind == 0 && !table.scored && table.room(cluster) < wanted as i64 {
                     return Some(Err(TooFew));
                 }
-                // Rows told of more than once are looked at once.
+                // Rows that changed more than once are evaluated once.
                 if table.scored && (behind as usize) < 4 * cluster.rows().max(64) {
                     self.flush(cluster, framework, place);
-                    return Some(self.enough(cluster, framework, place, wanted));
+                    return Some(self.enough(cluster, place, wanted));
                 }
             }
             let calls = self.tables[place].all_calls();
-            let mut table = self.fresh(cluster, framework, shape)?;
+            // Of the shape it was of, whose address is known.
+            let kept = Arc::clone(&self.tables[place].prepared.shape);
+            let mut table = self.fresh(cluster, framework, &kept)?;
             core::mem::swap(&mut table.ranking, &mut self.tables[place].ranking);
             table.calls = calls;
             self.tables[place] = table;
@@ -289,8 +291,8 @@ impl PlannerCache {
         }
     }
 
-    /// A table to be replaced, if there are enough: the one not asked for the longest, but none
-    /// that the request at hand has asked for.
+    /// The table to be replaced, if there are enough: the one least recently used, but none that
+    /// the request at hand has used.
     fn make_room(&self, rows: usize) -> Option<usize> {
         if self.tables.len() < most_tables(rows) {
             return None;
@@ -320,17 +322,11 @@ impl PlannerCache {
         }
     }
 
-    fn enough(
-        &mut self,
-        cluster: &Cluster,
-        framework: &Framework,
-        place: usize,
-        wanted: usize,
-    ) -> Result<usize, TooFew> {
+    fn enough(&mut self, cluster: &Cluster, place: usize, wanted: usize) -> Result<usize, TooFew> {
         let table = &mut self.tables[place];
         // Every feasible row takes one; only beyond that is there something to count.
         let enough = table.ranking.feasible() >= wanted
-            || table.ranking.feasible() > 0 && table.room(framework, cluster) >= wanted as i64;
+            || table.ranking.feasible() > 0 && table.room(cluster) >= wanted as i64;
         if enough { Ok(place) } else { Err(TooFew) }
     }
 
@@ -383,3 +379,32 @@ fn most_tables(rows: usize) -> usize {
 /// It is clear that not enough pods fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooFew;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, Pod};
+
+    /// Tables that are built anew, of shapes that are equal and lie elsewhere, leave nothing behind.
+    #[test]
+    fn a_table_has_one_address() {
+        let framework = Framework::default();
+        let mut cluster = Cluster::new();
+        cluster.add_node(Node::new("n").capacity("cpu", 8)).unwrap();
+        let mut cache = PlannerCache::default();
+        for round in 0..10 {
+            cache.sync(&cluster, &framework, 0);
+            for cpu in 1..=3 {
+                let pod = Pod::new().request("cpu", cpu);
+                let table = cache.table(&cluster, &framework, pod.shape(), 1).unwrap();
+                assert!(table.is_ok());
+            }
+            assert_eq!((cache.tables.len(), cache.by_address.len()), (3, 3), "round {round}");
+            // More has changed than is followed row by row.
+            for _ in 0..200 {
+                cluster.add_pod(Pod::new().name("p").on("n")).unwrap();
+                cluster.remove_pod("default", "p").unwrap();
+            }
+        }
+    }
+}

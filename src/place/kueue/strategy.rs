@@ -12,7 +12,7 @@ use super::mirror::{input, pod_set};
 use super::outcome::{AssignedDomain, Assignment};
 use super::pass::Pass;
 use super::tree::Tree;
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{PodGroup, TopologyRequest};
 use crate::place::error::PlaceError;
@@ -163,6 +163,7 @@ fn collect<'a>(
     let shape = gang.shape(gang.shape_of()[any as usize]);
     let mut asked = pod_set(group, shape, members.len());
     asked.group = unit.map(String::from);
+    refuse_scattered(cluster, group, tree)?;
     let mut leaves: BTreeMap<usize, i64> = BTreeMap::new();
     for node in runs(cluster, group) {
         // What runs outside the tree is in no domain of it.
@@ -257,43 +258,69 @@ fn settle(
             layout.members.push(Member { number, row, devices });
         }
     }
-    confine(tree, set, txn, first, layout);
-    Ok(Ok(()))
+    Ok(confine(tree, set, txn, first, layout))
+}
+
+/// The labels of a node from the coarsest level down, up to a level.
+fn path(tree: &Tree, node: NodeView<'_>, end: usize) -> Vec<PlanLabel> {
+    let label = |key: &String| PlanLabel {
+        key: key.clone(),
+        value: super::mirror::value(node, key).map(String::from),
+    };
+    tree.levels[..end].iter().map(label).collect()
+}
+
+/// Refuses a group whose running members are not in one domain of the level it requires, as Kueue
+/// tells domains apart.
+fn refuse_scattered(cluster: &Cluster, group: &PodGroup, tree: &Tree) -> Result<(), PlaceError> {
+    let Some(key) = &group.topology.require else { return Ok(()) };
+    let Some(level) = tree.level(key) else { return Ok(()) };
+    let mut paths = runs(cluster, group).map(|node| path(tree, node, level + 1));
+    let Some(first) = paths.next() else { return Ok(()) };
+    let has_domain = first.last().is_some_and(|own| own.value.is_some());
+    if has_domain && paths.all(|path| path == first) {
+        return Ok(());
+    }
+    Err(PlaceError::Scattered { group: group.full_name(), key: key.clone() })
 }
 
 /// Records the finest domain, up from the level requested, that holds all members placed. Members
-/// that run are held to the required part of it if they are in it now: Kueue leaves those alone
-/// that are not.
-fn confine(tree: &Tree, set: &Set<'_>, cluster: &Cluster, first: usize, layout: &mut Layout) {
+/// that run are held to the required part of it.
+///
+/// Kueue leaves those alone that run outside its tree, or whose slices cannot be made whole. Where
+/// those are in another required domain, there is no plan.
+fn confine(
+    tree: &Tree,
+    set: &Set<'_>,
+    cluster: &Cluster,
+    first: usize,
+    layout: &mut Layout,
+) -> Result<(), Failure> {
     let topology = &set.leaf.topology;
     let asked = topology.require.as_ref().or(topology.prefer.as_ref());
-    let Some(level) = asked.and_then(|level| tree.level(level)) else { return };
-    let path = |row: Row, end: usize| -> Option<Vec<PlanLabel>> {
-        let node = cluster.view(row)?;
-        let label = |key: &String| PlanLabel {
-            key: key.clone(),
-            value: super::mirror::value(node, key).map(String::from),
-        };
-        Some(tree.levels[..end].iter().map(label).collect())
-    };
+    let Some(level) = asked.and_then(|level| tree.level(level)) else { return Ok(()) };
+    let path_of = |row: Row| Some(path(tree, cluster.view(row)?, level + 1));
     let members = &layout.members[first..];
-    let Some(one) = members.first().and_then(|member| path(member.row, level + 1)) else { return };
+    let Some(one) = members.first().and_then(|member| path_of(member.row)) else { return Ok(()) };
     let within = |end: &usize| {
-        let same = |row: Row| path(row, *end).is_some_and(|path| path == one[..*end]);
+        let same = |row: Row| path_of(row).is_some_and(|path| path[..*end] == one[..*end]);
         members.iter().all(|member| same(member.row))
     };
-    let Some(end) = (1..=level + 1).rev().find(within) else { return };
-    let required = topology.require.as_ref().and_then(|require| tree.level(require));
-    let required = required.map_or(0, |level| level + 1);
-    let held =
-        |node: NodeView<'_>| path(node.row(), required).is_some_and(|path| one.starts_with(&path));
-    let required = if runs(cluster, set.leaf).all(held) { required } else { 0 };
+    let Some(end) = (1..=level + 1).rev().find(within) else { return Ok(()) };
+    let required = topology.require.as_ref().and_then(|key| Some((key, tree.level(key)? + 1)));
+    let held = |node: NodeView<'_>, end: usize| path(tree, node, end) == one[..end];
+    if let Some((key, end)) = required
+        && !runs(cluster, set.leaf).all(|node| held(node, end))
+    {
+        return Err(Failure::RunningElsewhere { level: key.clone() });
+    }
     layout.domains.push(PlanDomain {
         group: set.leaf.full_name(),
         path: one[..end].to_vec(),
         island: false,
-        required: required.min(end),
+        required: required.map_or(0, |(_, required)| required).min(end),
         first,
         end: layout.members.len(),
     });
+    Ok(())
 }

@@ -10,8 +10,11 @@ use super::tie_order::Ranks;
 use super::view::View;
 use crate::base::chunks::CHUNK;
 use crate::base::sum::Sum;
-use crate::framework::prepared::{Plugin, PreparedFilters, PreparedPlugin, Resolved};
-use crate::framework::{Block, Context, Declaration, Framework, MAX_SCORE, Normalization, Score};
+use crate::framework::prepared::{Plugin, PreparedFilters, PreparedPlugin, ReadyScore};
+use crate::framework::{
+    Block, Context, Declaration, FilterPreparation, Framework, MAX_SCORE, Normalization,
+    ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Row};
 
@@ -25,9 +28,9 @@ pub(crate) struct PreparedPlugins {
     /// The node-local filters.
     pub(crate) filters: PreparedFilters,
     /// Node-local scores that need no normalisation.
-    pub(crate) plain: Vec<PreparedPlugin>,
+    pub(crate) plain: Vec<ReadyScore>,
     /// Node-local scores that are normalised.
-    pub(crate) normalized: Vec<PreparedPlugin>,
+    pub(crate) normalized: Vec<ReadyScore>,
     /// Plugins that skip the shape as long as no pod has affinity terms.
     pub(crate) unconcerned: Vec<Plugin>,
     /// Plugins that read beyond the node.
@@ -48,7 +51,7 @@ pub(crate) struct PreparedPlugins {
 
 impl PreparedPlugins {
     /// Prepares the node-local plugins for a shape, and lists the others. `None` if no answer of
-    /// some plugin can be kept: it reads the group or the time, or normalises its scores itself.
+    /// some plugin can be kept: it reads the group or the time.
     pub(crate) fn prepare(
         framework: &Framework,
         cluster: &Cluster,
@@ -88,42 +91,37 @@ impl PreparedPlugins {
                         all.counts &= declaration.room || declaration.is_pod_independent();
                     }
                 }
-                Plugin::Score(index) => all.add_score(framework, index, &declaration, &cx)?,
+                Plugin::Score(index) => all.add_score(framework, index, &declaration, &cx),
             }
         }
         Some(all)
     }
 
-    /// `None` if the score normalises its scores itself.
     fn add_score(
         &mut self,
         framework: &Framework,
         index: usize,
         declaration: &Declaration,
         cx: &Context<'_>,
-    ) -> Option<()> {
+    ) {
         let (weight, score) = &framework.scores()[index];
-        let normalization = score.normalization();
-        let own = normalization == Normalization::Own;
-        match Plugin::Score(index).prepare(framework, cx) {
-            Resolved::Skipped | Resolved::Rejected(_) => {}
-            Resolved::Constant(_) | Resolved::Prepared(..) if own => return None,
-            Resolved::Constant(raw) => {
+        match framework.prepare_score(index, cx) {
+            ScorePreparation::Skip => {}
+            ScorePreparation::Constant(raw) => {
                 self.add_constant(index, *weight, &**score, raw);
                 self.reads_nodes |= declaration.reads_nodes;
             }
-            Resolved::Prepared(prepared, _) => {
+            ScorePreparation::Ready(prepared) => {
                 self.reads_pods |= declaration.reads_pods;
                 self.reads_nodes |= declaration.reads_nodes;
-                let plain = normalization == Normalization::None;
+                let plain = score.normalization() == Normalization::None;
                 let list = if plain { &mut self.plain } else { &mut self.normalized };
                 list.push(PreparedPlugin { index, prepared, counters: Vec::new() });
             }
         }
-        Some(())
     }
 
-    fn add_constant(&mut self, plugin: usize, weight: i64, score: &dyn Score, raw: i64) {
+    fn add_constant(&mut self, plugin: usize, weight: i64, score: &dyn ScorePlugin, raw: i64) {
         self.constant += weight * score.normalization().apply(score, raw, raw, raw);
         self.constants.push((plugin, raw));
     }
@@ -144,7 +142,7 @@ impl PreparedPlugins {
         for &(plugin, raw) in &self.constants {
             fresh.keep_constant(framework, cluster, (plugin, raw), rows.clone());
         }
-        let plugins = |stages: &[PreparedPlugin], others: &[PreparedPlugin]| {
+        let plugins = |stages: &[ReadyScore], others: &[ReadyScore]| {
             stages.iter().map(|stage| stage.index).eq(others.iter().map(|stage| stage.index))
         };
         let same = !self.reads_nodes
@@ -170,15 +168,17 @@ impl PreparedPlugins {
         if !score.declare(&self.shape).is_pod_independent() {
             return;
         }
-        let is = |stage: &PreparedPlugin| stage.index == plugin;
+        let is = |stage: &ReadyScore| stage.index == plugin;
         let stages = if score.normalization() == Normalization::None {
             &mut self.plain
         } else {
             &mut self.normalized
         };
         let Some(at) = stages.iter().position(is) else { return };
-        let cx = stages[at].context(Context::new(cluster, &self.shape));
-        if rows.all(|row| cluster.view(row).is_none_or(|node| score.score(&cx, node) == raw)) {
+        let stage = &stages[at];
+        let cx = stage.context(Context::new(cluster, &self.shape));
+        let same = |node| stage.prepared.score(&cx, node) == raw;
+        if rows.all(|row| cluster.view(row).is_none_or(same)) {
             stages.remove(at);
             self.add_constant(plugin, *weight, &**score, raw);
         }
@@ -194,15 +194,9 @@ impl PreparedPlugins {
     }
 
     /// Makes the verdicts of a block negative where a filter rejects the row.
-    pub(crate) fn filter_block(
-        &self,
-        framework: &Framework,
-        cluster: &Cluster,
-        block: &Block<'_>,
-        verdicts: &mut [i64],
-    ) {
+    pub(crate) fn filter_block(&self, cluster: &Cluster, block: &Block<'_>, verdicts: &mut [i64]) {
         let cx = Context::new(cluster, &self.shape);
-        self.filters.filter_block(framework, cx, block, verdicts);
+        self.filters.filter_block(cx, block, verdicts);
     }
 
     /// Appends the keys of a block's rows, if no score is normalised.
@@ -233,7 +227,7 @@ impl PreparedPlugins {
         keys: &mut Vec<u64>,
     ) {
         let (verdicts, totals) = (&mut verdicts[..block.len()], &mut totals[..block.len()]);
-        self.filter_block(framework, cluster, block, verdicts);
+        self.filter_block(cluster, block, verdicts);
         if verdicts.iter().all(|verdict| *verdict < 0) {
             keys.resize(keys.len() + block.len(), 0);
             return;
@@ -269,7 +263,6 @@ impl PreparedPlugins {
     /// say there is room for.
     pub(crate) fn count_room(
         &self,
-        framework: &Framework,
         cluster: &Cluster,
         least: i64,
         feasible: impl Fn(Row) -> bool,
@@ -279,7 +272,7 @@ impl PreparedPlugins {
         let mut room = [0_i64; CHUNK];
         for block in Block::all(cluster) {
             let room = &mut room[..block.len()];
-            self.filters.room_block(framework, cx, &block, room);
+            self.filters.room_block(cx, &block, room);
             for (row, room) in block.rows().zip(room.iter()) {
                 sum.add(if feasible(row) { (*room).max(least) } else { 0 });
             }
@@ -288,19 +281,15 @@ impl PreparedPlugins {
     }
 
     /// The room of every row, with what was placed on it.
-    pub(crate) fn rooms(
-        &self,
-        View { framework, cluster, overlay }: View<'_>,
-        rooms: &mut Vec<i64>,
-    ) {
+    pub(crate) fn rooms(&self, View { cluster, overlay, .. }: View<'_>, rooms: &mut Vec<i64>) {
         let cx = Context::new(cluster, &self.shape);
         rooms.resize(cluster.rows(), 0);
         for (block, rooms) in Block::all(cluster).zip(rooms.chunks_mut(Block::MOST)) {
-            self.filters.room_block(framework, cx, &block, rooms);
+            self.filters.room_block(cx, &block, rooms);
         }
         for row in overlay.touched() {
             if let Some(node) = overlay.view(cluster, row) {
-                rooms[row] = self.filters.room(framework, cx, node);
+                rooms[row] = self.filters.room(cx, node);
             }
         }
     }
@@ -347,7 +336,7 @@ impl PreparedPlugins {
         calls: &mut u64,
     ) -> u64 {
         let cx = Context::new(cluster, &self.shape);
-        if !self.filters.passes(framework, cx, node, calls) {
+        if !self.filters.passes(cx, node, calls) {
             return 0;
         }
         key(self.plain_total(framework, cluster, node, calls), self.ranks.of(cluster, node.row()))
@@ -362,11 +351,11 @@ impl PreparedPlugins {
         calls: &mut u64,
     ) -> Option<RawScores> {
         let cx = Context::new(cluster, &self.shape);
-        if !self.filters.passes(framework, cx, node, calls) {
+        if !self.filters.passes(cx, node, calls) {
             return None;
         }
         let plain = self.plain_total(framework, cluster, node, calls);
-        let raws = self.normalized.iter().map(|stage| raw(framework, stage, cx, node)).collect();
+        let raws = self.normalized.iter().map(|stage| raw(stage, cx, node)).collect();
         *calls += self.normalized.len() as u64;
         Some(RawScores { plain, raws })
     }
@@ -384,7 +373,7 @@ impl PreparedPlugins {
         let mut total = self.constant;
         for stage in &self.plain {
             let weight = framework.scores()[stage.index].0;
-            total += weight * raw(framework, stage, cx, node).clamp(0, MAX_SCORE);
+            total += weight * raw(stage, cx, node).clamp(0, MAX_SCORE);
         }
         *calls += self.plain.len() as u64;
         total
@@ -392,15 +381,14 @@ impl PreparedPlugins {
 }
 
 #[inline]
-fn raw(framework: &Framework, stage: &PreparedPlugin, cx: Context<'_>, node: NodeView<'_>) -> i64 {
-    let cx = stage.context(cx);
-    framework.scores()[stage.index].1.score(&cx, node)
+fn raw(stage: &ReadyScore, cx: Context<'_>, node: NodeView<'_>) -> i64 {
+    stage.prepared.score(&stage.context(cx), node)
 }
 
 pub(crate) fn add_plain(
     framework: &Framework,
     cx: &Context<'_>,
-    stages: &[PreparedPlugin],
+    stages: &[ReadyScore],
     block: &Block<'_>,
     constant: i64,
     totals: &mut [i64],
@@ -409,8 +397,7 @@ pub(crate) fn add_plain(
     totals.fill(constant);
     let scores = &mut scores[..block.len()];
     for stage in stages {
-        let (weight, score) = &framework.scores()[stage.index];
-        score.score_block(&stage.context(*cx), block, scores);
+        stage.prepared.score_block(&stage.context(*cx), block, scores);
         // What wraps is below zero itself.
         let beyond = |bits, score: &i64| bits | score | MAX_SCORE.wrapping_sub(*score);
         let beyond = scores.iter().fold(0, beyond);
@@ -419,12 +406,13 @@ pub(crate) fn add_plain(
                 *score = (*score).clamp(0, MAX_SCORE);
             }
         }
-        if *weight == 1 {
+        let weight = framework.scores()[stage.index].0;
+        if weight == 1 {
             totals.iter_mut().zip(&*scores).for_each(|(total, score)| *total += score);
             continue;
         }
         // Weights and scores are far below 2^31, which spares a wide multiplication.
-        let weight = *weight as u32;
+        let weight = weight as u32;
         for (total, score) in totals.iter_mut().zip(&*scores) {
             *total += (u64::from(*score as u32) * u64::from(weight)) as i64;
         }
@@ -445,12 +433,12 @@ pub(crate) fn is_too_large(
         if !declaration.is_pod_local() || !declaration.is_cacheable() {
             return false;
         }
-        match Plugin::Filter(index).prepare(framework, &cx) {
-            Resolved::Prepared(prepared, _) => {
-                let cx = Context { prepared: &prepared, ..cx };
-                filter.room_of_all(&cx, wanted as i64) < wanted as i64
+        match framework.prepare_filter(index, &cx) {
+            FilterPreparation::Ready(prepared) | FilterPreparation::Narrow(prepared, _) => {
+                let capacity = prepared.capacity();
+                capacity.is_some_and(|all| all.of_all(&cx, wanted as i64) < wanted as i64)
             }
-            _ => false,
+            FilterPreparation::Skip | FilterPreparation::Reject(_) => false,
         }
     })
 }

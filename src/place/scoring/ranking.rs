@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::top_k::class_of;
 use crate::base::tournament::Tournament;
-use crate::framework::{Normalization, Score};
+use crate::framework::{Normalization, ScorePlugin};
 
 /// What is known of one feasible row: the sum of its plain scores, weighted, and the raw scores
 /// that are normalised over all feasible rows.
@@ -20,7 +20,7 @@ pub(crate) struct RawScores {
 #[derive(Clone, Copy)]
 pub(crate) struct Normalized<'a> {
     pub(crate) weight: i64,
-    pub(crate) score: &'a dyn Score,
+    pub(crate) score: &'a dyn ScorePlugin,
 }
 
 /// Places with their keys: total score first, then the order of ties.

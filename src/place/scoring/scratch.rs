@@ -9,7 +9,7 @@ use super::ranking::Ranking;
 use super::table::ScoreTable;
 use super::view::View;
 use crate::framework::Framework;
-use crate::framework::device_choice::choose_devices;
+use crate::framework::device_fit::choose_devices;
 use crate::model::PodShape;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;

@@ -227,7 +227,7 @@ impl ScoreTable {
         self.scored = false;
         if wanted > cluster.rows() {
             // More than one pod a row: what there is room for may decide it at once.
-            let room = self.prepared.count_room(framework, cluster, 0, |_| true);
+            let room = self.prepared.count_room(cluster, 0, |_| true);
             if room < wanted as i64 {
                 self.room = Some(room);
                 return false;
@@ -241,7 +241,7 @@ impl ScoreTable {
         verdicts.resize(cluster.rows(), 0);
         let mut feasible = 0;
         for (block, verdicts) in Block::all(cluster).zip(verdicts.chunks_mut(Block::MOST)) {
-            self.prepared.filter_block(framework, cluster, &block, verdicts);
+            self.prepared.filter_block(cluster, &block, verdicts);
             feasible += verdicts.iter().map(|verdict| usize::from(*verdict >= 0)).sum::<usize>();
         }
         self.calls += (self.prepared.filters.filters.len() * cluster.rows()) as u64;
@@ -258,7 +258,7 @@ impl ScoreTable {
         }
         if feasible < wanted {
             let verdicts = &buffers.verdicts;
-            let room = self.prepared.count_room(framework, cluster, 1, |row| verdicts[row] >= 0);
+            let room = self.prepared.count_room(cluster, 1, |row| verdicts[row] >= 0);
             self.room = Some(room);
             if room < wanted as i64 {
                 return false;
@@ -283,7 +283,7 @@ impl ScoreTable {
         self.scored = true;
         self.calls += (self.prepared.plugins() * cluster.rows()) as u64;
         self.ranking.feasible() >= wanted
-            || self.ranking.feasible() > 0 && self.room(framework, cluster) >= wanted as i64
+            || self.ranking.feasible() > 0 && self.room(cluster) >= wanted as i64
     }
 
     /// Appends the keys of rows as they were gathered, if no score is normalised.
@@ -332,8 +332,7 @@ impl ScoreTable {
                     plain.extend(&*totals);
                     for (stage, column) in prepared.normalized.iter().zip(raws.iter_mut()) {
                         let scores = &mut scores[..block.len()];
-                        let score = &framework.scores()[stage.index].1;
-                        score.score_block(&stage.context(cx), &block, scores);
+                        stage.prepared.score_block(&stage.context(cx), &block, scores);
                         column.extend(&*scores);
                     }
                 }
@@ -348,12 +347,11 @@ impl ScoreTable {
     ///
     /// O(1) if it is known for the rows as they are, else a pass. The ranking must be made, or the
     /// bound known.
-    pub(crate) fn room(&mut self, framework: &Framework, cluster: &Cluster) -> i64 {
+    pub(crate) fn room(&mut self, cluster: &Cluster) -> i64 {
         if let Some(room) = self.room {
             return room;
         }
-        let room =
-            self.prepared.count_room(framework, cluster, 1, |row| self.ranking.is_feasible(row));
+        let room = self.prepared.count_room(cluster, 1, |row| self.ranking.is_feasible(row));
         self.room = Some(room);
         room
     }

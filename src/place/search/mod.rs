@@ -289,24 +289,28 @@ fn layout(solver: &Solver<'_, '_>, placed: Vec<Placed>) -> Layout {
         let number = model.members[member].number;
         layout.members.push(Member { number, row, devices });
     }
-    for (part, choice) in solver.choices.iter().enumerate() {
-        let Choice::In { domain, .. } = choice else { continue };
-        let domain = &solver.domains[*domain];
-        let Some(key) = domain.key.map(|key| solver.keys[key]) else { continue };
+    let parts = 0..solver.choices.len();
+    let leads = |at: usize| Some((solver.parts.led_by(at)?, at));
+    let leaders: Vec<(usize, usize)> = parts.clone().filter_map(leads).collect();
+    for part in parts {
+        let own = &solver.parts.parts[part];
         // A part without a key of its own shares its parent's domain.
-        if solver.parts.parts[part].keys == [None] {
+        if own.keys == [None] {
             continue;
         }
+        let Some((key, path)) = solver.domain_of(part) else { continue };
         let Some(domain_key) = solver.domain_key(part, key) else { continue };
-        let own = &solver.parts.parts[part];
         // Of a slice, only the plan's own members are held to its domain.
         let asked = own.slice.is_none().then_some(&own.group.topology);
-        let members = solver.parts.members_below(part);
+        // Its leaders share the domain.
+        let leaders = leaders.iter().filter(|(led, _)| *led == part).map(|(_, leader)| *leader);
+        let below = |at: usize| solver.parts.members_below(at);
+        let members = below(part).chain(leaders.flat_map(below));
         let mut placed: Vec<usize> = members.filter_map(|member| index[member]).collect();
         placed.sort_unstable();
         for run in placed.chunk_by(|a, b| a + 1 == *b) {
             let (asked, range) = ((solver.parts.name(part), asked), (run[0], run[0] + run.len()));
-            layout.domains.push(domain_key.record(model.cluster, asked, &domain.path, range));
+            layout.domains.push(domain_key.record(model.cluster, asked, path, range));
         }
     }
     layout

@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::base::Time;
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::framework::prepared::MANY;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::strategy::is_beyond_search;
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::framework::{DomainContext, Evaluation};
 use crate::model::{Pod, PodShape};
 use crate::place::error::PlaceError;
@@ -24,10 +24,10 @@ use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
 use crate::place::request::Task;
 use crate::place::sequential::{self, scale};
 use crate::place::topology::partition::{Candidate, all_rows};
-use crate::place::topology::pinned::{refuse_scattered, running};
+use crate::place::topology::pinned::{Home, home, refuse_scattered, running};
 use crate::place::topology::requirement::Requirement;
 use crate::place::topology::tiers::DomainSense;
-use crate::state::{Devices, LabelValue, ResourceId, Row, Txn};
+use crate::state::{Cluster, Devices, LabelValue, ResourceId, Row, Txn};
 
 /// The most pending members that a group may have.
 const MOST_MEMBERS: usize = 10;
@@ -84,6 +84,18 @@ struct Part<'a> {
     /// The sibling whose domain it shares, if it leads one.
     led: Option<usize>,
     slice: bool,
+}
+
+impl Part<'_> {
+    /// The domain of its loosest key that its running members leave open to its leaders.
+    fn home(&self, cluster: &Cluster) -> Option<(String, Vec<Option<LabelValue>>)> {
+        let key = self.ask.loosest().filter(|_| running(cluster, self.ask.group) > 0)?;
+        let domain_key = self.ask.domain_key(cluster, key);
+        match home(cluster, (self.ask.group, &self.ask.leaders), key, domain_key.as_ref()) {
+            Ok(Home::In(path)) => Some((key.into(), path.to_vec())),
+            _ => None,
+        }
+    }
 }
 
 fn flatten<'a>(
@@ -377,20 +389,27 @@ impl BruteForce<'_, '_> {
             devices: one.devices.clone(),
         }));
         for (at, choice) in self.choices.iter().enumerate() {
-            let domain = choice.as_ref().and_then(|choice| choice.domain.as_ref());
             let (cluster, part) = (self.task.cluster, &self.parts[at]);
+            let domain = match choice {
+                Some(choice) => choice.domain.clone(),
+                None => part.home(cluster),
+            };
             let Some((domain_key, path)) =
-                domain.and_then(|(key, path)| Some((part.ask.domain_key(cluster, key)?, path)))
+                domain.and_then(|(key, path)| Some((part.ask.domain_key(cluster, &key)?, path)))
             else {
                 continue;
             };
             // Of a slice, only the plan's own members are held to its domain.
             let asked = (!part.slice).then_some(&part.ask.group.topology);
-            let inside: Vec<usize> =
-                (0..placed.len()).filter(|&one| self.is_within(placed[one].part, at)).collect();
+            // Its leaders share the domain.
+            let leads = |leader: &usize| self.parts[*leader].led == Some(at);
+            let shares: Vec<usize> = (0..self.parts.len()).filter(leads).chain([at]).collect();
+            let is_inside =
+                |one: &usize| shares.iter().any(|&outer| self.is_within(placed[*one].part, outer));
+            let inside: Vec<usize> = (0..placed.len()).filter(is_inside).collect();
             for run in inside.chunk_by(|a, b| a + 1 == *b) {
                 let (asked, range) = ((part.ask.name.clone(), asked), (run[0], run[0] + run.len()));
-                layout.domains.push(domain_key.record(cluster, asked, path, range));
+                layout.domains.push(domain_key.record(cluster, asked, &path, range));
             }
         }
         layout

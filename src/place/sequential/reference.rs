@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::engine::{Confinement, Engine};
-use crate::framework::device_choice::choose_for;
+use crate::framework::device_fit::choose_for;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::error::PlaceError;

@@ -1,7 +1,11 @@
 //! Best fit: a score for how little would be left of a node's devices.
 
+use alloc::sync::Arc;
+
 use super::pool::{DevicePool, Pool, left};
-use crate::framework::{Context, Declaration, MAX_SCORE, Normalization, Preparation, Score};
+use crate::framework::{
+    Context, Declaration, MAX_SCORE, Normalization, PreparedScore, ScorePlugin, ScorePreparation,
+};
 use crate::model::PodShape;
 use crate::state::NodeView;
 
@@ -35,22 +39,14 @@ impl BestFit {
     }
 }
 
-impl Score for BestFit {
+impl ScorePlugin for BestFit {
     fn name(&self) -> &str {
         "BestFit"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        Preparation::with(self.pool.resolve(cx))
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(pool) = cx.prepared::<Pool>() else { return 0 };
-        let slots = pool.slots(node);
-        let cpu = pool.cpu_free(node).saturating_sub(pool.cpu_request) as f64;
-        let devices = left(&slots).saturating_sub(pool.taken(&slots)) as f64;
-        let rest = 0.5 * (cpu / self.cpu_scale) + 0.5 * (devices / self.device_scale);
-        (100.0 * (1.0 - rest)) as i64
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
+        let pool = self.pool.resolve(cx);
+        ScorePreparation::ready(Scaled { pool, cpu: self.cpu_scale, devices: self.device_scale })
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
@@ -67,5 +63,23 @@ impl Score for BestFit {
             return 0;
         }
         ((i128::from(raw) - i128::from(low)) * i128::from(MAX_SCORE) / span) as i64
+    }
+}
+
+/// The pool with what the pod needs of it, and what amounts are divided by.
+struct Scaled {
+    pool: Pool,
+    cpu: f64,
+    devices: f64,
+}
+
+impl PreparedScore for Scaled {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let &Scaled { ref pool, cpu: cpu_scale, devices: device_scale } = self;
+        let slots = pool.slots(node);
+        let cpu = pool.cpu_free(node).saturating_sub(pool.cpu_request) as f64;
+        let devices = left(&slots).saturating_sub(pool.taken(&slots)) as f64;
+        let rest = 0.5 * (cpu / cpu_scale) + 0.5 * (devices / device_scale);
+        (100.0 * (1.0 - rest)) as i64
     }
 }

@@ -1,7 +1,9 @@
 //! GPU clustering: a score that keeps pods of one kind of device request together.
 
+use alloc::sync::Arc;
+
 use super::pool::{DevicePool, Pool, left};
-use crate::framework::{Context, Declaration, Preparation, Score};
+use crate::framework::{Context, Declaration, PreparedScore, ScorePlugin, ScorePreparation};
 use crate::model::{DeviceAsk, PodShape};
 use crate::state::NodeView;
 
@@ -30,14 +32,6 @@ impl GpuClustering {
         self.scale = i64::from(devices.max(1));
         self
     }
-
-    fn sort(&self, pod: &PodShape) -> Option<Sort> {
-        let request = pod.devices.iter().find(|request| request.kind == self.pool.kind)?;
-        Some(match request.ask {
-            DeviceAsk::Shares { .. } => Sort::Shares,
-            DeviceAsk::Whole { count } => Sort::Whole(count),
-        })
-    }
 }
 
 /// A sort of device request.
@@ -47,26 +41,51 @@ enum Sort {
     Whole(u32),
 }
 
-impl Score for GpuClustering {
+impl Sort {
+    /// That of a pod, by its first request of a kind.
+    fn of(pod: &PodShape, kind: &str) -> Option<Sort> {
+        let request = pod.devices.iter().find(|request| request.kind == kind)?;
+        Some(match request.ask {
+            DeviceAsk::Shares { .. } => Sort::Shares,
+            DeviceAsk::Whole { count } => Sort::Whole(count),
+        })
+    }
+}
+
+/// The score for a pod of a sort.
+struct Clustering {
+    plugin: Arc<GpuClustering>,
+    pool: Pool,
+    own: Sort,
+}
+
+impl ScorePlugin for GpuClustering {
     fn name(&self) -> &str {
         "GpuClustering"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        match self.sort(cx.pod()) {
-            None => Preparation::Constant(0),
-            Some(sort) => Preparation::with((self.pool.resolve(cx), sort)),
-        }
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::node()
     }
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some((pool, own)) = cx.prepared::<(Pool, Sort)>() else { return 0 };
-        let used = i128::from(self.scale) - i128::from(left(&pool.slots(node)));
-        let filled = (25 * used / i128::from(self.scale)) as i64;
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
+        let Some(own) = Sort::of(cx.pod(), &self.pool.kind) else {
+            return ScorePreparation::Constant(0);
+        };
+        let pool = self.pool.resolve(cx);
+        ScorePreparation::ready(Clustering { plugin: self, pool, own })
+    }
+}
+
+impl PreparedScore for Clustering {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let GpuClustering { pool, scale } = &*self.plugin;
+        let used = i128::from(*scale) - i128::from(left(&self.pool.slots(node)));
+        let filled = (25 * used / i128::from(*scale)) as i64;
         let (mut same, mut others) = (false, false);
-        for sort in node.pods().filter_map(|pod| self.sort(pod.shape())) {
-            same |= sort == *own;
-            others |= sort != *own;
+        for sort in node.pods().filter_map(|pod_there| Sort::of(pod_there.shape(), &pool.kind)) {
+            same |= sort == self.own;
+            others |= sort != self.own;
         }
         filled.saturating_add(match (same, others) {
             (true, false) => 75,
@@ -74,9 +93,5 @@ impl Score for GpuClustering {
             (false, false) => 25,
             (false, true) => 0,
         })
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::node()
     }
 }

@@ -1,7 +1,9 @@
 //! Dot product: a score for how much a node has left of what the pod requests.
 
+use alloc::sync::Arc;
+
 use super::pool::{DevicePool, Pool, left};
-use crate::framework::{Context, Declaration, Preparation, Score};
+use crate::framework::{Context, Declaration, PreparedScore, ScorePlugin, ScorePreparation};
 use crate::model::PodShape;
 use crate::state::NodeView;
 
@@ -35,27 +37,35 @@ impl DotProduct {
     }
 }
 
-impl Score for DotProduct {
+impl ScorePlugin for DotProduct {
     fn name(&self) -> &str {
         "DotProduct"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        Preparation::with(self.pool.resolve(cx))
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(pool) = cx.prepared::<Pool>() else { return 0 };
-        let slots = pool.slots(node);
-        let share = |amount: i64, scale: f64| amount as f64 / scale;
-        let cpu =
-            share(pool.cpu_free(node), self.cpu_scale) * share(pool.cpu_request, self.cpu_scale);
-        let devices =
-            share(left(&slots), self.device_scale) * share(pool.taken(&slots), self.device_scale);
-        (100.0 * (1.0 - (cpu + devices) * 0.5)) as i64
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
+        let pool = self.pool.resolve(cx);
+        ScorePreparation::ready(Scaled { pool, cpu: self.cpu_scale, devices: self.device_scale })
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage()
+    }
+}
+
+/// The pool with what the pod needs of it, and what amounts are divided by.
+struct Scaled {
+    pool: Pool,
+    cpu: f64,
+    devices: f64,
+}
+
+impl PreparedScore for Scaled {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let &Scaled { ref pool, cpu: cpu_scale, devices: device_scale } = self;
+        let slots = pool.slots(node);
+        let share = |amount: i64, scale: f64| amount as f64 / scale;
+        let cpu = share(pool.cpu_free(node), cpu_scale) * share(pool.cpu_request, cpu_scale);
+        let devices = share(left(&slots), device_scale) * share(pool.taken(&slots), device_scale);
+        (100.0 * (1.0 - (cpu + devices) * 0.5)) as i64
     }
 }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use super::pool::{Pool, Slot, Slots};
 use super::typical::{Models, TypicalPods};
 use crate::framework::{
-    Context, Declaration, DeviceChoice, DeviceOffer, Preparation, Score, TightestFit,
+    Context, Declaration, DeviceChoice, DeviceOffer, PreparedScore, ScorePlugin, ScorePreparation,
+    TightestFit,
 };
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView};
@@ -79,7 +80,9 @@ impl Fgd {
     }
 }
 
+/// The score for one pod shape.
 struct Ready {
+    fgd: Arc<Fgd>,
     pool: Pool,
     models: Models,
 }
@@ -148,19 +151,26 @@ impl Judge<'_> {
     }
 }
 
-impl Score for Fgd {
+impl ScorePlugin for Fgd {
     fn name(&self) -> &str {
         "Fgd"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let pool = self.typical.pool.resolve(cx);
-        Preparation::with(Ready { pool, models: self.typical.models(cx.cluster()) })
+        let models = self.typical.models(cx.cluster());
+        ScorePreparation::ready(Ready { fgd: self, pool, models })
     }
 
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
+    }
+}
+
+impl PreparedScore for Ready {
     fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Ready { pool, models }) = cx.prepared::<Ready>() else { return 0 };
-        let judge = self.judge(cx.cluster(), models);
+        let Ready { fgd, pool, models } = self;
+        let judge = fgd.judge(cx.cluster(), models);
         let mut slots = pool.slots(node);
         let cpu = pool.cpu_free(node);
         let before = judge.useless(&slots, cpu);
@@ -183,11 +193,7 @@ impl Score for Fgd {
                 judge.useless(&slots, cpu)
             }
         };
-        self.score_of(before - after)
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage()
+        fgd.score_of(before - after)
     }
 }
 

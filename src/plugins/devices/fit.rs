@@ -1,9 +1,11 @@
 //! The filter for devices: whether those of a node serve a pod.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::framework::{
-    Context, Declaration, Filter, Preparation, Verdict, device_capacity, devices_fit,
+    Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+    device_capacity, devices_fit,
 };
 use crate::model::PodShape;
 use crate::state::{DeviceNeed, NodeView};
@@ -19,33 +21,41 @@ use crate::state::{DeviceNeed, NodeView};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceFit;
 
-impl Filter for DeviceFit {
+/// What the pod needs, in the numbers of the cluster.
+struct Needs(Vec<DeviceNeed>);
+
+impl FilterPlugin for DeviceFit {
     fn name(&self) -> &str {
         "DeviceFit"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        if cx.pod().devices.is_empty() {
-            return Preparation::Skip;
-        }
-        Preparation::with(DeviceNeed::of(cx.cluster(), cx.pod()))
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(needs) = cx.prepared::<Vec<DeviceNeed>>() else { return Verdict::Unschedulable };
-        match node.device_room() {
-            None => Verdict::Unresolvable,
-            Some(_) => Verdict::pass_if(devices_fit(node, needs)),
-        }
-    }
-
-    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let needs = cx.prepared::<Vec<DeviceNeed>>();
-        let room = needs.map_or(u64::MAX, |needs| device_capacity(node, needs));
-        i64::try_from(room).unwrap_or(i64::MAX)
-    }
-
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage().monotone()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        if cx.pod().devices.is_empty() {
+            return FilterPreparation::Skip;
+        }
+        FilterPreparation::ready(Needs(DeviceNeed::of(cx.cluster(), cx.pod())))
+    }
+}
+
+impl PreparedFilter for Needs {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        match node.device_room() {
+            None => Verdict::Unresolvable,
+            Some(_) => Verdict::pass_if(devices_fit(node, &self.0)),
+        }
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for Needs {
+    fn of_node(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        i64::try_from(device_capacity(node, &self.0)).unwrap_or(i64::MAX)
     }
 }

@@ -1,7 +1,9 @@
 //! GPU packing: a score that fills devices in use before idle ones.
 
+use alloc::sync::Arc;
+
 use super::pool::{DevicePool, Pool};
-use crate::framework::{Context, Declaration, Preparation, Score};
+use crate::framework::{Context, Declaration, PreparedScore, ScorePlugin, ScorePreparation};
 use crate::model::PodShape;
 use crate::state::NodeView;
 
@@ -25,18 +27,30 @@ impl GpuPacking {
     }
 }
 
-impl Score for GpuPacking {
+impl ScorePlugin for GpuPacking {
     fn name(&self) -> &str {
         "GpuPacking"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let pool = self.pool.resolve(cx);
-        if pool.need.is_none() { Preparation::Constant(0) } else { Preparation::with(pool) }
+        if pool.need.is_none() {
+            return ScorePreparation::Constant(0);
+        }
+        ScorePreparation::ready(Packing(pool))
     }
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(pool) = cx.prepared::<Pool>() else { return 0 };
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
+    }
+}
+
+/// The pool, and what the pod needs of it.
+struct Packing(Pool);
+
+impl PreparedScore for Packing {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Packing(pool) = self;
         let slots = pool.slots(node);
         let count = slots.len() as i64;
         if slots.iter().all(|slot| slot.idle) {
@@ -53,9 +67,5 @@ impl Score for GpuPacking {
         });
         let left = hundredths.fold(0, i64::saturating_add);
         (100 - left / 10).max(50)
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage()
     }
 }

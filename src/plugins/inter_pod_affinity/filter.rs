@@ -1,12 +1,15 @@
 //! Inter-pod affinity as a filter: required terms.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::changes::take_and_undo;
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
 use super::terms::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
-use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
+    Verdict,
+};
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
 
@@ -35,19 +38,19 @@ struct Effect {
     repelling: Vec<usize>,
 }
 
-impl Filter for InterPodAffinity {
+impl FilterPlugin for InterPodAffinity {
     fn name(&self) -> &'static str {
         "InterPodAffinity"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let plain = pod.pod_affinity.is_empty() && pod.pod_anti_affinity.is_empty();
         if !cx.is_kept() && !pod.has_pod_affinity() && !cluster.has_affinity_pods() {
-            return Preparation::Skip;
+            return FilterPreparation::Skip;
         }
         if malformed(pod) {
-            return Preparation::Reject(Verdict::Unresolvable);
+            return FilterPreparation::Reject(Verdict::Unresolvable);
         }
         let mut state = State::new(cx);
         let mut effects = Vec::new();
@@ -56,7 +59,7 @@ impl Filter for InterPodAffinity {
                 effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
             }
             if effects.is_empty() && !cx.is_kept() {
-                return Preparation::Skip;
+                return FilterPreparation::Skip;
             }
         } else {
             for (id, shape, _) in cluster.shapes() {
@@ -64,58 +67,56 @@ impl Filter for InterPodAffinity {
             }
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
-        Preparation::with(state)
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(state) = cx.prepared::<State>() else { return Verdict::Unresolvable };
-        let mut found = true;
-        for count in state.wanted.of(node) {
-            match count {
-                None => return Verdict::Unresolvable,
-                Some(count) => found &= count > 0,
-            }
+        // Terms of pods on nodes that are in no domain of theirs repel nobody.
+        if plain && !cx.is_kept() && state.repelling.is_zero() {
+            return FilterPreparation::Skip;
         }
-        // The first of a group whose members want each other.
-        if !found && (state.wanted_anywhere != 0 || !state.means_itself) {
-            return Verdict::Unresolvable;
-        }
-        let mut bad = state.unwanted.of(node).chain(state.repelling.of(node));
-        Verdict::pass_if(!bad.any(|count| count.is_some_and(|count| count > 0)))
+        FilterPreparation::ready(state)
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
         let declaration = Declaration::cluster().reading_affinity().grained();
         if pod.pod_affinity.is_empty() { declaration.monotone() } else { declaration }
     }
-
-    /// Once a pod that all affinity terms mean is anywhere, being the first of a group no longer
-    /// helps on any node.
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        let state = cx.prepared::<State>()?;
-        let sums = [&state.wanted, &state.unwanted, &state.repelling];
-        let grain = Grain::new(sums.into_iter().flat_map(Sums::keys));
-        Some(grain.epoch(u64::from(state.wanted_anywhere != 0)))
-    }
-
-    take_and_undo!(change);
 }
 
-fn change(
-    _: &InterPodAffinity,
-    prepared: &mut Prepared,
-    cx: &Context<'_>,
-    placed: &PodShape,
-    node: NodeView<'_>,
-    sign: i64,
-) {
-    let Some(state) = prepared.value_mut::<State>() else { return };
-    let effect = state.effects.find(placed).unwrap_or_else(|| {
-        let effect = state.effect(cx.cluster(), cx.pod(), placed);
-        state.effects.keep(placed, effect)
-    });
-    if let Some(effect) = &*effect {
-        state.apply(effect, node, sign);
+impl PreparedFilter for State {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let mut found = true;
+        for count in self.wanted.of(node) {
+            match count {
+                None => return Verdict::Unresolvable,
+                Some(count) => found &= count > 0,
+            }
+        }
+        // The first of a group whose members want each other.
+        if !found && (self.wanted_anywhere != 0 || !self.means_itself) {
+            return Verdict::Unresolvable;
+        }
+        let mut bad = self.unwanted.of(node).chain(self.repelling.of(node));
+        Verdict::pass_if(!bad.any(|count| count.is_some_and(|count| count > 0)))
+    }
+
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for State {
+    /// Once a pod that all affinity terms mean is anywhere, being the first of a group no longer
+    /// helps on any node.
+    fn classes(&self, _: &Context<'_>) -> Grain {
+        let sums = [&self.wanted, &self.unwanted, &self.repelling];
+        let grain = Grain::new(sums.into_iter().flat_map(Sums::keys));
+        grain.epoch(u64::from(self.wanted_anywhere != 0))
+    }
+
+    fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, 1);
+    }
+
+    fn pod_removed(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, -1);
     }
 }
 
@@ -163,6 +164,17 @@ impl State {
         }
         let any = wanted || !effect.unwanted.is_empty() || !effect.repelling.is_empty();
         any.then_some(effect)
+    }
+
+    /// Follows a pod that came (1) or left (-1).
+    fn change(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>, sign: i64) {
+        let effect = self.effects.find(pod).unwrap_or_else(|| {
+            let effect = self.effect(cx.cluster(), cx.pod(), pod);
+            self.effects.keep(pod, effect)
+        });
+        if let Some(effect) = &*effect {
+            self.apply(effect, node, sign);
+        }
     }
 
     fn apply(&mut self, effect: &Effect, node: NodeView<'_>, sign: i64) {

@@ -1,21 +1,24 @@
 //! Inter-pod affinity as a score: preferred terms.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::changes::take_and_undo;
 use super::super::pod_rules::Term;
 use super::InterPodAffinity;
 use super::terms::{
     Effects, Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
 };
 use crate::framework::{
-    Context, Declaration, Grain, MAX_SCORE, Normalization, Preparation, Prepared, Score,
+    Context, Declaration, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore, ScorePlugin,
+    ScorePreparation,
 };
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
 
 /// What is prepared.
 struct State {
+    /// What a required affinity term of a pod that runs is worth.
+    hard_weight: i64,
     /// The pod's own terms, weights negative for anti-affinity.
     own: Vec<(i64, Term)>,
     namespace: Labels,
@@ -25,43 +28,38 @@ struct State {
     effects: Effects<Vec<(usize, i64)>>,
 }
 
-impl Score for InterPodAffinity {
+impl ScorePlugin for InterPodAffinity {
     fn name(&self) -> &'static str {
         "InterPodAffinity"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let wishes =
             !(pod.preferred_pod_affinity.is_empty() && pod.preferred_pod_anti_affinity.is_empty());
         let reads_others = cluster.has_affinity_pods();
         let alone = self.ignore_preferred_of_existing || !reads_others && !cx.is_kept();
         if !wishes && alone || malformed(pod) {
-            return Preparation::Skip;
+            return ScorePreparation::Skip;
         }
-        let mut state = State::new(cx);
+        let mut state = State::new(*self, cx);
         let mut effects = Vec::new();
         if wishes {
             for (id, shape, _) in cluster.shapes() {
-                let effect = self.effect(&mut state, cluster, pod, shape);
+                let effect = state.effect(cluster, pod, shape);
                 effects.extend((!effect.is_empty()).then_some((id, effect)));
             }
         } else {
             for (id, shape, _) in cluster.affinity_shapes() {
-                let effect = self.effect(&mut state, cluster, pod, shape);
+                let effect = state.effect(cluster, pod, shape);
                 effects.extend((!effect.is_empty()).then_some((id, effect)));
             }
         }
         if effects.is_empty() && !cx.is_kept() {
-            return Preparation::Skip;
+            return ScorePreparation::Skip;
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
-        Preparation::with(state)
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(state) = cx.prepared::<State>() else { return 0 };
-        state.worth.of(node).flatten().fold(0, i64::saturating_add)
+        ScorePreparation::ready(state)
     }
 
     fn normalization(&self) -> Normalization {
@@ -80,28 +78,40 @@ impl Score for InterPodAffinity {
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::cluster().reading_affinity().grained()
     }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        Some(Grain::new(cx.prepared::<State>()?.worth.keys()))
-    }
-
-    take_and_undo!(InterPodAffinity::change);
 }
 
-impl InterPodAffinity {
+impl PreparedScore for State {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        self.worth.of(node).flatten().fold(0, i64::saturating_add)
+    }
+
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for State {
+    fn classes(&self, _: &Context<'_>) -> Grain {
+        Grain::new(self.worth.keys())
+    }
+
+    fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, 1);
+    }
+
+    fn pod_removed(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, -1);
+    }
+}
+
+impl State {
     /// What a pod of a shape is worth to the pod being placed: keys by number, with the amount.
-    fn effect(
-        &self,
-        state: &mut State,
-        cluster: &Cluster,
-        pod: &PodShape,
-        shape: &PodShape,
-    ) -> Vec<(usize, i64)> {
+    fn effect(&mut self, cluster: &Cluster, pod: &PodShape, shape: &PodShape) -> Vec<(usize, i64)> {
         let no_labels = Labels::new();
         let mut effect = Vec::new();
-        for (weight, term) in &state.own {
+        for (weight, term) in &self.own {
             if term.means(shape, &no_labels) {
-                effect.push((state.worth.number(cluster, &term.key), *weight));
+                effect.push((self.worth.number(cluster, &term.key), *weight));
             }
         }
         if !shape.has_pod_affinity() {
@@ -115,32 +125,23 @@ impl InterPodAffinity {
             theirs.extend(terms.into_iter().map(|term| (self.hard_weight, term)));
         }
         for (weight, term) in theirs {
-            if term.means(pod, &state.namespace) {
-                effect.push((state.worth.number(cluster, &term.key), weight));
+            if term.means(pod, &self.namespace) {
+                effect.push((self.worth.number(cluster, &term.key), weight));
             }
         }
         effect
     }
 
-    fn change(
-        &self,
-        prepared: &mut Prepared,
-        cx: &Context<'_>,
-        placed: &PodShape,
-        node: NodeView<'_>,
-        sign: i64,
-    ) {
-        let Some(state) = prepared.value_mut::<State>() else { return };
-        let effect = state.effects.find(placed).unwrap_or_else(|| {
-            let effect = self.effect(state, cx.cluster(), cx.pod(), placed);
-            state.effects.keep(placed, effect)
+    /// Follows a pod that came (1) or left (-1).
+    fn change(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>, sign: i64) {
+        let effect = self.effects.find(pod).unwrap_or_else(|| {
+            let effect = self.effect(cx.cluster(), cx.pod(), pod);
+            self.effects.keep(pod, effect)
         });
-        state.apply(&effect, node, sign);
+        self.apply(&effect, node, sign);
     }
-}
 
-impl State {
-    fn new(cx: &Context<'_>) -> State {
+    fn new(plugin: InterPodAffinity, cx: &Context<'_>) -> State {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let likes = preferred(&pod.preferred_pod_affinity, &pod.namespace);
         let dislikes = preferred(&pod.preferred_pod_anti_affinity, &pod.namespace);
@@ -148,6 +149,7 @@ impl State {
         let (weights, terms): (Vec<i64>, Vec<Term>) = likes.into_iter().chain(dislikes).unzip();
         let own = weights.into_iter().zip(expanded(terms, cluster)).collect();
         State {
+            hard_weight: plugin.hard_weight,
             own,
             namespace: namespace_labels(cx),
             worth: Sums::default(),

@@ -64,6 +64,11 @@ impl Sums {
         self.tallies.len()
     }
 
+    /// Whether every sum is 0.
+    pub(super) fn is_zero(&self) -> bool {
+        self.tallies.iter().all(Tally::is_zero)
+    }
+
     /// The keys that some node has.
     pub(super) fn keys(&self) -> impl Iterator<Item = LabelKey> + '_ {
         self.tallies.iter().filter_map(|tally| tally.key)

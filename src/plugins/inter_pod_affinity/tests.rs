@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use super::super::testing::{cluster, passing, refused, scores};
 use super::*;
 use crate::base::Time;
-use crate::framework::{Evaluation, Framework, Rejection, Score, Verdict};
+use crate::framework::{Evaluation, Framework, Rejection, ScorePlugin, Verdict};
 use crate::model::{
     LabelSelector, Labels, Node, Operator, Pod, PodAffinityTerm, Requirement,
     WeightedPodAffinityTerm,
@@ -84,7 +84,8 @@ fn anti_affinity_holds_in_both_directions() {
 fn missing_company_is_unresolvable_and_bad_company_is_not() {
     let mut cluster = zones();
     cluster.add_pod(pod("db", "db").on("a1")).unwrap();
-    let framework = Framework::builder().filter(InterPodAffinity::new()).build().unwrap();
+    let builder = Framework::builder().filter(InterPodAffinity::new());
+    let framework = builder.without_room_filter().build().unwrap();
     for (pod, node, verdict) in [
         (pod("p", "web").affinity(near("zone", "db")), "b1", Verdict::Unresolvable),
         (pod("p", "web").affinity(near("zone", "db")), "none", Verdict::Unresolvable),

@@ -1,13 +1,16 @@
 //! Topology spread as a filter: constraints that must hold.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::changes::take_and_undo;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows};
 use crate::base::RowSet;
-use crate::framework::{Context, Declaration, Filter, Grain, Preparation, Prepared, Verdict};
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
+    Verdict,
+};
 use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::{LabelKey, LabelValue, NodeView};
 
@@ -30,14 +33,17 @@ struct Counted {
 }
 
 /// The counts of domains, and the least of them at hand.
+///
+/// A count falls below zero where pods leave that were not counted, because they are being deleted.
 #[derive(Debug, Default)]
 struct Domains {
     /// By number of label value; `None` for a value that is no domain.
-    counts: Vec<Option<u32>>,
-    /// How many domains have each count.
+    counts: Vec<Option<i32>>,
+    /// How many domains have each count, from the floor on.
     with_count: Vec<u32>,
+    floor: i32,
     len: i64,
-    least: usize,
+    least: i32,
 }
 
 impl Domains {
@@ -48,12 +54,9 @@ impl Domains {
         }
         if self.counts[value.index()].is_none() {
             self.counts[value.index()] = Some(0);
+            *self.having(0) += 1;
+            self.least = if self.len == 0 { 0 } else { self.least.min(0) };
             self.len += 1;
-            if self.with_count.is_empty() {
-                self.with_count.push(0);
-            }
-            self.with_count[0] += 1;
-            self.least = 0;
         }
     }
 
@@ -64,49 +67,62 @@ impl Domains {
 
     /// The least count of a domain; `i32::MAX` if there is none.
     fn least(&self) -> i64 {
-        if self.len == 0 { i64::from(i32::MAX) } else { self.least as i64 }
+        if self.len == 0 { i64::from(i32::MAX) } else { i64::from(self.least) }
     }
 
     fn add(&mut self, value: LabelValue) {
         let Some(Some(count)) = self.counts.get_mut(value.index()) else { return };
-        let before = *count as usize;
+        let before = *count;
         *count += 1;
-        if self.with_count.len() <= before + 1 {
-            self.with_count.resize(before + 2, 0);
-        }
-        self.with_count[before] -= 1;
-        self.with_count[before + 1] += 1;
-        if before == self.least && self.with_count[before] == 0 {
+        *self.having(before + 1) += 1;
+        let left = self.having(before);
+        *left -= 1;
+        if *left == 0 && before == self.least {
             self.least += 1;
         }
     }
 
     fn subtract(&mut self, value: LabelValue) {
         let Some(Some(count)) = self.counts.get_mut(value.index()) else { return };
-        let Some(after) = count.checked_sub(1) else { return };
-        *count = after;
-        self.with_count[after as usize + 1] -= 1;
-        self.with_count[after as usize] += 1;
-        self.least = self.least.min(after as usize);
+        let before = *count;
+        *count -= 1;
+        *self.having(before) -= 1;
+        *self.having(before - 1) += 1;
+        self.least = self.least.min(before - 1);
+    }
+
+    /// How many domains have a count.
+    #[inline]
+    fn having(&mut self, count: i32) -> &mut u32 {
+        if count < self.floor {
+            let more = (self.floor - count) as usize;
+            self.with_count.splice(0..0, core::iter::repeat_n(0, more));
+            self.floor = count;
+        }
+        let at = (count - self.floor) as usize;
+        if self.with_count.len() <= at {
+            self.with_count.resize(at + 1, 0);
+        }
+        &mut self.with_count[at]
     }
 }
 
-impl Filter for PodTopologySpread {
+impl FilterPlugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         "PodTopologySpread"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let constraints = self.constraints(pod, WhenUnsatisfiable::DoNotSchedule);
         if constraints.is_empty() {
-            return Preparation::Skip;
+            return FilterPreparation::Skip;
         }
         let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
         let mut sound = Vec::new();
         for (constraint, error) in constraints.check(pod) {
             if error.is_some() {
-                return Preparation::Reject(Verdict::Unresolvable);
+                return FilterPreparation::Reject(Verdict::Unresolvable);
             }
             sound.push(constraint);
         }
@@ -123,12 +139,22 @@ impl Filter for PodTopologySpread {
         });
         let mut counted: Vec<Counted> = counted.collect();
         count_pods(cx, &sound, |number, node| counted[number].add(node));
-        Preparation::with(State { list: counted, epoch: 0 })
+        FilterPreparation::ready(State { list: counted, epoch: 0 })
     }
 
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let Some(state) = cx.prepared::<State>() else { return Verdict::Unresolvable };
-        for counted in &state.list {
+    /// One more pod in the least filled domain can open all others, so the filter reaches
+    /// everywhere.
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
+            return Declaration::constant();
+        }
+        Declaration::cluster().grained().ignoring_deleting()
+    }
+}
+
+impl PreparedFilter for State {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        for counted in &self.list {
             let value = counted.key.and_then(|key| node.label_value(key));
             let Some(value) = value else { return Verdict::Unresolvable };
             let domains = &counted.domains;
@@ -141,44 +167,42 @@ impl Filter for PodTopologySpread {
         Verdict::Pass
     }
 
-    /// One more pod in the least filled domain can open all others, so the filter reaches
-    /// everywhere.
-    fn declare(&self, pod: &PodShape) -> Declaration {
-        if self.constraints(pod, WhenUnsatisfiable::DoNotSchedule).is_empty() {
-            return Declaration::constant();
-        }
-        Declaration::cluster().grained().ignoring_deleting()
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
     }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        let state = cx.prepared::<State>()?;
-        let keys = state.list.iter().filter_map(|counted| counted.key);
-        Some(Grain::new(keys).epoch(state.epoch))
-    }
-
-    take_and_undo!(change);
 }
 
-fn change(
-    _: &PodTopologySpread,
-    prepared: &mut Prepared,
-    cx: &Context<'_>,
-    placed: &PodShape,
-    node: NodeView<'_>,
-    sign: i64,
-) {
-    let Some(state) = prepared.value_mut::<State>() else { return };
-    for counted in &mut state.list {
-        if counted.constraint.counts(placed, cx.pod())
-            && let Some(value) = counted.domain(node)
-        {
-            let least = counted.domains.least();
-            if sign > 0 {
-                counted.domains.add(value);
-            } else {
-                counted.domains.subtract(value);
+impl Incremental for State {
+    fn classes(&self, _: &Context<'_>) -> Grain {
+        Grain::new(self.list.iter().filter_map(|counted| counted.key)).epoch(self.epoch)
+    }
+
+    fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, Domains::add);
+    }
+
+    fn pod_removed(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.change(cx, pod, node, Domains::subtract);
+    }
+}
+
+impl State {
+    /// Changes the counts of the domains in which a pod on a node counts.
+    fn change(
+        &mut self,
+        cx: &Context<'_>,
+        pod: &PodShape,
+        node: NodeView<'_>,
+        change: impl Fn(&mut Domains, LabelValue),
+    ) {
+        for counted in &mut self.list {
+            if counted.constraint.counts(pod, cx.pod())
+                && let Some(value) = counted.domain(node)
+            {
+                let least = counted.domains.least();
+                change(&mut counted.domains, value);
+                self.epoch += u64::from(least != counted.domains.least());
             }
-            state.epoch += u64::from(least != counted.domains.least());
         }
     }
 }
@@ -221,7 +245,7 @@ mod tests {
                         domains.add(LabelValue(value));
                     }
                     (false, before) => {
-                        *count = before.map(|before| (before - 1).max(0));
+                        *count = before.map(|before| before - 1);
                         domains.subtract(LabelValue(value));
                     }
                 }

@@ -1,15 +1,16 @@
 //! Topology spread as a score: constraints that prefer.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::changes::take_and_undo;
 use super::super::tally::Tally;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
 use super::counts::{count_pods, counted_rows, has_all};
 use crate::base::RowSet;
 use crate::framework::{
-    Context, Declaration, Feasible, Grain, MAX_SCORE, Normalization, Preparation, Prepared, Score,
+    Context, Declaration, Feasible, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore,
+    ScorePlugin, ScorePreparation,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::{LabelKey, LabelValue, NodeView};
@@ -53,16 +54,16 @@ enum Blank {
     Unseen,
 }
 
-impl Score for PodTopologySpread {
+impl ScorePlugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         "PodTopologySpread"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let constraints = self.constraints(pod, WhenUnsatisfiable::ScheduleAnyway);
         if constraints.is_empty() {
-            return Preparation::Skip;
+            return ScorePreparation::Skip;
         }
         let all_keys = constraints.all_keys;
         let keys: Vec<_> = constraints.keys().map(|key| cluster.label_key(key)).collect();
@@ -85,44 +86,7 @@ impl Score for PodTopologySpread {
         count_pods(cx, &checked, |number, node| {
             wishes[number].add(node, 1);
         });
-        Preparation::with(Wishes { list: wishes, keys, all_keys, epoch: 0 })
-    }
-
-    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
-        let Some(Wishes { list, keys, all_keys, epoch }) = prepared.value_mut() else { return };
-        let known: Option<Vec<LabelKey>> =
-            if *all_keys { keys.iter().copied().collect() } else { Some(Vec::new()) };
-        for wish in list {
-            // Without one of the keys anywhere there are no domains at all.
-            let size = known.as_ref().map_or(0, |known| match &wish.counts {
-                Counts::Node(_) => feasible.with_labels(known),
-                Counts::Domain { tally, blank, .. } => {
-                    domains(cx, feasible, known, tally.key, blank)
-                }
-            });
-            let weight = libm::log((size + 2) as f64);
-            *epoch += u64::from(weight.to_bits() != wish.weight.to_bits());
-            wish.weight = weight;
-        }
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Some(Wishes { list, keys, all_keys, .. }) = cx.prepared() else {
-            return Normalization::IGNORED;
-        };
-        if *all_keys && !has_all(node, keys) {
-            return Normalization::IGNORED;
-        }
-        let mut sum = 0.0;
-        for (wish, key) in list.iter().zip(keys) {
-            let Some(value) = key.and_then(|key| node.label_value(key)) else { continue };
-            let count = match &wish.counts {
-                Counts::Node(counts) => counts.get(node.row()).copied().unwrap_or(0).into(),
-                Counts::Domain { tally, .. } => tally.at(value),
-            };
-            sum += count as f64 * wish.weight + (wish.constraint.max_skew - 1) as f64;
-        }
-        libm::round(sum) as i64
+        ScorePreparation::ready(Wishes { list: wishes, keys, all_keys, epoch: 0 })
     }
 
     fn normalization(&self) -> Normalization {
@@ -152,29 +116,72 @@ impl Score for PodTopologySpread {
             .grained()
             .ignoring_deleting()
     }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        let Wishes { list, keys, epoch, .. } = cx.prepared()?;
-        let grain = Grain::new(keys.iter().copied().flatten()).epoch(*epoch);
-        let by_node = list.iter().any(|wish| matches!(wish.counts, Counts::Node(_)));
-        Some(if by_node { grain.each() } else { grain })
-    }
-
-    take_and_undo!(count);
 }
 
-fn count(
-    _: &PodTopologySpread,
-    prepared: &mut Prepared,
-    cx: &Context<'_>,
-    placed: &PodShape,
-    node: NodeView<'_>,
-    sign: i32,
-) {
-    let Some(Wishes { list, epoch, .. }) = prepared.value_mut() else { return };
-    for wish in list {
-        if wish.constraint.counts(placed, cx.pod()) {
-            *epoch += u64::from(!wish.add(node, sign));
+impl PreparedScore for Wishes {
+    fn observe_feasible(&mut self, cx: &Context<'_>, feasible: &Feasible<'_>) {
+        let Wishes { list, keys, all_keys, epoch } = self;
+        let known: Option<Vec<LabelKey>> =
+            if *all_keys { keys.iter().copied().collect() } else { Some(Vec::new()) };
+        for wish in list {
+            // Without one of the keys anywhere there are no domains at all.
+            let size = known.as_ref().map_or(0, |known| match &wish.counts {
+                Counts::Node(_) => feasible.with_labels(known),
+                Counts::Domain { tally, blank, .. } => {
+                    domains(cx, feasible, known, tally.key, blank)
+                }
+            });
+            let weight = libm::log((size + 2) as f64);
+            *epoch += u64::from(weight.to_bits() != wish.weight.to_bits());
+            wish.weight = weight;
+        }
+    }
+
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let Wishes { list, keys, all_keys, .. } = self;
+        if *all_keys && !has_all(node, keys) {
+            return Normalization::IGNORED;
+        }
+        let mut sum = 0.0;
+        for (wish, key) in list.iter().zip(keys) {
+            let Some(value) = key.and_then(|key| node.label_value(key)) else { continue };
+            let count = match &wish.counts {
+                Counts::Node(counts) => counts.get(node.row()).copied().unwrap_or(0).into(),
+                Counts::Domain { tally, .. } => tally.at(value),
+            };
+            sum += count as f64 * wish.weight + (wish.constraint.max_skew - 1) as f64;
+        }
+        libm::round(sum) as i64
+    }
+
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for Wishes {
+    fn classes(&self, _: &Context<'_>) -> Grain {
+        let grain = Grain::new(self.keys.iter().copied().flatten()).epoch(self.epoch);
+        let by_node = self.list.iter().any(|wish| matches!(wish.counts, Counts::Node(_)));
+        if by_node { grain.each() } else { grain }
+    }
+
+    fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.count(cx, pod, node, 1);
+    }
+
+    fn pod_removed(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.count(cx, pod, node, -1);
+    }
+}
+
+impl Wishes {
+    /// Counts a pod that came (1) or left (-1).
+    fn count(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>, sign: i32) {
+        for wish in &mut self.list {
+            if wish.constraint.counts(pod, cx.pod()) {
+                self.epoch += u64::from(!wish.add(node, sign));
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Groups are told apart by namespace and name, whatever slashes are in either.
 
-use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, Framework, place_gang};
+use phalanx::model::{Node, Pod, PodGroup, Problem, Workload};
+use phalanx::place::{Gang, PlaceError};
+use phalanx::queue::{Decision, QueueError, Settings};
+use phalanx::{Cluster, Framework, Planner, Request, Scheduler, Strategy, Time, place_gang};
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new();
@@ -65,4 +67,74 @@ fn groups_of_one_full_name_are_linked_apart() {
         cluster.remove_pod("a/b", &format!("p0-{round}")).unwrap();
     }
     assert_eq!(count(&cluster), [0, 2, 3, 3]);
+}
+
+/// A pod counts in the plan where it is listed, and once bound in the group that it names: that is
+/// one group, or the request makes no sense.
+#[test]
+fn a_pod_listed_in_a_group_is_of_no_other() {
+    let cluster = cluster();
+    let framework = Framework::default();
+    let ask = |name: &str| Pod::new().name(name).request("cpu", 1);
+    for (stray, named) in [
+        (ask("p").in_group("h"), "default/h"),
+        (ask("p").in_namespace("other"), "other/g"),
+        (ask("p").in_namespace("other").in_group("g"), "other/g"),
+        (ask("p").in_namespace("other").in_group("h"), "other/h"),
+    ] {
+        let object = format!("pod {}/p", stray.namespace());
+        let is_refused = |error: &phalanx::model::ModelError| {
+            let listed = "default/g".into();
+            let problem = Problem::OtherGroup { named: named.into(), listed };
+            error.object == object && error.field == "group" && error.problem == problem
+        };
+        // First, or after one that is of the group.
+        for group in [
+            PodGroup::gang("g", 1).pod(stray.clone()),
+            PodGroup::gang("g", 2).pod(ask("a").in_group("g")).pod(stray.clone()),
+        ] {
+            let tree = PodGroup::gang("tree", 1).group(group.clone());
+            let mut workload = Workload::new("w");
+            workload.groups.push(group.clone());
+            for group in [group, tree, workload.into_group()] {
+                for strategy in [Strategy::Kubernetes, Strategy::Search, Strategy::Kueue] {
+                    let request = || Request::new(&group).strategy(strategy);
+                    for answer in [
+                        place_gang(&cluster, &framework, request()),
+                        Planner::place_reference(&cluster, &framework, request()),
+                    ] {
+                        let Err(PlaceError::Model(error)) = answer else { panic!("{answer:?}") };
+                        assert!(is_refused(&error), "{error:?}");
+                    }
+                }
+                assert!(is_refused(&Gang::new(group.clone()).unwrap_err()));
+                let mut scheduler =
+                    Scheduler::new(cluster.clone(), framework.clone(), Settings::default());
+                let answer = scheduler.handle_group(group, Time::ZERO);
+                let Err(QueueError::Model(error)) = answer else { panic!("{answer:?}") };
+                assert!(is_refused(&error), "{error:?}");
+            }
+        }
+    }
+    // Two groups may list pods of one shape; each is held to its own namespace.
+    let pod = ask("p");
+    let near = PodGroup::gang("near", 1).pod(pod.clone());
+    let far = PodGroup::gang("far", 1).in_namespace("other").pod(pod.name("q"));
+    let error = PodGroup::gang("tree", 1).group(near).group(far).check().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "pod default/q: group: is of group default/far, and is listed in group other/far"
+    );
+}
+
+/// The scheduler finds the members of a group whose namespace has a slash.
+#[test]
+fn a_namespace_with_a_slash_keeps_its_groups() {
+    let mut scheduler = Scheduler::new(cluster(), Framework::default(), Settings::default());
+    let group = PodGroup::gang("c", 2).in_namespace("a/b").pods(2, Pod::new().request("cpu", 1));
+    scheduler.handle_group(group, Time::ZERO).unwrap();
+    let decision = scheduler.poll_decision(Time::ZERO);
+    let Some(Decision::Bind { plan, .. }) = decision else { panic!("{decision:?}") };
+    assert_eq!(plan.len(), 2);
+    assert_eq!(scheduler.cluster().group_pods("a/b/c").count(), 2);
 }

@@ -77,7 +77,9 @@ fn a_group_with_pods_beside_groups_or_with_names_twice_is_an_error() {
         assert_eq!(error.field, field);
     }
     // The same name in another namespace is another name.
-    let group = gang(1).pod(pod.name("gang-0").in_namespace("other"));
+    let other = PodGroup::gang("gang", 1).in_namespace("other");
+    let other = other.pod(pod.name("gang-0").in_namespace("other"));
+    let group = PodGroup::gang("root", 1).group(gang(1)).group(other);
     assert!(place_gang(&cluster, &Framework::default(), &group).unwrap().is_placed());
 }
 
@@ -87,7 +89,7 @@ fn an_empty_cluster_places_nothing() {
         let outcome = place_gang(&Cluster::new(), &Framework::default(), &group).unwrap();
         assert!(!outcome.is_placed());
     }
-    let empty = Framework::builder().build().unwrap();
+    let empty = Framework::builder().without_room_filter().build().unwrap();
     assert!(place_gang(&cluster(), &empty, &gang(1)).unwrap().is_placed());
 }
 

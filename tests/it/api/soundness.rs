@@ -332,7 +332,7 @@ fn nodes_are_not_filled_beyond_what_they_have() {
     };
     assert_eq!(one(&two, &group, &cluster), over);
     // A framework that does not judge room promises none.
-    let blind = Framework::builder().build().unwrap();
+    let blind = Framework::builder().without_room_filter().build().unwrap();
     assert_eq!(is_sound(&two, &group, &cluster, &blind), Ok(()));
     let none = PodGroup::gang("g", 1).pods(17, Pod::new());
     let many = plan("g", &on(&none, &["b0-0"; 17]), &[]);

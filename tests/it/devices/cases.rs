@@ -86,6 +86,7 @@ fn the_plugins_keep_the_laws() {
     let typical = TypicalPods::from_pods(pool(), &shapes);
     let framework = Framework::builder()
         .filter(DeviceFit)
+        .without_room_filter()
         .score(1, Fgd::new(typical))
         .score(1, BestFit::new(pool()))
         .score(1, DotProduct::new(pool()))

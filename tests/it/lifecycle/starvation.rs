@@ -314,6 +314,40 @@ fn gangs_of_a_gang_group_start_together_or_not_at_all() {
     assert_eq!((groups.len(), pods.len()), (2, 7));
 }
 
+/// A partner that runs starts no second time, whatever it was doing while the other arrived.
+#[test]
+fn a_gang_whose_partner_has_started_is_planned_alone() {
+    let mut scheduler = scheduler(gpus(1, 8), Settings::default());
+    scheduler.handle_group(gang("a", 2), at(0)).unwrap();
+    let Some(Decision::Bind { plan, .. }) = scheduler.poll_decision(at(0)) else { panic!() };
+    let mut b = gang("b", 2);
+    b.gang_group.push("default/a".into());
+    scheduler.handle_group(b, at(0)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(0)), None);
+    bind(&mut scheduler, &plan, at(1));
+    let Some(Decision::Bind { groups, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
+    assert_eq!(groups, ["default/b"]);
+}
+
+/// A gang that has lost all of its members is a partner again, also while it is paused.
+#[test]
+fn a_gang_waits_for_a_paused_partner_that_runs_no_more() {
+    let mut scheduler = scheduler(gpus(1, 8), Settings::default());
+    let a = gang("a", 2);
+    scheduler.handle_group(a.clone(), at(0)).unwrap();
+    bind_all(&mut scheduler, at(0));
+    let mut b = gang("b", 9);
+    b.gang_group.push("default/a".into());
+    scheduler.handle_group(b, at(1)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(1)), None);
+    // A late member that has no room: the gang has something to be paused for.
+    scheduler.handle_pod(Pod::new().name("late").request(GPU, 9).in_group("a"), at(1)).unwrap();
+    scheduler.handle_pause("default/a", at(1)).unwrap();
+    delete_all(&mut scheduler, &a, at(2));
+    let gate = Gate::Partner { group: "default/a".into() };
+    assert_eq!(scheduler.state("default/b"), Some(GroupState::Gated(gate)));
+}
+
 /// Volcano 5805: a gang is stranded below its minimum after a node is lost.
 #[test]
 fn a_gang_below_its_minimum_is_repaired_or_reported() {

@@ -40,7 +40,7 @@ impl Score for Tilted {
 }
 
 fn framework(dice: &mut Dice) -> Framework {
-    let mut builder = Framework::builder();
+    let mut builder = Framework::builder().without_room_filter();
     if dice.roll(8) > 0 {
         builder = builder.filter(Fit);
     }

@@ -1,7 +1,12 @@
 //! Runs of identical pods, refusals by sums and rows judged side by side, held to the plain loop where
 //! it is hardest: keys that rise and fall, scores out of range, very large weights and amounts.
 
-use phalanx::framework::{Block, Context, Declaration, Filter, Preparation, Score, Verdict};
+use std::sync::Arc;
+
+use phalanx::framework::{
+    Block, Context, Declaration, Filter, FilterPlugin, FilterPreparation, PreparedFilter, Score,
+    Verdict,
+};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{
     BalancedAllocation, DomainAllocation, Fit, LeastAllocated, LeastFree, MostAllocated,
@@ -59,7 +64,7 @@ const BEYOND: [i64; 6] = [i64::MIN, i64::MAX, -7, 150, 50, 101];
 fn framework(dice: &mut Dice) -> Framework {
     let resources = [("cpu", 1), ("memory", 2), ("x/x", 3), ("ephemeral-storage", 1)];
     let weight = dice.of(&[1, 1, 2, 7, 1_000, 90_000]);
-    let mut builder = Framework::builder();
+    let mut builder = Framework::builder().without_room_filter();
     if !dice.one_in(8) {
         builder = builder.filter(Fit);
     }
@@ -306,31 +311,34 @@ fn a_run_asks_of_each_pod_a_few_times() {
 /// [`Fit`] for all but the largest pods, which go anywhere.
 struct FitOfSmall;
 
-fn is_huge(cx: &Context<'_>) -> bool {
-    cx.pod().requests.of("x/x") > 1 << 61
-}
+/// What `Fit` has prepared, without what it knows of capacity.
+struct Verdicts(Box<dyn PreparedFilter>);
 
-impl Filter for FitOfSmall {
+impl FilterPlugin for FitOfSmall {
     fn name(&self) -> &str {
         "FitOfSmall"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        Filter::prepare(&Fit, cx)
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage()
     }
 
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        match Arc::new(Fit).prepare(cx) {
+            _ if cx.pod().requests.of("x/x") > 1 << 61 => FilterPreparation::Skip,
+            FilterPreparation::Ready(fit) => FilterPreparation::ready(Verdicts(fit)),
+            other => other,
+        }
+    }
+}
+
+impl PreparedFilter for Verdicts {
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        if is_huge(cx) { Verdict::Pass } else { Fit.filter(cx, node) }
+        self.0.filter(cx, node)
     }
 
     fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
-        if !is_huge(cx) {
-            Fit.filter_block(cx, block, verdicts);
-        }
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage()
+        self.0.filter_block(cx, block, verdicts);
     }
 }
 
@@ -341,7 +349,7 @@ fn what_is_placed_makes_rows_wide() {
     for name in 0..5 {
         cluster.add_node(Node::new(format!("n{name}")).capacity("x/x", 9)).unwrap();
     }
-    let framework = Framework::builder().filter(FitOfSmall);
+    let framework = Framework::builder().filter(FitOfSmall).without_room_filter();
     let framework = framework.score(1, Wild("few", |pods| 100 - pods)).build().unwrap();
     let of = |amount: i64| Pod::new().request("x/x", amount);
     for small in [1, 1 << 59] {
@@ -356,7 +364,8 @@ fn what_is_placed_makes_rows_wide() {
 fn sums_of_resources_that_nobody_has_mentioned_overflow() {
     let mut cluster = Cluster::new();
     cluster.add_node(Node::new("n").capacity("cpu", 9)).unwrap();
-    let framework = Framework::builder().score(1, Wild("flat", |_| 0)).build().unwrap();
+    let framework =
+        Framework::builder().score(1, Wild("flat", |_| 0)).without_room_filter().build().unwrap();
     for (amount, fits) in [(1_i64 << 58, false), (1 << 56, true), (1 << 58, false)] {
         let group = PodGroup::gang("g", 75).pods(75, Pod::new().request("x/x", amount));
         let outcome = held(&mut Planner::new(), &cluster, &framework, &group);

@@ -169,6 +169,8 @@ pub(crate) fn gang(name: &'static str) -> impl Strategy<Value = PodGroup> {
                 let minimum = members.saturating_sub(slack).max(1);
                 let mut bounded = PodGroup::gang(name.clone(), minimum as u32);
                 bounded.pods = group.pods;
+                // Members name their own group, or none.
+                bounded.pods.iter_mut().for_each(|pod| pod.group = None);
                 match topology {
                     0 => bounded.require("zone"),
                     1 => bounded.require("rack"),

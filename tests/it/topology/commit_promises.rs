@@ -2,7 +2,7 @@
 //! level of its tree, and in one domain, or the cluster is untouched.
 
 use phalanx::model::{Node, Pod, PodGroup};
-use phalanx::{Cluster, CommitError, Framework, Plan, Request, Strategy, place_gang};
+use phalanx::{Cluster, CommitError, Framework, Plan, Planner, Request, Strategy, place_gang};
 
 fn cluster(levels: &[&str], nodes: &[(&str, i64, &str)]) -> Cluster {
     let mut cluster = Cluster::builder().levels(levels.to_vec()).build().unwrap();
@@ -273,5 +273,80 @@ fn a_domain_of_no_members_is_no_part_of_a_plan() {
         altered["domains"][0][field] = wrong;
         let read: Result<Plan, _> = serde_json::from_value(altered);
         assert!(read.is_err(), "{field}: {read:?}");
+    }
+}
+
+/// Where a leader runs, and where the sibling it leads does, is promised by what is required of the
+/// sibling or of a group around both, at any depth. Commit holds a plan to it when one of them has
+/// moved, as the third check does, and to no more.
+#[test]
+fn leaders_that_move_are_noticed_as_far_as_a_domain_is_required() {
+    let nodes = [("n1", 4, "a"), ("n2", 4, "a"), ("n3", 4, "b"), ("n4", 4, "b")];
+    let framework = Framework::default();
+    let pod = |name: &str| Pod::new().name(name).request("cpu", 1);
+    let (mut kept, mut refused) = (0, 0);
+    // Which of the groups requires the rack: leader, sibling, the group around, the root; and which
+    // of the first two is not to be placed yet, if any.
+    let cases = (0..16_u32).flat_map(|keys| [None, Some(0), Some(1)].map(|gated| (keys, gated)));
+    for (keys, gated) in cases {
+        let key = |at: u32, group: PodGroup| match keys >> at & 1 {
+            1 => group.require("rack"),
+            _ => group,
+        };
+        let leaf = |name: &str, at: u32| {
+            let mut group = PodGroup::gang(name, 1).pod(pod(&format!("{name}-0")));
+            group.leader = at == 0;
+            if gated == Some(at) {
+                group.pods[0].scheduling_gates.push("later".into());
+            }
+            key(at, group)
+        };
+        let pair = PodGroup::gang("pair", 1).group(leaf("leader", 0)).group(leaf("workers", 1));
+        let root = key(3, PodGroup::gang("root", 1).group(key(2, pair)));
+        let request = || Request::new(&root).strategy(Strategy::Search);
+        for running in ["leader", "workers"] {
+            let runner = |node: &str| pod("runs").in_group(running).on(node);
+            let mut before = cluster(&["rack"], &nodes);
+            before.add_pod(runner("n1")).unwrap();
+            for outcome in [
+                place_gang(&before, &framework, request()).unwrap(),
+                Planner::place_reference(&before, &framework, request()).unwrap(),
+            ] {
+                let plan = outcome.plan().unwrap();
+                phalanx::reference::is_sound(plan, request(), &before, &framework).unwrap();
+                for to in ["n2", "n3"] {
+                    let mut after = before.clone();
+                    after.remove_pod("default", "runs").unwrap();
+                    after.add_pod(runner(to)).unwrap();
+                    let sound = phalanx::reference::is_sound(plan, request(), &after, &framework);
+                    for plan in [plan, &travelled(plan)] {
+                        let held = after.clone().commit(&framework, plan);
+                        let case = format!("keys {keys:04b}, {running} to {to}, gated {gated:?}");
+                        assert_eq!(held.is_ok(), sound.is_ok(), "{case}: {held:?} {sound:?}");
+                        *(if sound.is_ok() { &mut kept } else { &mut refused }) += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(kept > 200 && refused > 200, "{kept} {refused}");
+}
+
+/// The node of a leader is held to the domain of its sibling, too.
+#[test]
+fn a_node_that_leaves_the_domain_of_a_leaders_sibling_is_noticed() {
+    let cluster = cluster(&["rack"], &[("n1", 1, "a"), ("n2", 1, "a"), ("n3", 1, "b")]);
+    let mut leader = pods(PodGroup::gang("leader", 1), 1);
+    leader.leader = true;
+    let workers = pods(PodGroup::gang("workers", 1), 1).require("rack");
+    let gang = PodGroup::gang("gang", 2).group(leader).group(workers);
+    let plan = plan(&cluster, Request::new(&gang).strategy(Strategy::Search));
+    for node in ["n1", "n2"] {
+        let mut now = cluster.clone();
+        now.update_node(&Node::new(node).capacity("cpu", 1).label("rack", "b")).unwrap();
+        for plan in [&plan, &travelled(&plan)] {
+            let error = refused(&now, plan);
+            assert!(matches!(error, CommitError::Domain { .. }), "{node}: {error}");
+        }
     }
 }

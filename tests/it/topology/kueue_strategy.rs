@@ -166,3 +166,85 @@ fn what_kueue_does_not_know_is_an_error() {
         assert!(matches!(refused, Err(PlaceError::Unsupported { .. })), "{refused:?}");
     }
 }
+
+#[test]
+fn members_that_run_in_two_racks_are_an_error_as_in_every_strategy() {
+    let mut cluster = cluster(&["rack"], &[("a", 8), ("b", 8)]);
+    for (name, node) in [("r0", "n0"), ("r1", "n1")] {
+        cluster.add_pod(Pod::new().name(name).in_group("g").on(node)).unwrap();
+    }
+    let scattered = PlaceError::Scattered { group: "default/g".into(), key: "rack".into() };
+    let gang = group("g", 2, 1).require("rack");
+    for strategy in [Strategy::Kubernetes, Strategy::Search, Strategy::Kueue] {
+        let request = Request::new(&gang).strategy(strategy);
+        assert_eq!(place_gang(&cluster, &framework(), request).unwrap_err(), scattered);
+    }
+    // What is preferred, or not asked at all, leaves them where they are.
+    for gang in [group("g", 2, 1).prefer("rack"), group("g", 2, 1)] {
+        assert!(place(&cluster, &gang).is_placed());
+    }
+}
+
+#[test]
+fn members_that_run_out_of_sight_leave_no_other_rack() {
+    let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+    for (name, rack, zone) in [("n0", "a", "x"), ("n1", "b", "y")] {
+        let node = Node::new(name).capacity("cpu", 8).label("rack", rack).label("zone", zone);
+        cluster.add_node(node).unwrap();
+    }
+    cluster.add_pod(Pod::new().name("r0").in_group("g").on("n0")).unwrap();
+    let gang = group("g", 2, 1).require("rack");
+    let within = |zone: &str| Request::new(&gang).within("zone", zone);
+    let outcome = place_gang(&cluster, &framework(), within("y")).unwrap();
+    assert_eq!(failure(&outcome), Failure::RunningElsewhere { level: "rack".into() });
+    assert!(outcome.to_string().contains("another domain of \"rack\""), "{outcome}");
+    let outcome = place_gang(&cluster, &framework(), within("x")).unwrap();
+    assert_eq!(on_nodes(&outcome), BTreeMap::from([("n0".to_string(), 2)]));
+}
+
+/// Wherever members run, of whatever slices: a plan of the rest is sound, or there is none.
+#[test]
+fn the_rest_of_a_group_never_breaks_its_requirement() {
+    // Two racks of two nodes, and a node of none.
+    let mut nodes = Cluster::builder().levels(["rack", "kubernetes.io/hostname"]).build().unwrap();
+    for (name, rack) in [("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b"), ("c0", "")] {
+        let node = Node::new(name).capacity("cpu", 3);
+        nodes.add_node(if rack.is_empty() { node } else { node.label("rack", rack) }).unwrap();
+    }
+    let names = ["", "a0", "a1", "b0", "b1", "c0"];
+    let (mut placed, mut refused) = (0, 0);
+    for (first, second) in names.iter().flat_map(|one| names.map(|other| (*one, other))) {
+        let mut cluster = nodes.clone();
+        for (name, node) in [("r0", first), ("r1", second)].iter().filter(|(_, n)| !n.is_empty()) {
+            let pod = Pod::new().name(*name).request("cpu", 1).in_group("g");
+            cluster.add_pod(pod.on(*node)).unwrap();
+        }
+        for (key, pods, slices) in [
+            ("rack", 1, 0),
+            ("rack", 2, 0),
+            ("rack", 2, 2),
+            ("rack", 1, 2),
+            ("rack", 3, 3),
+            ("kubernetes.io/hostname", 2, 0),
+        ] {
+            let mut gang = group("g", pods, 1).require(key);
+            if slices > 0 {
+                gang = gang.slice(key, slices);
+            }
+            match place_gang(&cluster, &framework(), &gang) {
+                Ok(outcome) => {
+                    let Some(plan) = outcome.plan() else { continue };
+                    let sound = phalanx::reference::is_sound(plan, &gang, &cluster, &framework());
+                    assert!(sound.is_ok(), "{first} {second} {key} {slices}: {sound:?}");
+                    cluster.clone().commit(&framework(), plan).unwrap();
+                    placed += 1;
+                }
+                Err(error) => {
+                    assert!(matches!(error, PlaceError::Scattered { .. }), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(placed > 40 && refused > 40, "{placed} {refused}");
+}

@@ -166,7 +166,7 @@ impl ClassIndex {
         self.see_fine(plugins, &position_of);
         self.find_alive(plugins, view);
         self.find_passing(plugins, view);
-        self.consider(plugins, view);
+        self.observe_feasible(plugins, view);
         self.see_fine(plugins, &position_of);
         self.compose(plugins, view, local, ranks);
         let unit = self.best_unit(plugins, view)?;
@@ -231,24 +231,24 @@ impl ClassIndex {
     }
 
     /// Shows scores that read them which rows are feasible, if those have changed.
-    fn consider(&self, plugins: &mut ClassedPlugins, view: View<'_>) {
+    fn observe_feasible(&self, plugins: &mut ClassedPlugins, view: View<'_>) {
         for (at, stage) in plugins.stages.iter_mut().enumerate() {
-            if !stage.reads_feasible || stage.considered == (self.stamp, self.feasible) {
+            if !stage.reads_feasible || stage.observed == (self.stamp, self.feasible) {
                 continue;
             }
-            stage.considered = (self.stamp, self.feasible);
+            stage.observed = (self.stamp, self.feasible);
             let units = (0..self.counts.len()).filter(|&unit| self.passes[unit]);
             if stage.is_fine() {
                 let places = units.flat_map(|unit| self.starts[unit]..self.starts[unit + 1]);
                 let alive = places.filter(|&place| self.alive[place as usize]);
                 let rows = alive.map(|place| self.rows[place as usize] as Row);
-                stage.consider(view, &rows.collect::<Vec<Row>>(), &[]);
+                stage.observe_feasible(view, &rows.collect::<Vec<Row>>(), &[]);
             } else {
                 let first = |unit: usize| self.rows[self.starts[unit] as usize] as Row;
                 debug_assert!(!self.classes[at].is_empty() || self.counts.is_empty());
                 let rows: SmallVec<[Row; 16]> = units.clone().map(first).collect();
                 let counts: SmallVec<[u32; 16]> = units.map(|unit| self.counts[unit]).collect();
-                stage.consider(view, &rows, &counts);
+                stage.observe_feasible(view, &rows, &counts);
             }
         }
     }

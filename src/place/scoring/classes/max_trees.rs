@@ -1,12 +1,12 @@
-//! The largest keys of many groups of places.
+//! Trees of maxima: the largest key of each of many groups.
 
 use alloc::vec::Vec;
 
 /// Keys under one node of a tree.
 const FAN: usize = 16;
 
-/// A tree of maxima over the keys of each group: places are numbered group by group. A key of 0
-/// stands for nothing.
+/// A tree of maxima over the keys of each group: places are numbered group by group. A key of 0 is
+/// an empty place.
 ///
 /// Building is one pass; a change costs O(16 · log₁₆ of the group).
 #[derive(Debug, Clone, Default)]

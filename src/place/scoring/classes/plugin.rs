@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::partition::{Partition, Partitions};
 use crate::framework::counters::Counter;
-use crate::framework::prepared::{Plugin, PreparedPlugin};
-use crate::framework::{Context, Declaration, Feasible, Grain, Prepared};
+use crate::framework::prepared::{AnyPrepared, Plugin};
+use crate::framework::{Context, Declaration, Feasible, Grain};
 use crate::model::PodShape;
 use crate::place::scoring::changes::PodEvent;
 use crate::place::scoring::view::View;
@@ -19,12 +19,12 @@ use crate::state::{Cluster, NodeView, Row};
 pub(crate) struct ClassedPlugin {
     pub(crate) plugin: Plugin,
     shape: Arc<PodShape>,
-    prepared: Prepared,
+    prepared: AnyPrepared,
     counters: Vec<Counter>,
     pub(crate) reads_feasible: bool,
     ignores_deleting: bool,
     /// The index, and the state of it, whose feasible rows the plugin has observed.
-    pub(crate) considered: (u64, u64),
+    pub(crate) observed: (u64, u64),
     grain: Grain,
     /// One a key of the grain.
     keys: SmallVec<[Arc<Partition>; 2]>,
@@ -47,7 +47,7 @@ impl ClassedPlugin {
         plugin: Plugin,
         shape: &Arc<PodShape>,
         declaration: &Declaration,
-        PreparedPlugin { prepared, counters, .. }: PreparedPlugin,
+        (prepared, counters): (AnyPrepared, Vec<Counter>),
         view: View<'_>,
         partitions: &mut Partitions,
     ) -> Option<ClassedPlugin> {
@@ -58,7 +58,7 @@ impl ClassedPlugin {
             counters,
             reads_feasible: declaration.reads_feasible,
             ignores_deleting: declaration.ignores_deleting,
-            considered: (0, 0),
+            observed: (0, 0),
             grain: Grain::default(),
             keys: SmallVec::new(),
             column: Arc::default(),
@@ -67,22 +67,22 @@ impl ClassedPlugin {
             stale: Vec::new(),
             calls: 0,
         };
-        let grain = stage.ask_grain(view)?;
+        let grain = stage.classes_now(view)?;
         stage.lay_out(grain, view.cluster, partitions);
         Some(stage)
     }
 
-    fn context<'b>(&'b self, view: View<'b>) -> Context<'b> {
-        let (prepared, counters) = (&self.prepared, &self.counters);
-        Context { prepared, counters, kept: true, ..Context::new(view.cluster, &self.shape) }
+    /// What the plugin is shown, and what it has prepared.
+    fn parts<'b>(&'b mut self, view: View<'b>) -> (Context<'b>, &'b mut AnyPrepared) {
+        let ClassedPlugin { shape, prepared, counters, .. } = self;
+        let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };
+        (cx, prepared)
     }
 
-    fn ask_grain(&self, view: View<'_>) -> Option<Grain> {
-        let cx = self.context(view);
-        match self.plugin {
-            Plugin::Filter(plugin) => view.framework.filters()[plugin].grain(&cx),
-            Plugin::Score(plugin) => view.framework.scores()[plugin].1.grain(&cx),
-        }
+    /// `None` if what is prepared cannot be kept.
+    fn classes_now(&mut self, view: View<'_>) -> Option<Grain> {
+        let (cx, prepared) = self.parts(view);
+        Some(prepared.incremental()?.classes(&cx))
     }
 
     fn lay_out(&mut self, grain: Grain, cluster: &Cluster, partitions: &mut Partitions) {
@@ -136,26 +136,17 @@ impl ClassedPlugin {
     ) -> bool {
         let PodEvent { row, shape: ref placed, deleting, came } = *event;
         let Some(node) = view.node(row as Row) else { return false };
-        let ClassedPlugin { plugin, shape, prepared, counters, ignores_deleting, .. } = self;
         let sign = if came { 1 } else { -1 };
-        for counter in counters.iter_mut() {
-            counter.change(placed, node, shape, sign);
+        for counter in &mut self.counters {
+            counter.change(placed, node, &self.shape, sign);
         }
-        let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };
-        let framework = view.framework;
-        match (*plugin, came) {
-            _ if deleting && *ignores_deleting => {}
-            (Plugin::Filter(plugin), true) => {
-                framework.filters()[plugin].take(prepared, &cx, placed, node);
-            }
-            (Plugin::Filter(plugin), false) => {
-                framework.filters()[plugin].undo(prepared, &cx, placed, node);
-            }
-            (Plugin::Score(plugin), true) => {
-                framework.scores()[plugin].1.take(prepared, &cx, placed, node);
-            }
-            (Plugin::Score(plugin), false) => {
-                framework.scores()[plugin].1.undo(prepared, &cx, placed, node);
+        let counts = !(deleting && self.ignores_deleting);
+        let (cx, prepared) = self.parts(view);
+        if let Some(incremental) = prepared.incremental().filter(|_| counts) {
+            if came {
+                incremental.pod_added(&cx, placed, node);
+            } else {
+                incremental.pod_removed(&cx, placed, node);
             }
         }
         let moved = self.regrain(view, partitions);
@@ -169,7 +160,7 @@ impl ClassedPlugin {
     fn regrain(&mut self, view: View<'_>, partitions: &mut Partitions) -> bool {
         // A plugin that has promised classes and does not any more is evaluated for every node.
         let grain = self
-            .ask_grain(view)
+            .classes_now(view)
             .unwrap_or_else(|| Grain::default().each().epoch(self.grain.epoch.wrapping_add(1)));
         if grain == self.grain {
             return false;
@@ -210,12 +201,11 @@ impl ClassedPlugin {
     }
 
     /// Shows a score which nodes are feasible, each row for as many as `counts` says.
-    pub(crate) fn consider(&mut self, view: View<'_>, rows: &[Row], counts: &[u32]) {
-        let Some((_, score)) = self.plugin.score(view.framework) else { return };
-        let ClassedPlugin { shape, prepared, counters, .. } = self;
-        let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };
-        score.consider(prepared, &cx, &Feasible::classes(view.cluster, rows, counts));
-        if let Some(grain) = self.ask_grain(view)
+    pub(crate) fn observe_feasible(&mut self, view: View<'_>, rows: &[Row], counts: &[u32]) {
+        let (cx, prepared) = self.parts(view);
+        let AnyPrepared::Score(score) = prepared else { return };
+        score.observe_feasible(&cx, &Feasible::classes(view.cluster, rows, counts));
+        if let Some(grain) = self.classes_now(view)
             && grain.epoch != self.grain.epoch
         {
             self.grain.epoch = grain.epoch;
@@ -238,13 +228,10 @@ impl ClassedPlugin {
         answer
     }
 
-    fn call(&self, view: View<'_>, node: NodeView<'_>) -> i64 {
-        let cx = self.context(view);
-        match self.plugin {
-            Plugin::Filter(plugin) => {
-                i64::from(view.framework.filters()[plugin].filter(&cx, node).passes())
-            }
-            Plugin::Score(plugin) => view.framework.scores()[plugin].1.score(&cx, node),
+    fn call(&mut self, view: View<'_>, node: NodeView<'_>) -> i64 {
+        match self.parts(view) {
+            (cx, AnyPrepared::Filter(filter)) => i64::from(filter.filter(&cx, node).passes()),
+            (cx, AnyPrepared::Score(score)) => score.score(&cx, node),
         }
     }
 }

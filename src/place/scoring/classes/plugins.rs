@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::partition::Partitions;
 use super::plugin::ClassedPlugin;
 use crate::framework::counters::Counter;
-use crate::framework::prepared::{AdmittedRows, Plugin, PreparedPlugin, Resolved};
-use crate::framework::{Context, CountedPods, Declaration, Grain, Normalization, Reach};
+use crate::framework::prepared::{AdmittedRows, AnyPrepared, Plugin};
+use crate::framework::{Context, CountedPods, Declaration, Grain, Reach, ScorePreparation};
 use crate::model::PodShape;
 use crate::place::scoring::changes::{ChangeLog, PodEvents};
 use crate::place::scoring::view::View;
@@ -120,19 +120,19 @@ impl ClassedPlugins {
         self.reads.add(&declaration);
         let counters = Counter::of_declaration(&declaration, cluster, shape);
         let cx = Context { counters: &counters, kept: true, ..Context::new(cluster, shape) };
-        let resolved = plugin.prepare(framework, &cx);
-        let (index, prepared) = match (plugin, resolved) {
-            (Plugin::Filter(index), resolved) => (index, self.rows.add(index, resolved)),
-            (Plugin::Score(index), Resolved::Prepared(prepared, _)) => (index, Some(prepared)),
-            // A score that is the same for every node decides nothing.
-            (Plugin::Score(index), _) => (index, None),
+        let prepared = match plugin {
+            Plugin::Filter(index) => {
+                let preparation = framework.prepare_filter(index, &cx);
+                self.rows.add(index, preparation).map(AnyPrepared::Filter)
+            }
+            Plugin::Score(index) => match framework.prepare_score(index, &cx) {
+                ScorePreparation::Ready(prepared) => Some(AnyPrepared::Score(prepared)),
+                // A score that is the same for every node decides nothing.
+                ScorePreparation::Skip | ScorePreparation::Constant(_) => None,
+            },
         };
         let Some(prepared) = prepared else { return Some(()) };
-        let score = plugin.score(framework);
-        if score.is_some_and(|(_, score)| score.normalization() == Normalization::Own) {
-            return None;
-        }
-        let ready = PreparedPlugin { index, prepared, counters };
+        let ready = (prepared, counters);
         self.stages.push(ClassedPlugin::new(plugin, shape, &declaration, ready, view, partitions)?);
         Some(())
     }

@@ -22,6 +22,7 @@ use crate::base::hash::FixedMap;
 use crate::place::error::PlaceError;
 use crate::place::topology::pinned::{Home, home, running};
 use crate::place::topology::tiers::{DomainKey, DomainSense};
+use crate::state::LabelValue;
 
 /// The result of a run of the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,6 +318,25 @@ impl<'m, 'a> Solver<'m, 'a> {
             return Some(within);
         }
         self.tier(led, within, loosest).first().copied()
+    }
+
+    /// The key and the path of the domain that a part is confined to; where it is left out, of that
+    /// which its running members leave open to its leaders.
+    pub(crate) fn domain_of(&self, part: usize) -> Option<(&'a str, &[Option<LabelValue>])> {
+        if let Choice::In { domain, .. } = self.choices[part] {
+            let domain = &self.domains[domain];
+            return Some((self.keys[domain.key?], &domain.path));
+        }
+        let own = &self.parts.parts[part];
+        let loosest = own.keys.last().copied()??;
+        if running(self.model.cluster, own.group) == 0 {
+            return None;
+        }
+        let key = self.keys.iter().position(|key| *key == loosest)?;
+        match self.homes.get(&(part, key)) {
+            Some(Home::In(path)) => Some((loosest, path)),
+            _ => None,
+        }
     }
 
     /// The domains of one key within another domain that running members leave open.

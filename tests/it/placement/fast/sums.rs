@@ -1,6 +1,11 @@
 //! Refusals by sums, and promises of room that are wrong or overflow.
 
-use phalanx::framework::{Context, Declaration, Filter, Verdict};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use phalanx::framework::{
+    Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
 use phalanx::model::{Node, Pod, PodGroup, PodShape};
 use phalanx::plugins::{DomainAllocation, Fit, LeastFree};
 use phalanx::state::NodeView;
@@ -10,23 +15,36 @@ use super::random::*;
 use crate::support::dice::Dice;
 
 /// A filter that promises a room it does not keep to.
+#[derive(Clone, Copy)]
 struct Liar(i64);
 
-impl Filter for Liar {
+impl FilterPlugin for Liar {
     fn name(&self) -> &str {
         "Liar"
     }
 
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::usage().judging_room()
+    }
+
+    fn prepare(self: Arc<Self>, _: &Context<'_>) -> FilterPreparation {
+        FilterPreparation::ready(*self)
+    }
+}
+
+impl PreparedFilter for Liar {
     fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
         if node.pod_count() < 2 { Verdict::Pass } else { Verdict::Unschedulable }
     }
 
-    fn room(&self, _: &Context<'_>, _: NodeView<'_>) -> i64 {
-        self.0
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
     }
+}
 
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::usage().judging_room()
+impl Capacity for Liar {
+    fn of_node(&self, _: &Context<'_>, _: NodeView<'_>) -> i64 {
+        self.0
     }
 }
 
@@ -67,7 +85,11 @@ fn a_sum_that_overflows_is_told_of_wherever_it_is() {
     }
     let huge = Pod::new().name("huge").request("x/x", i64::MAX - 10).on("n0");
     cluster.add_pod(huge).unwrap();
-    let framework = Framework::builder().domain_score(1, LeastFree::of("cpu")).build().unwrap();
+    let framework = Framework::builder()
+        .domain_score(1, LeastFree::of("cpu"))
+        .without_room_filter()
+        .build()
+        .unwrap();
     let group = PodGroup::gang("g", 2).pods(2, Pod::new().request("x/x", 9)).require("rack");
     let request = || Request::new(&group).strategy(Strategy::Kubernetes);
     let plain = Planner::place_reference(&cluster, &framework, request());
@@ -78,46 +100,60 @@ fn a_sum_that_overflows_is_told_of_wherever_it_is() {
 }
 
 /// The room of [`Fit`], with a count of how often it was asked of blocks of rows.
-struct Asked(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+struct Asked(Arc<AtomicUsize>);
 
-impl Filter for Asked {
+/// What `Fit` has prepared.
+struct Counted {
+    fit: Box<dyn PreparedFilter>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl FilterPlugin for Asked {
     fn name(&self) -> &str {
         "Asked"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> phalanx::framework::Preparation {
-        Filter::prepare(&Fit, cx)
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        Fit.filter(cx, node)
-    }
-
-    fn filter_block(
-        &self,
-        cx: &Context<'_>,
-        block: &phalanx::framework::Block<'_>,
-        out: &mut [i64],
-    ) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Fit.filter_block(cx, block, out);
-    }
-
-    fn room(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        Fit.room(cx, node)
-    }
-
-    fn room_block(&self, cx: &Context<'_>, block: &phalanx::framework::Block<'_>, out: &mut [i64]) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Fit.room_block(cx, block, out);
-    }
-
-    fn room_of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
-        Fit.room_of_all(cx, enough)
-    }
-
     fn declare(&self, pod: &PodShape) -> Declaration {
         Fit.declare(pod)
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        match Arc::new(Fit).prepare(cx) {
+            FilterPreparation::Ready(fit) => {
+                FilterPreparation::ready(Counted { fit, asked: self.0.clone() })
+            }
+            other => other,
+        }
+    }
+}
+
+impl PreparedFilter for Counted {
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        self.fit.filter(cx, node)
+    }
+
+    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.fit.filter_block(cx, block, verdicts);
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for Counted {
+    fn of_node(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        self.fit.capacity().unwrap().of_node(cx, node)
+    }
+
+    fn of_block(&self, cx: &Context<'_>, block: &Block<'_>, capacities: &mut [i64]) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.fit.capacity().unwrap().of_block(cx, block, capacities);
+    }
+
+    fn of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
+        self.fit.capacity().unwrap().of_all(cx, enough)
     }
 }
 
@@ -130,9 +166,9 @@ fn what_is_larger_than_the_cluster_is_refused_by_sums() {
         let node = Node::new(format!("n{name}")).capacity("cpu", 10).capacity("g/g", 4);
         cluster.add_node(node).unwrap();
     }
-    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let asked = Arc::new(AtomicUsize::new(0));
     let framework = Framework::builder().filter(Asked(asked.clone())).build().unwrap();
-    let blocks = || asked.swap(0, std::sync::atomic::Ordering::Relaxed);
+    let blocks = || asked.swap(0, Ordering::Relaxed);
     let mut planner = Planner::new();
     let mut is_placed = |cluster: &Cluster, name: &str, members: usize, pod: &Pod| {
         let group = PodGroup::gang(name, members as u32).pods(members, pod.clone());

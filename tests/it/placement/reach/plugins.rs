@@ -1,8 +1,11 @@
 //! Plugins that read counters, pods and feasible nodes by what they declare.
 
+use std::sync::Arc;
+
 use phalanx::framework::{
-    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Grain, Normalization,
-    Preparation, Prepared, Score, Verdict,
+    Context, CountedPods, CounterSpec, Declaration, Feasible, FilterPlugin, FilterPreparation,
+    Grain, Incremental, Normalization, PreparedFilter, PreparedScore, ScorePlugin,
+    ScorePreparation, Verdict,
 };
 use phalanx::model::{LabelSelector, PodShape};
 use phalanx::state::{LabelKey, NodeView};
@@ -15,18 +18,20 @@ pub(super) fn counting(key: &str) -> CounterSpec {
 }
 
 /// A score of how many pods of an app share a label, under every kind of normalisation.
+#[derive(Clone, Copy)]
 pub(super) struct Crowd(pub(super) &'static str, pub(super) Normalization);
 
-impl Score for Crowd {
+impl ScorePlugin for Crowd {
     fn name(&self) -> &str {
         "Crowd"
     }
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        match cx.count(0, node) {
-            None if self.1 == Normalization::Extremes => Normalization::IGNORED,
-            count => (7 * count.unwrap_or(0)).min(100),
-        }
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::domain([self.0]).counting(counting(self.0)).grained()
+    }
+
+    fn prepare(self: Arc<Self>, _: &Context<'_>) -> ScorePreparation {
+        ScorePreparation::ready(*self)
     }
 
     fn normalization(&self) -> Normalization {
@@ -36,27 +41,38 @@ impl Score for Crowd {
     fn rescale(&self, raw: i64, low: i64, high: i64) -> i64 {
         if high == low { 50 } else { 100 * (high - raw) / (high - low) }
     }
+}
 
-    fn declare(&self, _: &PodShape) -> Declaration {
-        Declaration::domain([self.0]).counting(counting(self.0)).grained()
+impl PreparedScore for Crowd {
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        match cx.count(0, node) {
+            None if self.1 == Normalization::Extremes => Normalization::IGNORED,
+            count => (7 * count.unwrap_or(0)).min(100),
+        }
     }
 
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        Some(Grain::of(cx, [self.0]))
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for Crowd {
+    fn classes(&self, cx: &Context<'_>) -> Grain {
+        Grain::of(cx, [self.0])
     }
 }
 
 /// At most so many pods of an app in the whole cluster, and on a node of its own.
 pub(super) struct Few(pub(super) i64);
 
-#[derive(Default)]
 struct Seen {
-    pub(super) all: i64,
-    pub(super) rows: Vec<i64>,
+    most: i64,
+    all: i64,
+    rows: Vec<i64>,
 }
 
 impl Seen {
-    pub(super) fn add(&mut self, placed: &PodShape, node: NodeView<'_>, amount: i64) {
+    fn add(&mut self, placed: &PodShape, node: NodeView<'_>, amount: i64) {
         if placed.labels.get("app").is_some_and(|app| app == "a") {
             self.all += amount;
             self.rows[node.row()] += amount;
@@ -64,41 +80,47 @@ impl Seen {
     }
 }
 
-impl Filter for Few {
+impl FilterPlugin for Few {
     fn name(&self) -> &str {
         "Few"
-    }
-
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        let mut seen = Seen { all: 0, rows: vec![0; cx.cluster().rows()] };
-        for pod in cx.cluster().pods() {
-            if let Some(node) = pod.node() {
-                seen.add(pod.shape(), node, 1);
-            }
-        }
-        Preparation::with(seen)
-    }
-
-    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let seen: &Seen = cx.prepared().unwrap();
-        Verdict::pass_if(seen.all < self.0 && seen.rows[node.row()] < 2)
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::cluster().grained()
     }
 
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        let seen: &Seen = cx.prepared()?;
-        Some(Grain::default().each().epoch(seen.all.max(0) as u64))
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        let mut seen = Seen { most: self.0, all: 0, rows: vec![0; cx.cluster().rows()] };
+        for pod in cx.cluster().pods() {
+            if let Some(node) = pod.node() {
+                seen.add(pod.shape(), node, 1);
+            }
+        }
+        FilterPreparation::ready(seen)
+    }
+}
+
+impl PreparedFilter for Seen {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Verdict::pass_if(self.all < self.most && self.rows[node.row()] < 2)
     }
 
-    fn take(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        prepared.value_mut::<Seen>().unwrap().add(placed, on, 1);
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for Seen {
+    fn classes(&self, _: &Context<'_>) -> Grain {
+        Grain::default().each().epoch(self.all.max(0) as u64)
     }
 
-    fn undo(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        prepared.value_mut::<Seen>().unwrap().add(placed, on, -1);
+    fn pod_added(&mut self, _: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.add(pod, node, 1);
+    }
+
+    fn pod_removed(&mut self, _: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        self.add(pod, node, -1);
     }
 }
 
@@ -107,44 +129,52 @@ pub(super) struct Room {
     pub(super) each: bool,
 }
 
-#[derive(Default)]
-struct Sizes(usize, Vec<phalanx::state::LabelValue>);
+struct Sizes {
+    each: bool,
+    count: usize,
+    values: Vec<phalanx::state::LabelValue>,
+}
 
-impl Score for Room {
+impl ScorePlugin for Room {
     fn name(&self) -> &str {
         "Room"
-    }
-
-    fn prepare(&self, _: &Context<'_>) -> Preparation {
-        Preparation::with(Sizes::default())
-    }
-
-    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
-        let key: Option<LabelKey> = cx.cluster().label_key(RACK);
-        let values = key.map(|key| feasible.values(key, &[])).unwrap_or_default();
-        let labelled = feasible.with_labels(key.as_slice());
-        *prepared.value_mut().unwrap() = Sizes(labelled + 3 * feasible.with_labels(&[]), values);
-    }
-
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let Sizes(count, values) = cx.prepared().unwrap();
-        let value = cx.cluster().label_key(RACK).and_then(|key| node.label_value(key));
-        let place = value.and_then(|value| values.iter().position(|other| *other == value));
-        let own = if self.each { node.row() } else { 0 };
-        ((count + own) * (2 + place.unwrap_or(7)) % 101) as i64
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::domain([RACK]).reading_nodes().reading_feasible().grained()
     }
 
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        let Sizes(count, values) = cx.prepared()?;
-        let mut epoch = *count as u64;
-        for value in values {
+    fn prepare(self: Arc<Self>, _: &Context<'_>) -> ScorePreparation {
+        ScorePreparation::ready(Sizes { each: self.each, count: 0, values: Vec::new() })
+    }
+}
+
+impl PreparedScore for Sizes {
+    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let value = cx.cluster().label_key(RACK).and_then(|key| node.label_value(key));
+        let place = value.and_then(|value| self.values.iter().position(|other| *other == value));
+        let own = if self.each { node.row() } else { 0 };
+        ((self.count + own) * (2 + place.unwrap_or(7)) % 101) as i64
+    }
+
+    fn observe_feasible(&mut self, cx: &Context<'_>, feasible: &Feasible<'_>) {
+        let key: Option<LabelKey> = cx.cluster().label_key(RACK);
+        self.values = key.map(|key| feasible.values(key, &[])).unwrap_or_default();
+        self.count = feasible.with_labels(key.as_slice()) + 3 * feasible.with_labels(&[]);
+    }
+
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for Sizes {
+    fn classes(&self, cx: &Context<'_>) -> Grain {
+        let mut epoch = self.count as u64;
+        for value in &self.values {
             epoch = epoch.wrapping_mul(31).wrapping_add(value.index() as u64 + 1);
         }
         let grain = Grain::of(cx, [RACK]).epoch(epoch);
-        Some(if self.each { grain.each() } else { grain })
+        if self.each { grain.each() } else { grain }
     }
 }

@@ -84,20 +84,13 @@ fn scores_that_need_clamping_are_caught() {
             (raw - low) * 200 / (high - low).max(1)
         }
 
-        fn normalize(&self, _: &Context<'_>, scores: &mut [i64]) {
-            for (at, score) in scores.iter_mut().enumerate() {
-                *score = at as i64;
-            }
-        }
-
         fn declare(&self, _: &PodShape) -> Declaration {
             Declaration::node()
         }
     }
 
     assert_eq!(score_breaks(Scaled(Normalization::Extremes)).law, Law::Range);
-    assert_eq!(score_breaks(Scaled(Normalization::Own)).law, Law::Repeatable);
-    assert_eq!(check_score(&Scaled(Normalization::Max), &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_score(Scaled(Normalization::Max), &cluster(), &shapes()), Ok(()));
 }
 
 #[test]
@@ -146,7 +139,6 @@ fn scores_of_domains_are_pure_and_within_range() {
         (101, Normalization::None, false),
         (101, Normalization::Max, true),
         (-1, Normalization::MaxReversed, false),
-        (5, Normalization::Own, false),
         (5, Normalization::Extremes, false),
     ] {
         let law = check_domain_score(&Constant(raw, normalization), &domains);

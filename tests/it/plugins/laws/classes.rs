@@ -1,6 +1,11 @@
 //! A false promise about classes of nodes is caught.
 
-use phalanx::framework::{Context, Declaration, Feasible, Grain, Preparation, Prepared, Score};
+use std::sync::Arc;
+
+use phalanx::framework::{
+    Context, Declaration, Feasible, Grain, Incremental, PreparedScore, ScorePlugin,
+    ScorePreparation,
+};
 use phalanx::laws::{Law, check_framework, check_score};
 use phalanx::model::{LabelSelector, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint};
 use phalanx::state::NodeView;
@@ -9,6 +14,7 @@ use phalanx::{Cluster, Framework};
 use super::worlds::*;
 
 /// Likes zones with few pods of an app, and makes a promise about it.
+#[derive(Clone, Copy)]
 struct Thin {
     keys: &'static [&'static str],
     /// What is false about the promise.
@@ -34,10 +40,12 @@ enum Lie {
     Last,
     /// Pods that were there when it prepared are never taken back.
     Before,
+    /// There is nothing to keep it up to date by.
+    Neither,
 }
 
-#[derive(Default)]
 struct Thinness {
+    thin: Thin,
     zones: std::collections::BTreeMap<String, i64>,
     all: i64,
     feasible: i64,
@@ -54,13 +62,19 @@ impl Thinness {
     }
 }
 
-impl Score for Thin {
+impl ScorePlugin for Thin {
     fn name(&self) -> &str {
         "thin"
     }
 
-    fn prepare(&self, cx: &Context<'_>) -> Preparation {
-        let mut seen = Thinness::default();
+    fn declare(&self, _: &PodShape) -> Declaration {
+        let declaration = Declaration::cluster().grained();
+        if self.lie == Lie::Feasible { declaration.reading_feasible() } else { declaration }
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
+        let (zones, came) = Default::default();
+        let mut seen = Thinness { thin: *self, zones, all: 0, feasible: 0, came };
         for pod in cx.cluster().pods() {
             if let Some(node) = pod.node()
                 && (self.lie != Lie::Deleting || !pod.deleting())
@@ -69,58 +83,55 @@ impl Score for Thin {
             }
         }
         if seen.all == 0 && (!cx.is_kept() || self.lie == Lie::Skip) {
-            return Preparation::Constant(0);
+            return ScorePreparation::Constant(0);
         }
-        Preparation::with(seen)
+        ScorePreparation::ready(seen)
     }
+}
 
-    fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let seen: &Thinness = cx.prepared().unwrap();
-        let own = seen.zones.get(node.label("zone").unwrap_or("")).copied().unwrap_or(0);
-        own + match self.lie {
-            Lie::Epoch => seen.all,
+impl PreparedScore for Thinness {
+    fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let own = self.zones.get(node.label("zone").unwrap_or("")).copied().unwrap_or(0);
+        own + match self.thin.lie {
+            Lie::Epoch => self.all,
             Lie::Name if own > 0 => i64::from(node.name() == "n1"),
-            Lie::Feasible => seen.feasible,
+            Lie::Feasible => self.feasible,
             _ => 0,
         }
     }
 
-    fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
+    fn observe_feasible(&mut self, cx: &Context<'_>, feasible: &Feasible<'_>) {
         let rack = cx.cluster().label_key("rack").unwrap();
-        let racks = feasible.values(rack, &[]).len() as i64;
-        prepared.value_mut::<Thinness>().unwrap().feasible = racks;
+        self.feasible = feasible.values(rack, &[]).len() as i64;
     }
 
-    fn take(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        let seen: &mut Thinness = prepared.value_mut().unwrap();
-        if self.lie != Lie::Take {
-            seen.add(on, placed, 1);
-            seen.came.push(on.label("zone").unwrap_or("").into());
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        (self.thin.lie != Lie::Neither).then_some(self)
+    }
+}
+
+impl Incremental for Thinness {
+    fn classes(&self, cx: &Context<'_>) -> Grain {
+        Grain::of(cx, self.thin.keys.iter().copied())
+    }
+
+    fn pod_added(&mut self, _: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        if self.thin.lie != Lie::Take {
+            self.add(node, pod, 1);
+            self.came.push(node.label("zone").unwrap_or("").into());
         }
     }
 
-    fn undo(&self, prepared: &mut Prepared, _: &Context<'_>, placed: &PodShape, on: NodeView<'_>) {
-        let seen: &mut Thinness = prepared.value_mut().unwrap();
-        let last = seen.came.pop();
-        match (self.lie, last) {
+    fn pod_removed(&mut self, _: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
+        let last = self.came.pop();
+        match (self.thin.lie, last) {
             (Lie::Take, _) | (Lie::Before, None) => {}
-            (Lie::Last, Some(zone))
-                if placed.labels.get("app").is_some_and(|app| app == "batch") =>
-            {
-                seen.all -= 1;
-                *seen.zones.entry(zone).or_default() -= 1;
+            (Lie::Last, Some(zone)) if pod.labels.get("app").is_some_and(|app| app == "batch") => {
+                self.all -= 1;
+                *self.zones.entry(zone).or_default() -= 1;
             }
-            _ => seen.add(on, placed, -1),
+            _ => self.add(node, pod, -1),
         }
-    }
-
-    fn declare(&self, _: &PodShape) -> Declaration {
-        let declaration = Declaration::cluster().grained();
-        if self.lie == Lie::Feasible { declaration.reading_feasible() } else { declaration }
-    }
-
-    fn grain(&self, cx: &Context<'_>) -> Option<Grain> {
-        Some(Grain::of(cx, self.keys.iter().copied()))
     }
 }
 
@@ -134,7 +145,7 @@ fn a_false_promise_about_classes_is_caught() {
             .label("rack", format!("r{}", index / 2));
         cluster.add_node(node).unwrap();
     }
-    let check = |keys, lie| check_score(&Thin { keys, lie }, &cluster, &shapes());
+    let check = |keys, lie| check_score(Thin { keys, lie }, &cluster, &shapes());
     assert_eq!(check(&["zone"], Lie::Nothing), Ok(()));
     assert_eq!(check(&["zone", "rack"], Lie::Nothing), Ok(()));
     for (keys, lie) in [
@@ -147,12 +158,13 @@ fn a_false_promise_about_classes_is_caught() {
         (&["zone"], Lie::Feasible),
         (&["zone"], Lie::Deleting),
         (&["zone"], Lie::Last),
+        (&["zone"], Lie::Neither),
     ] {
         assert_eq!(check(keys, lie).unwrap_err().law, Law::Grain, "{keys:?}");
     }
     let old = Pod::new().name("old").label("app", "batch").on("n1");
     cluster.add_pod(old).unwrap();
-    let check = |lie| check_score(&Thin { keys: &["zone"], lie }, &cluster, &shapes());
+    let check = |lie| check_score(Thin { keys: &["zone"], lie }, &cluster, &shapes());
     assert_eq!(check(Lie::Nothing), Ok(()));
     assert_eq!(check(Lie::Before).unwrap_err().law, Law::Grain);
     // What the crate promises of its own plugins.

@@ -1,7 +1,10 @@
 //! Honest plugins pass.
 
+use std::sync::Arc;
+
 use phalanx::framework::{
-    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, Prepared, Score, Verdict,
+    Context, CountedPods, CounterSpec, Declaration, Feasible, Filter, PreparedScore, ScorePlugin,
+    ScorePreparation, Verdict,
 };
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
@@ -31,8 +34,8 @@ fn the_plugins_of_the_crate_keep_the_laws() {
 
 #[test]
 fn a_clusterless_or_shapeless_check_has_nothing_to_say() {
-    assert_eq!(check_filter(&Fit, &Cluster::new(), &shapes()), Ok(()));
-    assert_eq!(check_filter(&Fit, &cluster(), &[]), Ok(()));
+    assert_eq!(check_filter(Fit, &Cluster::new(), &shapes()), Ok(()));
+    assert_eq!(check_filter(Fit, &cluster(), &[]), Ok(()));
 }
 
 #[test]
@@ -57,36 +60,46 @@ fn counters_are_brought_up_to_date_for_the_plugin() {
         }
     }
 
-    assert_eq!(check_filter(&FewPerZone, &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_filter(FewPerZone, &cluster(), &shapes()), Ok(()));
 }
 
 #[test]
 fn a_score_may_consider_the_feasible_nodes() {
     struct First;
 
-    impl Score for First {
+    /// The first zone of a feasible node.
+    #[derive(Default)]
+    struct Zone(String);
+
+    impl ScorePlugin for First {
         fn name(&self) -> &str {
             "first"
-        }
-
-        fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
-            cx.prepared::<String>().map_or(0, |zone| i64::from(node.has_label("zone", zone)))
-        }
-
-        fn consider(&self, prepared: &mut Prepared, cx: &Context<'_>, feasible: &Feasible<'_>) {
-            // The order of values is not promised, but it is the same each time.
-            let Some(key) = cx.cluster().label_key("zone") else { return };
-            let values = feasible.values(key, &[]);
-            let first = values.first().map_or("", |value| cx.cluster().label_text(*value));
-            *prepared = Prepared::new(first.to_owned());
         }
 
         fn declare(&self, _: &PodShape) -> Declaration {
             Declaration::constant().reading_feasible().reading_nodes()
         }
+
+        fn prepare(self: Arc<Self>, _: &Context<'_>) -> ScorePreparation {
+            ScorePreparation::ready(Zone::default())
+        }
     }
 
-    assert_eq!(check_score(&First, &cluster(), &shapes()), Ok(()));
+    impl PreparedScore for Zone {
+        fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+            i64::from(node.has_label("zone", &self.0))
+        }
+
+        fn observe_feasible(&mut self, cx: &Context<'_>, feasible: &Feasible<'_>) {
+            // The order of values is not promised, but it is the same each time.
+            let Some(key) = cx.cluster().label_key("zone") else { return };
+            let values = feasible.values(key, &[]);
+            let first = values.first().map_or("", |value| cx.cluster().label_text(*value));
+            first.clone_into(&mut self.0);
+        }
+    }
+
+    assert_eq!(check_score(First, &cluster(), &shapes()), Ok(()));
 }
 
 /// Pods with every kind of wish.

@@ -14,7 +14,7 @@ use super::worlds::*;
 fn reading_pods_beyond_the_declared_reach_is_caught() {
     let own = |_: &Context<'_>, node: NodeView<'_>| node.pod_count() < 2;
     assert_eq!(filter_breaks(filter_fn("own", Reach::Static, own)).law, Law::Reach);
-    assert_eq!(check_filter(&filter_fn("own", Reach::Node, own), &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_filter(filter_fn("own", Reach::Node, own), &cluster(), &shapes()), Ok(()));
 
     let zone = |cx: &Context<'_>, node: NodeView<'_>| {
         let zone = node.label("zone").unwrap_or_default();
@@ -23,7 +23,7 @@ fn reading_pods_beyond_the_declared_reach_is_caught() {
     };
     assert_eq!(score_breaks(score_fn("zone", Reach::Node, zone)).law, Law::Reach);
     let declared = score_fn("zone", Reach::Domain(vec!["zone".into()]), zone);
-    assert_eq!(check_score(&declared, &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_score(declared, &cluster(), &shapes()), Ok(()));
     let wrong_key = score_fn("zone", Reach::Domain(vec!["rack".into()]), zone);
     assert_eq!(score_breaks(wrong_key).law, Law::Reach);
 
@@ -32,7 +32,7 @@ fn reading_pods_beyond_the_declared_reach_is_caught() {
         score_breaks(score_fn("all", Reach::Domain(vec!["zone".into()]), all)).law,
         Law::Reach
     );
-    assert_eq!(check_score(&score_fn("all", Reach::Cluster, all), &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_score(score_fn("all", Reach::Cluster, all), &cluster(), &shapes()), Ok(()));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn reading_other_nodes_undeclared_is_caught() {
         }
     }
 
-    assert_eq!(check_score(&Declared, &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_score(Declared, &cluster(), &shapes()), Ok(()));
     // Only a change of a node that exists gives it away.
     let tainted = |cx: &Context<'_>, _: NodeView<'_>| cx.cluster().tainted_nodes() == 0;
     assert_eq!(filter_breaks(filter_fn("tainted", Reach::Static, tainted)).law, Law::Nodes);
@@ -109,7 +109,7 @@ fn reading_the_group_or_the_time_undeclared_is_caught() {
         }
     }
 
-    assert_eq!(check_filter(&Declared, &cluster(), &shapes()), Ok(()));
+    assert_eq!(check_filter(Declared, &cluster(), &shapes()), Ok(()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A cluster and pods that plugins are checked on.
 
 use phalanx::Cluster;
-use phalanx::framework::{Filter, Score};
+use phalanx::framework::{FilterPlugin, ScorePlugin};
 use phalanx::laws::{LawError, check_filter, check_score};
 use phalanx::model::{Node, Pod, PodShape};
 
@@ -32,12 +32,10 @@ pub(super) fn shapes() -> Vec<PodShape> {
     pods.iter().map(|pod| (**pod.shape()).clone()).collect()
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "plugins are made where they are used")]
-pub(super) fn filter_breaks(filter: impl Filter) -> LawError {
-    check_filter(&filter, &cluster(), &shapes()).expect_err("a liar")
+pub(super) fn filter_breaks(filter: impl FilterPlugin + 'static) -> LawError {
+    check_filter(filter, &cluster(), &shapes()).expect_err("a liar")
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "plugins are made where they are used")]
-pub(super) fn score_breaks(score: impl Score) -> LawError {
-    check_score(&score, &cluster(), &shapes()).expect_err("a liar")
+pub(super) fn score_breaks(score: impl ScorePlugin + 'static) -> LawError {
+    check_score(score, &cluster(), &shapes()).expect_err("a liar")
 }

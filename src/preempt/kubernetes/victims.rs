@@ -1,0 +1,123 @@
+//! Victims, and the node that is chosen by them.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::node_infos::PodInfo;
+use super::snapshot::Snapshot;
+use crate::base::Time;
+use crate::preempt::EvictedPod;
+use crate::state::{Cluster, PodView};
+
+/// A running pod that is to be evicted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Victim {
+    /// The pod.
+    pub pod: EvictedPod,
+    /// Whether it is being deleted already, so that no eviction is asked for.
+    pub deleting: bool,
+}
+
+impl Victim {
+    pub(super) fn new(cluster: &Cluster, info: &PodInfo) -> Victim {
+        let (pod, node) = (&info.pod, cluster.view(info.row));
+        Victim {
+            pod: EvictedPod {
+                namespace: pod.namespace().to_string(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                key: pod.key,
+                node: node.map_or("", |node| node.name()).to_string(),
+            },
+            deleting: pod.deleting,
+        }
+    }
+}
+
+/// The pods of victims of which evictions are asked for, by namespace and name.
+pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<&'v EvictedPod> {
+    let going = victims.into_iter().filter(|victim| !victim.deleting);
+    let mut deleted: Vec<&EvictedPod> = going.map(|victim| &victim.pod).collect();
+    deleted.sort_unstable();
+    deleted.dedup();
+    deleted
+}
+
+/// A node on which the pod fits once its victims are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    node: String,
+    victims: Vec<Victim>,
+    violations: u32,
+    rank: Rank,
+}
+
+/// What nodes are chosen by: the least is best.
+///
+/// Source: kube-scheduler, `framework/preemption/preemption.go` (`pickOneNodeForPreemption`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Victims taken against a budget.
+    violations: u32,
+    /// The priority of the first victim.
+    highest: i32,
+    /// The sum of priorities, each above the lowest there is.
+    sum: i64,
+    victims: usize,
+    /// When the first of the victims of the highest priority started.
+    earliest: Reverse<Time>,
+}
+
+impl Candidate {
+    /// A candidate of one victim or more, the most important first.
+    pub(super) fn new(
+        snapshot: &Snapshot<'_>,
+        node: String,
+        victims: &[PodInfo],
+        violations: u32,
+    ) -> Candidate {
+        let highest = victims.iter().map(|info| info.pod.priority).max().unwrap_or(i32::MIN);
+        let above = |info: &PodInfo| i64::from(info.pod.priority) + (1 << 31);
+        let most_important = victims.iter().filter(|info| info.pod.priority == highest);
+        let earliest = most_important.map(|info| snapshot.start(info.pod.start)).min();
+        let rank = Rank {
+            violations,
+            highest: victims.first().map_or(i32::MIN, |info| info.pod.priority),
+            sum: victims.iter().map(above).fold(0, i64::saturating_add),
+            victims: victims.len(),
+            earliest: Reverse(earliest.unwrap_or(snapshot.now)),
+        };
+        let victims = victims.iter().map(|info| Victim::new(&snapshot.cluster, info)).collect();
+        Candidate { node, victims, violations, rank }
+    }
+
+    /// The name of the node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The pods to evict, the most important first.
+    pub fn victims(&self) -> &[Victim] {
+        &self.victims
+    }
+
+    /// How many of them are taken against a budget.
+    pub fn pdb_violations(&self) -> u32 {
+        self.violations
+    }
+}
+
+/// The candidates that share the best rank, in the order given: fewest victims against budgets;
+/// the lowest priority of the most important victim; the smallest sum of priorities above −2³¹;
+/// fewest victims; the latest start of the oldest victim of the highest priority.
+pub(super) fn best(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
+    let best = candidates.iter().map(|candidate| candidate.rank).min();
+    candidates.iter().filter(move |candidate| Some(candidate.rank) == best)
+}
+
+/// Whether a pod of lower priority terminates on a node because the scheduler preempted it.
+pub(super) fn terminates_for(snapshot: &Snapshot<'_>, priority: i32, pod: PodView<'_>) -> bool {
+    pod.priority() < priority && snapshot.is_preempted(pod)
+}
