@@ -42,9 +42,12 @@ pub(super) struct Evictions {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct UnitInFlight {
+    /// The group of this scheduler that it is of.
+    pub(super) root: Option<GroupId>,
     /// The unit, with the pods that have not gone.
     pub(super) victim: Victim,
-    /// Whether a pod of it is being deleted, or gone: it is not taken back any more.
+    /// Whether a pod of it, or of others without which too little of its group is left, is being
+    /// deleted or gone: it is not taken back any more.
     pub(super) begun: bool,
     /// Deadline of the beginning, then of the end.
     pub(super) until: Time,

@@ -52,7 +52,7 @@ struct Takeable<'a> {
 
 impl Policy for Takeable<'_> {
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
-        let pod = unit.pod;
+        let Some(pod) = unit.pod() else { return false };
         if pod.namespace() == Scheduler::RESERVED_NAMESPACE {
             return false;
         }
@@ -64,10 +64,15 @@ impl Policy for Takeable<'_> {
         let is_free = queued.is_none_or(|queued| {
             !queued.phase.busy() && (!queued.evicting || self.victims.contains_key(&name))
         });
-        // A member is worth no less than its group.
-        let least = queued.map_or(unit.priority, |queued| queued.root.priority);
-        let unit = Candidate { priority: unit.priority.max(least), ..*unit };
-        is_free && self.policy.allows(preemptor, &unit)
+        let Some(root) = queued.map(|queued| &queued.root) else {
+            return self.policy.allows(preemptor, unit);
+        };
+        // What a root says of itself holds for all of its members.
+        let start = pod.start().unwrap_or(preemptor.now);
+        let is_kept = root.non_preemptible
+            || root.min_run_time.is_some_and(|least| preemptor.now < start.after(least));
+        let unit = Candidate { priority: unit.priority.max(root.priority), ..*unit };
+        is_free && !is_kept && self.policy.allows(preemptor, &unit)
     }
 
     fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
@@ -263,6 +268,7 @@ impl Scheduler {
         }
         self.budgets_changed();
         let in_flight = |victim: &Victim| UnitInFlight {
+            root: victim.pods.first().and_then(|pod| Some(self.pods.get(&pod_name(pod))?.0)),
             victim: victim.clone(),
             begun: false,
             until,
@@ -295,30 +301,15 @@ impl Scheduler {
     }
 
     /// The evictions for a group that are not needed any more, but for those of `kept`, are taken
-    /// back, as far as they have not begun and no group would be left below its minimum.
+    /// back, as far as they have not begun.
     pub(super) fn cancel_evictions(&mut self, id: GroupId, kept: &BTreeSet<String>) {
-        let find = |name: &str| self.pods.get(name).copied();
-        let begun = self.preemption.members(true, find);
-        let must_go: BTreeSet<GroupId> = begun
-            .into_iter()
-            .filter(|(root, gone)| {
-                let queued = self.groups.get(root);
-                queued.is_some_and(|queued| !queued.keeps_minima(&self.cluster, gone))
-            })
-            .map(|(root, _)| root)
-            .collect();
         let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();
         for (ticket, evictions) in &mut self.preemption.evictions {
             if evictions.group != id {
                 continue;
             }
-            let stays = |unit: &UnitInFlight| {
-                unit.begun
-                    || unit.names().any(|name| {
-                        let root = self.pods.get(&name).map(|(root, _)| *root);
-                        kept.contains(&name) || root.is_some_and(|root| must_go.contains(&root))
-                    })
-            };
+            let stays =
+                |unit: &UnitInFlight| unit.begun || unit.names().any(|name| kept.contains(&name));
             let (stay, go): (Vec<_>, Vec<_>) = evictions.units.drain(..).partition(stays);
             evictions.units = stay;
             back.push((*ticket, go));
@@ -462,7 +453,8 @@ impl Scheduler {
         let mut next: Option<Time> = None;
         for queued in self.groups.values().filter(|queued| queued.started) {
             queued.root.visit(&mut |group| {
-                let Some(least) = group.min_run_time else { return };
+                let own = group.min_run_time.max(queued.root.min_run_time);
+                let Some(least) = own else { return };
                 for start in self.cluster.pods_of(group).filter_map(PodView::start) {
                     let end = start.after(least);
                     if end > self.now && next.is_none_or(|next| end < next) {

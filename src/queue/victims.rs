@@ -69,7 +69,7 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.expire(now, false);
         let (index, _) = self.victim(ticket, victim)?;
-        self.fail_eviction(ticket, index, retry_at);
+        self.fail_eviction(ticket, index, retry_at, true);
         Ok(())
     }
 
@@ -157,13 +157,10 @@ impl Scheduler {
         let until = self.now.after(settings.grace_period);
         let mut roots: BTreeSet<GroupId> = BTreeSet::new();
         let mut begun: Vec<EvictedPod> = Vec::new();
-        let mut timers: Vec<Ticket> = Vec::new();
+        let mut timers: BTreeSet<Ticket> = BTreeSet::new();
         for (ticket, evictions) in &mut self.preemption.evictions {
             evictions.units.retain_mut(|unit| {
                 let before = unit.victim.pods.len();
-                let names = unit.victim.pods.iter().map(pod_name);
-                let of: Vec<GroupId> =
-                    names.filter_map(|name| self.pods.get(&name)).map(|(root, _)| *root).collect();
                 unit.victim.pods.retain(|pod| is_there(&self.cluster, pod));
                 let goes = |pod: &EvictedPod| {
                     let view = self.cluster.pod(&pod.namespace, &pod.name);
@@ -173,16 +170,35 @@ impl Scheduler {
                 if has_begun && !unit.begun {
                     unit.begun = true;
                     unit.until = until;
-                    timers.push(*ticket);
+                    timers.insert(*ticket);
+                    roots.extend(unit.root);
                     begun.extend(unit.victim.pods.iter().cloned());
                 }
                 if unit.victim.pods.len() < before {
-                    roots.extend(of);
+                    roots.extend(unit.root);
                 }
                 !unit.victim.pods.is_empty()
             });
         }
         self.preemption.drop_done();
+        // Where too little of a group would be left, the rest of it goes too.
+        let going = self.preemption.members(true, |name| self.pods.get(name).copied());
+        let none = BTreeSet::new();
+        let falls = |root: &GroupId| {
+            let gone = going.get(root).unwrap_or(&none);
+            self.groups.get(root).is_some_and(|own| !own.keeps_minima(&self.cluster, gone))
+        };
+        let fallen: BTreeSet<GroupId> = roots.iter().copied().filter(falls).collect();
+        for (ticket, evictions) in &mut self.preemption.evictions {
+            for unit in &mut evictions.units {
+                if !unit.begun && unit.root.is_some_and(|root| fallen.contains(&root)) {
+                    unit.begun = true;
+                    unit.until = until;
+                    timers.insert(*ticket);
+                    begun.extend(unit.victim.pods.iter().cloned());
+                }
+            }
+        }
         for pod in &begun {
             self.set_deleting(pod, true);
         }
@@ -254,7 +270,7 @@ impl Scheduler {
         while let Some(late) =
             self.preemption.of(ticket).and_then(|own| own.units.iter().position(is_late))
         {
-            self.fail_eviction(ticket, late, None);
+            self.fail_eviction(ticket, late, None, false);
         }
         if !again.is_empty() {
             for unit in &again {
@@ -282,8 +298,14 @@ impl Scheduler {
         self.timers.extend(next.map(|next| (next, Timer::Evictions(ticket))));
     }
 
-    /// A victim that does not go.
-    fn fail_eviction(&mut self, ticket: Ticket, index: usize, retry_at: Option<Time>) {
+    /// A victim that does not go: that is reported, or its time is over.
+    fn fail_eviction(
+        &mut self,
+        ticket: Ticket,
+        index: usize,
+        retry_at: Option<Time>,
+        is_reported: bool,
+    ) {
         let settings = self.settings.preemption.unwrap_or_default();
         let least = self.now.after(self.settings.backoff.after(1));
         let find = |name: &str| self.pods.get(name).copied();
@@ -327,7 +349,7 @@ impl Scheduler {
                 if !failed && !is_sibling(unit) {
                     return true;
                 }
-                if !failed {
+                if !failed || !is_reported && !has_begun {
                     with_it.push(unit.clone());
                 }
                 unit.retry_at = retry_at;

@@ -403,10 +403,12 @@ impl World {
                     }
                 }
                 Decision::Preempt { ticket, victims, plan, .. } => {
+                    if std::env::var_os("PHALANX_STREAM_TRACE").is_some() { eprintln!("{now:?} PREEMPT {ticket:?} {:?} for {}", victims.iter().map(|v| (&v.name, v.pods.iter().map(|p| &p.name).collect::<Vec<_>>())).collect::<Vec<_>>(), plan.group()); }
                     self.check_victims(&victims, &plan);
-                    self.preemption.ask(ticket, victims);
+                    self.preemption.ask(ticket, victims, now);
                 }
                 Decision::CancelEvictions { ticket, victims } => {
+                    if std::env::var_os("PHALANX_STREAM_TRACE").is_some() { eprintln!("{now:?} CANCEL {ticket:?} {:?}", victims.iter().map(|v| &v.name).collect::<Vec<_>>()); }
                     self.preemption.cancel(ticket, &victims);
                 }
                 _ => {}

@@ -369,6 +369,9 @@ fn victims_have_deadlines() {
         scheduler.handle_time(at(34));
         if begun {
             assert_eq!(scheduler.poll_decision(at(34)), None);
+        } else {
+            // Its eviction may not begin any more.
+            assert_eq!(cancelled(&mut scheduler, at(34)).1, ["default/a"]);
         }
         assert_eq!(victims(&mut scheduler, deadline.max(at(34))).1, ["default/b"]);
     }

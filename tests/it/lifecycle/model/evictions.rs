@@ -6,10 +6,10 @@ use std::time::Duration;
 use phalanx::model::{LabelSelector, PodGroup};
 use phalanx::preempt::{DisruptionBudget, Victim};
 use phalanx::queue::{
-    GroupChange, GroupEvent, GroupState, PreemptionSettings, ReservationEnd, Scheduler, Ticket,
+    Gate, GroupChange, GroupEvent, GroupState, PreemptionSettings, ReservationEnd, Scheduler, Ticket,
 };
 use phalanx::state::Event;
-use phalanx::{Outcome, Plan, place_gang};
+use phalanx::{Outcome, Plan, Time, place_gang};
 
 use super::{World, stream_of};
 use crate::lifecycle::world::{counts, leaves, streams};
@@ -38,6 +38,7 @@ pub(super) struct Asked {
     ticket: Ticket,
     name: String,
     pods: Vec<String>,
+    since: Time,
 }
 
 pub(super) fn settings() -> PreemptionSettings {
@@ -49,14 +50,18 @@ pub(super) fn settings() -> PreemptionSettings {
 
 impl Model {
     /// A unit is asked for, which is not asked for already.
-    pub(super) fn ask(&mut self, ticket: Ticket, victims: Vec<Victim>) {
+    pub(super) fn ask(&mut self, ticket: Ticket, victims: Vec<Victim>, now: Time) {
         for victim in victims {
             let name = |pod: &phalanx::preempt::EvictedPod| format!("{}/{}", pod.namespace, pod.name);
             let pods: Vec<String> = victim.pods.iter().map(name).collect();
+            // One that has begun to go, and does not end, is asked for again after its time.
+            let is_same = |own: &Asked| own.ticket == ticket && own.name == victim.name;
+            let is_late = |own: &Asked| now.since(own.since) >= settings().start_timeout;
+            self.asked.retain(|own| !(is_same(own) && is_late(own)));
             for pod in &pods {
                 assert!(!self.is_asked(pod), "{pod} is evicted twice");
             }
-            self.asked.push(Asked { ticket, name: victim.name, pods });
+            self.asked.push(Asked { ticket, name: victim.name, pods, since: now });
         }
     }
 
@@ -173,7 +178,8 @@ impl World {
             _ => {
                 let later = now.after(Duration::from_secs(1 + self.random.below(50) as u64));
                 let retry = if self.random.one_in(2) { Some(later) } else { None };
-                let Asked { ticket, name, pods } = &asked;
+                let Asked { ticket, name, pods, .. } = &asked;
+                if std::env::var_os("PHALANX_STREAM_TRACE").is_some() { eprintln!("{now:?} FAIL {asked:?} {retry:?}"); }
                 self.both(|s| s.handle_eviction_failed(*ticket, name, retry, now)).unwrap();
                 self.preemption.failed.extend(pods.iter().cloned());
                 self.preemption.asked.retain(|other| other.name != *name || other.ticket != *ticket);
@@ -295,6 +301,12 @@ impl World {
         );
     }
 
+    /// Whether a group is going whole.
+    fn is_evicting(&self) -> bool {
+        let state = |root: &String| self.scheduler.state(root);
+        self.groups.keys().any(|root| state(root) == Some(GroupState::Gated(Gate::Evicting)))
+    }
+
     /// Nothing happens but what was decided: all that is to go goes, all that is to be bound is.
     /// Then every group whose victims went has started, unless a more important one took the room.
     pub(super) fn quiet(&mut self) {
@@ -318,7 +330,7 @@ impl World {
                     *has_gone = true;
                 }
                 self.goes(&asked, &asked.name);
-            } else if self.preemption.claims.is_empty() {
+            } else if self.preemption.claims.is_empty() && !self.is_evicting() {
                 break;
             } else {
                 let wake = self.scheduler.next_wake().expect("a claim has a deadline");

@@ -96,6 +96,7 @@ impl World {
                     let name = format!("default/{}", pod.name);
                     self.unbinding.contains(&name) || self.preemption.is_asked(&name)
                 });
+            let taking_off = taking_off || state == GroupState::Gated(Gate::Evicting);
             if status.started && !taking_off {
                 let below = status.below_minimum_since;
                 assert_eq!(counts(group, &runs), below.is_none(), "{root}: {status:?}");
