@@ -329,13 +329,7 @@ impl Scheduler {
             for (root, _) in victim.pods.iter().filter_map(|pod| self.pods.get(&pod_name(pod))) {
                 *roots.entry(*root).or_insert(0) += 1;
             }
-            let is_unasked = self.outbox.iter().any(|decision| match decision {
-                Decision::Preempt { ticket: other, victims, .. } => {
-                    *other == ticket && victims.contains(&victim)
-                }
-                _ => false,
-            });
-            if retry_at.is_none() && !is_unasked {
+            if retry_at.is_none() && !self.is_unasked(ticket, &victim.name) {
                 victims.push(victim);
             }
         }
@@ -351,6 +345,16 @@ impl Scheduler {
         }
         // Other groups may take what stays.
         self.budgets_changed();
+    }
+
+    /// Whether the decision that names a victim has not been polled yet.
+    pub(super) fn is_unasked(&self, ticket: Ticket, name: &str) -> bool {
+        self.outbox.iter().any(|decision| match decision {
+            Decision::Preempt { ticket: other, victims, .. } => {
+                *other == ticket && victims.iter().any(|victim| victim.name == name)
+            }
+            _ => false,
+        })
     }
 
     /// The end of the eviction of a whole group of which some pods stay.

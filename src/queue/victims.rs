@@ -285,7 +285,8 @@ impl Scheduler {
                 }
             }
             self.budgets_changed();
-            let victims = again.into_iter().map(|unit| unit.victim).collect();
+            let mut victims: Vec<_> = again.into_iter().map(|unit| unit.victim).collect();
+            victims.retain(|victim| !self.is_unasked(ticket, &victim.name));
             let moves = Vec::new();
             self.outbox.push_back(Decision::Preempt { ticket, victims, moves, plan });
         }

@@ -143,7 +143,7 @@ impl World {
             return self.evict();
         }
         match self.random.below(24) {
-            0..=2 if self.groups.len() < 6 => {
+            0..=2 if self.groups.len() < if self.preempts() { 12 } else { 6 } => {
                 let mut group = group(&mut self.random, &mut self.next, self.devices);
                 self.make_disruptable(&mut group);
                 self.both(|s| s.handle_group(group.clone(), now)).unwrap();
@@ -403,12 +403,10 @@ impl World {
                     }
                 }
                 Decision::Preempt { ticket, victims, plan, .. } => {
-                    if std::env::var_os("PHALANX_STREAM_TRACE").is_some() { eprintln!("{now:?} PREEMPT {ticket:?} {:?} for {}", victims.iter().map(|v| (&v.name, v.pods.iter().map(|p| &p.name).collect::<Vec<_>>())).collect::<Vec<_>>(), plan.group()); }
                     self.check_victims(&victims, &plan);
                     self.preemption.ask(ticket, victims, now);
                 }
                 Decision::CancelEvictions { ticket, victims } => {
-                    if std::env::var_os("PHALANX_STREAM_TRACE").is_some() { eprintln!("{now:?} CANCEL {ticket:?} {:?}", victims.iter().map(|v| &v.name).collect::<Vec<_>>()); }
                     self.preemption.cancel(ticket, &victims);
                 }
                 _ => {}

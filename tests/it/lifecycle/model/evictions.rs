@@ -55,7 +55,7 @@ impl Model {
             let name = |pod: &phalanx::preempt::EvictedPod| format!("{}/{}", pod.namespace, pod.name);
             let pods: Vec<String> = victim.pods.iter().map(name).collect();
             // One that has begun to go, and does not end, is asked for again after its time.
-            let is_same = |own: &Asked| own.ticket == ticket && own.name == victim.name;
+            let is_same = |own: &Asked| own.name == victim.name;
             let is_late = |own: &Asked| now.since(own.since) >= settings().start_timeout;
             self.asked.retain(|own| !(is_same(own) && is_late(own)));
             for pod in &pods {
@@ -120,6 +120,7 @@ impl World {
         if !self.preempts() {
             return;
         }
+        group.priority = self.random.below(6) as i32;
         if self.random.one_in(2) {
             *group = group.clone().evicted_whole();
         }
@@ -151,7 +152,9 @@ impl World {
             }
             return;
         }
-        let Some(asked) = self.random.pick(&self.preemption.asked.clone()) else { return };
+        let Some(asked) = self.random.pick(&self.preemption.asked.clone()) else {
+            return self.bind();
+        };
         let Some(pod) = self.random.pick(&asked.pods) else { return };
         match self.random.below(8) {
             0 | 1 => self.goes(&asked, &asked.name),
@@ -179,8 +182,7 @@ impl World {
                 let later = now.after(Duration::from_secs(1 + self.random.below(50) as u64));
                 let retry = if self.random.one_in(2) { Some(later) } else { None };
                 let Asked { ticket, name, pods, .. } = &asked;
-                if std::env::var_os("PHALANX_STREAM_TRACE").is_some() { eprintln!("{now:?} FAIL {asked:?} {retry:?}"); }
-                self.both(|s| s.handle_eviction_failed(*ticket, name, retry, now)).unwrap();
+                self.both(|s| s.handle_eviction_failed(*ticket, name, retry, now).is_ok());
                 self.preemption.failed.extend(pods.iter().cloned());
                 self.preemption.asked.retain(|other| other.name != *name || other.ticket != *ticket);
             }
@@ -191,18 +193,25 @@ impl World {
     fn goes(&mut self, asked: &Asked, name: &str) {
         let now = self.now;
         let pods = if name == asked.name { asked.pods.clone() } else { vec![name.to_string()] };
-        for pod in pods {
-            self.bound.remove(&pod);
-            self.foreign.retain(|other| format!("default/{other}") != pod);
-            self.preemption.forget(&pod);
+        for pod in &pods {
+            self.bound.remove(pod);
+            self.foreign.retain(|other| format!("default/{other}") != *pod);
+            self.preemption.forget(pod);
         }
         self.preemption.evicted += 1;
-        self.both(|s| s.handle_evicted(asked.ticket, name, now)).unwrap();
+        if self.both(|s| s.handle_evicted(asked.ticket, name, now)).is_err() {
+            // It took too long: it is a pod that leaves its node as any other.
+            for pod in &pods {
+                let name = pod.split_once('/').unwrap().1;
+                self.both(|s| s.handle_unbound("default", name, now).is_ok());
+            }
+        }
     }
 
     /// What is named as victims when it is named.
     pub(super) fn check_victims(&self, victims: &[Victim], plan: &Plan) {
-        let group = &self.groups[&plan.group()];
+        // A group that has begun to go whole is asked for also when the other is not there any more.
+        let Some(group) = self.groups.get(&plan.group()) else { return };
         let mut gone: BTreeSet<String> = BTreeSet::new();
         for victim in victims {
             for pod in &victim.pods {
