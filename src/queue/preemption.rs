@@ -14,7 +14,7 @@ use super::decision::Decision;
 use super::evictions::{Evictions, PreemptionState, UnitInFlight, is_there, pod_name};
 use super::ids::{GroupId, Ticket};
 use super::observe::{GroupChange, ReservationEnd};
-use super::queued_group::{Phase, QueuedGroup, Reservation};
+use super::queued_group::{Member, Phase, QueuedGroup, Reservation};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::shortage::Shortage;
@@ -43,11 +43,41 @@ pub(super) struct Found {
 #[derive(Debug)]
 struct Takeable<'a> {
     policy: &'a dyn Policy,
+    cluster: &'a Cluster,
     groups: &'a BTreeMap<GroupId, QueuedGroup>,
     pods: &'a BTreeMap<String, (GroupId, u64)>,
     state: &'a PreemptionState,
     /// Victims of decisions before, and whether they may be taken for this group instead.
     victims: BTreeMap<String, bool>,
+}
+
+impl<'a> Takeable<'a> {
+    /// The pods that go with one of a unit: of several, all that run of its tree, whichever of them
+    /// is looked at.
+    fn pods_of<'p>(
+        &self,
+        unit: &Candidate<'_>,
+        pod: PodView<'p>,
+        queued: Option<&QueuedGroup>,
+    ) -> Vec<PodView<'p>>
+    where
+        'a: 'p,
+    {
+        if unit.pods == 1 {
+            return alloc::vec![pod];
+        }
+        match (queued, unit.group) {
+            (Some(queued), _) => {
+                let members = queued.members.values();
+                let find = |member: &Member| {
+                    self.cluster.pod(member.pod.namespace(), &member.pod.name)
+                };
+                members.filter_map(find).filter(|pod| pod.node().is_some()).collect()
+            }
+            (None, Some(group)) => self.cluster.pods_of(group).collect(),
+            (None, None) => alloc::vec![pod],
+        }
+    }
 }
 
 impl Policy for Takeable<'_> {
@@ -57,10 +87,15 @@ impl Policy for Takeable<'_> {
             return false;
         }
         let name = format!("{}/{}", pod.namespace(), pod.name());
-        if self.state.refused.contains_key(&name) || self.victims.get(&name) == Some(&false) {
+        let queued = self.pods.get(&name).and_then(|(id, _)| self.groups.get(id));
+        let all = self.pods_of(unit, pod, queued);
+        let is_open = |pod: &PodView<'_>| {
+            let name = format!("{}/{}", pod.namespace(), pod.name());
+            !self.state.refused.contains_key(&name) && self.victims.get(&name) != Some(&false)
+        };
+        if !all.iter().all(is_open) {
             return false;
         }
-        let queued = self.pods.get(&name).and_then(|(id, _)| self.groups.get(id));
         let is_free = queued.is_none_or(|queued| {
             !queued.phase.busy() && (!queued.evicting || self.victims.contains_key(&name))
         });
@@ -68,7 +103,8 @@ impl Policy for Takeable<'_> {
             return self.policy.allows(preemptor, unit);
         };
         // What a root says of itself holds for all of its members.
-        let start = pod.start().unwrap_or(preemptor.now);
+        let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));
+        let start = starts.max().unwrap_or(preemptor.now);
         let is_kept = root.non_preemptible
             || root.min_run_time.is_some_and(|least| preemptor.now < start.after(least));
         let unit = Candidate { priority: unit.priority.max(root.priority), ..*unit };
@@ -132,6 +168,7 @@ impl Scheduler {
         let mut planner = mem::take(&mut self.victim_planner);
         let takeable = Takeable {
             policy: &*policy,
+            cluster: &self.cluster,
             groups: &self.groups,
             pods: &self.pods,
             state: &self.preemption,
@@ -290,9 +327,12 @@ impl Scheduler {
     /// Sets which groups are being evicted whole: all of their pods are to go.
     pub(super) fn settle_victims(&mut self) {
         let roots = self.preemption.members(false, |name| self.pods.get(name).copied());
-        for (root, members) in roots {
+        for root in roots.into_keys() {
+            // A group that is evicted takes back what it has asked for itself.
+            let now = self.preemption.members(false, |name| self.pods.get(name).copied());
+            let Some(members) = now.get(&root) else { continue };
             let Some(queued) = self.groups.get_mut(&root) else { continue };
-            if !queued.evicting && queued.is_left_without(&members) {
+            if !queued.evicting && queued.is_left_without(members) {
                 queued.evicting = true;
                 queued.preempted = true;
                 self.settle_linked(root);

@@ -342,7 +342,12 @@ impl World {
             } else if self.preemption.claims.is_empty() && !self.is_evicting() {
                 break;
             } else {
-                let wake = self.scheduler.next_wake().expect("a claim has a deadline");
+                let wake = self.scheduler.next_wake();
+                let states: Vec<_> =
+                    self.groups.keys().map(|name| self.scheduler.status(name)).collect();
+                let wake = wake.unwrap_or_else(|| {
+                    panic!("no deadline: {:?} {states:?}", self.preemption.claims)
+                });
                 self.now = wake.max(now);
             }
             self.poll();
