@@ -131,6 +131,12 @@ impl Scheduler {
             // Groups that start together are one plan of several: their room is not reserved.
             return false;
         }
+        if let Some(queued) = self.groups.get(&id)
+            && queued.no_search_before > self.now
+        {
+            self.timers.insert((queued.no_search_before, Timer::Searches));
+            return false;
+        }
         let found = self.find_victims(id, tree);
         let is_found = found.is_some();
         let (now, backoff) = (self.now, self.settings.backoff);
@@ -190,14 +196,38 @@ impl Scheduler {
             _ => None,
         };
         self.victim_planner = planner;
+        let found = found.filter(|found| !found.plan.is_empty()).map(|mut found| {
+            // The plan is to be judged in the cluster without the victims, not as it was made.
+            found.plan.basis = Moment::default();
+            found
+        });
+        let found = found.filter(|found| self.is_suitable(id, found));
         self.metrics.add_one(|metrics| &mut metrics.victim_searches);
         for (pod, _) in aside {
             let _ = self.cluster.add_pod(pod);
         }
-        let mut found = found.filter(|found| !found.plan.is_empty())?;
-        // The plan is to be judged in the cluster without the victims, not as it was made.
-        found.plan.basis = Moment::default();
-        Some(found)
+        found
+    }
+
+    /// Whether a plan leaves no part of a group below its minimum, and holds once its victims and
+    /// all that terminates have gone.
+    fn is_suitable(&self, id: GroupId, found: &Found) -> bool {
+        let members = found.plan.assignments().map(|to| super::queued_group::full_name(to.pod()));
+        let members = members.filter_map(|name| Some(self.pods.get(&name)?.1)).collect();
+        let queued = self.groups.get(&id);
+        if queued.is_none_or(|queued| queued.part_of(&self.cluster, &members).is_some()) {
+            return false;
+        }
+        let mut cluster = self.cluster.clone();
+        for (namespace, name) in
+            self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of)
+        {
+            let _ = cluster.remove_pod(&namespace, &name);
+        }
+        for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
+            let _ = cluster.remove_pod(&pod.namespace, &pod.name);
+        }
+        cluster.commit(&self.framework, &found.plan).is_ok()
     }
 
     /// Groups with a reservation and a lower priority than a group.
@@ -428,8 +458,10 @@ impl Scheduler {
             // A victim that could not go is asked for again later.
             return false;
         }
+        let wait = self.now.after(self.settings.backoff.after(1));
         if let Some(queued) = self.groups.get_mut(&id) {
             queued.nominated = None;
+            queued.no_search_before = queued.no_search_before.max(wait);
         }
         self.end_reservation(id, ReservationEnd::Outranked);
         true
