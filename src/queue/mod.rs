@@ -39,8 +39,8 @@ pub use ids::Ticket;
 pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
 pub use scheduler::Scheduler;
 pub use settings::{
-    Backoff, HeadOfLine, OnBindFailure, PreemptionSettings, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
-    Waiting,
+    Backoff, HeadOfLine, OnBindFailure, PreemptionSettings, PriorityThenTime, QueueOrder,
+    ReservationPolicy, Settings, Waiting,
 };
 pub use shortage::Shortage;
 #[cfg(feature = "serde")]

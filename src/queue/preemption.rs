@@ -21,9 +21,7 @@ use super::shortage::Shortage;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
-use crate::preempt::{
-    Candidate, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim,
-};
+use crate::preempt::{Candidate, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
 use crate::state::journal::Moment;
 use crate::state::{Cluster, Plan, PodView};
 
@@ -69,9 +67,8 @@ impl<'a> Takeable<'a> {
         match (queued, unit.group) {
             (Some(queued), _) => {
                 let members = queued.members.values();
-                let find = |member: &Member| {
-                    self.cluster.pod(member.pod.namespace(), &member.pod.name)
-                };
+                let find =
+                    |member: &Member| self.cluster.pod(member.pod.namespace(), &member.pod.name);
                 members.filter_map(find).filter(|pod| pod.node().is_some()).collect()
             }
             (None, Some(group)) => self.cluster.pods_of(group).collect(),
@@ -160,7 +157,8 @@ impl Scheduler {
         let (priority, strategy) = (queued.root.priority, queued.strategy);
         let mut aside: Vec<(Pod, String)> = Vec::new();
         for other in self.less_important(id).into_iter().chain([id]) {
-            let reservation = self.groups.get(&other).and_then(|queued| queued.reservation.as_ref());
+            let reservation =
+                self.groups.get(&other).and_then(|queued| queued.reservation.as_ref());
             aside.extend(reservation.into_iter().flat_map(|own| own.placeholders.iter().cloned()));
         }
         aside.retain(|(pod, _)| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
@@ -219,8 +217,7 @@ impl Scheduler {
             return false;
         }
         let mut cluster = self.cluster.clone();
-        for (namespace, name) in
-            self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of)
+        for (namespace, name) in self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of)
         {
             let _ = cluster.remove_pod(&namespace, &name);
         }
@@ -251,8 +248,7 @@ impl Scheduler {
         for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
-        let cx =
-            PermitContext { cluster: &cluster, group: tree, plan: &found.plan, now: self.now };
+        let cx = PermitContext { cluster: &cluster, group: tree, plan: &found.plan, now: self.now };
         self.framework.permits().iter().all(|permit| permit.permit(&cx) == PermitVerdict::Admit)
     }
 
@@ -293,7 +289,8 @@ impl Scheduler {
         // Victims that were asked for before are on their way.
         let known: BTreeSet<String> =
             self.preemption.units().flat_map(|(_, unit)| unit.names()).collect();
-        let is_new = |victim: &Victim| !victim.pods.iter().any(|pod| known.contains(&pod_name(pod)));
+        let is_new =
+            |victim: &Victim| !victim.pods.iter().any(|pod| known.contains(&pod_name(pod)));
         let new: Vec<Victim> = victims.into_iter().filter(is_new).collect();
         if !new.is_empty() || !moves.is_empty() {
             self.ask_for(id, new, moves, plan);
@@ -442,7 +439,12 @@ impl Scheduler {
     /// The room of a group that waits for its victims, looked at after a change; its placeholders
     /// are not in the cluster. If what is under way does not suffice any more, victims are searched
     /// again. Returns whether the claim has changed.
-    pub(super) fn renew_claim(&mut self, id: GroupId, tree: &PodGroup, shortage: &Shortage) -> bool {
+    pub(super) fn renew_claim(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        shortage: &Shortage,
+    ) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         if !queued.preempting {
             let may = queued.nominated.is_none() && queued.no_search_before <= self.now;
@@ -507,9 +509,8 @@ impl Scheduler {
                 continue;
             }
             if queued.no_search_before > self.now {
-                let earlier = next.map_or(queued.no_search_before, |next| {
-                    next.min(queued.no_search_before)
-                });
+                let earlier =
+                    next.map_or(queued.no_search_before, |next| next.min(queued.no_search_before));
                 next = Some(earlier);
                 continue;
             }

@@ -361,6 +361,9 @@ impl Scheduler {
         let preempting = core::mem::take(&mut queued.preempting);
         if preempting && reason != ReservationEnd::Used {
             queued.nominated = None;
+            // Whatever ended the claim, the next one does not come in the same instant.
+            let wait = now.after(self.settings.backoff.after(1));
+            queued.no_search_before = queued.no_search_before.max(wait);
         }
         self.reserving.remove(&id);
         self.timers.remove(&(reserved.until, Timer::Reservation(id)));

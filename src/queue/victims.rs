@@ -95,11 +95,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// The tree is nested too deep, or its root is a group of this scheduler.
-    pub fn handle_running_group(
-        &mut self,
-        group: &PodGroup,
-        now: Time,
-    ) -> Result<(), QueueError> {
+    pub fn handle_running_group(&mut self, group: &PodGroup, now: Time) -> Result<(), QueueError> {
         self.expire(now, false);
         let name = group.full_name();
         if self.names.contains_key(&name) {
@@ -140,7 +136,8 @@ impl Scheduler {
             Some(evictions) => &evictions.units,
             None => return Err(QueueError::StaleTicket),
         };
-        if let Some(at) = units.iter().position(|unit| unit.victim.whole && unit.victim.name == name)
+        if let Some(at) =
+            units.iter().position(|unit| unit.victim.whole && unit.victim.name == name)
         {
             return Ok((at, units[at].victim.pods.clone()));
         }
@@ -166,7 +163,8 @@ impl Scheduler {
                     let view = self.cluster.pod(&pod.namespace, &pod.name);
                     view.is_some_and(|view| view.deleting())
                 };
-                let has_begun = unit.victim.pods.len() < before || unit.victim.pods.iter().any(goes);
+                let has_begun =
+                    unit.victim.pods.len() < before || unit.victim.pods.iter().any(goes);
                 if has_begun && !unit.begun {
                     unit.begun = true;
                     unit.until = until;
@@ -235,7 +233,8 @@ impl Scheduler {
         let name = format!("{}/{}", pod.namespace(), pod.name);
         let mut units = self.preemption.units().filter(|(_, unit)| unit.begun);
         pod.deleting |= known.is_some()
-            && units.any(|(_, unit)| unit.retry_at.is_none() && unit.names().any(|own| own == name));
+            && units
+                .any(|(_, unit)| unit.retry_at.is_none() && unit.names().any(|own| own == name));
     }
 
     /// Records that a pod runs since now.
@@ -316,9 +315,8 @@ impl Scheduler {
         let own: BTreeSet<GroupId> =
             failed.names().filter_map(|name| find_root(&self.pods, &name)).collect();
         let has_begun = failed.begun || own.iter().any(|root| begun.contains_key(root));
-        let is_whole = own.iter().any(|root| {
-            self.groups.get(root).is_some_and(|queued| queued.preempted)
-        });
+        let is_whole =
+            own.iter().any(|root| self.groups.get(root).is_some_and(|queued| queued.preempted));
         // What has begun to go whole is asked for until it has gone.
         let retry_at = match retry_at {
             None if has_begun && (is_whole || failed.victim.whole) => {

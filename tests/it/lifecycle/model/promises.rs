@@ -89,13 +89,10 @@ impl World {
                 let on = cluster.pod("default", &pod.name).and_then(phalanx::state::PodView::node);
                 self.finished.contains(&full) || self.bound.contains(&full) && on.is_some()
             };
-            let taking_off = group
-                .all_pods()
-                .iter()
-                .any(|pod| {
-                    let name = format!("default/{}", pod.name);
-                    self.unbinding.contains(&name) || self.preemption.is_asked(&name)
-                });
+            let taking_off = group.all_pods().iter().any(|pod| {
+                let name = format!("default/{}", pod.name);
+                self.unbinding.contains(&name) || self.preemption.is_asked(&name)
+            });
             let taking_off = taking_off || state == GroupState::Gated(Gate::Evicting);
             if status.started && !taking_off {
                 let below = status.below_minimum_since;
