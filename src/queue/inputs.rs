@@ -99,11 +99,7 @@ impl Scheduler {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.now));
             self.emit(id, GroupChange::Added);
         }
-        if let Some(queued) = self.groups.get(&id) {
-            self.preemption.running.remove(&queued.name);
-            self.running_work.add_group(&queued.root)?;
-            self.preemption.searches_due = true;
-        }
+        self.group_changed(id)?;
         if !is_same_tree {
             self.add_partners(id);
         }

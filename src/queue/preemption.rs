@@ -23,7 +23,7 @@ use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
 use crate::preempt::{Candidate, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
 use crate::state::journal::Moment;
-use crate::state::{Cluster, Plan, PodView};
+use crate::state::{Assignment, Cluster, Plan, PodView};
 
 /// Number of waiting groups of each queue that are searched victims for again after a change.
 const CANDIDATES: usize = 64;
@@ -300,7 +300,7 @@ impl Scheduler {
     /// Less important groups give up what a plan takes: their own nominations on its nodes, and
     /// those that count on its victims.
     fn give_way(&mut self, id: GroupId, plan: &Plan, wanted: &BTreeSet<String>) {
-        let nodes: BTreeSet<&str> = plan.assignments().map(|to| to.node()).collect();
+        let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
         for other in self.less_important(id) {
             let Some(queued) = self.groups.get(&other) else { continue };
             let held = queued.reservation.iter().flat_map(|own| &own.placeholders);

@@ -12,7 +12,7 @@ use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::{Pod, PodGroup};
 use crate::preempt::{DisruptionBudget, EvictedPod};
-use crate::state::Event;
+use crate::state::{Event, NodeView, PodView};
 
 impl Scheduler {
     /// A victim of [`Decision::Preempt`] that has gone: its pods have left their nodes. Members are
@@ -117,6 +117,14 @@ impl Scheduler {
         }
     }
 
+    /// Takes a group of this scheduler in among those that run.
+    pub(super) fn group_changed(&mut self, id: GroupId) -> Result<(), QueueError> {
+        let Some(queued) = self.groups.get(&id) else { return Ok(()) };
+        self.preemption.running.remove(&queued.name);
+        self.preemption.searches_due = true;
+        Ok(self.running_work.add_group(&queued.root)?)
+    }
+
     /// Passes on what budgets allow now.
     pub(super) fn budgets_changed(&mut self) {
         for known in self.preemption.budgets.values() {
@@ -161,7 +169,7 @@ impl Scheduler {
                 unit.victim.pods.retain(|pod| is_there(&self.cluster, pod));
                 let goes = |pod: &EvictedPod| {
                     let view = self.cluster.pod(&pod.namespace, &pod.name);
-                    view.is_some_and(|view| view.deleting())
+                    view.is_some_and(PodView::deleting)
                 };
                 let has_begun =
                     unit.victim.pods.len() < before || unit.victim.pods.iter().any(goes);
@@ -211,7 +219,7 @@ impl Scheduler {
     /// Records whether a pod counts as terminating: the others of a unit that has begun to go do.
     fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
         let view = self.cluster.pod(&pod.namespace, &pod.name);
-        let Some(mut own) = view.map(|view| view.to_pod()) else { return };
+        let Some(mut own) = view.map(PodView::to_pod) else { return };
         if own.deleting == deleting {
             return;
         }
@@ -227,9 +235,9 @@ impl Scheduler {
         }
         let known = self.cluster.pod(pod.namespace(), &pod.name);
         let known = known.filter(|known| {
-            known.uid() == pod.uid && known.node().map(|node| node.name()) == pod.node.as_deref()
+            known.uid() == pod.uid && known.node().map(NodeView::name) == pod.node.as_deref()
         });
-        pod.start = pod.start.or_else(|| known.and_then(|known| known.start())).or(Some(self.now));
+        pod.start = pod.start.or_else(|| known.and_then(PodView::start)).or(Some(self.now));
         let name = format!("{}/{}", pod.namespace(), pod.name);
         let mut units = self.preemption.units().filter(|(_, unit)| unit.begun);
         pod.deleting |= known.is_some()
