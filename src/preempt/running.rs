@@ -143,6 +143,7 @@ impl Tree {
             name: group.name.clone(),
             key: group.key,
             policy: group.policy,
+            min_pods: group.min_pods,
             priority: group.priority,
             queue: group.queue.clone(),
             disruption: group.disruption,

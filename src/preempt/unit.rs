@@ -53,6 +53,8 @@ pub(crate) struct Atom {
 struct Guard {
     parent: u32,
     minimum: u32,
+    /// The least number of pods of a group of groups.
+    min_pods: u32,
     /// Its atoms, and the guards below it, by number.
     atoms: (u32, u32),
     guards: (u32, u32),
@@ -164,6 +166,7 @@ impl Units {
         self.guards.push(Guard {
             parent,
             minimum: group.policy.minimum(),
+            min_pods: group.min_pods.filter(|_| !tree.inside.is_empty()).unwrap_or(0),
             atoms: (first, first),
             guards: (guard + 1, guard + 1),
         });
@@ -414,9 +417,11 @@ impl Units {
 
     /// Whether a guard keeps its minimum without some atoms.
     fn holds(&self, guard: usize, taken: &[bool]) -> bool {
-        let Guard { minimum, atoms: (first, end), guards, .. } = self.guards[guard];
+        let Guard { minimum, min_pods, atoms: (first, end), guards, .. } = self.guards[guard];
         let mut count = 0;
+        let mut pods = 0;
         for atom in first..end {
+            pods += if taken[atom as usize] { 0 } else { self.size(atom as usize) };
             let is_own = self.atoms[atom as usize].guard == guard as u32;
             count += u32::from(is_own && !taken[atom as usize]);
         }
@@ -424,7 +429,7 @@ impl Units {
             let is_own = self.guards[below as usize].parent == guard as u32;
             count += u32::from(is_own && self.holds(below as usize, taken));
         }
-        count >= minimum
+        count >= minimum && pods >= min_pods
     }
 
     /// The cost of a set of atoms, closed, in ascending order, with their work lost.

@@ -88,20 +88,26 @@ impl Scheduler {
         let Some(&(id, seq)) = self.pods.get(&full) else {
             return self.unknown_pod_result(namespace, name, true);
         };
+        self.unbound(id, seq, &full);
+        Ok(())
+    }
+
+    /// A member that has left its node, and is pending again.
+    pub(super) fn unbound(&mut self, id: GroupId, seq: u64, name: &str) {
         let member = self.groups.get_mut(&id).and_then(|queued| queued.members.get_mut(&seq));
         let Some(member) = member.filter(|member| member.state != MemberState::Done) else {
-            return Ok(());
+            return;
         };
         let place = core::mem::replace(&mut member.state, MemberState::Pending);
-        self.remove_pod(namespace, name);
+        let (namespace, pod) = (member.pod.namespace().to_owned(), member.pod.name.clone());
+        self.remove_pod(&namespace, &pod);
         match place {
-            MemberState::Planned => self.planned_member_lost(id, &full),
+            MemberState::Planned => self.planned_member_lost(id, name),
             MemberState::Unbinding => self.undoing_ended(id),
             MemberState::Bound => self.running_member_lost(id),
             MemberState::Pending | MemberState::Done => {}
         }
         self.settle_linked(id);
-        Ok(())
     }
 
     /// A lost race: another scheduler's commit came first, and no pod of the plan was bound. The
@@ -411,6 +417,8 @@ impl Scheduler {
         if let (Phase::Binding(ticket), MemberState::Planned) = (&queued.phase, member.state) {
             let ticket = *ticket;
             member.state = MemberState::Bound;
+            let (namespace, pod) = (member.pod.namespace().to_owned(), member.pod.name.clone());
+            self.has_started(&namespace, &pod);
             self.metrics.add_one(|metrics| &mut metrics.bound);
             self.update_health(id);
             self.result_in(ticket, name);

@@ -40,6 +40,17 @@ impl Scheduler {
                     // Members may have been deleted since the decision was queued.
                     plan.clone_from(&in_flight.plan);
                 }
+                if let Decision::Preempt { ticket, victims, moves, .. } = &mut decision {
+                    // Victims may have gone, or been taken back.
+                    let own = self.preemption.of(*ticket).map(|own| &own.units);
+                    let is_open = |name: &str| {
+                        own.is_some_and(|units| units.iter().any(|unit| unit.victim.name == name))
+                    };
+                    victims.retain(|victim| is_open(&victim.name));
+                    if victims.is_empty() && moves.is_empty() {
+                        continue;
+                    }
+                }
                 return Some(decision);
             }
             self.apply_changes();
@@ -56,7 +67,11 @@ impl Scheduler {
                 self.emit(id, GroupChange::Queued);
                 continue;
             }
-            self.attempt(ready?.group);
+            match ready {
+                Some(key) => self.attempt(key.group),
+                None if self.search_again() => {}
+                None => return self.outbox.pop_front(),
+            }
         }
     }
 
@@ -68,6 +83,7 @@ impl Scheduler {
             return;
         }
         let changes = core::mem::take(&mut self.changes);
+        self.preemption.searches_due = true;
         for id in self.wait_index.wake(&self.cluster, &self.framework, &changes) {
             let Some(queued) = self.groups.get(&id) else { continue };
             if !matches!(queued.phase, Phase::Unschedulable(_)) {
@@ -108,7 +124,9 @@ impl Scheduler {
         match self.find_plan(id, &gang, &tree, true) {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
-                self.mark_unschedulable(&gang, &shortage, &wake_on);
+                if !self.preempt(id, &tree, &shortage) {
+                    self.mark_unschedulable(&gang, &shortage, &wake_on);
+                }
             }
             AttemptResult::Error(error) => self.fail(&gang, &error),
         }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::ids::Ticket;
 use crate::base::{ObjectName, Time};
+use crate::preempt::{Move, Victim};
 use crate::state::Plan;
 
 /// An instruction to the embedder.
@@ -49,6 +50,29 @@ pub enum Decision {
         pods: Vec<BoundPod>,
         /// The time at which the gang fell below its minimum.
         since: Time,
+    },
+    /// Evict these victims, so that a group can start. Report each that has gone by
+    /// [`Scheduler::handle_evicted`](super::Scheduler::handle_evicted), or pod by pod as any other
+    /// pod that leaves its node, and each that cannot go by
+    /// [`Scheduler::handle_eviction_failed`](super::Scheduler::handle_eviction_failed). A decision
+    /// with the ticket of an earlier one asks again for victims that could not go then.
+    Preempt {
+        /// Identifies the victims in later reports.
+        ticket: Ticket,
+        /// The units to evict, most important first.
+        victims: Vec<Victim>,
+        /// The pods to move, in order.
+        moves: Vec<Move>,
+        /// The plan that holds once they are gone; the scheduler binds it then.
+        plan: Plan,
+    },
+    /// Do not evict these victims of an earlier decision: the room is not needed any more. One
+    /// whose eviction has begun all the same is reported as any other pod that leaves its node.
+    CancelEvictions {
+        /// The ticket of the earlier decision.
+        ticket: Ticket,
+        /// The units to leave in place.
+        victims: Vec<Victim>,
     },
 }
 

@@ -99,6 +99,7 @@ impl Scheduler {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.now));
             self.emit(id, GroupChange::Added);
         }
+        self.group_changed(id)?;
         if !is_same_tree {
             self.add_partners(id);
         }
@@ -137,6 +138,7 @@ impl Scheduler {
         self.emit(id, GroupChange::Removed);
         let partners = self.forget_names(id);
         if let Some(queued) = self.groups.remove(&id) {
+            self.running_work.remove_group(&queued.root.namespace, &queued.root.name);
             for member in queued.members.values() {
                 self.pods.remove(&full_name(&member.pod));
             }
@@ -361,6 +363,8 @@ impl Scheduler {
             }
             Timer::Plan(ticket) => self.plan_expired(ticket),
             Timer::Below(id) => self.evict(id),
+            Timer::Evictions(ticket) => self.evictions_due(ticket),
+            Timer::Searches => self.searches_due(),
             Timer::Reservation(id) => {
                 let over = self.groups.get(&id).and_then(|queued| queued.reservation.as_ref());
                 if over.is_some_and(|reserved| reserved.until <= self.now) {
@@ -522,6 +526,7 @@ impl Scheduler {
             (None, Some(_)) => self.check_no_member(&name)?,
             _ => {}
         }
+        self.complete(&mut pod);
         let old = self.node_of(pod.namespace(), &pod.name);
         let node = pod.node.clone().unwrap_or_default();
         let event = Event::PodChanged { pod: pod.clone(), version };

@@ -192,6 +192,7 @@ impl Scheduler {
             // The group starts from the beginning.
             queued.started = false;
             queued.evicting = false;
+            queued.preempted = false;
             queued.below_since = None;
         } else if satisfied && !queued.evicting {
             recovered = queued.below_since.take().is_some();

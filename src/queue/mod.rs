@@ -10,6 +10,7 @@ mod components;
 mod decide;
 pub(crate) mod decision;
 pub(crate) mod error;
+mod evictions;
 mod gang_group;
 mod ids;
 mod inputs;
@@ -19,6 +20,7 @@ mod observe;
 mod orphans;
 mod partners;
 mod phases;
+mod preemption;
 mod queued_group;
 mod reservation;
 pub(crate) mod scheduler;
@@ -27,6 +29,7 @@ mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod status;
+mod victims;
 mod waiting_queues;
 mod wake;
 
@@ -34,8 +37,8 @@ pub use decision::BoundPod;
 pub use ids::Ticket;
 pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
 pub use settings::{
-    Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
-    Waiting,
+    Backoff, HeadOfLine, OnBindFailure, PreemptionSettings, PriorityThenTime, QueueOrder,
+    ReservationPolicy, Settings, Waiting,
 };
 pub use shortage::Shortage;
 #[cfg(feature = "serde")]

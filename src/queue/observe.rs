@@ -104,6 +104,27 @@ pub enum GroupChange {
         /// Number of pods to evict.
         pods: usize,
     },
+    /// Victims were found; their room is held for the group until they have gone.
+    Preempting {
+        /// Number of units to evict.
+        victims: usize,
+        /// Number of their pods.
+        pods: usize,
+        /// Deadline of the claim to their room.
+        until: Time,
+    },
+    /// Pods of the group are to be evicted for another.
+    Preempted {
+        /// Full name of the group that room is made for.
+        by: ObjectName,
+        /// Number of pods to evict.
+        pods: usize,
+    },
+    /// Pods of the group are not to be evicted any more.
+    EvictionCancelled {
+        /// Number of pods that stay.
+        pods: usize,
+    },
     /// The embedder paused the group.
     Paused,
     /// The embedder resumed the group.
@@ -224,6 +245,18 @@ pub struct Metrics {
     pub reservations: u64,
     /// Reservations that reached their timeout.
     pub reservation_timeouts: u64,
+    /// Searches for victims.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub victim_searches: u64,
+    /// Searches after which a group waited for its victims.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub preemptions: u64,
+    /// Units that were to be evicted for others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub victims: u64,
+    /// Units of those that were taken back.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub evictions_cancelled: u64,
     /// Events dropped because the log was full.
     pub events_dropped: u64,
     /// Time from first being ready to the start.

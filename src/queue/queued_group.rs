@@ -49,6 +49,17 @@ pub(super) struct QueuedGroup {
     pub(super) wake_on: WakeCondition,
     pub(super) shortage: Option<Shortage>,
     pub(super) nominated: Option<Plan>,
+    /// Whether the nomination is the group's claim to the room of its victims.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) preempting: bool,
+    /// Whether it is being evicted whole for others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) preempted: bool,
+    /// Searches for victims in a row that found none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) searches: u32,
+    #[cfg_attr(feature = "serde", serde(default = "no_time"))]
+    pub(super) no_search_before: Time,
     pub(super) reservation: Option<Reservation>,
     /// Earliest time of the next reservation, after one that timed out.
     pub(super) no_reservation_before: Time,
@@ -126,6 +137,11 @@ pub(super) struct Reservation {
     pub(super) placeholders: Vec<(Pod, String)>,
 }
 
+#[cfg(feature = "serde")]
+fn no_time() -> Time {
+    Time::ZERO
+}
+
 /// Full name of a pod.
 pub(super) fn full_name(pod: &Pod) -> String {
     pod.full_name().into()
@@ -184,6 +200,10 @@ impl QueuedGroup {
             wake_on: WakeCondition::Never,
             shortage: None,
             nominated: None,
+            preempting: false,
+            preempted: false,
+            searches: 0,
+            no_search_before: Time::ZERO,
             reservation: None,
             no_reservation_before: Time::ZERO,
             tried_domains: BTreeSet::new(),
@@ -248,6 +268,34 @@ impl QueuedGroup {
         }
         let root = deficit(&self.root, &mut counts.iter(), &|count| count.existing).0;
         part_of_inner(&self.root, &mut counts.as_slice()).or(root)
+    }
+
+    /// Whether every group of the tree that keeps members that run keeps its minimum without some.
+    pub(super) fn keeps_minima(&self, cluster: &Cluster, gone: &BTreeSet<u64>) -> bool {
+        let mut counts = self.counts(cluster);
+        // From here on, `existing` is what would count, and `pending` what of it would run.
+        for count in &mut counts {
+            count.pending = count.running;
+        }
+        for (_, member) in self.members.iter().filter(|(seq, _)| gone.contains(seq)) {
+            if let Some(count) = counts.get_mut(member.leaf)
+                && member.state == MemberState::Bound
+            {
+                count.pending = count.pending.saturating_sub(1);
+            }
+        }
+        for count in &mut counts {
+            count.existing = count.pending + count.done;
+        }
+        let root = deficit(&self.root, &mut counts.iter(), &|count| count.existing).0;
+        root.is_none() && part_of_inner(&self.root, &mut counts.as_slice()).is_none()
+    }
+
+    /// Whether no member is bound but for these, and one of these is.
+    pub(super) fn is_left_without(&self, members: &BTreeSet<u64>) -> bool {
+        let mut bound =
+            self.members.iter().filter(|(_, member)| member.state == MemberState::Bound).peekable();
+        bound.peek().is_some() && bound.all(|(seq, _)| members.contains(seq))
     }
 
     /// The tree of the pending members. The planner counts running members itself; finished ones

@@ -32,6 +32,7 @@ const CANDIDATES: usize = 64;
 impl Scheduler {
     /// Updates all reservations, and places the groups that fit.
     pub(super) fn update_reservations(&mut self) {
+        self.update_evictions();
         let is_nominated =
             |id: &GroupId| self.groups.get(id).is_some_and(|queued| queued.nominated.is_some());
         let nominated: Vec<GroupId> = self.reserving.iter().copied().filter(is_nominated).collect();
@@ -235,7 +236,13 @@ impl Scheduler {
             self.groups.get(&id).is_some_and(|queued| matches!(queued.phase, Phase::BackingOff(_)));
         if !backs_off {
             match self.find_plan(id, &[id], &tree, false) {
-                AttemptResult::Unschedulable(shortage, _) => self.stay_unschedulable(id, &shortage),
+                AttemptResult::Unschedulable(shortage, _) => {
+                    self.stay_unschedulable(id, &shortage);
+                    if self.renew_claim(id, &tree, &shortage) {
+                        self.placeholders_changed(&old);
+                        return true;
+                    }
+                }
                 AttemptResult::Plan(plan, held) => {
                     self.placeholders_changed(&old);
                     self.start_plan(alloc::vec![id], plan, held);
@@ -281,7 +288,7 @@ impl Scheduler {
     }
 
     /// A group with a reservation has no wake condition: it is tried after every change.
-    fn stay_unschedulable(&mut self, id: GroupId, shortage: &Shortage) {
+    pub(super) fn stay_unschedulable(&mut self, id: GroupId, shortage: &Shortage) {
         let Some(queued) = self.groups.get(&id) else { return };
         if queued.phase == Phase::Queued {
             self.mark_unschedulable(&[id], shortage, &WakeCondition::Never);
@@ -297,7 +304,7 @@ impl Scheduler {
     }
 
     /// Adds placeholders for a plan to the cluster.
-    fn add_placeholders(&mut self, id: GroupId, plan: &Plan) -> Vec<(Pod, String)> {
+    pub(super) fn add_placeholders(&mut self, id: GroupId, plan: &Plan) -> Vec<(Pod, String)> {
         let mut placeholders = Vec::with_capacity(plan.len());
         for (index, assignment) in plan.assignments().enumerate() {
             let node = assignment.node();
@@ -351,6 +358,13 @@ impl Scheduler {
         let now = self.now;
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(reserved) = queued.reservation.take() else { return };
+        let preempting = core::mem::take(&mut queued.preempting);
+        if preempting && reason != ReservationEnd::Used {
+            queued.nominated = None;
+            // Whatever ended the claim, the next one does not come in the same instant.
+            let wait = now.after(self.settings.backoff.after(1));
+            queued.no_search_before = queued.no_search_before.max(wait);
+        }
         self.reserving.remove(&id);
         self.timers.remove(&(reserved.until, Timer::Reservation(id)));
         if reason == ReservationEnd::Timeout {
@@ -369,6 +383,9 @@ impl Scheduler {
             }
         }
         self.emit(id, GroupChange::ReservationEnded { reason });
+        if preempting {
+            self.cancel_evictions(id, &BTreeSet::new());
+        }
         // The group had no wake condition, since it was tried after every change.
         let asleep = self
             .groups

@@ -1,7 +1,8 @@
 //! The scheduler: its state, and what can be read of it.
 //!
 //! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
-//! `binding`, `gang_group`, `lost_members`, `nomination`, `reservation` and `snapshot` each hold one
+//! `binding`, `gang_group`, `lost_members`, `nomination`, `preemption`, `reservation`, `snapshot` and
+//! `victims` each hold one
 //! `impl` block of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
@@ -13,6 +14,7 @@ use core::fmt;
 
 use super::decision::Decision;
 use super::error::QueueError;
+use super::evictions::PreemptionState;
 use super::ids::{GroupId, Ticket};
 use super::observe::{EventLog, Gate, GroupChange, GroupEvent, Metrics};
 use super::orphans::Orphans;
@@ -26,6 +28,7 @@ use super::wake::index::WaitIndex;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
 use crate::place::{Explanation, Outcome, Planner, Request};
+use crate::preempt::{LowerPriority, Policy, PreemptingPlanner, RunningWork};
 use crate::state::{Cluster, Plan, Row};
 
 /// A scheduler as a pure state machine.
@@ -86,6 +89,12 @@ pub struct Scheduler {
     /// Groups with a reservation.
     pub(super) reserving: BTreeSet<GroupId>,
     pub(super) changes: Changes,
+    pub(super) preemption: PreemptionState,
+    /// What may be taken.
+    pub(super) policy: Arc<dyn Policy>,
+    pub(super) victim_planner: PreemptingPlanner,
+    /// The groups of this scheduler and of others, and what budgets allow.
+    pub(super) running_work: RunningWork,
     /// Whether something changed that reservations may use.
     pub(super) reservations_due: bool,
     /// Number of node changes.
@@ -121,6 +130,10 @@ pub(super) enum Timer {
     Below(GroupId),
     /// Start or end of a reservation.
     Reservation(GroupId),
+    /// A victim is to be asked for again, or should have gone.
+    Evictions(Ticket),
+    /// Victims may be found that were not before.
+    Searches,
 }
 
 impl fmt::Debug for Scheduler {
@@ -159,6 +172,10 @@ impl Scheduler {
             wait_index: WaitIndex::default(),
             reserving: BTreeSet::new(),
             changes: Changes::default(),
+            preemption: PreemptionState::default(),
+            policy: Arc::new(LowerPriority),
+            victim_planner: PreemptingPlanner::new(),
+            running_work: RunningWork::new(),
             reservations_due: false,
             epoch: 0,
             outbox: VecDeque::new(),
@@ -173,6 +190,14 @@ impl Scheduler {
     pub fn with_order(mut self, order: impl QueueOrder + 'static) -> Scheduler {
         self.order = Arc::new(order);
         self.rekey_all();
+        self
+    }
+
+    /// Sets what may be taken for groups that do not fit, in place of what has a lower priority;
+    /// read with [`Settings::preemption`].
+    #[must_use]
+    pub fn with_policy(mut self, policy: impl Policy + 'static) -> Scheduler {
+        self.policy = Arc::new(policy);
         self
     }
 

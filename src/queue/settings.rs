@@ -7,6 +7,7 @@ use core::time::Duration;
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::place::request::DEFAULT_BUDGET;
+use crate::preempt;
 
 /// Options of a [`Scheduler`](super::Scheduler), with kube-scheduler's defaults where it has the
 /// option.
@@ -56,6 +57,8 @@ pub struct Settings {
     pub on_bind_failure: OnBindFailure,
     /// Reservations for the first groups in line. `None`: no reservations.
     pub reservation: Option<ReservationPolicy>,
+    /// Preemption by groups that do not fit. `None`: no group preempts.
+    pub preemption: Option<PreemptionSettings>,
     /// Strategy of groups without one of their own. `None`: the framework's.
     pub strategy: Option<Strategy>,
     /// Step budget of a search; see [`Request::budget`](crate::place::Request::budget).
@@ -81,6 +84,7 @@ impl Default for Settings {
             evict_half_bound: false,
             on_bind_failure: OnBindFailure::UndoAll,
             reservation: None,
+            preemption: None,
             strategy: None,
             budget: DEFAULT_BUDGET,
             salt: 0,
@@ -169,6 +173,13 @@ impl Settings {
     #[must_use]
     pub fn reservation(mut self, policy: ReservationPolicy) -> Settings {
         self.reservation = Some(policy);
+        self
+    }
+
+    /// Lets groups that do not fit preempt.
+    #[must_use]
+    pub fn preemption(mut self, settings: PreemptionSettings) -> Settings {
+        self.preemption = Some(settings);
         self
     }
 
@@ -323,6 +334,40 @@ impl ReservationPolicy {
     }
 }
 
+/// Rules of preemption by groups that do not fit.
+///
+/// What may be taken is code, as the order of the queue is: see
+/// [`Scheduler::with_policy`](super::Scheduler::with_policy).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct PreemptionSettings {
+    /// Steps that a search for victims may take; see
+    /// [`PreemptionRequest::budget`](preempt::PreemptionRequest::budget).
+    pub budget: u64,
+    /// Longest time for which room is held for a group while its victims go; afterwards it is tried
+    /// as any other. Default 10 minutes.
+    pub timeout: Duration,
+    /// Longest time from a decision until the eviction of a victim has begun: until one of its pods
+    /// is being deleted, or is gone. Default 2 minutes.
+    pub start_timeout: Duration,
+    /// Longest time that a victim may take to go once its eviction has begun; the grace periods of
+    /// its pods are part of it. Default 2 minutes.
+    pub grace_period: Duration,
+}
+
+impl Default for PreemptionSettings {
+    fn default() -> PreemptionSettings {
+        PreemptionSettings {
+            budget: preempt::DEFAULT_BUDGET,
+            timeout: Duration::from_secs(600),
+            start_timeout: Duration::from_secs(120),
+            grace_period: Duration::from_secs(120),
+        }
+    }
+}
+
 /// The view of a waiting group that a [`QueueOrder`] reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
@@ -361,5 +406,40 @@ pub struct PriorityThenTime;
 impl QueueOrder for PriorityThenTime {
     fn rank(&self, _: &Waiting<'_>) -> i64 {
         0
+    }
+}
+
+impl PreemptionSettings {
+    /// The defaults.
+    pub fn new() -> PreemptionSettings {
+        PreemptionSettings::default()
+    }
+
+    /// Sets the steps that a search for victims may take.
+    #[must_use]
+    pub fn budget(mut self, steps: u64) -> PreemptionSettings {
+        self.budget = steps;
+        self
+    }
+
+    /// Sets the longest time for which room is held while victims go.
+    #[must_use]
+    pub fn timeout(mut self, span: Duration) -> PreemptionSettings {
+        self.timeout = span;
+        self
+    }
+
+    /// Sets the longest time from a decision until the eviction of a victim has begun.
+    #[must_use]
+    pub fn start_timeout(mut self, span: Duration) -> PreemptionSettings {
+        self.start_timeout = span;
+        self
+    }
+
+    /// Sets the longest time that a victim may take to go.
+    #[must_use]
+    pub fn grace_period(mut self, span: Duration) -> PreemptionSettings {
+        self.grace_period = span;
+        self
     }
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::decision::Decision;
+use super::evictions::PreemptionState;
 use super::ids::{GroupId, Ticket};
 use super::observe::{EventLog, Metrics};
 use super::queued_group::{Phase, QueuedGroup, full_name};
@@ -52,6 +53,8 @@ struct State {
     in_flight: Vec<(Ticket, PlanInFlight)>,
     timers: BTreeSet<(Time, Timer)>,
     changes: Changes,
+    #[serde(default)]
+    preemption: PreemptionState,
     reservations_due: bool,
     epoch: u64,
     outbox: VecDeque<Decision>,
@@ -84,8 +87,9 @@ impl TryFrom<State> for SavedScheduler {
         let groups = state.groups.iter().map(|(id, _)| *id);
         let members = state.groups.iter().flat_map(|(_, queued)| queued.members.keys().copied());
         let tickets = state.in_flight.iter().map(|(ticket, _)| ticket.0);
+        let asked = state.preemption.evictions.iter().map(|(ticket, _)| ticket.0);
         let mut used = BTreeSet::new();
-        for id in groups.chain(members).chain(tickets) {
+        for id in groups.chain(members).chain(tickets).chain(asked) {
             if id >= state.next || !used.insert(id) {
                 return Err(Contradiction::Identifier(id));
             }
@@ -129,6 +133,7 @@ impl Scheduler {
                 .collect(),
             timers: self.timers.clone(),
             changes: self.changes.clone(),
+            preemption: self.preemption.clone(),
             reservations_due: self.reservations_due,
             epoch: self.epoch,
             outbox: self.outbox.clone(),
@@ -153,6 +158,7 @@ impl Scheduler {
         scheduler.in_flight = saved.in_flight.into_iter().collect();
         scheduler.timers = saved.timers;
         scheduler.changes = saved.changes;
+        scheduler.preemption = saved.preemption;
         scheduler.reservations_due = saved.reservations_due;
         scheduler.epoch = saved.epoch;
         scheduler.outbox = saved.outbox;
@@ -182,8 +188,15 @@ impl Scheduler {
             if let Some(key) = &queued.key {
                 scheduler.wait_index.subscribe(cluster, framework, key, &queued.wake_on);
             }
+            let _ = scheduler.running_work.add_group(&queued.root);
             scheduler.groups.insert(id, queued);
             scheduler.add_partners(id);
+        }
+        for group in scheduler.preemption.running.values() {
+            let _ = scheduler.running_work.add_group(group);
+        }
+        for known in scheduler.preemption.budgets.values() {
+            scheduler.running_work.set_budget(known.left());
         }
         scheduler
     }

@@ -5,6 +5,7 @@ mod growth;
 mod model;
 mod nominations;
 mod orphans;
+mod preemption;
 mod reservations;
 mod results;
 mod rules;

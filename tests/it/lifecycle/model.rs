@@ -9,10 +9,14 @@
 //! - nobody who could be placed is left asleep: every sleeping group is tried with its own
 //!   strategy;
 //! - the head of a queue does not stay there untried;
+//! - what is evicted for others is evicted once, has a lower priority, and breaks no budget where
+//!   there is another way; no gang is left below its minimum by it; and a gang whose victims went
+//!   starts if nothing else changes;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
 //! 20,000 events, in a soak a million; `PHALANX_STREAM_SEED` sets the seed.
 
+mod evictions;
 mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,10 +56,12 @@ struct World {
     placed_events: usize,
     tried: BTreeMap<String, (u64, usize)>,
     devices: bool,
+    kind: usize,
+    preemption: evictions::Model,
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, preempts: bool) -> World {
         let mut random = Random::new(seed);
         let kind = random.below(FRAMEWORKS);
         let framework = framework(kind);
@@ -79,6 +85,10 @@ impl World {
             );
         }
         settings.event_capacity = 64;
+        if preempts {
+            settings.preemption = Some(evictions::settings());
+            settings.event_capacity = 4_096;
+        }
         World {
             scheduler: Scheduler::new(cluster, framework.clone(), settings),
             framework,
@@ -98,6 +108,8 @@ impl World {
             placed_events: 0,
             tried: BTreeMap::new(),
             devices: kind == DEVICES,
+            kind,
+            preemption: evictions::Model::default(),
             random,
         }
     }
@@ -124,9 +136,13 @@ impl World {
 
     fn step(&mut self) {
         let now = self.now;
+        if self.preempts() && self.random.one_in(3) {
+            return self.evict();
+        }
         match self.random.below(24) {
-            0..=2 if self.groups.len() < 6 => {
-                let group = group(&mut self.random, &mut self.next, self.devices);
+            0..=2 if self.groups.len() < if self.preempts() { 12 } else { 6 } => {
+                let mut group = group(&mut self.random, &mut self.next, self.devices);
+                self.make_disruptable(&mut group);
                 self.both(|s| s.handle_group(group.clone(), now)).unwrap();
                 self.groups.insert(group.full_name().into(), group);
             }
@@ -189,6 +205,7 @@ impl World {
                 let at = self.random.below(self.foreign.len());
                 let name = self.foreign.swap_remove(at);
                 self.both(|s| s.handle_pod_deleted("default", &name, now)).unwrap();
+                self.preemption.forget(&format!("default/{name}"));
             }
             15 => {
                 // A running member finishes.
@@ -196,6 +213,7 @@ impl World {
                 let Some(pod) = self.random.pick(&running) else { return };
                 let short = pod.split_once('/').unwrap().1;
                 self.both(|s| s.handle_pod_finished("default", short, now)).unwrap();
+                self.preemption.forget(&pod);
                 self.bound.remove(&pod);
                 self.finished.insert(pod);
             }
@@ -288,7 +306,10 @@ impl World {
             Some((root, _)) if self.evicting.contains(&root) || self.random.one_in(2) => {
                 self.delete_member(&root, &pod);
             }
-            Some(_) => self.both(|s| s.handle_unbound("default", &name, now)).unwrap(),
+            Some(_) => {
+                self.preemption.forget(&pod);
+                self.both(|s| s.handle_unbound("default", &name, now)).unwrap();
+            }
             None => {}
         }
     }
@@ -309,6 +330,7 @@ impl World {
         self.finished.remove(pod);
         self.binding.retain(|(other, _)| other != pod);
         self.unbinding.retain(|other| other != pod);
+        self.preemption.forget(pod);
     }
 
     fn flap(&mut self) {
@@ -340,6 +362,9 @@ impl World {
             .collect();
         self.both(|s| s.handle_event(Event::NodeRemoved { name: name.clone(), version: 0 }, now))
             .unwrap();
+        for pod in &on_it {
+            self.preemption.forget(pod);
+        }
         // What was being bound there has failed.
         self.binding.retain(|(pod, _)| !on_it.contains(pod));
     }
@@ -375,10 +400,18 @@ impl World {
                         self.unbinding.push(pod.pod.into());
                     }
                 }
+                Decision::Preempt { ticket, victims, plan, .. } => {
+                    self.check_victims(&victims, &plan);
+                    self.preemption.ask(ticket, victims, now);
+                }
+                Decision::CancelEvictions { ticket, victims } => {
+                    self.preemption.cancel(ticket, &victims);
+                }
                 _ => {}
             }
         }
         while let Some(event) = self.both(Scheduler::poll_event) {
+            self.preemption.hear(&event);
             if std::env::var_os("PHALANX_STREAM_TRACE").is_some() {
                 eprintln!("{event:?}");
             }
@@ -395,7 +428,10 @@ fn gpu_like(scheduler: &Scheduler, name: &str) -> Pod {
 }
 
 fn stream(seed: u64, events: usize) -> usize {
-    let mut world = World::new(seed);
+    stream_of(World::new(seed, false), seed, events).placed_events
+}
+
+fn stream_of(mut world: World, seed: u64, events: usize) -> World {
     let twins = seed.is_multiple_of(4);
     for event in 0..events {
         if twins && event % 50 == 0 {
@@ -404,11 +440,15 @@ fn stream(seed: u64, events: usize) -> usize {
         world.step();
         world.poll();
         world.check();
+        if world.preempts() && event % 40 == 39 {
+            world.quiet();
+            world.check();
+        }
     }
     if twins {
         world.save();
     }
-    world.placed_events
+    world
 }
 
 /// One stream again, told by `PHALANX_STREAM_TRACE`.

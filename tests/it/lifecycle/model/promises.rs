@@ -16,7 +16,12 @@ impl World {
         // Capacity; that of devices is the cluster's own promise.
         let gpus = cluster.resource("gpu").unwrap();
         for node in cluster.nodes() {
-            assert!(node.free(gpus) >= 0, "{} holds too much", node.name());
+            let held: i64 = node
+                .pods()
+                .filter(|pod| pod.namespace() == Scheduler::RESERVED_NAMESPACE)
+                .map(|pod| pod.shape().requests.of("gpu"))
+                .sum();
+            assert!(node.free(gpus) + held >= 0, "{} holds too much", node.name());
         }
         // Nobody lost, nobody twice.
         let known: BTreeSet<&str> = scheduler.groups().collect();
@@ -85,10 +90,11 @@ impl World {
                 let on = cluster.pod("default", &pod.name).and_then(phalanx::state::PodView::node);
                 self.finished.contains(&full) || self.bound.contains(&full) && on.is_some()
             };
-            let taking_off = group
-                .all_pods()
-                .iter()
-                .any(|pod| self.unbinding.contains(&format!("default/{}", pod.name)));
+            let taking_off = group.all_pods().iter().any(|pod| {
+                let name = format!("default/{}", pod.name);
+                self.unbinding.contains(&name) || self.preemption.is_asked(&name)
+            });
+            let taking_off = taking_off || state == GroupState::Gated(Gate::Evicting);
             if status.started && !taking_off {
                 let below = status.below_minimum_since;
                 assert_eq!(counts(group, &runs), below.is_none(), "{root}: {status:?}");
@@ -100,7 +106,8 @@ impl World {
         // Reservations are bounded, and held by those who wait.
         let reservations = scheduler.reservations();
         let at_most = scheduler.settings().reservation.map_or(0, |policy| policy.at_most);
-        assert!(reservations.len() <= at_most);
+        let claims = self.preemption.claims.len();
+        assert!(reservations.len() <= at_most + claims, "{reservations:?} {:?}", self.preemption);
         for reservation in &reservations {
             assert!(reservation.until > self.now && queued.contains(reservation.group.as_str()));
             assert!(reservation.pods.values().sum::<usize>() <= reservation.wanted);

@@ -1,0 +1,172 @@
+//! Evictions under way, budgets, and groups that other schedulers run: what preemption remembers.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::ids::{GroupId, Ticket};
+use crate::base::Time;
+use crate::model::PodGroup;
+use crate::preempt::{DisruptionBudget, EvictedPod, Victim};
+use crate::state::{Cluster, Plan};
+
+/// What preemption remembers.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub(super) struct PreemptionState {
+    /// Victims that have not gone yet, by the decision that names them.
+    pub(super) evictions: Vec<(Ticket, Evictions)>,
+    /// Pods whose eviction failed, by full name, and the time until which no other is asked for.
+    pub(super) refused: BTreeMap<String, Time>,
+    /// By full name.
+    pub(super) budgets: BTreeMap<String, KnownBudget>,
+    /// Groups that other schedulers run, by full name.
+    pub(super) running: BTreeMap<String, PodGroup>,
+    /// Whether a change may help groups for which no victims were found.
+    pub(super) searches_due: bool,
+}
+
+/// The victims of one decision that have not gone yet.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Evictions {
+    /// The group that room is made for.
+    pub(super) group: GroupId,
+    pub(super) plan: Plan,
+    pub(super) units: Vec<UnitInFlight>,
+}
+
+/// A unit that is to go.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct UnitInFlight {
+    /// The group of this scheduler that it is of.
+    pub(super) root: Option<GroupId>,
+    /// The unit, with the pods that have not gone.
+    pub(super) victim: Victim,
+    /// Whether a pod of it, or of others without which too little of its group is left, is being
+    /// deleted or gone: it is not taken back any more.
+    pub(super) begun: bool,
+    /// Deadline of the beginning, then of the end.
+    pub(super) until: Time,
+    /// Time at which it is asked for again, after a failure.
+    pub(super) retry_at: Option<Time>,
+}
+
+/// A budget as it was passed in, and the evictions that it does not count yet.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct KnownBudget {
+    pub(super) budget: DisruptionBudget,
+    /// Full names of pods.
+    pub(super) charged: BTreeSet<String>,
+}
+
+impl KnownBudget {
+    /// The budget with what it allows now.
+    pub(super) fn left(&self) -> DisruptionBudget {
+        let charged = i64::try_from(self.charged.len()).unwrap_or(i64::MAX);
+        let mut left = self.budget.clone();
+        left.disruptions_allowed = left.disruptions_allowed.saturating_sub(charged);
+        left
+    }
+}
+
+/// Full name of a pod that is to go.
+pub(super) fn pod_name(pod: &EvictedPod) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+impl UnitInFlight {
+    /// Full names of the pods that have not gone.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> + '_ {
+        self.victim.pods.iter().map(pod_name)
+    }
+
+    /// The time of its next deadline.
+    pub(super) fn deadline(&self) -> Time {
+        self.retry_at.unwrap_or(self.until)
+    }
+}
+
+impl PreemptionState {
+    /// The units that have not gone, each with the group that room is made for.
+    pub(super) fn units(&self) -> impl Iterator<Item = (GroupId, &UnitInFlight)> {
+        self.evictions
+            .iter()
+            .flat_map(|(_, evictions)| evictions.units.iter().map(|unit| (evictions.group, unit)))
+    }
+
+    /// The victims of a decision.
+    pub(super) fn of(&mut self, ticket: Ticket) -> Option<&mut Evictions> {
+        self.evictions.iter_mut().find(|(other, _)| *other == ticket).map(|(_, own)| own)
+    }
+
+    /// Drops decisions of which every victim has gone.
+    pub(super) fn drop_done(&mut self) {
+        self.evictions.retain(|(_, evictions)| !evictions.units.is_empty());
+    }
+
+    /// The root groups and members of which pods are to go. `find` returns those of a pod.
+    pub(super) fn members(
+        &self,
+        begun_only: bool,
+        find: impl Fn(&str) -> Option<(GroupId, u64)>,
+    ) -> BTreeMap<GroupId, BTreeSet<u64>> {
+        let mut members: BTreeMap<GroupId, BTreeSet<u64>> = BTreeMap::new();
+        for (_, unit) in self.units().filter(|(_, unit)| unit.begun || !begun_only) {
+            for (id, seq) in unit.names().filter_map(|name| find(&name)) {
+                members.entry(id).or_default().insert(seq);
+            }
+        }
+        members
+    }
+
+    /// Charges budgets with pods that are to go.
+    pub(super) fn charge(&mut self, cluster: &Cluster, pods: &[EvictedPod]) {
+        for pod in pods {
+            let Some(view) = cluster.pod(&pod.namespace, &pod.name) else { continue };
+            for known in self.budgets.values_mut() {
+                if known.budget.is_charged_for(view) {
+                    known.charged.insert(pod_name(pod));
+                }
+            }
+        }
+    }
+
+    /// Gives back what budgets were charged for pods that stay.
+    pub(super) fn give_back(&mut self, pods: &[EvictedPod]) {
+        for pod in pods {
+            let name = pod_name(pod);
+            for known in self.budgets.values_mut() {
+                known.charged.remove(&name);
+            }
+        }
+    }
+
+    /// Sets a budget. What it was charged for is kept as long as its pods are to go and it does not
+    /// count them itself: their eviction has not begun.
+    pub(super) fn set_budget(&mut self, budget: DisruptionBudget) {
+        let name = format!("{}/{}", budget.namespace, budget.name);
+        let mut charged = self.budgets.remove(&name).map(|known| known.charged).unwrap_or_default();
+        let open: BTreeSet<String> = self
+            .units()
+            .filter(|(_, unit)| !unit.begun)
+            .flat_map(|(_, unit)| unit.names())
+            .collect();
+        charged.retain(|pod| {
+            let short = pod.split_once('/').map_or("", |(_, name)| name);
+            open.contains(pod) && !budget.disrupted_pods.contains(short)
+        });
+        self.budgets.insert(name, KnownBudget { budget, charged });
+    }
+}
+
+/// Whether a pod that is to go is still where it was.
+pub(super) fn is_there(cluster: &Cluster, pod: &EvictedPod) -> bool {
+    cluster.pod(&pod.namespace, &pod.name).is_some_and(|view| {
+        view.uid() == pod.uid && view.node().is_some_and(|node| node.name() == pod.node)
+    })
+}

@@ -1,0 +1,550 @@
+//! Preemption: the search for victims, and the room that is held for the group while they go.
+//!
+//! A group that does not fit is searched victims for at once, in queue order; one for which none
+//! were found is searched again after changes. What is found is a nomination as that of an embedder:
+//! placeholders of its plan hold the room, also where victims still use it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+
+use super::decision::Decision;
+use super::evictions::{Evictions, PreemptionState, UnitInFlight, is_there, pod_name};
+use super::ids::{GroupId, Ticket};
+use super::observe::{GroupChange, ReservationEnd};
+use super::queued_group::{Member, Phase, QueuedGroup, Reservation};
+use super::scheduler::{Scheduler, Timer};
+use super::settings::HeadOfLine;
+use super::shortage::Shortage;
+use crate::base::Time;
+use crate::framework::{PermitContext, PermitVerdict};
+use crate::model::{Pod, PodGroup};
+use crate::preempt::{Candidate, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
+use crate::state::journal::Moment;
+use crate::state::{Assignment, Cluster, Plan, PodView};
+
+/// Number of waiting groups of each queue that are searched victims for again after a change.
+const CANDIDATES: usize = 64;
+
+/// What a search has found: with no victims, the plan holds once pods that terminate have gone, or
+/// now.
+pub(super) struct Found {
+    victims: Vec<Victim>,
+    moves: Vec<Move>,
+    plan: Plan,
+}
+
+/// The policy of the embedder, without pods that the queue keeps: placeholders, pods of plans in
+/// flight, victims of groups that are not less important, and those whose eviction has failed.
+#[derive(Debug)]
+struct Takeable<'a> {
+    policy: &'a dyn Policy,
+    cluster: &'a Cluster,
+    groups: &'a BTreeMap<GroupId, QueuedGroup>,
+    pods: &'a BTreeMap<String, (GroupId, u64)>,
+    state: &'a PreemptionState,
+    /// Victims of decisions before, and whether they may be taken for this group instead.
+    victims: BTreeMap<String, bool>,
+}
+
+impl<'a> Takeable<'a> {
+    /// The pods that go with one of a unit: of several, all that run of its tree, whichever of them
+    /// is looked at.
+    fn pods_of<'p>(
+        &self,
+        unit: &Candidate<'_>,
+        pod: PodView<'p>,
+        queued: Option<&QueuedGroup>,
+    ) -> Vec<PodView<'p>>
+    where
+        'a: 'p,
+    {
+        if unit.pods == 1 {
+            return alloc::vec![pod];
+        }
+        match (queued, unit.group) {
+            (Some(queued), _) => {
+                let members = queued.members.values();
+                let find =
+                    |member: &Member| self.cluster.pod(member.pod.namespace(), &member.pod.name);
+                members.filter_map(find).filter(|pod| pod.node().is_some()).collect()
+            }
+            (None, Some(group)) => self.cluster.pods_of(group).collect(),
+            (None, None) => alloc::vec![pod],
+        }
+    }
+}
+
+impl Policy for Takeable<'_> {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        let Some(pod) = unit.pod() else { return false };
+        if pod.namespace() == Scheduler::RESERVED_NAMESPACE {
+            return false;
+        }
+        let name = format!("{}/{}", pod.namespace(), pod.name());
+        let queued = self.pods.get(&name).and_then(|(id, _)| self.groups.get(id));
+        let all = self.pods_of(unit, pod, queued);
+        let is_open = |pod: &PodView<'_>| {
+            let name = format!("{}/{}", pod.namespace(), pod.name());
+            !self.state.refused.contains_key(&name) && self.victims.get(&name) != Some(&false)
+        };
+        if !all.iter().all(is_open) {
+            return false;
+        }
+        let is_free = queued.is_none_or(|queued| {
+            !queued.phase.busy() && (!queued.evicting || self.victims.contains_key(&name))
+        });
+        let Some(root) = queued.map(|queued| &queued.root) else {
+            return self.policy.allows(preemptor, unit);
+        };
+        // What a root says of itself holds for all of its members.
+        let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));
+        let start = starts.max().unwrap_or(preemptor.now);
+        let is_kept = root.non_preemptible
+            || root.min_run_time.is_some_and(|least| preemptor.now < start.after(least));
+        let unit = Candidate { priority: unit.priority.max(root.priority), ..*unit };
+        is_free && !is_kept && self.policy.allows(preemptor, &unit)
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        self.policy.ceiling(preemptor)
+    }
+
+    fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
+        self.policy.work_lost(preemptor, unit, run)
+    }
+}
+
+impl Scheduler {
+    /// A search for victims, and the claim to their room if there are some. Returns whether the
+    /// group is placed or waits for them.
+    pub(super) fn preempt(&mut self, id: GroupId, tree: &PodGroup, shortage: &Shortage) -> bool {
+        if self.settings.preemption.is_none() || matches!(shortage, Shortage::Permit { .. }) {
+            return false;
+        }
+        if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) {
+            // Groups that start together are one plan of several: their room is not reserved.
+            return false;
+        }
+        if let Some(queued) = self.groups.get(&id)
+            && queued.no_search_before > self.now
+        {
+            self.timers.insert((queued.no_search_before, Timer::Searches));
+            return false;
+        }
+        let found = self.find_victims(id, tree);
+        let is_found = found.is_some();
+        let (now, backoff) = (self.now, self.settings.backoff);
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.searches = if is_found { 0 } else { queued.searches.saturating_add(1) };
+            let wait = if is_found { now } else { now.after(backoff.after(queued.searches)) };
+            queued.no_search_before = wait;
+        }
+        match found {
+            Some(found) => self.claim(id, found, shortage),
+            None => self.wait_for_protections(),
+        }
+        is_found
+    }
+
+    /// The victims of least cost, with the plan that they make room for. Placeholders of less
+    /// important groups are no obstacle.
+    fn find_victims(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
+        let budget = self.settings.preemption?.budget;
+        let queued = self.groups.get(&id)?;
+        let (priority, strategy) = (queued.root.priority, queued.strategy);
+        let mut aside: Vec<(Pod, String)> = Vec::new();
+        for other in self.less_important(id).into_iter().chain([id]) {
+            let reservation =
+                self.groups.get(&other).and_then(|queued| queued.reservation.as_ref());
+            aside.extend(reservation.into_iter().flat_map(|own| own.placeholders.iter().cloned()));
+        }
+        aside.retain(|(pod, _)| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
+        let mut victims = BTreeMap::new();
+        for (other, unit) in self.preemption.units() {
+            let is_less = self.groups.get(&other).is_none_or(|own| own.root.priority < priority);
+            let is_free = !unit.begun && (other == id || is_less);
+            victims.extend(unit.names().map(|name| (name, is_free)));
+        }
+        let policy = alloc::sync::Arc::clone(&self.policy);
+        let mut planner = mem::take(&mut self.victim_planner);
+        let takeable = Takeable {
+            policy: &*policy,
+            cluster: &self.cluster,
+            groups: &self.groups,
+            pods: &self.pods,
+            state: &self.preemption,
+            victims,
+        };
+        let request = self.request(tree, strategy, self.now);
+        let request = PreemptionRequest::new(request).policy(&takeable).budget(budget);
+        let answer = planner.place(&self.cluster, &self.framework, &self.running_work, request);
+        let found = match answer {
+            Ok(Preemption::Placed(plan)) => {
+                Some(Found { victims: Vec::new(), moves: Vec::new(), plan })
+            }
+            Ok(Preemption::Preempt(preempt)) => {
+                let preempt = *preempt;
+                let (victims, moves, plan) = (preempt.victims, preempt.moves, preempt.plan);
+                let found = Found { victims, moves, plan };
+                self.is_admitted(tree, &found).then_some(found)
+            }
+            _ => None,
+        };
+        self.victim_planner = planner;
+        let found = found.filter(|found| !found.plan.is_empty()).map(|mut found| {
+            // The plan is to be judged in the cluster without the victims, not as it was made.
+            found.plan.basis = Moment::default();
+            found
+        });
+        let found = found.filter(|found| self.is_suitable(id, found));
+        self.metrics.add_one(|metrics| &mut metrics.victim_searches);
+        for (pod, _) in aside {
+            let _ = self.cluster.add_pod(pod);
+        }
+        found
+    }
+
+    /// Whether a plan leaves no part of a group below its minimum, and holds once its victims and
+    /// all that terminates have gone.
+    fn is_suitable(&self, id: GroupId, found: &Found) -> bool {
+        let members = found.plan.assignments().map(|to| super::queued_group::full_name(to.pod()));
+        let members = members.filter_map(|name| Some(self.pods.get(&name)?.1)).collect();
+        let queued = self.groups.get(&id);
+        if queued.is_none_or(|queued| queued.part_of(&self.cluster, &members).is_some()) {
+            return false;
+        }
+        let mut cluster = self.cluster.clone();
+        for (namespace, name) in self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of)
+        {
+            let _ = cluster.remove_pod(&namespace, &name);
+        }
+        for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
+            let _ = cluster.remove_pod(&pod.namespace, &pod.name);
+        }
+        cluster.commit(&self.framework, &found.plan).is_ok()
+    }
+
+    /// Groups with a reservation and a lower priority than a group.
+    fn less_important(&self, id: GroupId) -> Vec<GroupId> {
+        let Some(own) = self.groups.get(&id).map(|queued| queued.root.priority) else {
+            return Vec::new();
+        };
+        let is_less = |other: &GroupId| {
+            self.groups.get(other).is_some_and(|queued| queued.root.priority < own)
+        };
+        self.reserving.iter().copied().filter(|other| *other != id && is_less(other)).collect()
+    }
+
+    /// Whether every permit admits a plan once its victims are gone: nothing is evicted for a plan
+    /// that is to be held.
+    fn is_admitted(&self, tree: &PodGroup, found: &Found) -> bool {
+        if self.framework.permits().is_empty() {
+            return true;
+        }
+        let mut cluster = self.cluster.clone();
+        for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
+            let _ = cluster.remove_pod(&pod.namespace, &pod.name);
+        }
+        let cx = PermitContext { cluster: &cluster, group: tree, plan: &found.plan, now: self.now };
+        self.framework.permits().iter().all(|permit| permit.permit(&cx) == PermitVerdict::Admit)
+    }
+
+    /// The claim of a group to the room that a plan takes: less important groups give way, what is
+    /// still to be evicted goes out as a decision, and placeholders hold the room.
+    fn claim(&mut self, id: GroupId, found: Found, shortage: &Shortage) {
+        let Found { victims, moves, plan } = found;
+        let wanted: BTreeSet<String> =
+            victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
+        self.give_way(id, &plan, &wanted);
+        self.cancel_evictions(id, &wanted);
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.preempting = false;
+            queued.nominated = None;
+        }
+        self.end_reservation(id, ReservationEnd::Outranked);
+        if victims.is_empty() && self.cluster.commit(&self.framework, &plan).is_ok() {
+            self.metrics.add_one(|metrics| &mut metrics.placed);
+            self.start_plan(alloc::vec![id], plan, None);
+            return;
+        }
+        let Some(settings) = self.settings.preemption else { return };
+        self.stay_unschedulable(id, shortage);
+        let (now, until) = (self.now, self.now.after(settings.timeout));
+        let placeholders = self.add_placeholders(id, &plan);
+        for (_, node) in &placeholders {
+            self.pods_changed(node);
+        }
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        queued.nominated = Some(plan.clone());
+        queued.preempting = true;
+        queued.reservation = Some(Reservation { since: now, until, domain: None, placeholders });
+        self.reserving.insert(id);
+        self.timers.insert((until, Timer::Reservation(id)));
+        self.metrics.add_one(|metrics| &mut metrics.preemptions);
+        let (units, pods) = (victims.len(), wanted.len());
+        self.emit(id, GroupChange::Preempting { victims: units, pods, until });
+        // Victims that were asked for before are on their way.
+        let known: BTreeSet<String> =
+            self.preemption.units().flat_map(|(_, unit)| unit.names()).collect();
+        let is_new =
+            |victim: &Victim| !victim.pods.iter().any(|pod| known.contains(&pod_name(pod)));
+        let new: Vec<Victim> = victims.into_iter().filter(is_new).collect();
+        if !new.is_empty() || !moves.is_empty() {
+            self.ask_for(id, new, moves, plan);
+        }
+    }
+
+    /// Less important groups give up what a plan takes: their own nominations on its nodes, and
+    /// those that count on its victims.
+    fn give_way(&mut self, id: GroupId, plan: &Plan, wanted: &BTreeSet<String>) {
+        let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
+        for other in self.less_important(id) {
+            let Some(queued) = self.groups.get(&other) else { continue };
+            let held = queued.reservation.iter().flat_map(|own| &own.placeholders);
+            let is_met = held.into_iter().any(|(_, node)| nodes.contains(node.as_str()))
+                || self.preemption.units().any(|(group, unit)| {
+                    group == other && unit.names().any(|name| wanted.contains(&name))
+                });
+            if is_met {
+                if let Some(queued) = self.groups.get_mut(&other) {
+                    queued.nominated = None;
+                }
+                self.end_reservation(other, ReservationEnd::Outranked);
+            }
+        }
+    }
+
+    /// A decision to evict victims.
+    fn ask_for(&mut self, id: GroupId, victims: Vec<Victim>, moves: Vec<Move>, plan: Plan) {
+        let Some(settings) = self.settings.preemption else { return };
+        let ticket = Ticket(self.take_number());
+        let until = self.now.after(settings.start_timeout);
+        let Some(by) = self.groups.get(&id).map(|queued| queued.name.clone()) else { return };
+        let mut roots = BTreeMap::new();
+        for victim in &victims {
+            self.preemption.charge(&self.cluster, &victim.pods);
+            for (root, _) in victim.pods.iter().filter_map(|pod| self.pods.get(&pod_name(pod))) {
+                *roots.entry(*root).or_insert(0) += 1;
+            }
+        }
+        self.budgets_changed();
+        let in_flight = |victim: &Victim| UnitInFlight {
+            root: victim.pods.first().and_then(|pod| Some(self.pods.get(&pod_name(pod))?.0)),
+            victim: victim.clone(),
+            begun: false,
+            until,
+            retry_at: None,
+        };
+        let units: Vec<UnitInFlight> = victims.iter().map(in_flight).collect();
+        let count = units.len() as u64;
+        self.metrics.victims = self.metrics.victims.saturating_add(count);
+        let evictions = Evictions { group: id, plan: plan.clone(), units };
+        self.preemption.evictions.push((ticket, evictions));
+        self.timers.insert((until, Timer::Evictions(ticket)));
+        self.outbox.push_back(Decision::Preempt { ticket, victims, moves, plan });
+        for (root, pods) in roots {
+            self.emit(root, GroupChange::Preempted { by: by.clone(), pods });
+        }
+        self.settle_victims();
+    }
+
+    /// Sets which groups are being evicted whole: all of their pods are to go.
+    pub(super) fn settle_victims(&mut self) {
+        let roots = self.preemption.members(false, |name| self.pods.get(name).copied());
+        for root in roots.into_keys() {
+            // A group that is evicted takes back what it has asked for itself.
+            let now = self.preemption.members(false, |name| self.pods.get(name).copied());
+            let Some(members) = now.get(&root) else { continue };
+            let Some(queued) = self.groups.get_mut(&root) else { continue };
+            if !queued.evicting && queued.is_left_without(members) {
+                queued.evicting = true;
+                queued.preempted = true;
+                self.settle_linked(root);
+            }
+        }
+    }
+
+    /// The evictions for a group that are not needed any more, but for those of `kept`, are taken
+    /// back, as far as they have not begun.
+    pub(super) fn cancel_evictions(&mut self, id: GroupId, kept: &BTreeSet<String>) {
+        let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();
+        for (ticket, evictions) in &mut self.preemption.evictions {
+            if evictions.group != id {
+                continue;
+            }
+            let stays =
+                |unit: &UnitInFlight| unit.begun || unit.names().any(|name| kept.contains(&name));
+            let (stay, go): (Vec<_>, Vec<_>) = evictions.units.drain(..).partition(stays);
+            evictions.units = stay;
+            back.push((*ticket, go));
+        }
+        for (ticket, units) in back {
+            self.cancel_units(ticket, units);
+        }
+        self.preemption.drop_done();
+    }
+
+    /// Takes back evictions that have not begun, and that are in flight no more.
+    pub(super) fn cancel_units(&mut self, ticket: Ticket, units: Vec<UnitInFlight>) {
+        let mut victims = Vec::new();
+        let mut roots: BTreeMap<GroupId, usize> = BTreeMap::new();
+        for UnitInFlight { victim, retry_at, .. } in units {
+            self.preemption.give_back(&victim.pods);
+            for (root, _) in victim.pods.iter().filter_map(|pod| self.pods.get(&pod_name(pod))) {
+                *roots.entry(*root).or_insert(0) += 1;
+            }
+            if retry_at.is_none() && !self.is_unasked(ticket, &victim.name) {
+                victims.push(victim);
+            }
+        }
+        for (root, pods) in roots {
+            self.emit(root, GroupChange::EvictionCancelled { pods });
+            self.stay_in_place(root);
+        }
+        if !victims.is_empty() {
+            let count = victims.len() as u64;
+            self.metrics.evictions_cancelled =
+                self.metrics.evictions_cancelled.saturating_add(count);
+            self.outbox.push_back(Decision::CancelEvictions { ticket, victims });
+        }
+        // Other groups may take what stays.
+        self.budgets_changed();
+    }
+
+    /// Whether the decision that names a victim has not been polled yet.
+    pub(super) fn is_unasked(&self, ticket: Ticket, name: &str) -> bool {
+        self.outbox.iter().any(|decision| match decision {
+            Decision::Preempt { ticket: other, victims, .. } => {
+                *other == ticket && victims.iter().any(|victim| victim.name == name)
+            }
+            _ => false,
+        })
+    }
+
+    /// The end of the eviction of a whole group of which some pods stay.
+    pub(super) fn stay_in_place(&mut self, root: GroupId) {
+        let members = self.preemption.members(false, |name| self.pods.get(name).copied());
+        let going = members.get(&root).cloned().unwrap_or_default();
+        let Some(queued) = self.groups.get_mut(&root) else { return };
+        if queued.preempted && !queued.is_left_without(&going) {
+            queued.preempted = false;
+            queued.evicting = false;
+            self.settle_linked(root);
+        }
+    }
+
+    /// The room of a group that waits for its victims, looked at after a change; its placeholders
+    /// are not in the cluster. If what is under way does not suffice any more, victims are searched
+    /// again. Returns whether the claim has changed.
+    pub(super) fn renew_claim(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        shortage: &Shortage,
+    ) -> bool {
+        let Some(queued) = self.groups.get(&id) else { return false };
+        if !queued.preempting {
+            let may = queued.nominated.is_none() && queued.no_search_before <= self.now;
+            return may && self.preempt(id, tree, shortage);
+        }
+        if self.suffices(id, false) {
+            return false;
+        }
+        if queued.no_search_before <= self.now && self.preempt(id, tree, shortage) {
+            return true;
+        }
+        if self.suffices(id, true) {
+            // A victim that could not go is asked for again later.
+            return false;
+        }
+        let wait = self.now.after(self.settings.backoff.after(1));
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.nominated = None;
+            queued.no_search_before = queued.no_search_before.max(wait);
+        }
+        self.end_reservation(id, ReservationEnd::Outranked);
+        true
+    }
+
+    /// Whether the nominated plan of a group holds without the victims that are to go for it, and
+    /// without pods that terminate. `late` counts those that could not go yet, too.
+    fn suffices(&self, id: GroupId, late: bool) -> bool {
+        let Some(plan) = self.groups.get(&id).and_then(|queued| queued.nominated.as_ref()) else {
+            return false;
+        };
+        let mut cluster: Cluster = self.cluster.clone();
+        let terminating: Vec<_> =
+            self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of).collect();
+        for (namespace, name) in terminating {
+            let _ = cluster.remove_pod(&namespace, &name);
+        }
+        for (other, unit) in self.preemption.units() {
+            if other == id && (late || unit.retry_at.is_none()) {
+                for pod in unit.victim.pods.iter().filter(|pod| is_there(&self.cluster, pod)) {
+                    let _ = cluster.remove_pod(&pod.namespace, &pod.name);
+                }
+            }
+        }
+        cluster.commit(&self.framework, plan).is_ok()
+    }
+
+    /// Another search for the first waiting groups for which none was found, after changes. Returns
+    /// whether one of them was placed or waits for victims now.
+    pub(super) fn search_again(&mut self) -> bool {
+        if self.settings.preemption.is_none() || !mem::take(&mut self.preemption.searches_due) {
+            return false;
+        }
+        let mut next: Option<Time> = None;
+        for key in self.queues.first_of_each(CANDIDATES) {
+            let id = key.group;
+            let Some(queued) = self.groups.get(&id) else { continue };
+            let queue = &queued.root.queue;
+            let is_behind = self.settings.rule(queue) == HeadOfLine::StrictFifo
+                && self.queues.waiting(queue).next() != Some(&key);
+            let sleeps = matches!(queued.phase, Phase::Unschedulable(_));
+            if is_behind || !sleeps || queued.preempting {
+                continue;
+            }
+            if queued.no_search_before > self.now {
+                let earlier =
+                    next.map_or(queued.no_search_before, |next| next.min(queued.no_search_before));
+                next = Some(earlier);
+                continue;
+            }
+            let Some(shortage) = queued.shortage.clone() else { continue };
+            let Some(tree) = self.joint_tree(&[id]) else { continue };
+            if self.preempt(id, &tree, &shortage) {
+                self.preemption.searches_due = true;
+                return true;
+            }
+        }
+        self.timers.extend(next.map(|next| (next, Timer::Searches)));
+        false
+    }
+
+    /// The next end of a minimum run time, after which victims may be found.
+    fn wait_for_protections(&mut self) {
+        let mut next: Option<Time> = None;
+        for queued in self.groups.values().filter(|queued| queued.started) {
+            queued.root.visit(&mut |group| {
+                let own = group.min_run_time.max(queued.root.min_run_time);
+                let Some(least) = own else { return };
+                for start in self.cluster.pods_of(group).filter_map(PodView::start) {
+                    let end = start.after(least);
+                    if end > self.now && next.is_none_or(|next| end < next) {
+                        next = Some(end);
+                    }
+                }
+            });
+        }
+        self.timers.extend(next.map(|next| (next, Timer::Searches)));
+    }
+}
+
+/// Namespace and name of a pod.
+fn full_name_of(pod: PodView<'_>) -> (String, String) {
+    (pod.namespace().into(), pod.name().into())
+}

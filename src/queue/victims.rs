@@ -1,0 +1,402 @@
+//! Victims from the decision to their end: reports, deadlines, budgets, and other running groups.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::decision::Decision;
+use super::error::QueueError;
+use super::evictions::{UnitInFlight, is_there, pod_name};
+use super::ids::{GroupId, Ticket};
+use super::scheduler::{Scheduler, Timer};
+use crate::base::Time;
+use crate::model::{Pod, PodGroup};
+use crate::preempt::{DisruptionBudget, EvictedPod};
+use crate::state::{Event, NodeView, PodView};
+
+impl Scheduler {
+    /// A victim of [`Decision::Preempt`] that has gone: its pods have left their nodes. Members are
+    /// pending again, and a group that has gone whole is queued from the beginning; report pods that
+    /// do not exist any more by [`Scheduler::handle_pod_deleted`] instead.
+    ///
+    /// `victim` is the name of the victim, or the full name of one of its pods. Where a group and a
+    /// pod of one decision have one name, it is the group.
+    ///
+    /// # Errors
+    /// The ticket names no victims that are still to go, or none of that name: the eviction was
+    /// taken back, say, and happened all the same. Report its pods as any other that leaves its node
+    /// then.
+    pub fn handle_evicted(
+        &mut self,
+        ticket: Ticket,
+        victim: &str,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let (_, pods) = self.victim(ticket, victim)?;
+        for pod in pods {
+            let full = pod_name(&pod);
+            if !is_there(&self.cluster, &pod) {
+                continue;
+            }
+            match self.pods.get(&full).copied() {
+                Some((id, seq)) => self.unbound(id, seq, &full),
+                None => self.remove_pod(&pod.namespace, &pod.name),
+            }
+        }
+        self.update_evictions();
+        Ok(())
+    }
+
+    /// A victim of [`Decision::Preempt`] that could not be evicted: a budget refuses, say, and may
+    /// not at `retry_at`. Without that time it is not asked for again for this group.
+    ///
+    /// Other victims are searched, those that went before counted as gone; what is not needed then
+    /// is taken back. If there are none, room is held until the victim is asked for again. Of a group
+    /// that goes whole, all are taken back if none has begun to go; else the rest is asked for
+    /// until it has gone.
+    ///
+    /// `victim` is named as for [`Scheduler::handle_evicted`].
+    ///
+    /// # Errors
+    /// The ticket names no victims that are still to go, or none of that name.
+    pub fn handle_eviction_failed(
+        &mut self,
+        ticket: Ticket,
+        victim: &str,
+        retry_at: Option<Time>,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let (index, _) = self.victim(ticket, victim)?;
+        self.fail_eviction(ticket, index, retry_at, true);
+        Ok(())
+    }
+
+    /// A disruption budget that appeared or changed. What it allows is counted down with each
+    /// decision until it counts the eviction itself.
+    pub fn handle_budget(&mut self, budget: DisruptionBudget, now: Time) {
+        self.expire(now, false);
+        self.preemption.set_budget(budget);
+        self.budgets_changed();
+    }
+
+    /// The removal of a disruption budget. Unknown budgets are ignored.
+    pub fn handle_budget_removed(&mut self, namespace: &str, name: &str, now: Time) {
+        self.expire(now, false);
+        self.preemption.budgets.remove(&format!("{namespace}/{name}"));
+        self.running_work.remove_budget(namespace, name);
+        self.budgets_changed();
+    }
+
+    /// A root group that another scheduler runs: how its pods, which arrive by
+    /// [`Scheduler::handle_event`], may be disrupted. A pod of a group that is not known is a unit of
+    /// its own.
+    ///
+    /// # Errors
+    /// The tree is nested too deep, or its root is a group of this scheduler.
+    pub fn handle_running_group(&mut self, group: &PodGroup, now: Time) -> Result<(), QueueError> {
+        self.expire(now, false);
+        let name = group.full_name();
+        if self.names.contains_key(name.as_str()) {
+            return Err(QueueError::GroupTaken { group: name.clone(), root: name });
+        }
+        self.running_work.add_group(group)?;
+        let mut alone = group.clone();
+        drop_pods(&mut alone);
+        self.preemption.running.insert(String::from(name.as_str()), alone);
+        self.preemption.searches_due = true;
+        Ok(())
+    }
+
+    /// The end of a group that another scheduler ran. Unknown groups are ignored.
+    pub fn handle_running_group_removed(&mut self, namespace: &str, name: &str, now: Time) {
+        self.expire(now, false);
+        if self.preemption.running.remove(&format!("{namespace}/{name}")).is_some() {
+            self.running_work.remove_group(namespace, name);
+        }
+    }
+
+    /// Takes a group of this scheduler in among those that run.
+    pub(super) fn group_changed(&mut self, id: GroupId) -> Result<(), QueueError> {
+        let Some(queued) = self.groups.get(&id) else { return Ok(()) };
+        self.preemption.running.remove(queued.name.as_str());
+        self.preemption.searches_due = true;
+        Ok(self.running_work.add_group(&queued.root)?)
+    }
+
+    /// Passes on what budgets allow now.
+    pub(super) fn budgets_changed(&mut self) {
+        for known in self.preemption.budgets.values() {
+            self.running_work.set_budget(known.left());
+        }
+        self.preemption.searches_due = true;
+    }
+
+    /// The place of a victim among those of a decision, with the pods that are named.
+    fn victim(
+        &mut self,
+        ticket: Ticket,
+        name: &str,
+    ) -> Result<(usize, Vec<EvictedPod>), QueueError> {
+        self.update_evictions();
+        let units = match self.preemption.of(ticket) {
+            Some(evictions) => &evictions.units,
+            None => return Err(QueueError::StaleTicket),
+        };
+        if let Some(at) =
+            units.iter().position(|unit| unit.victim.whole && unit.victim.name == name)
+        {
+            return Ok((at, units[at].victim.pods.clone()));
+        }
+        let found = units.iter().enumerate().find_map(|(at, unit)| {
+            let pod = unit.victim.pods.iter().find(|pod| pod_name(pod) == name)?;
+            Some((at, alloc::vec![pod.clone()]))
+        });
+        found.ok_or(QueueError::StaleTicket)
+    }
+
+    /// Looks which victims have begun to go, and which have gone.
+    pub(super) fn update_evictions(&mut self) {
+        let Some(settings) = self.settings.preemption else { return };
+        let until = self.now.after(settings.grace_period);
+        let mut roots: BTreeSet<GroupId> = BTreeSet::new();
+        let mut begun: Vec<EvictedPod> = Vec::new();
+        let mut timers: BTreeSet<Ticket> = BTreeSet::new();
+        for (ticket, evictions) in &mut self.preemption.evictions {
+            evictions.units.retain_mut(|unit| {
+                let before = unit.victim.pods.len();
+                unit.victim.pods.retain(|pod| is_there(&self.cluster, pod));
+                let goes = |pod: &EvictedPod| {
+                    let view = self.cluster.pod(&pod.namespace, &pod.name);
+                    view.is_some_and(PodView::deleting)
+                };
+                let has_begun =
+                    unit.victim.pods.len() < before || unit.victim.pods.iter().any(goes);
+                if has_begun && !unit.begun {
+                    unit.begun = true;
+                    unit.until = until;
+                    timers.insert(*ticket);
+                    roots.extend(unit.root);
+                    begun.extend(unit.victim.pods.iter().cloned());
+                }
+                if unit.victim.pods.len() < before {
+                    roots.extend(unit.root);
+                }
+                !unit.victim.pods.is_empty()
+            });
+        }
+        self.preemption.drop_done();
+        // Where too little of a group would be left, the rest of it goes too.
+        let going = self.preemption.members(true, |name| self.pods.get(name).copied());
+        let none = BTreeSet::new();
+        let falls = |root: &GroupId| {
+            let gone = going.get(root).unwrap_or(&none);
+            self.groups.get(root).is_some_and(|own| !own.keeps_minima(&self.cluster, gone))
+        };
+        let fallen: BTreeSet<GroupId> = roots.iter().copied().filter(falls).collect();
+        for (ticket, evictions) in &mut self.preemption.evictions {
+            for unit in &mut evictions.units {
+                if !unit.begun && unit.root.is_some_and(|root| fallen.contains(&root)) {
+                    unit.begun = true;
+                    unit.until = until;
+                    timers.insert(*ticket);
+                    begun.extend(unit.victim.pods.iter().cloned());
+                }
+            }
+        }
+        for pod in &begun {
+            self.set_deleting(pod, true);
+        }
+        for ticket in timers {
+            self.timers.insert((until, Timer::Evictions(ticket)));
+        }
+        for root in roots {
+            self.stay_in_place(root);
+        }
+    }
+
+    /// Records whether a pod counts as terminating: the others of a unit that has begun to go do.
+    fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
+        let view = self.cluster.pod(&pod.namespace, &pod.name);
+        let Some(mut own) = view.map(PodView::to_pod) else { return };
+        if own.deleting == deleting {
+            return;
+        }
+        own.deleting = deleting;
+        let _ = self.cluster.apply(Event::PodChanged { pod: own, version: 0 });
+        self.pods_changed(&pod.node);
+    }
+
+    /// Completes a bound pod that an event reports: since when it runs, and whether it is to go.
+    pub(super) fn complete(&self, pod: &mut Pod) {
+        if self.settings.preemption.is_none() {
+            return;
+        }
+        let known = self.cluster.pod(pod.namespace(), &pod.name);
+        let known = known.filter(|known| {
+            known.uid() == pod.uid && known.node().map(NodeView::name) == pod.node.as_deref()
+        });
+        pod.start = pod.start.or_else(|| known.and_then(PodView::start)).or(Some(self.now));
+        let name = format!("{}/{}", pod.namespace(), pod.name);
+        let mut units = self.preemption.units().filter(|(_, unit)| unit.begun);
+        pod.deleting |= known.is_some()
+            && units
+                .any(|(_, unit)| unit.retry_at.is_none() && unit.names().any(|own| own == name));
+    }
+
+    /// Records that a pod runs since now.
+    pub(super) fn has_started(&mut self, namespace: &str, name: &str) {
+        if self.settings.preemption.is_none() {
+            return;
+        }
+        let Some(view) = self.cluster.pod(namespace, name) else { return };
+        if view.start().is_none() {
+            let mut pod = view.to_pod();
+            pod.start = Some(self.now);
+            let _ = self.cluster.apply(Event::PodChanged { pod, version: 0 });
+        }
+    }
+
+    /// The deadlines of victims: those that could not go are asked for again, those that did not go
+    /// have failed.
+    pub(super) fn evictions_due(&mut self, ticket: Ticket) {
+        self.update_evictions();
+        let (now, settings) = (self.now, self.settings.preemption.unwrap_or_default());
+        let Some(evictions) = self.preemption.of(ticket) else { return };
+        let plan = evictions.plan.clone();
+        let mut again = Vec::new();
+        for unit in &mut evictions.units {
+            if unit.retry_at.is_some_and(|retry| retry <= now) {
+                unit.retry_at = None;
+                unit.until = now.after(settings.start_timeout);
+                again.push(unit.clone());
+            }
+        }
+        let is_late = |unit: &UnitInFlight| unit.retry_at.is_none() && unit.until <= now;
+        while let Some(late) =
+            self.preemption.of(ticket).and_then(|own| own.units.iter().position(is_late))
+        {
+            self.fail_eviction(ticket, late, None, false);
+        }
+        if !again.is_empty() {
+            for unit in &again {
+                for name in unit.names() {
+                    self.preemption.refused.remove(&name);
+                }
+                self.preemption.charge(&self.cluster, &unit.victim.pods);
+                if unit.begun {
+                    for pod in &unit.victim.pods {
+                        self.set_deleting(pod, true);
+                    }
+                }
+            }
+            self.budgets_changed();
+            let mut victims: Vec<_> = again.into_iter().map(|unit| unit.victim).collect();
+            victims.retain(|victim| !self.is_unasked(ticket, &victim.name));
+            let moves = Vec::new();
+            self.outbox.push_back(Decision::Preempt { ticket, victims, moves, plan });
+        }
+        self.set_eviction_timer(ticket);
+    }
+
+    fn set_eviction_timer(&mut self, ticket: Ticket) {
+        let Some(evictions) = self.preemption.of(ticket) else { return };
+        let next = evictions.units.iter().map(UnitInFlight::deadline).min();
+        self.timers.extend(next.map(|next| (next, Timer::Evictions(ticket))));
+    }
+
+    /// A victim that does not go: that is reported, or its time is over.
+    fn fail_eviction(
+        &mut self,
+        ticket: Ticket,
+        index: usize,
+        retry_at: Option<Time>,
+        is_reported: bool,
+    ) {
+        let settings = self.settings.preemption.unwrap_or_default();
+        let least = self.now.after(self.settings.backoff.after(1));
+        let find = |name: &str| self.pods.get(name).copied();
+        let begun = self.preemption.members(true, find);
+        let Some(evictions) = self.preemption.of(ticket) else { return };
+        let Some(failed) = evictions.units.get(index) else { return };
+        let own: BTreeSet<GroupId> =
+            failed.names().filter_map(|name| find_root(&self.pods, &name)).collect();
+        let has_begun = failed.begun || own.iter().any(|root| begun.contains_key(root));
+        let is_whole =
+            own.iter().any(|root| self.groups.get(root).is_some_and(|queued| queued.preempted));
+        // What has begun to go whole is asked for until it has gone.
+        let retry_at = match retry_at {
+            None if has_begun && (is_whole || failed.victim.whole) => {
+                Some(self.now.after(settings.start_timeout))
+            }
+            retry_at => retry_at,
+        };
+        let retry_at = retry_at.map(|retry| retry.max(least));
+        let until = retry_at.unwrap_or_else(|| self.now.after(settings.timeout));
+        let pods = failed.victim.pods.clone();
+        for name in failed.names().collect::<Vec<_>>() {
+            self.preemption.refused.insert(name, until);
+        }
+        // Of a group that has not begun to go, the others stay with it.
+        let mut with_it = Vec::new();
+        if let Some(evictions) = self.preemption.of(ticket) {
+            let is_failed = |at: usize| at == index;
+            let is_sibling = |unit: &UnitInFlight| {
+                is_whole
+                    && !has_begun
+                    && unit.names().any(|name| {
+                        find_root(&self.pods, &name).is_some_and(|root| own.contains(&root))
+                    })
+            };
+            let mut at = 0;
+            evictions.units.retain_mut(|unit| {
+                let failed = is_failed(at);
+                at += 1;
+                if !failed && !is_sibling(unit) {
+                    return true;
+                }
+                if !failed || !is_reported && !has_begun {
+                    with_it.push(unit.clone());
+                }
+                unit.retry_at = retry_at;
+                retry_at.is_some()
+            });
+        }
+        for pod in &pods {
+            self.set_deleting(pod, false);
+        }
+        self.preemption.give_back(&pods);
+        self.preemption.drop_done();
+        self.cancel_units(ticket, with_it);
+        if retry_at.is_none() {
+            for root in own {
+                self.stay_in_place(root);
+            }
+        }
+        self.budgets_changed();
+        self.timers.insert((until, Timer::Searches));
+        self.set_eviction_timer(ticket);
+        self.reservations_due = true;
+    }
+
+    /// Time has passed for which a search for victims waited.
+    pub(super) fn searches_due(&mut self) {
+        let now = self.now;
+        self.preemption.refused.retain(|_, until| *until > now);
+        self.preemption.searches_due = true;
+    }
+}
+
+fn find_root(
+    pods: &alloc::collections::BTreeMap<alloc::string::String, (GroupId, u64)>,
+    name: &str,
+) -> Option<GroupId> {
+    pods.get(name).map(|(root, _)| *root)
+}
+
+fn drop_pods(group: &mut PodGroup) {
+    group.pods.clear();
+    group.groups.iter_mut().for_each(drop_pods);
+}
