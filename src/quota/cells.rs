@@ -56,6 +56,8 @@ pub(super) struct Cell {
     pub(super) borrowing_limit: i64,
     /// [`UNLIMITED`] if there is none.
     pub(super) lending_limit: i64,
+    /// The most that may be used in the subtree; [`UNLIMITED`] if there is none.
+    pub(super) limit: i64,
     /// What the children lend to this queue.
     lent: Lent,
     /// The guarantees of the subtree, less what its parts keep for themselves.
@@ -114,6 +116,8 @@ struct Share {
 pub(super) struct Cells {
     cells: Vec<Cell>,
     free: Vec<u32>,
+    /// Whether any quota ever stated a limit.
+    limited: bool,
 }
 
 impl core::ops::Index<u32> for Cells {
@@ -136,6 +140,7 @@ impl Cells {
             nominal: 0,
             borrowing_limit: UNLIMITED,
             lending_limit: UNLIMITED,
+            limit: UNLIMITED,
             lent: Lent::default(),
             subtree: 0,
             local: 0,
@@ -212,8 +217,11 @@ impl Cells {
         let limit = |limit: Option<i64>| limit.unwrap_or(UNLIMITED);
         cell.borrowing_limit = quota.map_or(UNLIMITED, |quota| limit(quota.borrowing_limit));
         cell.lending_limit = quota.map_or(UNLIMITED, |quota| limit(quota.lending_limit));
+        cell.limit = quota.map_or(UNLIMITED, |quota| limit(quota.limit));
+        let limited = cell.limit != UNLIMITED;
         cell.resum();
         let parent = cell.parent;
+        self.limited |= limited;
         let after = self.share(at);
         self.replace(parent, before, after);
     }
@@ -243,15 +251,34 @@ impl Cells {
         }
     }
 
-    /// What may still be used: what is left of the guarantees and can be borrowed. Negative where
-    /// more is used than may be. O(depth).
+    /// What may still be used: what is left of the guarantees and can be borrowed, within the limits
+    /// of the queue and of those above. Negative where more is used than may be. O(depth).
     #[inline]
     pub(super) fn available(&self, at: u32) -> i64 {
+        let lent = self.unbounded(at);
+        if self.limited { lent.min(self.headroom(at)) } else { lent }
+    }
+
+    /// What the limits of a queue and of those above leave.
+    pub(super) fn headroom(&self, mut at: u32) -> i64 {
+        let mut least = UNLIMITED;
+        while at != NONE {
+            let cell = &self[at];
+            if cell.limit != UNLIMITED {
+                least = least.min(minus(cell.limit, cell.used));
+            }
+            at = cell.parent;
+        }
+        least
+    }
+
+    /// [`Cells::available`], limits aside.
+    fn unbounded(&self, at: u32) -> i64 {
         let cell = &self[at];
         if cell.parent == NONE {
             return minus(cell.subtree, cell.drawn);
         }
-        let mut above = self.available(cell.parent);
+        let mut above = self.unbounded(cell.parent);
         if cell.borrowing_limit != UNLIMITED {
             let stored = minus(cell.subtree, cell.local);
             let own = plus(minus(stored, cell.spill()), cell.borrowing_limit);
@@ -264,12 +291,12 @@ impl Cells {
     pub(super) fn potential(&self, at: u32) -> i64 {
         let cell = &self[at];
         if cell.parent == NONE {
-            return cell.subtree;
+            return cell.subtree.min(cell.limit);
         }
         let all = plus(cell.local, self.potential(cell.parent));
         match cell.borrowing_limit {
-            UNLIMITED => all,
-            limit => all.min(plus(cell.subtree, limit)),
+            UNLIMITED => all.min(cell.limit),
+            limit => all.min(plus(cell.subtree, limit)).min(cell.limit),
         }
     }
 }

@@ -27,6 +27,7 @@ mod error;
 mod flavor;
 mod kueue;
 mod order;
+mod own;
 mod queue;
 mod share;
 mod tenants;
@@ -46,6 +47,7 @@ pub use flavor::Flavor;
 pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
+pub use own::{QueueReport, ResourceReport, TenantSettings};
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
     QueueingStrategy, Quota, ResourceGroup, Weight,

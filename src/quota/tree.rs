@@ -161,6 +161,8 @@ pub struct QueueTree {
     unlinked: Vec<u32>,
     /// Grows with every change of quota or place.
     shape: u64,
+    /// Whether shares are computed in integers: [`super::own`].
+    pub(super) whole_shares: bool,
 }
 
 impl QueueTree {
