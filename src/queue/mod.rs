@@ -6,6 +6,7 @@
 
 mod binding;
 mod capacity;
+mod claims;
 mod components;
 mod decide;
 mod decision;
@@ -20,6 +21,7 @@ mod orphans;
 mod partners;
 mod phases;
 mod queued_group;
+mod quota_sleepers;
 mod reservation;
 mod scheduler;
 mod settings;
@@ -27,6 +29,9 @@ mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod status;
+mod tenancy;
+#[cfg(feature = "serde")]
+mod tenancy_saved;
 mod waiting_queues;
 mod wake;
 
@@ -39,7 +44,8 @@ pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PriorityThenTime, QueueOrder, ReservationPolicy, Settings,
     Waiting,
 };
-pub use shortage::Shortage;
+pub use shortage::{QuotaReason, Shortage};
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
+pub use tenancy::QueueStatus;
 pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};

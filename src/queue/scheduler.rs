@@ -19,6 +19,7 @@ use super::orphans::Orphans;
 use super::partners::Partners;
 use super::queued_group::{MemberState, Phase, QueuedGroup, add_wait};
 use super::settings::{PriorityThenTime, QueueOrder, Settings};
+use super::tenancy::Tenancy;
 use super::status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
 use super::waiting_queues::WaitingQueues;
 use super::wake::hints::Changes;
@@ -87,6 +88,7 @@ pub struct Scheduler {
     pub(super) wait_index: WaitIndex,
     /// Groups with a reservation.
     pub(super) reserving: BTreeSet<GroupId>,
+    pub(super) tenancy: Option<Tenancy>,
     pub(super) changes: Changes,
     /// Whether something changed that reservations may use.
     pub(super) reservations_due: bool,
@@ -160,6 +162,7 @@ impl Scheduler {
             timers: BTreeSet::new(),
             wait_index: WaitIndex::default(),
             reserving: BTreeSet::new(),
+            tenancy: None,
             changes: Changes::default(),
             reservations_due: false,
             epoch: 0,
@@ -318,6 +321,7 @@ impl Scheduler {
             capacity_checks: self.wait_index.capacity_checks,
             still_short: self.wait_index.still_short,
             groups_checked: self.partners.groups_checked,
+            quota_checks: self.tenancy.as_ref().map_or(0, |tenancy| tenancy.looked_at),
         }
     }
 

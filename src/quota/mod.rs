@@ -29,6 +29,8 @@ mod kueue;
 mod order;
 mod own;
 mod queue;
+#[cfg(feature = "serde")]
+mod saved;
 mod share;
 mod tenants;
 mod tree;
@@ -48,6 +50,8 @@ pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
 pub use own::{QueueReport, ResourceReport, TenantSettings};
+#[cfg(feature = "serde")]
+pub use saved::SavedTenants;
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
     QueueingStrategy, Quota, ResourceGroup, Weight,

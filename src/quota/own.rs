@@ -59,9 +59,9 @@ pub(super) struct Own {
 /// Quota put aside.
 #[derive(Debug, Clone)]
 pub(super) struct Aside {
-    claim: String,
-    queue: QueueId,
-    usage: Usage,
+    pub(super) claim: String,
+    pub(super) queue: QueueId,
+    pub(super) usage: Usage,
 }
 
 impl Own {

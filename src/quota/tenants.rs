@@ -19,6 +19,8 @@ use crate::Time;
 
 /// Settings of [`Tenants::kueue`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 #[non_exhaustive]
 pub struct KueueSettings {
     /// The strategies of fair sharing, in order; `None`: no fair sharing.
@@ -104,7 +106,7 @@ impl KueueSettings {
 #[derive(Debug, Clone)]
 pub struct Tenants {
     pub(super) books: Books,
-    rules: KueueSettings,
+    pub(super) rules: KueueSettings,
     /// The dialect of this crate, in place of Kueue's.
     pub(super) own: Option<Own>,
 }

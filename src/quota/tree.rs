@@ -367,6 +367,17 @@ impl QueueTree {
         FlavorResource(self.pair(pair))
     }
 
+    /// All numbers of resources in flavors.
+    #[cfg(feature = "serde")]
+    pub(super) fn numbers(&self) -> impl Iterator<Item = FlavorResource> {
+        (0..self.pairs.len() as u32).map(FlavorResource)
+    }
+
+    /// Whether any queue has or had quota of a resource.
+    pub fn knows(&self, resource: &str) -> bool {
+        self.resources.find(resource).is_some()
+    }
+
     /// Flavor and resource of a number; empty for one of another tree.
     pub fn names(&self, of: FlavorResource) -> (&str, &str) {
         let pair = self.pairs.get(of.0 as usize);
