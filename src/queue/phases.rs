@@ -29,7 +29,7 @@ impl Scheduler {
         {
             self.wait_index.unsubscribe(key, &core::mem::take(&mut queued.wake_on));
             if let Some(tenancy) = &mut self.tenancy {
-                tenancy.sleepers.remove(id);
+                tenancy.wake(id);
             }
         }
         queued.phase = phase;

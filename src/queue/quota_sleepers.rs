@@ -20,6 +20,8 @@ pub(super) struct Sleeper {
     pub(super) place: Option<Place>,
     /// What it needs of it; at most so much where a limit, not the pool, is short.
     pub(super) needed: i64,
+    /// What it adds to what waits in its leaf.
+    pub(super) pending: Option<(QueueId, FlavorResource, i64)>,
     /// Since when it waits, if others have what it needs.
     pub(super) pooled_since: Option<Time>,
 }

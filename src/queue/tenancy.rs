@@ -78,6 +78,24 @@ impl Tenancy {
         self.tenants.tree().queue(QueueKind::Leaf, queue)
     }
 
+    /// Enters a group among those that wait for quota.
+    fn sleep(&mut self, sleeper: Sleeper) {
+        self.wake(sleeper.key.group);
+        if let Some((leaf, of, amount)) = sleeper.pending {
+            // What no sum can hold is not counted.
+            let _ = self.tenants.wait(leaf, of, amount);
+        }
+        self.sleepers.insert(sleeper);
+    }
+
+    /// Takes a group out of those that wait for quota.
+    pub(super) fn wake(&mut self, id: GroupId) {
+        let sleeper = self.sleepers.remove(id);
+        if let Some((leaf, of, amount)) = sleeper.and_then(|sleeper| sleeper.pending) {
+            let _ = self.tenants.wait(leaf, of, -amount);
+        }
+    }
+
     fn changed(&mut self, queue: &str) {
         if let Some(leaf) = self.leaf(queue) {
             self.heads.changed(&mut self.tenants, leaf);
@@ -157,7 +175,8 @@ impl Tenancy {
         let room = tree.available(leaf, of);
         let aside = self.tenants.aside_usage().map_or(0, |(other, usage)| {
             let sums = tree.sums(leaf, of);
-            let within = other != leaf && sums.drawn.saturating_add(needed) <= sums.subtree;
+            // The group it is put aside for is of that queue.
+            let within = other == leaf || sums.drawn.saturating_add(needed) <= sums.subtree;
             let kept = usage.iter().find(|(own, _)| *own == of).map_or(0, |(_, kept)| *kept);
             if within { 0 } else { kept }
         });
@@ -670,14 +689,20 @@ impl Scheduler {
         let WakeCondition::Quota { inner, queue, flavor, resource, needed, pooled } =
             &queued.wake_on
         else {
-            tenancy.sleepers.remove(id);
+            tenancy.wake(id);
             return;
         };
         let tree = tenancy.tenants.tree();
         let kind = if *inner { QueueKind::Inner } else { QueueKind::Leaf };
         let at = tree.queue(kind, queue);
         let place = at.zip(tree.flavor_resource(flavor, resource));
-        tenancy.sleepers.insert(Sleeper {
+        let own = tenancy.leaf(&queued.root.queue);
+        let pending = match &queued.shortage {
+            Some(Shortage::Quota { needed, .. }) => own.zip(place).map(|(leaf, (_, of))| (leaf, of, *needed)),
+            _ => None,
+        };
+        tenancy.sleep(Sleeper {
+            pending,
             key: key.clone(),
             queue: queued.root.queue.clone(),
             place,

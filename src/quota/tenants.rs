@@ -402,6 +402,20 @@ impl Tenants {
         self.books.charge("", queue, usage, sign.signum())
     }
 
+    /// Adds to what waits in a leaf; a negative amount takes away. It decides nothing, and is part of
+    /// what a queue deserves.
+    ///
+    /// # Errors
+    /// Those of [`QueueTree::wait`].
+    pub fn wait(
+        &mut self,
+        queue: QueueId,
+        of: FlavorResource,
+        amount: i64,
+    ) -> Result<(), QuotaError> {
+        self.books.tree.wait(queue, of, amount)
+    }
+
     /// Takes back what a holder holds.
     ///
     /// # Errors
