@@ -78,7 +78,16 @@ fn text(report: &Report) -> String {
     let _ = writeln!(
         out,
         "{:<8} {:>10} {:>8} {:>6} {:>6} {:>9} {:>9} {:>9} {:>10} {:>9}",
-        "queue", "guaranteed", "used", "gangs", "waits", "wait p50", "p90", "most", "borrowed h", "reclaimed"
+        "queue",
+        "guaranteed",
+        "used",
+        "gangs",
+        "waits",
+        "wait p50",
+        "p90",
+        "most",
+        "borrowed h",
+        "reclaimed"
     );
     for queue in &report.queues {
         let _ = writeln!(

@@ -5,7 +5,7 @@ mod dice;
 mod support {
     pub(crate) use super::{budget, dice};
 }
-#[path = "it/tenants/scheduler.rs"]
-mod scheduler;
 #[path = "it/tenants/dialect.rs"]
 mod dialect;
+#[path = "it/tenants/scheduler.rs"]
+mod scheduler;

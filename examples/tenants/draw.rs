@@ -12,16 +12,15 @@ const GAP: f64 = 40.0;
 /// The drawing. Panels share their scale, so that they can be compared; what is below the dashed line
 /// is the queue's own, what is above is borrowed.
 pub(crate) fn svg(report: &Report) -> String {
-    let most = report.queues.iter().flat_map(|queue| {
-        queue.used.iter().copied().chain(std::iter::once(queue.guaranteed))
-    });
+    let most = report
+        .queues
+        .iter()
+        .flat_map(|queue| queue.used.iter().copied().chain(std::iter::once(queue.guaranteed)));
     let most = most.max().unwrap_or(1).max(1) as f64;
     let last = report.hours.last().copied().unwrap_or(1).max(1) as f64;
     let rows = report.queues.len().div_ceil(COLUMNS);
-    let (wide, high) = (
-        GAP + COLUMNS as f64 * (WIDTH + GAP),
-        2.0 * GAP + rows as f64 * (HEIGHT + GAP),
-    );
+    let (wide, high) =
+        (GAP + COLUMNS as f64 * (WIDTH + GAP), 2.0 * GAP + rows as f64 * (HEIGHT + GAP));
     let mut out = String::new();
     let _ = writeln!(
         out,

@@ -21,6 +21,7 @@ mod orphans;
 mod partners;
 mod phases;
 mod queued_group;
+mod quota_admission;
 mod quota_sleepers;
 mod reservation;
 mod scheduler;
@@ -32,6 +33,7 @@ mod status;
 mod tenancy;
 #[cfg(feature = "serde")]
 mod tenancy_saved;
+mod turns;
 mod waiting_queues;
 mod wake;
 
@@ -47,5 +49,5 @@ pub use settings::{
 pub use shortage::{QuotaReason, Shortage};
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
-pub use tenancy::QueueStatus;
 pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+pub use turns::QueueStatus;

@@ -1,8 +1,8 @@
 //! The scheduler: its state, and what can be read of it.
 //!
 //! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
-//! `binding`, `gang_group`, `lost_members`, `nomination`, `reservation` and `snapshot` each hold one
-//! `impl` block of the same state machine. They import this file; it imports none of them.
+//! `binding`, `gang_group`, `lost_members`, `nomination`, `quota_admission`, `reservation`,
+//! `snapshot` and `turns` each hold one `impl` block of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,8 +19,8 @@ use super::orphans::Orphans;
 use super::partners::Partners;
 use super::queued_group::{MemberState, Phase, QueuedGroup, add_wait};
 use super::settings::{PriorityThenTime, QueueOrder, Settings};
-use super::tenancy::Tenancy;
 use super::status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+use super::tenancy::Tenancy;
 use super::waiting_queues::WaitingQueues;
 use super::wake::hints::Changes;
 use super::wake::index::WaitIndex;

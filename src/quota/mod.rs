@@ -50,12 +50,12 @@ pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
 pub use own::{QueueReport, ResourceReport, TenantSettings};
-#[cfg(feature = "serde")]
-pub use saved::SavedTenants;
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
     QueueingStrategy, Quota, ResourceGroup, Weight,
 };
+#[cfg(feature = "serde")]
+pub use saved::SavedTenants;
 pub use share::{BorrowedShare, Denominator, DominantShare, Share, ShareValue};
 pub use tenants::{KueueSettings, Tenants};
 pub use tree::{FlavorResource, MAX_DEPTH, QueueId, QueueTree, Removal, Sums};

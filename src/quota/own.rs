@@ -46,7 +46,10 @@ impl TenantSettings {
 pub(super) const PREEMPTION: Preemption = Preemption {
     within_cluster_queue: PreemptionPolicy::LowerPriority,
     reclaim_within_cohort: PreemptionPolicy::Any,
-    borrow_within_cohort: BorrowWithinCohort { lower_priority: false, max_priority_threshold: None },
+    borrow_within_cohort: BorrowWithinCohort {
+        lower_priority: false,
+        max_priority_threshold: None,
+    },
 };
 
 /// The state of the dialect beside the books.
@@ -135,7 +138,8 @@ pub(super) fn whole_share(
         share.borrowing = true;
         let above = tree.cell_above(slot.parent, pair);
         let whole = above.map_or(0, |cell| cells.potential(cell)).max(1);
-        let ratio = (u128::from(beyond.unsigned_abs()) << PLACES) / u128::from(whole.unsigned_abs());
+        let ratio =
+            (u128::from(beyond.unsigned_abs()) << PLACES) / u128::from(whole.unsigned_abs());
         // The product is below 2^63 · 2^22 · 2^30.
         let ratio = ratio * 1_000_000_000 / weight.max(1);
         let ratio = ratio.clamp(1, LARGEST);

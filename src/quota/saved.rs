@@ -64,7 +64,8 @@ impl Tenants {
             let (flavor, resource) = tree.names(of);
             (String::from(flavor), String::from(resource))
         };
-        let stated = |&id: &QueueId| tree.spec(id).is_some_and(|own| *own != Queue::inner(&*own.name));
+        let stated =
+            |&id: &QueueId| tree.spec(id).is_some_and(|own| *own != Queue::inner(&*own.name));
         let inner = tree.queues(QueueKind::Inner).filter(stated);
         let ids: Vec<QueueId> = inner.chain(tree.queues(QueueKind::Leaf)).collect();
         let named = |id: &QueueId| tree.spec(*id).map(|own| own.name.clone()).unwrap_or_default();

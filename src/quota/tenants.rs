@@ -242,9 +242,7 @@ impl Tenants {
     /// The decision on a claim of an active leaf, with nothing put aside.
     pub(super) fn decide_plain(&mut self, queue: QueueId, claim: &Claim) -> Decision {
         let partial = self.rules.partial_admission;
-        self.trial(|trial, strategies| {
-            kueue::decide(trial, queue.slot, claim, strategies, partial)
-        })
+        self.trial(|trial, strategies| kueue::decide(trial, queue.slot, claim, strategies, partial))
     }
 
     /// Flavors for all of a claim's pods, with the outlook of what has to be taken from others given

@@ -67,9 +67,8 @@ pub(crate) struct WakeHints {
 impl WakeHints {
     pub(crate) fn subscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
         match wake_on {
-            WakeCondition::Never
-            | WakeCondition::Capacity { .. }
-            | WakeCondition::Quota { .. } => {}
+            WakeCondition::Never | WakeCondition::Capacity { .. } | WakeCondition::Quota { .. } => {
+            }
             WakeCondition::AnyChange => {
                 self.any_change.insert(group);
             }
@@ -84,9 +83,8 @@ impl WakeHints {
 
     pub(crate) fn unsubscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
         match wake_on {
-            WakeCondition::Never
-            | WakeCondition::Capacity { .. }
-            | WakeCondition::Quota { .. } => {}
+            WakeCondition::Never | WakeCondition::Capacity { .. } | WakeCondition::Quota { .. } => {
+            }
             WakeCondition::AnyChange => {
                 self.any_change.remove(&group);
             }

@@ -375,10 +375,11 @@ fn first_pass<'a>(
                 trial.remove(key.holder);
                 let kept = !preemptor.keeps_guarantees
                     || trial.keeps_guarantee(leaf, key.holder, preemptor.pairs);
-                let allowed = kept && match strategy {
-                    FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
-                    FairStrategy::LessThanInitialShare => share < initial,
-                };
+                let allowed = kept
+                    && match strategy {
+                        FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
+                        FairStrategy::LessThanInitialShare => share < initial,
+                    };
                 if allowed {
                     taken.push((key.holder, VictimReason::InCohortFairSharing));
                     break;

@@ -62,9 +62,8 @@ impl World {
         let weight = dice.roll(4);
         let inner = self.leaves[at].0;
         self.leaves[at] = (inner, guaranteed, limits, weight);
-        let mut queue = Queue::leaf(format!("q{at}"))
-            .parent(format!("c{inner}"))
-            .weight(Weight::new(weight));
+        let mut queue =
+            Queue::leaf(format!("q{at}")).parent(format!("c{inner}")).weight(Weight::new(weight));
         for (number, resource) in RESOURCES.into_iter().enumerate() {
             let quota = Quota::nominal(guaranteed[number]).limit(limits[number]);
             queue = queue.quota("all", resource, quota);
@@ -119,8 +118,7 @@ impl World {
         let fits = |sums: &[[i64; 2]]| {
             (0..2).all(|of| {
                 let sum: i64 = sums.iter().map(|own| own[of]).sum();
-                amounts[of] == 0
-                    || sum <= self.total(of) && sums[at][of] <= self.leaves[at].2[of]
+                amounts[of] == 0 || sum <= self.total(of) && sums[at][of] <= self.leaves[at].2[of]
             })
         };
         // With the claim, and before anything is given back.
@@ -131,7 +129,8 @@ impl World {
             Mode::Preempt if decision.victims.is_empty() => {}
             Mode::Preempt => {
                 assert!(fits(&after), "the victims of {claim:?} suffice");
-                for (other, own) in self.leaves.iter().enumerate().filter(|(other, _)| *other != at) {
+                for (other, own) in self.leaves.iter().enumerate().filter(|(other, _)| *other != at)
+                {
                     for of in 0..2 {
                         let taken = after[other][of] < before[other][of] && amounts[of] > 0;
                         let below = after[other][of] < own.1[of];
@@ -140,14 +139,18 @@ impl World {
                             let sum: i64 = before.iter().map(|own| own[of]).sum();
                             sum + amounts[of] > self.total(of)
                         };
-                        assert!(!(taken && below && needs) || within, "{claim:?} takes a guarantee");
+                        let own_part = before[at][of] + amounts[of] <= self.leaves[at].1[of];
+                        assert!(
+                            !(taken && below && needs) || own_part,
+                            "{claim:?} takes a guarantee of {}",
+                            RESOURCES[of]
+                        );
                     }
                 }
             }
             Mode::NoFit => {
-                let never = (0..2).any(|of| {
-                    amounts[of] > self.total(of).min(self.leaves[at].2[of])
-                });
+                let never =
+                    (0..2).any(|of| amounts[of] > self.total(of).min(self.leaves[at].2[of]));
                 assert!(never, "{claim:?} could be had some day");
             }
         }
@@ -288,15 +291,20 @@ fn unit_claims_end_at_the_water_level() {
             let at = dice.roll(queues as u64) as usize;
             number += 1;
             assert!(number < 20_000, "it comes to rest");
-            let claim = Claim::new(format!("w{number}"), format!("q{at}"))
-                .pods(PodSet::new("main", 1, requests.clone()));
+            let claim = Claim::new(format!("w{number}"), format!("q{at}")).pods(PodSet::new(
+                "main",
+                1,
+                requests.clone(),
+            ));
             let decision = tenants.decide(&claim).expect("sound");
             quiet += 1;
             if decision.assignment.mode == Mode::Fit || !decision.victims.is_empty() {
                 for victim in &decision.victims {
                     tenants.release(victim.holder).expect("it holds");
                 }
-                tenants.admit(&claim, &decision.assignment, Time::from_secs(number)).expect("in range");
+                tenants
+                    .admit(&claim, &decision.assignment, Time::from_secs(number))
+                    .expect("in range");
                 quiet = 0;
             }
         }

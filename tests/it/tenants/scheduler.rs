@@ -7,7 +7,9 @@ use phalanx::queue::{
     Decision, GroupState, PriorityThenTime, QueueError, QuotaReason, SavedScheduler, Scheduler,
     Settings, Shortage,
 };
-use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, TenantSettings, Tenants};
+use phalanx::quota::{
+    Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, TenantSettings, Tenants,
+};
 use phalanx::{Cluster, Framework, Time};
 
 fn cluster(nodes: usize, gpus: i64) -> Cluster {
@@ -22,7 +24,8 @@ fn teams(tenants: Tenants, names: &[&str], guaranteed: i64) -> Tenants {
     let mut tenants = tenants;
     tenants.set_flavor(Flavor::new("all"));
     for name in names {
-        let queue = Queue::leaf(*name).parent("labs").quota("all", "gpu", Quota::nominal(guaranteed));
+        let queue =
+            Queue::leaf(*name).parent("labs").quota("all", "gpu", Quota::nominal(guaranteed));
         tenants.set_queue(queue).expect("sound");
     }
     tenants
@@ -160,9 +163,11 @@ fn flavors_are_node_sets_by_labels_and_taints() {
     flavor.tolerations.push(toleration);
     tenants.set_flavor(flavor);
     tenants.set_flavor(Flavor::new("b").label("kind", "b"));
-    let queue = Queue::leaf("team")
-        .quota("spot", "gpu", Quota::nominal(4))
-        .quota("b", "gpu", Quota::nominal(16));
+    let queue = Queue::leaf("team").quota("spot", "gpu", Quota::nominal(4)).quota(
+        "b",
+        "gpu",
+        Quota::nominal(16),
+    );
     tenants.set_queue(queue).expect("sound");
     let mut scheduler = scheduler(cluster, tenants);
     for (name, node) in [("one", "spot-"), ("two", "other-"), ("three", "other-")] {
@@ -177,7 +182,8 @@ fn flavors_are_node_sets_by_labels_and_taints() {
 fn devices_and_fractions_are_charged() {
     let mut node = Node::new("n");
     for _ in 0..4 {
-        node.devices.push(Device::new("gpu", "A").capacity("compute", 1_000).capacity("memory", 80));
+        node.devices
+            .push(Device::new("gpu", "A").capacity("compute", 1_000).capacity("memory", 80));
     }
     let mut cluster = Cluster::new();
     cluster.add_node(node).expect("sound");
@@ -250,9 +256,11 @@ fn looked_at(trees: usize, waiting: usize) -> u64 {
     tenants.set_flavor(Flavor::new("all"));
     for tree in 0..trees {
         for leaf in ["a", "b"] {
-            let queue = Queue::leaf(format!("{leaf}{tree}"))
-                .parent(format!("labs{tree}"))
-                .quota("all", "gpu", Quota::nominal(4));
+            let queue = Queue::leaf(format!("{leaf}{tree}")).parent(format!("labs{tree}")).quota(
+                "all",
+                "gpu",
+                Quota::nominal(4),
+            );
             tenants.set_queue(queue).expect("sound");
         }
     }
