@@ -10,8 +10,8 @@ use super::queued_group::{MemberState, QueuedGroup, full_name};
 use crate::base::Time;
 use crate::model::resources::PODS;
 use crate::model::{
-    Amounts, DeviceAsk, GroupPolicy, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator, Pod,
-    PodGroup, PodShape, Requirement,
+    Amounts, DeviceAsk, GroupPolicy, NodeSelector, NodeSelectorTerm, Operator, Pod, PodGroup,
+    PodShape, Requirement,
 };
 use crate::quota::{Assignment, Claim, Flavor, PodSet, Tenants};
 use crate::state::{Cluster, NodeView};
@@ -92,9 +92,9 @@ impl GroupClaim {
                 requests.set(name, amount.saturating_mul(i64::from(count)));
             }
             let mut set = PodSet::new(index.to_string(), count, requests);
-            set.node_selector = shape.node_selector.clone();
+            set.node_selector.clone_from(&shape.node_selector);
             set.affinity = shape.node_affinity.as_ref().and_then(|own| own.required.clone());
-            set.tolerations = shape.tolerations.clone();
+            set.tolerations.clone_from(&shape.tolerations);
             claim.pod_sets.push(set);
             pods.push((names, each));
         }
@@ -169,13 +169,12 @@ pub(super) fn restrict(
                     continue;
                 }
                 let same = made.as_ref().filter(|(from, _)| **from == **pod.shape());
-                let shape = match same {
-                    Some((_, to)) => Arc::clone(to),
-                    None => {
-                        let to = Arc::new(on_flavors(pod.shape(), &flavors, cluster));
-                        made = Some((Arc::clone(pod.shape()), Arc::clone(&to)));
-                        to
-                    }
+                let shape = if let Some((_, to)) = same {
+                    Arc::clone(to)
+                } else {
+                    let to = Arc::new(on_flavors(pod.shape(), &flavors, cluster));
+                    made = Some((Arc::clone(pod.shape()), Arc::clone(&to)));
+                    to
                 };
                 *pod = pod.clone().with_shape(shape);
             }
@@ -225,7 +224,7 @@ fn on_flavors(shape: &PodShape, flavors: &[&Flavor], cluster: &Cluster) -> PodSh
     if tainted.len() == labelled.len() {
         return shape;
     }
-    let mut affinity = shape.node_affinity.take().unwrap_or_else(NodeAffinity::default);
+    let mut affinity = shape.node_affinity.take().unwrap_or_default();
     let whole = NodeSelector { terms: alloc::vec![NodeSelectorTerm::default()] };
     let mut required = affinity.required.take();
     if let Some(required) = &mut required {

@@ -160,7 +160,8 @@ impl Scheduler {
         }
         let mut tree = tree.clone();
         match self.admit(gang, &mut tree) {
-            Err((shortage, wake_on)) => {
+            Err(refused) => {
+                let (shortage, wake_on) = *refused;
                 self.metrics.add_one(|metrics| &mut metrics.short_of_quota);
                 self.tried(id, true);
                 AttemptResult::Unschedulable(shortage, wake_on)

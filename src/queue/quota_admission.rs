@@ -1,6 +1,7 @@
 //! Admission before placement: what groups are given of quota, and charged for.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use super::tenancy::Charge;
 use super::wake::hints::WakeCondition;
 use crate::model::{Pod, PodGroup};
 use crate::quota::{Assignment, Mode, QueueId, QueueKind, Tenants};
-use crate::state::{NodeView, Plan};
+use crate::state::{NodeView, Plan, PodView};
 
 /// What a group has been admitted with, until its pods are placed.
 pub(super) struct Admitted {
@@ -42,7 +43,7 @@ impl Scheduler {
         &mut self,
         gang: &[GroupId],
         tree: &mut PodGroup,
-    ) -> Result<Vec<Admitted>, (Shortage, WakeCondition)> {
+    ) -> Result<Vec<Admitted>, Box<(Shortage, WakeCondition)>> {
         let mut admitted: Vec<Admitted> = Vec::new();
         for &id in gang {
             let Some(claim) = self.claim(id).filter(|claim| !claim.claim.pod_sets.is_empty())
@@ -58,7 +59,7 @@ impl Scheduler {
                     let reason = error.err().map(|error| error.to_string()).unwrap_or_default();
                     let place = (None, 0, 0, QuotaReason::Refused { reason });
                     self.withdraw(admitted);
-                    return Err(refusal(self, &claim, place));
+                    return Err(Box::new(refusal(self, &claim, place)));
                 }
             };
             let kept = decision.assignment.mode == Mode::Fit
@@ -71,7 +72,7 @@ impl Scheduler {
                     (None, 0, 0, QuotaReason::Inactive)
                 };
                 self.withdraw(admitted);
-                return Err(refusal(self, &claim, short));
+                return Err(Box::new(refusal(self, &claim, short)));
             }
             admitted.push(Admitted { id, leaf, claim, assignment: decision.assignment });
         }
@@ -132,7 +133,7 @@ impl Scheduler {
             return;
         }
         let node = self.cluster.pod(member.pod.namespace(), &member.pod.name);
-        let node = node.and_then(|pod| pod.node());
+        let node = node.and_then(PodView::node);
         let charged = flavors_on(&tenancy.tenants, &queued.root.queue, node, &member.pod);
         let mut charge = tenancy.charges.get(&id).cloned().unwrap_or_else(|| Charge {
             holder: queued.name.clone(),

@@ -12,7 +12,6 @@ use super::shortage::QuotaReason;
 use crate::base::Time;
 use crate::quota::{Claim, Decision, Heads, Mode, QueueId, QueueKind, Tenants, Usage};
 
-
 /// What a group is charged for, by pod, until the pod is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

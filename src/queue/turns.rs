@@ -310,15 +310,12 @@ impl Scheduler {
             }
             (None, None) => None,
         };
-        match (&head, id) {
-            (Some(head), Some(id)) => {
-                tenancy.standing.insert(queue.to_owned(), id);
-                tenancy.heads.set(&mut tenancy.tenants, leaf, head.clone());
-            }
-            _ => {
-                tenancy.standing.remove(queue);
-                tenancy.heads.remove(&mut tenancy.tenants, leaf);
-            }
+        if let (Some(head), Some(id)) = (&head, id) {
+            tenancy.standing.insert(queue.to_owned(), id);
+            tenancy.heads.set(&mut tenancy.tenants, leaf, head.clone());
+        } else {
+            tenancy.standing.remove(queue);
+            tenancy.heads.remove(&mut tenancy.tenants, leaf);
         }
         head
     }
