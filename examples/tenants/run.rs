@@ -128,7 +128,7 @@ fn jobs(totals: &[(String, u64)], days: u64) -> Vec<Job> {
 fn gang(at: usize, job: &Job, queue: &str) -> PodGroup {
     let pods = Pod::new().request(GPU, 1);
     let mut gang = PodGroup::gang(format!("job-{at}"), job.gpus as u32).pods(job.gpus, pods);
-    gang.queue = queue.to_owned();
+    queue.clone_into(&mut gang.queue);
     match job.gpus {
         1 => gang,
         2..=PER_SERVER => gang.require("server"),
@@ -178,9 +178,9 @@ impl Days {
     fn pass(&mut self, now: u64) {
         let lasted = u128::from(now - self.since);
         for (at, used) in self.used.iter().enumerate() {
-            self.used_seconds[at] += used.unsigned_abs() as u128 * lasted;
+            self.used_seconds[at] += u128::from(used.unsigned_abs()) * lasted;
             let borrowed = (used - self.guaranteed[at]).max(0);
-            self.borrowed_seconds[at] += borrowed.unsigned_abs() as u128 * lasted;
+            self.borrowed_seconds[at] += u128::from(borrowed.unsigned_abs()) * lasted;
         }
         self.since = now;
     }
@@ -188,24 +188,19 @@ impl Days {
     fn decide(&mut self, now: u64) {
         let time = Time::from_secs(now);
         while let Some(decision) = self.scheduler.poll_decision(time) {
-            match decision {
-                Decision::Bind { groups, plan, .. } => {
-                    for assignment in plan.assignments() {
-                        let pod = assignment.pod();
-                        let bound =
-                            self.scheduler.handle_binding(pod.namespace(), &pod.name, Ok(()), time);
-                        bound.expect("it is a member");
-                    }
-                    for group in groups {
-                        let job = number_of(&group);
-                        self.started.insert(job, now);
-                        self.used[self.jobs[job].queue] += self.jobs[job].gpus as i64;
-                        let end = now + self.jobs[job].duration;
-                        self.agenda.push(Reverse((end, Act::End(job))));
-                    }
-                }
-                // Nothing fails here, and no gang falls below its minimum.
-                _ => {}
+            // Nothing fails here, and no gang falls below its minimum: there is nothing but to bind.
+            let Decision::Bind { groups, plan, .. } = decision else { continue };
+            for assignment in plan.assignments() {
+                let pod = assignment.pod();
+                let bound = self.scheduler.handle_binding(pod.namespace(), &pod.name, Ok(()), time);
+                bound.expect("it is a member");
+            }
+            for group in groups {
+                let job = number_of(&group);
+                self.started.insert(job, now);
+                self.used[self.jobs[job].queue] += self.jobs[job].gpus as i64;
+                let end = now + self.jobs[job].duration;
+                self.agenda.push(Reverse((end, Act::End(job))));
             }
         }
     }

@@ -114,7 +114,7 @@ struct Share {
 /// All cells of a tree.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cells {
-    cells: Vec<Cell>,
+    list: Vec<Cell>,
     free: Vec<u32>,
     /// Whether any quota ever stated a limit.
     limited: bool,
@@ -125,7 +125,7 @@ impl core::ops::Index<u32> for Cells {
 
     #[inline]
     fn index(&self, at: u32) -> &Cell {
-        &self.cells[at as usize]
+        &self.list[at as usize]
     }
 }
 
@@ -149,11 +149,11 @@ impl Cells {
             pending: 0,
         };
         if let Some(at) = self.free.pop() {
-            self.cells[at as usize] = cell;
+            self.list[at as usize] = cell;
             return at;
         }
-        self.cells.push(cell);
-        self.cells.len() as u32 - 1
+        self.list.push(cell);
+        self.list.len() as u32 - 1
     }
 
     /// Frees a cell that has no parent and no children.
@@ -163,7 +163,7 @@ impl Cells {
 
     /// How many places there are for cells.
     pub(super) fn len(&self) -> usize {
-        self.cells.len()
+        self.list.len()
     }
 
     fn share(&self, at: u32) -> Share {
@@ -176,7 +176,7 @@ impl Cells {
     fn replace(&mut self, mut at: u32, mut before: Share, mut after: Share) {
         while at != NONE {
             let own = self.share(at);
-            let cell = &mut self.cells[at as usize];
+            let cell = &mut self.list[at as usize];
             if let Some(lends) = before.lends {
                 cell.lent.take(lends);
             }
@@ -201,7 +201,7 @@ impl Cells {
     /// Hangs a cell below another, or takes it off ([`NONE`]). O(depth).
     pub(super) fn link(&mut self, at: u32, parent: u32) {
         let share = self.share(at);
-        let old = core::mem::replace(&mut self.cells[at as usize].parent, parent);
+        let old = core::mem::replace(&mut self.list[at as usize].parent, parent);
         if old != parent {
             self.replace(old, share, Share::default());
             self.replace(parent, Share::default(), share);
@@ -211,7 +211,7 @@ impl Cells {
     /// Sets the quota of a cell; `None`: none is stated. O(depth).
     pub(super) fn set_quota(&mut self, at: u32, quota: Option<&Quota>) {
         let before = self.share(at);
-        let cell = &mut self.cells[at as usize];
+        let cell = &mut self.list[at as usize];
         cell.stated = quota.is_some();
         cell.nominal = quota.map_or(0, |quota| quota.nominal);
         let limit = |limit: Option<i64>| limit.unwrap_or(UNLIMITED);
@@ -231,7 +231,7 @@ impl Cells {
     pub(super) fn charge(&mut self, mut at: u32, amount: i64) {
         let mut flow = amount;
         while at != NONE {
-            let cell = &mut self.cells[at as usize];
+            let cell = &mut self.list[at as usize];
             cell.used += amount;
             if flow != 0 {
                 let before = cell.spill();
@@ -245,7 +245,7 @@ impl Cells {
     /// Adds to what waits in a leaf's cell. O(depth).
     pub(super) fn wait(&mut self, mut at: u32, amount: i64) {
         while at != NONE {
-            let cell = &mut self.cells[at as usize];
+            let cell = &mut self.list[at as usize];
             cell.pending += amount;
             at = cell.parent;
         }
