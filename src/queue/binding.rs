@@ -457,10 +457,12 @@ impl Scheduler {
         let Some(member) = queued.members.get_mut(&seq) else { return };
         if !queued.evicting {
             member.state = MemberState::Bound;
+            self.charge_bound(id, seq);
             return;
         }
         member.state = MemberState::Unbinding;
         let (namespace, name) = (member.pod.namespace().to_owned(), member.pod.name.clone());
+        self.charge_bound(id, seq);
         let node = self.node_of(&namespace, &name).unwrap_or_default();
         let pods = alloc::vec![BoundPod { pod: ObjectName::new(&namespace, &name), node }];
         let (groups, reason) = (self.group_names(&[id]), "the gang is evicted".to_owned());

@@ -59,7 +59,7 @@ impl Scheduler {
                 continue;
             }
             self.partners.groups_checked += 1;
-            let ready = self.queues.first_ready().cloned();
+            let ready = self.next_ready();
             if let Some(id) = self.wait_index.next(&self.cluster, &self.framework, ready.as_ref()) {
                 // The missing capacity is there, so the back-off does not apply.
                 self.metrics.add_one(|metrics| &mut metrics.woken);
@@ -162,8 +162,9 @@ impl Scheduler {
         Some(joint)
     }
 
-    /// Plan for a tree, committed to the cluster if there is one. `in_step` says that the wait
-    /// index has seen every change ([`Scheduler::apply_changes`] ran last).
+    /// Plan for a tree, committed to the cluster if there is one; with tenants, within quota.
+    /// `in_step` says that the wait index has seen every change ([`Scheduler::apply_changes`] ran
+    /// last).
     pub(super) fn find_plan(
         &mut self,
         id: GroupId,
@@ -172,6 +173,37 @@ impl Scheduler {
         in_step: bool,
     ) -> AttemptResult {
         self.metrics.add_one(|metrics| &mut metrics.attempts);
+        if self.tenancy.is_none() {
+            return self.find_place(id, gang, tree, in_step);
+        }
+        let mut tree = tree.clone();
+        match self.admit(gang, &mut tree) {
+            Err(refused) => {
+                let (shortage, wake_on) = *refused;
+                self.metrics.add_one(|metrics| &mut metrics.short_of_quota);
+                self.tried(id, true);
+                AttemptResult::Unschedulable(shortage, wake_on)
+            }
+            Ok(admitted) => {
+                let result = self.find_place(id, gang, &tree, in_step);
+                match &result {
+                    AttemptResult::Plan(plan, _) => self.charge_plan(admitted, plan),
+                    _ => self.withdraw(admitted),
+                }
+                self.tried(id, false);
+                result
+            }
+        }
+    }
+
+    /// Plan for a tree, whatever quota says.
+    fn find_place(
+        &mut self,
+        id: GroupId,
+        gang: &[GroupId],
+        tree: &PodGroup,
+        in_step: bool,
+    ) -> AttemptResult {
         if let Some(plan) = self.commit_nomination(id, gang) {
             self.metrics.add_one(|metrics| &mut metrics.placed);
             return AttemptResult::Plan(plan, None);
@@ -240,7 +272,9 @@ impl Scheduler {
         shortage: &Shortage,
         wake_on: &WakeCondition,
     ) {
-        let counted = matches!(wake_on, WakeCondition::Capacity { .. });
+        let counted =
+            matches!(wake_on, WakeCondition::Capacity { .. } | WakeCondition::Quota { .. });
+        let placeable = !matches!(wake_on, WakeCondition::Quota { .. });
         for &id in groups {
             self.count_failure(id);
             if let Some(queued) = self.groups.get_mut(&id) {
@@ -250,7 +284,9 @@ impl Scheduler {
             self.set_phase(id, Phase::Unschedulable(retry));
             self.wait_for(id, wake_on.clone());
             self.emit(id, GroupChange::Unschedulable(shortage.clone()));
-            self.consider_reservation(id);
+            if placeable {
+                self.consider_reservation(id);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::base::ObjectName;
 use crate::base::clip::clip;
 use crate::model::ModelError;
 use crate::place::PlaceError;
+use crate::quota::QuotaError;
 use crate::state::StateError;
 
 /// Errors of scheduler inputs. All leave the state unchanged.
@@ -22,6 +23,12 @@ pub enum QueueError {
     /// A trial that the planner refuses.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// A queue that makes no sense, or is not known.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    /// Queues and flavors go to a scheduler with tenants.
+    #[error("the scheduler has no tenants")]
+    NoTenants,
     /// An unknown group.
     #[error("group {}: is not known", clip(.0))]
     UnknownGroup(String),

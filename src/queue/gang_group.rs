@@ -26,10 +26,14 @@ impl Scheduler {
     /// Removes a pod from the cluster, if present.
     pub(super) fn remove_pod(&mut self, namespace: &str, name: &str) {
         let node = self.node_of(namespace, name);
-        if self.cluster.remove_pod(namespace, name).is_ok()
-            && let Some(node) = node
-        {
+        if self.cluster.remove_pod(namespace, name).is_err() {
+            return;
+        }
+        if let Some(node) = node {
             self.pods_changed(&node);
+        }
+        if self.tenancy.is_some() {
+            self.discharge(&format!("{namespace}/{name}"));
         }
     }
 

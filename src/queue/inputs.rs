@@ -566,6 +566,7 @@ impl Scheduler {
         if let Some(node) = node {
             self.pods_changed(&node);
         }
+        self.discharge(&full);
         if let Some(&(id, seq)) = self.pods.get(&full) {
             self.remove_member(id, seq, false);
             return Ok(Applied::Changed);

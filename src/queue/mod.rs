@@ -6,6 +6,7 @@
 
 mod binding;
 mod capacity;
+mod claims;
 mod components;
 mod decide;
 pub(crate) mod decision;
@@ -22,6 +23,8 @@ mod partners;
 mod phases;
 mod preemption;
 mod queued_group;
+mod quota_admission;
+mod quota_sleepers;
 mod reservation;
 pub(crate) mod scheduler;
 mod settings;
@@ -29,6 +32,10 @@ mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod status;
+mod tenancy;
+#[cfg(feature = "serde")]
+mod tenancy_saved;
+mod turns;
 mod victims;
 mod waiting_queues;
 mod wake;
@@ -40,10 +47,11 @@ pub use settings::{
     Backoff, HeadOfLine, OnBindFailure, PreemptionSettings, PriorityThenTime, QueueOrder,
     ReservationPolicy, Settings, Waiting,
 };
-pub use shortage::Shortage;
+pub use shortage::{QuotaReason, Shortage};
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
 pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+pub use turns::QueueStatus;
 
 // Public at the root of the crate.
 #[allow(unused_imports, reason = "the layers above name them here")]

@@ -218,6 +218,9 @@ pub struct Metrics {
     pub denied: u64,
     /// Failed attempts explained by too little capacity.
     pub short_of_capacity: u64,
+    /// Failed attempts explained by too little quota.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub short_of_quota: u64,
     /// Failed attempts that capacity does not explain.
     pub no_placement: u64,
     /// Groups woken because the capacity that they waited for is there.

@@ -28,6 +28,9 @@ impl Scheduler {
             && let Some(key) = &queued.key
         {
             self.wait_index.unsubscribe(key, &core::mem::take(&mut queued.wake_on));
+            if let Some(tenancy) = &mut self.tenancy {
+                tenancy.wake(id);
+            }
         }
         queued.phase = phase;
         self.update_readiness(id);
@@ -78,6 +81,9 @@ impl Scheduler {
             && let Some(new) = &queued.key
         {
             self.wait_index.rekey(&old, new, &queued.wake_on);
+            if let Some(tenancy) = &mut self.tenancy {
+                tenancy.sleepers.rekey(new);
+            }
         }
     }
 
@@ -99,5 +105,6 @@ impl Scheduler {
         let old = core::mem::replace(&mut queued.wake_on, wake_on);
         self.wait_index.unsubscribe(key, &old);
         self.wait_index.subscribe(&self.cluster, &self.framework, key, &queued.wake_on);
+        self.sleep_for_quota(id);
     }
 }

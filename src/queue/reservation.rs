@@ -54,6 +54,8 @@ impl Scheduler {
                 || self.now < queued.no_reservation_before
             {
                 // The group stays behind, and the next in line may reserve.
+            } else if matches!(queued.wake_on, WakeCondition::Quota { .. }) {
+                // Room would not help it.
             } else if queued.attempts == 0
                 || queued.ready_since.is_none_or(|ready| ready.after(policy.after) > self.now)
             {

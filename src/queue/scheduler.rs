@@ -1,9 +1,9 @@
 //! The scheduler: its state, and what can be read of it.
 //!
 //! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
-//! `binding`, `gang_group`, `lost_members`, `nomination`, `preemption`, `reservation`, `snapshot` and
-//! `victims` each hold one
-//! `impl` block of the same state machine. They import this file; it imports none of them.
+//! `binding`, `gang_group`, `lost_members`, `nomination`, `preemption`, `quota_admission`,
+//! `reservation`, `snapshot`, `turns` and `victims` each hold one `impl` block of the same state
+//! machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +22,7 @@ use super::partners::Partners;
 use super::queued_group::{MemberState, Phase, QueuedGroup, add_wait};
 use super::settings::{PriorityThenTime, QueueOrder, Settings};
 use super::status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+use super::tenancy::Tenancy;
 use super::waiting_queues::WaitingQueues;
 use super::wake::hints::Changes;
 use super::wake::index::WaitIndex;
@@ -88,6 +89,7 @@ pub struct Scheduler {
     pub(super) wait_index: WaitIndex,
     /// Groups with a reservation.
     pub(super) reserving: BTreeSet<GroupId>,
+    pub(super) tenancy: Option<Tenancy>,
     pub(super) changes: Changes,
     pub(super) preemption: PreemptionState,
     /// What may be taken.
@@ -171,6 +173,7 @@ impl Scheduler {
             timers: BTreeSet::new(),
             wait_index: WaitIndex::default(),
             reserving: BTreeSet::new(),
+            tenancy: None,
             changes: Changes::default(),
             preemption: PreemptionState::default(),
             policy: Arc::new(LowerPriority),
@@ -355,6 +358,7 @@ impl Scheduler {
             capacity_checks: self.wait_index.capacity_checks,
             still_short: self.wait_index.still_short,
             groups_checked: self.partners.groups_checked,
+            quota_checks: self.tenancy.as_ref().map_or(0, |tenancy| tenancy.looked_at),
         }
     }
 

@@ -50,6 +50,55 @@ pub enum Shortage {
         /// The reason, for people.
         reason: String,
     },
+    /// Too little quota: the group is not placed before its queue may use what it asks for.
+    Quota {
+        /// The queue.
+        queue: String,
+        /// The flavor; empty where none is short.
+        flavor: String,
+        /// The resource; empty where none is short.
+        resource: String,
+        /// What the group asks for.
+        needed: i64,
+        /// What the queue may have now.
+        available: i64,
+        /// Why it may not have more.
+        reason: QuotaReason,
+    },
+}
+
+/// Why a queue may not use what a group asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum QuotaReason {
+    /// No flavor could ever serve it, whatever others give back.
+    Never,
+    /// The limit of the queue, or of one above it.
+    Limit {
+        /// The queue of the limit.
+        queue: String,
+    },
+    /// Others use it, and it cannot be taken from them.
+    InUse,
+    /// Others use it, and it may be taken from some of them.
+    Reclaimable {
+        /// How many groups would have to give back.
+        victims: usize,
+    },
+    /// It is put aside for a group that has waited longer.
+    PutAside {
+        /// The group.
+        group: String,
+    },
+    /// The queue admits nothing: it is stopped or being removed, or a flavor of it is not there.
+    Inactive,
+    /// The claim is refused.
+    Refused {
+        /// The reason, for people.
+        reason: String,
+    },
 }
 
 /// The shortage of capacity of a tree of pending members, and the condition to wake it on.

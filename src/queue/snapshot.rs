@@ -14,6 +14,8 @@ use super::observe::{EventLog, Metrics};
 use super::queued_group::{Phase, QueuedGroup, full_name};
 use super::scheduler::{PlanInFlight, Scheduler, Timer};
 use super::settings::{QueueOrder, Settings};
+use super::tenancy::Tenancy;
+use super::tenancy_saved::SavedTenancy;
 use super::wake::hints::Changes;
 use crate::base::clip::clip;
 use crate::base::{ObjectName, Time};
@@ -47,6 +49,8 @@ pub struct SavedScheduler(State);
 struct State {
     cluster: Cluster,
     settings: Settings,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenancy: Option<SavedTenancy>,
     now: Time,
     groups: Vec<(GroupId, QueuedGroup)>,
     orphans: BTreeMap<String, Vec<Pod>>,
@@ -123,6 +127,7 @@ impl Scheduler {
         SavedScheduler(State {
             cluster: self.cluster.clone(),
             settings: self.settings.clone(),
+            tenancy: self.tenancy.as_ref().map(Tenancy::save),
             now: self.now,
             groups: self.groups.iter().map(|(id, queued)| (*id, queued.clone())).collect(),
             orphans: self.orphans.to_lists(),
@@ -153,6 +158,10 @@ impl Scheduler {
         let SavedScheduler(saved) = saved;
         let mut scheduler = Scheduler::new(saved.cluster, framework, saved.settings);
         scheduler.order = Arc::new(order);
+        if let Some(tenancy) = saved.tenancy {
+            scheduler.tenancy = Some(Tenancy::restore(tenancy));
+            scheduler.queues.track();
+        }
         scheduler.now = saved.now;
         scheduler.orphans.extend(saved.orphans);
         scheduler.in_flight = saved.in_flight.into_iter().collect();
@@ -191,6 +200,7 @@ impl Scheduler {
             let _ = scheduler.running_work.add_group(&queued.root);
             scheduler.groups.insert(id, queued);
             scheduler.add_partners(id);
+            scheduler.sleep_for_quota(id);
         }
         for group in scheduler.preemption.running.values() {
             let _ = scheduler.running_work.add_group(group);

@@ -136,4 +136,6 @@ pub struct WakeStats {
     /// Groups looked at for another's sake or their own: phases computed after an event, partners
     /// followed, and heads of queues compared.
     pub groups_checked: u64,
+    /// Groups looked at, of those that wait for quota, because quota had moved.
+    pub quota_checks: u64,
 }

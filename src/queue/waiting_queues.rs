@@ -13,6 +13,9 @@ pub(super) struct WaitingQueues {
     queues: BTreeMap<String, WaitingQueue>,
     /// The head of each queue that has one.
     heads: BTreeSet<QueueKey>,
+    /// Queues whose head has changed, where that is tracked.
+    changed: BTreeSet<String>,
+    tracked: bool,
 }
 
 /// The waiting groups of one queue.
@@ -61,6 +64,9 @@ impl WaitingQueues {
         if entry.head.as_ref() == head {
             return;
         }
+        if self.tracked {
+            self.changed.insert(queue.to_owned());
+        }
         let head = head.cloned();
         if let Some(old) = core::mem::replace(&mut entry.head, head.clone()) {
             self.heads.remove(&old);
@@ -71,6 +77,34 @@ impl WaitingQueues {
     /// The first group, over all queues, that may be tried. O(log queues).
     pub(super) fn first_ready(&self) -> Option<&QueueKey> {
         self.heads.first()
+    }
+
+    /// The first group that may be tried, over some queues. O(queues).
+    pub(super) fn first_ready_of(&self, mut of: impl FnMut(&str) -> bool) -> Option<QueueKey> {
+        let queues = self.queues.iter().filter(|(_, queue)| queue.head.is_some());
+        let heads = queues.filter(|(name, _)| of(name)).filter_map(|(_, queue)| queue.head.clone());
+        heads.min()
+    }
+
+    /// The group of a queue that may be tried.
+    pub(super) fn head(&self, queue: &str) -> Option<&QueueKey> {
+        self.queues.get(queue)?.head.as_ref()
+    }
+
+    /// Starts to track which heads change.
+    pub(super) fn track(&mut self) {
+        self.tracked = true;
+        self.touch_all();
+    }
+
+    /// Counts the heads of all queues as changed.
+    pub(super) fn touch_all(&mut self) {
+        self.changed.extend(self.queues.keys().cloned());
+    }
+
+    /// Queues whose head has changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<String> {
+        core::mem::take(&mut self.changed)
     }
 
     /// The waiting groups of a queue, in queue order.

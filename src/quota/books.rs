@@ -274,6 +274,11 @@ impl Books {
         self.flavors.remove(name)
     }
 
+    #[cfg(feature = "serde")]
+    pub(super) fn flavors(&self) -> impl Iterator<Item = &Flavor> {
+        self.flavors.values()
+    }
+
     pub(super) fn flavor(&self, name: &str) -> Option<&Flavor> {
         self.flavors.get(name)
     }

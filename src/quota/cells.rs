@@ -56,6 +56,8 @@ pub(super) struct Cell {
     pub(super) borrowing_limit: i64,
     /// [`UNLIMITED`] if there is none.
     pub(super) lending_limit: i64,
+    /// The most that may be used in the subtree; [`UNLIMITED`] if there is none.
+    pub(super) limit: i64,
     /// What the children lend to this queue.
     lent: Lent,
     /// The guarantees of the subtree, less what its parts keep for themselves.
@@ -112,8 +114,10 @@ struct Share {
 /// All cells of a tree.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cells {
-    cells: Vec<Cell>,
+    list: Vec<Cell>,
     free: Vec<u32>,
+    /// Whether any quota ever stated a limit.
+    limited: bool,
 }
 
 impl core::ops::Index<u32> for Cells {
@@ -121,7 +125,7 @@ impl core::ops::Index<u32> for Cells {
 
     #[inline]
     fn index(&self, at: u32) -> &Cell {
-        &self.cells[at as usize]
+        &self.list[at as usize]
     }
 }
 
@@ -136,6 +140,7 @@ impl Cells {
             nominal: 0,
             borrowing_limit: UNLIMITED,
             lending_limit: UNLIMITED,
+            limit: UNLIMITED,
             lent: Lent::default(),
             subtree: 0,
             local: 0,
@@ -144,11 +149,11 @@ impl Cells {
             pending: 0,
         };
         if let Some(at) = self.free.pop() {
-            self.cells[at as usize] = cell;
+            self.list[at as usize] = cell;
             return at;
         }
-        self.cells.push(cell);
-        self.cells.len() as u32 - 1
+        self.list.push(cell);
+        self.list.len() as u32 - 1
     }
 
     /// Frees a cell that has no parent and no children.
@@ -158,7 +163,7 @@ impl Cells {
 
     /// How many places there are for cells.
     pub(super) fn len(&self) -> usize {
-        self.cells.len()
+        self.list.len()
     }
 
     fn share(&self, at: u32) -> Share {
@@ -171,7 +176,7 @@ impl Cells {
     fn replace(&mut self, mut at: u32, mut before: Share, mut after: Share) {
         while at != NONE {
             let own = self.share(at);
-            let cell = &mut self.cells[at as usize];
+            let cell = &mut self.list[at as usize];
             if let Some(lends) = before.lends {
                 cell.lent.take(lends);
             }
@@ -196,7 +201,7 @@ impl Cells {
     /// Hangs a cell below another, or takes it off ([`NONE`]). O(depth).
     pub(super) fn link(&mut self, at: u32, parent: u32) {
         let share = self.share(at);
-        let old = core::mem::replace(&mut self.cells[at as usize].parent, parent);
+        let old = core::mem::replace(&mut self.list[at as usize].parent, parent);
         if old != parent {
             self.replace(old, share, Share::default());
             self.replace(parent, Share::default(), share);
@@ -206,14 +211,17 @@ impl Cells {
     /// Sets the quota of a cell; `None`: none is stated. O(depth).
     pub(super) fn set_quota(&mut self, at: u32, quota: Option<&Quota>) {
         let before = self.share(at);
-        let cell = &mut self.cells[at as usize];
+        let cell = &mut self.list[at as usize];
         cell.stated = quota.is_some();
         cell.nominal = quota.map_or(0, |quota| quota.nominal);
         let limit = |limit: Option<i64>| limit.unwrap_or(UNLIMITED);
         cell.borrowing_limit = quota.map_or(UNLIMITED, |quota| limit(quota.borrowing_limit));
         cell.lending_limit = quota.map_or(UNLIMITED, |quota| limit(quota.lending_limit));
+        cell.limit = quota.map_or(UNLIMITED, |quota| limit(quota.limit));
+        let limited = cell.limit != UNLIMITED;
         cell.resum();
         let parent = cell.parent;
+        self.limited |= limited;
         let after = self.share(at);
         self.replace(parent, before, after);
     }
@@ -223,7 +231,7 @@ impl Cells {
     pub(super) fn charge(&mut self, mut at: u32, amount: i64) {
         let mut flow = amount;
         while at != NONE {
-            let cell = &mut self.cells[at as usize];
+            let cell = &mut self.list[at as usize];
             cell.used += amount;
             if flow != 0 {
                 let before = cell.spill();
@@ -237,21 +245,40 @@ impl Cells {
     /// Adds to what waits in a leaf's cell. O(depth).
     pub(super) fn wait(&mut self, mut at: u32, amount: i64) {
         while at != NONE {
-            let cell = &mut self.cells[at as usize];
+            let cell = &mut self.list[at as usize];
             cell.pending += amount;
             at = cell.parent;
         }
     }
 
-    /// What may still be used: what is left of the guarantees and can be borrowed. Negative where
-    /// more is used than may be. O(depth).
+    /// What may still be used: what is left of the guarantees and can be borrowed, within the limits
+    /// of the queue and of those above. Negative where more is used than may be. O(depth).
     #[inline]
     pub(super) fn available(&self, at: u32) -> i64 {
+        let lent = self.unbounded(at);
+        if self.limited { lent.min(self.headroom(at)) } else { lent }
+    }
+
+    /// What the limits of a queue and of those above leave.
+    pub(super) fn headroom(&self, mut at: u32) -> i64 {
+        let mut least = UNLIMITED;
+        while at != NONE {
+            let cell = &self[at];
+            if cell.limit != UNLIMITED {
+                least = least.min(minus(cell.limit, cell.used));
+            }
+            at = cell.parent;
+        }
+        least
+    }
+
+    /// [`Cells::available`], limits aside.
+    fn unbounded(&self, at: u32) -> i64 {
         let cell = &self[at];
         if cell.parent == NONE {
             return minus(cell.subtree, cell.drawn);
         }
-        let mut above = self.available(cell.parent);
+        let mut above = self.unbounded(cell.parent);
         if cell.borrowing_limit != UNLIMITED {
             let stored = minus(cell.subtree, cell.local);
             let own = plus(minus(stored, cell.spill()), cell.borrowing_limit);
@@ -264,12 +291,12 @@ impl Cells {
     pub(super) fn potential(&self, at: u32) -> i64 {
         let cell = &self[at];
         if cell.parent == NONE {
-            return cell.subtree;
+            return cell.subtree.min(cell.limit);
         }
         let all = plus(cell.local, self.potential(cell.parent));
         match cell.borrowing_limit {
-            UNLIMITED => all,
-            limit => all.min(plus(cell.subtree, limit)),
+            UNLIMITED => all.min(cell.limit),
+            limit => all.min(plus(cell.subtree, limit)).min(cell.limit),
         }
     }
 }

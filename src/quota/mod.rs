@@ -27,7 +27,10 @@ mod error;
 mod flavor;
 mod kueue;
 mod order;
+mod own;
 mod queue;
+#[cfg(feature = "serde")]
+mod saved;
 mod share;
 mod tenants;
 mod tree;
@@ -46,10 +49,13 @@ pub use flavor::Flavor;
 pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
+pub use own::{QueueReport, ResourceReport, TenantSettings};
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
     QueueingStrategy, Quota, ResourceGroup, Weight,
 };
+#[cfg(feature = "serde")]
+pub use saved::SavedTenants;
 pub use share::{BorrowedShare, Denominator, DominantShare, Share, ShareValue};
 pub use tenants::{KueueSettings, Tenants};
 pub use tree::{FlavorResource, MAX_DEPTH, QueueId, QueueTree, Removal, Sums};

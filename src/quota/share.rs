@@ -21,7 +21,7 @@ pub struct ShareValue {
     /// Whether anything is borrowed, however little the ratio.
     pub borrowing: bool,
     /// The number of the dominant resource.
-    dominant: u32,
+    pub(super) dominant: u32,
 }
 
 impl ShareValue {
@@ -125,6 +125,9 @@ pub(super) fn borrowed_share(
     at: u32,
     more: &[(FlavorResource, i64)],
 ) -> ShareValue {
+    if tree.whole_shares {
+        return super::own::whole_share(tree, cells, at, more);
+    }
     let slot = &tree.slots[at as usize];
     let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
     if slot.parent == NONE {

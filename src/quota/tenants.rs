@@ -11,6 +11,7 @@ use super::flavor::Flavor;
 use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
+use super::own::{Own, TenantSettings};
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
@@ -18,6 +19,8 @@ use crate::Time;
 
 /// Settings of [`Tenants::kueue`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 #[non_exhaustive]
 pub struct KueueSettings {
     /// The strategies of fair sharing, in order; `None`: no fair sharing.
@@ -102,8 +105,10 @@ impl KueueSettings {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Tenants {
-    books: Books,
-    rules: KueueSettings,
+    pub(super) books: Books,
+    pub(super) rules: KueueSettings,
+    /// The dialect of this crate, in place of Kueue's.
+    pub(super) own: Option<Own>,
 }
 
 impl Tenants {
@@ -116,7 +121,17 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules }
+        Tenants { books, rules, own: None }
+    }
+
+    /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
+    /// `docs/tenants.md`. [`Tenants::default`] has the default settings.
+    pub fn with(settings: TenantSettings) -> Tenants {
+        let strategy = FairStrategy::LessThanOrEqualToFinalShare;
+        let mut tenants = Tenants::kueue_with(KueueSettings::default().fair_with([strategy]));
+        tenants.books.tree.whole_shares = true;
+        tenants.own = Some(Own::new(settings));
+        tenants
     }
 
     /// Adds a queue or changes one: see [`QueueTree::set_queue`]. The index of victims is made anew at
@@ -218,10 +233,16 @@ impl Tenants {
             };
             return Ok(Decision { assignment, victims: Vec::new() });
         }
+        if self.own.is_some() {
+            return Ok(self.decide_own(queue, claim));
+        }
+        Ok(self.decide_plain(queue, claim))
+    }
+
+    /// The decision on a claim of an active leaf, with nothing put aside.
+    pub(super) fn decide_plain(&mut self, queue: QueueId, claim: &Claim) -> Decision {
         let partial = self.rules.partial_admission;
-        Ok(self.trial(|trial, strategies| {
-            kueue::decide(trial, queue.slot, claim, strategies, partial)
-        }))
+        self.trial(|trial, strategies| kueue::decide(trial, queue.slot, claim, strategies, partial))
     }
 
     /// Flavors for all of a claim's pods, with the outlook of what has to be taken from others given
@@ -377,6 +398,20 @@ impl Tenants {
     /// The queue is not known or no leaf; a sum would be out of range.
     pub fn keep(&mut self, queue: QueueId, usage: &Usage, sign: i64) -> Result<(), QuotaError> {
         self.books.charge("", queue, usage, sign.signum())
+    }
+
+    /// Adds to what waits in a leaf; a negative amount takes away. It decides nothing, and is part of
+    /// what a queue deserves.
+    ///
+    /// # Errors
+    /// Those of [`QueueTree::wait`].
+    pub fn wait(
+        &mut self,
+        queue: QueueId,
+        of: FlavorResource,
+        amount: i64,
+    ) -> Result<(), QuotaError> {
+        self.books.tree.wait(queue, of, amount)
     }
 
     /// Takes back what a holder holds.

@@ -161,6 +161,8 @@ pub struct QueueTree {
     unlinked: Vec<u32>,
     /// Grows with every change of quota or place.
     shape: u64,
+    /// Whether shares are computed in integers: [`super::own`].
+    pub(super) whole_shares: bool,
 }
 
 impl QueueTree {
@@ -363,6 +365,17 @@ impl QueueTree {
     pub fn intern(&mut self, flavor: &str, resource: &str) -> FlavorResource {
         let pair = (self.flavors.intern(flavor), self.resources.intern(resource));
         FlavorResource(self.pair(pair))
+    }
+
+    /// All numbers of resources in flavors.
+    #[cfg(feature = "serde")]
+    pub(super) fn numbers(&self) -> impl Iterator<Item = FlavorResource> {
+        (0..self.pairs.len() as u32).map(FlavorResource)
+    }
+
+    /// Whether any queue has or had quota of a resource.
+    pub fn knows(&self, resource: &str) -> bool {
+        self.resources.find(resource).is_some()
     }
 
     /// Flavor and resource of a number; empty for one of another tree.

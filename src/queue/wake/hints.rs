@@ -22,6 +22,16 @@ pub(crate) enum WakeCondition {
     Nodes(Vec<(Box<str>, i64)>),
     /// Any change.
     AnyChange,
+    /// Quota at a queue, so much of a resource in a flavor; from the whole tree's pool where it is
+    /// `pooled`. With an empty name, another quota.
+    Quota {
+        inner: bool,
+        queue: String,
+        flavor: String,
+        resource: String,
+        needed: i64,
+        pooled: bool,
+    },
 }
 
 /// Changes of the cluster since the wait index was last updated.
@@ -57,7 +67,8 @@ pub(crate) struct WakeHints {
 impl WakeHints {
     pub(crate) fn subscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
         match wake_on {
-            WakeCondition::Never | WakeCondition::Capacity { .. } => {}
+            WakeCondition::Never | WakeCondition::Capacity { .. } | WakeCondition::Quota { .. } => {
+            }
             WakeCondition::AnyChange => {
                 self.any_change.insert(group);
             }
@@ -72,7 +83,8 @@ impl WakeHints {
 
     pub(crate) fn unsubscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
         match wake_on {
-            WakeCondition::Never | WakeCondition::Capacity { .. } => {}
+            WakeCondition::Never | WakeCondition::Capacity { .. } | WakeCondition::Quota { .. } => {
+            }
             WakeCondition::AnyChange => {
                 self.any_change.remove(&group);
             }

@@ -120,11 +120,14 @@ fn preemptor<'a>(
     pairs: &'a [u32],
     strategies: &'a [FairStrategy],
 ) -> Preemptor<'a> {
+    let own = books.tree.whole_shares;
+    let policy = books.tree.slots[leaf as usize].spec.preemption;
     Preemptor {
         leaf,
         priority: claim.priority,
         created: claim.created,
-        policy: books.tree.slots[leaf as usize].spec.preemption,
+        policy: if own { crate::quota::own::PREEMPTION } else { policy },
+        keeps_guarantees: own,
         usage,
         pairs,
         strategies,
@@ -391,7 +394,8 @@ impl Search<'_> {
         let worth_it = sums.nominal >= amount
             || may_reclaim
             || policy.borrow_within_cohort.lower_priority
-            || (trial.books.fair && reclaims);
+            || (trial.books.fair && reclaims)
+            || trial.books.tree.whole_shares;
         if !worth_it {
             return prefer(Outlook::NoFit);
         }

@@ -373,10 +373,13 @@ fn first_pass<'a>(
             while let Some(key) = order.pop(leaf) {
                 let initial = trial.share(others);
                 trial.remove(key.holder);
-                let allowed = match strategy {
-                    FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
-                    FairStrategy::LessThanInitialShare => share < initial,
-                };
+                let kept = !preemptor.keeps_guarantees
+                    || trial.keeps_guarantee(leaf, key.holder, preemptor.pairs);
+                let allowed = kept
+                    && match strategy {
+                        FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
+                        FairStrategy::LessThanInitialShare => share < initial,
+                    };
                 if allowed {
                     taken.push((key.holder, VictimReason::InCohortFairSharing));
                     break;
@@ -434,6 +437,7 @@ pub(in crate::quota) fn target_order(
         usage: &usage,
         pairs: &[],
         strategies: &[],
+        keeps_guarantees: false,
     };
     let is_leaf = |at: &&u32| trial.books.tree.slots[**at as usize].spec.kind == QueueKind::Leaf;
     let list = |&at: &u32| (at, trial.books.index.holders(at).iter().collect());

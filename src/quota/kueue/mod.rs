@@ -28,6 +28,8 @@ pub(super) struct Preemptor<'a> {
     /// What of it does not fit yet: resources in flavors.
     pub(super) pairs: &'a [u32],
     pub(super) strategies: &'a [FairStrategy],
+    /// Whether one that borrows leaves others what they are guaranteed, of each resource.
+    pub(super) keeps_guarantees: bool,
 }
 
 /// When a fair share allows a victim.

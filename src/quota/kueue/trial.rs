@@ -15,7 +15,7 @@ pub(in crate::quota) struct Trial<'a> {
 }
 
 /// A holder taken as a victim, by place.
-pub(super) type Taken = (u32, VictimReason);
+pub(in crate::quota) type Taken = (u32, VictimReason);
 
 impl<'a> Trial<'a> {
     pub(in crate::quota) fn new(books: &'a Books, cells: Cells) -> Trial<'a> {
@@ -32,12 +32,12 @@ impl<'a> Trial<'a> {
     }
 
     /// Adds usage to a leaf.
-    pub(super) fn add(&mut self, leaf: u32, usage: &Usage) {
+    pub(in crate::quota) fn add(&mut self, leaf: u32, usage: &Usage) {
         self.charge(leaf, usage, 1);
     }
 
     /// Takes usage from a leaf.
-    pub(super) fn take(&mut self, leaf: u32, usage: &Usage) {
+    pub(in crate::quota) fn take(&mut self, leaf: u32, usage: &Usage) {
         self.charge(leaf, usage, -1);
     }
 
@@ -72,6 +72,19 @@ impl<'a> Trial<'a> {
                 let cell = &self.cells[cell];
                 cell.subtree >= cell.drawn
             })
+        })
+    }
+
+    /// Whether a leaf still draws all that it is guaranteed of some resources, after a holder of it
+    /// has given back; a resource that the holder does not use is not taken.
+    pub(super) fn keeps_guarantee(&self, leaf: u32, holder: u32, pairs: &[u32]) -> bool {
+        let Some(holder) = self.books.holder_at(holder) else { return true };
+        let slot = &self.books.tree.slots[leaf as usize];
+        holder.usage.iter().all(|(of, amount)| {
+            let cell = slot.cell(of.0).map(|cell| &self.cells[cell]);
+            *amount == 0
+                || !pairs.contains(&of.0)
+                || cell.is_none_or(|cell| cell.drawn >= cell.subtree)
         })
     }
 

@@ -1,4 +1,7 @@
-//! Tenants: the tree of queues against sums made anew, searches against ones without a past.
+//! Tenants: the tree of queues against sums made anew, searches against ones without a
+//! past, the promises of the default dialect, and tenants in the scheduler.
 
+mod dialect;
 mod edges;
 mod random;
+mod scheduler;

@@ -1,0 +1,328 @@
+//! The days, job by job.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
+use std::io::Read;
+
+use phalanx::queue::Settings;
+use phalanx::quota::{Flavor, Queue, Quota, Tenants};
+use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
+use serde::Serialize;
+
+const GPU: &str = "nvidia.com/gpu";
+const SERVERS: usize = 125;
+const PER_SERVER: usize = 8;
+const PER_RACK: usize = 40;
+const DAY: u64 = 86_400;
+const HOUR: u64 = 3_600;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Dialect {
+    Default,
+    Kueue,
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dialect::Default => "default",
+            Dialect::Kueue => "kueue",
+        })
+    }
+}
+
+/// What became of one queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct QueueReport {
+    pub(crate) name: String,
+    pub(crate) guaranteed: i64,
+    /// GPUs in use, on average.
+    pub(crate) mean_used: f64,
+    /// GPUs in use, hour by hour.
+    pub(crate) used: Vec<i64>,
+    pub(crate) started: usize,
+    /// Gangs that wait at the end.
+    pub(crate) waiting: usize,
+    /// Seconds; gangs that still wait count with what they have waited.
+    pub(crate) wait_p50: u64,
+    pub(crate) wait_p90: u64,
+    pub(crate) wait_most: u64,
+    /// GPU-hours beyond the guarantee.
+    pub(crate) borrowed_hours: f64,
+    /// Gangs that had to give back.
+    pub(crate) reclaimed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    pub(crate) dialect: Dialect,
+    pub(crate) days: u64,
+    pub(crate) gpus: i64,
+    pub(crate) gangs: usize,
+    pub(crate) hours: Vec<u64>,
+    pub(crate) queues: Vec<QueueReport>,
+    pub(crate) attempts: u64,
+    pub(crate) placed: u64,
+    pub(crate) refused_by_quota: u64,
+    pub(crate) refused_by_room: u64,
+    pub(crate) quota_checks: u64,
+}
+
+struct Job {
+    submit: u64,
+    duration: u64,
+    gpus: usize,
+    queue: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    End(usize),
+    Submit(usize),
+    Sample,
+}
+
+/// GPU-seconds of each virtual cluster over the whole trace.
+fn totals() -> Vec<(String, u64)> {
+    let lines = include_str!("../data/philly-shares.csv").lines().skip(1);
+    let fields = lines.filter_map(|line| line.split_once(','));
+    fields.map(|(name, sum)| (name.to_owned(), sum.parse().expect("a number"))).collect()
+}
+
+/// The GPUs guaranteed to each: largest remainders, ties by name.
+fn guarantees(totals: &[(String, u64)], gpus: u64) -> Vec<i64> {
+    let all: u64 = totals.iter().map(|(_, sum)| sum).sum();
+    let product = |sum: u64| u128::from(sum) * u128::from(gpus);
+    let mut shares: Vec<i64> =
+        totals.iter().map(|(_, sum)| (product(*sum) / u128::from(all)) as i64).collect();
+    let mut order: Vec<usize> = (0..totals.len()).collect();
+    order.sort_by_key(|&at| (Reverse(product(totals[at].1) % u128::from(all)), at));
+    let rest = gpus as i64 - shares.iter().sum::<i64>();
+    for &at in order.iter().take(rest as usize) {
+        shares[at] += 1;
+    }
+    shares
+}
+
+fn jobs(totals: &[(String, u64)], days: u64) -> Vec<Job> {
+    let packed = include_bytes!("../data/philly-week.csv.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("it is gzip");
+    let number = |field: Option<&str>| field.and_then(|field| field.parse().ok()).unwrap_or(0);
+    let jobs = text.lines().skip(1).filter_map(|line| {
+        let mut fields = line.split(',');
+        let (submit, duration) = (number(fields.next()), number(fields.next()));
+        let gpus = number(fields.next()) as usize;
+        let cluster = fields.next()?;
+        let queue = totals.iter().position(|(name, _)| name == cluster)?;
+        Some(Job { submit, duration: duration.max(1), gpus: gpus.max(1), queue })
+    });
+    jobs.filter(|job| job.submit < days * DAY).collect()
+}
+
+fn gang(at: usize, job: &Job, queue: &str) -> PodGroup {
+    let pods = Pod::new().request(GPU, 1);
+    let mut gang = PodGroup::gang(format!("job-{at}"), job.gpus as u32).pods(job.gpus, pods);
+    queue.clone_into(&mut gang.queue);
+    match job.gpus {
+        1 => gang,
+        2..=PER_SERVER => gang.require("server"),
+        gpus if gpus <= PER_RACK => gang.require("rack"),
+        _ => gang,
+    }
+}
+
+fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> Scheduler {
+    let mut cluster =
+        Cluster::builder().levels(["rack", "server"]).build().expect("levels are different");
+    for at in 0..SERVERS {
+        let node = Node::new(format!("s{at:03}"))
+            .capacity(GPU, PER_SERVER as i64)
+            .label("server", format!("s{at:03}"))
+            .label("rack", format!("r{:02}", at / (PER_RACK / PER_SERVER)));
+        cluster.add_node(node).expect("names are different");
+    }
+    let mut tenants = match dialect {
+        Dialect::Default => Tenants::default(),
+        Dialect::Kueue => Tenants::kueue(),
+    };
+    tenants.set_flavor(Flavor::new("all"));
+    for ((name, _), own) in totals.iter().zip(guaranteed) {
+        let queue =
+            Queue::leaf(name.as_str()).parent("philly").quota("all", GPU, Quota::nominal(*own));
+        tenants.set_queue(queue).expect("sound");
+    }
+    Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
+}
+
+struct Days {
+    jobs: Vec<Job>,
+    names: Vec<String>,
+    guaranteed: Vec<i64>,
+    scheduler: Scheduler,
+    agenda: BinaryHeap<Reverse<(u64, Act)>>,
+    started: BTreeMap<usize, u64>,
+    used: Vec<i64>,
+    used_seconds: Vec<u128>,
+    borrowed_seconds: Vec<u128>,
+    reclaimed: Vec<u64>,
+    since: u64,
+}
+
+impl Days {
+    fn pass(&mut self, now: u64) {
+        let lasted = u128::from(now - self.since);
+        for (at, used) in self.used.iter().enumerate() {
+            self.used_seconds[at] += u128::from(used.unsigned_abs()) * lasted;
+            let borrowed = (used - self.guaranteed[at]).max(0);
+            self.borrowed_seconds[at] += u128::from(borrowed.unsigned_abs()) * lasted;
+        }
+        self.since = now;
+    }
+
+    fn decide(&mut self, now: u64) {
+        let time = Time::from_secs(now);
+        while let Some(decision) = self.scheduler.poll_decision(time) {
+            // Nothing fails here, and no gang falls below its minimum: there is nothing but to bind.
+            let Decision::Bind { ticket, groups, .. } = decision else { continue };
+            self.scheduler.handle_bound(ticket, time).expect("it was decided just now");
+            for group in groups {
+                let job = number_of(&group);
+                self.started.insert(job, now);
+                self.used[self.jobs[job].queue] += self.jobs[job].gpus as i64;
+                let end = now + self.jobs[job].duration;
+                self.agenda.push(Reverse((end, Act::End(job))));
+            }
+        }
+    }
+
+    fn end(&mut self, job: usize, now: u64) {
+        let time = Time::from_secs(now);
+        for pod in 0..self.jobs[job].gpus {
+            let name = format!("job-{job}-{pod}");
+            self.scheduler.handle_pod_finished("default", &name, time).expect("it is a member");
+        }
+        let name = format!("default/job-{job}");
+        self.scheduler.handle_group_removed(&name, time).expect("it is known");
+        self.used[self.jobs[job].queue] -= self.jobs[job].gpus as i64;
+    }
+}
+
+fn number_of(group: &str) -> usize {
+    let digits = group.rsplit('-').next();
+    digits.and_then(|digits| digits.parse().ok()).expect("names are ours")
+}
+
+/// All days with a dialect.
+pub(crate) fn run(dialect: Dialect, days: u64) -> Report {
+    let totals = totals();
+    let gpus = (SERVERS * PER_SERVER) as u64;
+    let guaranteed = guarantees(&totals, gpus);
+    let queues = totals.len();
+    let mut state = Days {
+        jobs: jobs(&totals, days),
+        scheduler: scheduler(dialect, &totals, &guaranteed),
+        names: totals.into_iter().map(|(name, _)| name).collect(),
+        guaranteed,
+        agenda: BinaryHeap::new(),
+        started: BTreeMap::new(),
+        used: vec![0; queues],
+        used_seconds: vec![0; queues],
+        borrowed_seconds: vec![0; queues],
+        reclaimed: vec![0; queues],
+        since: 0,
+    };
+    for (at, job) in state.jobs.iter().enumerate() {
+        state.agenda.push(Reverse((job.submit, Act::Submit(at))));
+    }
+    for hour in 0..=days * DAY / HOUR {
+        state.agenda.push(Reverse((hour * HOUR, Act::Sample)));
+    }
+    let (mut hours, mut samples) = (Vec::new(), vec![Vec::new(); queues]);
+    while let Some(Reverse((now, first))) = state.agenda.pop() {
+        if now > days * DAY {
+            break;
+        }
+        state.pass(now);
+        let mut next = Some(first);
+        let mut sample = false;
+        // What happens in one second is one input.
+        while let Some(act) = next {
+            match act {
+                Act::End(job) => state.end(job, now),
+                Act::Submit(at) => {
+                    let job = &state.jobs[at];
+                    let gang = gang(at, job, &state.names[job.queue]);
+                    state.scheduler.handle_group(gang, Time::from_secs(now)).expect("sound");
+                }
+                Act::Sample => sample = true,
+            }
+            let same = state.agenda.peek().is_some_and(|Reverse((time, _))| *time == now);
+            next = if same { state.agenda.pop().map(|Reverse((_, act))| act) } else { None };
+        }
+        state.decide(now);
+        if sample {
+            hours.push(now / HOUR);
+            for (queue, used) in samples.iter_mut().zip(&state.used) {
+                queue.push(*used);
+            }
+        }
+    }
+    report(&state, dialect, days, hours, samples)
+}
+
+fn report(
+    state: &Days,
+    dialect: Dialect,
+    days: u64,
+    hours: Vec<u64>,
+    samples: Vec<Vec<i64>>,
+) -> Report {
+    let end = days * DAY;
+    let mut queues = Vec::new();
+    for (at, used) in samples.into_iter().enumerate() {
+        let own = state.jobs.iter().enumerate().filter(|(_, job)| job.queue == at);
+        let (mut waits, mut started, mut waiting) = (Vec::new(), 0, 0);
+        for (number, job) in own {
+            let began = state.started.get(&number);
+            waits.push(began.copied().unwrap_or(end) - job.submit);
+            started += usize::from(began.is_some());
+            waiting += usize::from(began.is_none());
+        }
+        waits.sort_unstable();
+        let quantile = |percent: usize| {
+            waits.get((waits.len().saturating_sub(1)) * percent / 100).copied().unwrap_or(0)
+        };
+        queues.push(QueueReport {
+            name: state.names[at].clone(),
+            guaranteed: state.guaranteed[at],
+            mean_used: state.used_seconds[at] as f64 / end as f64,
+            used,
+            started,
+            waiting,
+            wait_p50: quantile(50),
+            wait_p90: quantile(90),
+            wait_most: quantile(100),
+            borrowed_hours: state.borrowed_seconds[at] as f64 / HOUR as f64,
+            reclaimed: state.reclaimed[at],
+        });
+    }
+    let metrics = state.scheduler.metrics();
+    Report {
+        dialect,
+        days,
+        gpus: (SERVERS * PER_SERVER) as i64,
+        gangs: state.jobs.len(),
+        hours,
+        queues,
+        attempts: metrics.attempts,
+        placed: metrics.placed,
+        refused_by_quota: metrics.short_of_quota,
+        refused_by_room: metrics.short_of_capacity + metrics.no_placement,
+        quota_checks: state.scheduler.wake_stats().quota_checks,
+    }
+}

@@ -1,0 +1,58 @@
+//! The serialised tenants of a scheduler.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{GroupId, QueueKey};
+use super::tenancy::{Charge, Tenancy};
+use crate::quota::{QueueKind, SavedTenants};
+
+/// A queue, a resource in a flavor, by name.
+type SavedPlace = (QueueKind, String, String, String);
+
+/// The tenants, and what is charged to whom.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SavedTenancy {
+    tenants: SavedTenants,
+    charges: Vec<(GroupId, Charge)>,
+    moved: Vec<SavedPlace>,
+    tried: Vec<(String, Option<QueueKey>)>,
+    aside: Option<GroupId>,
+}
+
+impl Tenancy {
+    pub(super) fn save(&self) -> SavedTenancy {
+        let tree = self.tenants.tree();
+        let place = |(queue, of): &super::quota_sleepers::Place| {
+            let spec = tree.spec(*queue)?;
+            let (flavor, resource) = tree.names(*of);
+            Some((spec.kind, spec.name.clone(), flavor.into(), resource.into()))
+        };
+        SavedTenancy {
+            tenants: self.tenants.save(),
+            charges: self.charges.iter().map(|(id, charge)| (*id, charge.clone())).collect(),
+            moved: self.moved.iter().filter_map(place).collect(),
+            tried: self.tried.iter().map(|(queue, key)| (queue.clone(), key.clone())).collect(),
+            aside: self.aside,
+        }
+    }
+
+    pub(super) fn restore(saved: SavedTenancy) -> Tenancy {
+        let mut tenancy = Tenancy::new(saved.tenants.restore());
+        for (id, charge) in saved.charges {
+            tenancy.charge(id, charge);
+        }
+        saved.tenants.drain(&mut tenancy.tenants);
+        let tree = tenancy.tenants.tree();
+        let places = saved.moved.iter().filter_map(|(kind, queue, flavor, resource)| {
+            Some((tree.queue(*kind, queue)?, tree.flavor_resource(flavor, resource)?))
+        });
+        tenancy.moved = places.collect();
+        tenancy.tried = saved.tried.into_iter().collect();
+        tenancy.aside = saved.aside;
+        tenancy
+    }
+}

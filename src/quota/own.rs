@@ -1,0 +1,416 @@
+//! The dialect of this crate: guarantees, limits, weighted shares, and age in the end.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::amount::{UNLIMITED, minus};
+use super::cells::{Cells, NONE};
+use super::claim::{Assignment, Claim, Decision, Mode, Usage};
+use super::division::{Division, Part, WaterFilling};
+use super::error::QuotaError;
+use super::queue::{BorrowWithinCohort, Preemption, PreemptionPolicy, QueueKind};
+use super::share::ShareValue;
+use super::tenants::Tenants;
+use super::tree::{FlavorResource, QueueId, QueueTree, Sums};
+use crate::Time;
+
+/// Settings of [`Tenants::with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct TenantSettings {
+    /// How long a claim waits before quota is put aside for it, while it is the oldest. Default 1
+    /// hour.
+    pub patience: Duration,
+}
+
+impl Default for TenantSettings {
+    fn default() -> TenantSettings {
+        TenantSettings { patience: Duration::from_secs(3_600) }
+    }
+}
+
+impl TenantSettings {
+    /// Sets how long a claim waits before quota is put aside for it.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> TenantSettings {
+        self.patience = patience;
+        self
+    }
+}
+
+/// Whose claims a claim may evict: those of lower priority in its own queue, and those of queues that
+/// borrow, as shares allow.
+pub(super) const PREEMPTION: Preemption = Preemption {
+    within_cluster_queue: PreemptionPolicy::LowerPriority,
+    reclaim_within_cohort: PreemptionPolicy::Any,
+    borrow_within_cohort: BorrowWithinCohort {
+        lower_priority: false,
+        max_priority_threshold: None,
+    },
+};
+
+/// The state of the dialect beside the books.
+#[derive(Debug, Clone)]
+pub(super) struct Own {
+    pub(super) settings: TenantSettings,
+    pub(super) aside: Option<Aside>,
+}
+
+/// Quota put aside.
+#[derive(Debug, Clone)]
+pub(super) struct Aside {
+    pub(super) claim: String,
+    pub(super) queue: QueueId,
+    pub(super) usage: Usage,
+}
+
+impl Own {
+    pub(super) fn new(settings: TenantSettings) -> Own {
+        Own { settings, aside: None }
+    }
+}
+
+impl Default for Tenants {
+    /// [`Tenants::with`] the default settings.
+    ///
+    /// ```
+    /// use phalanx::Time;
+    /// use phalanx::model::Amounts;
+    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+    ///
+    /// let mut tenants = Tenants::default();
+    /// tenants.set_flavor(Flavor::new("all"));
+    /// for team in ["vision", "speech"] {
+    ///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("all", "gpu", Quota::nominal(8)))?;
+    /// }
+    /// let gang = |name: &str, queue: &str, gpus: i64| {
+    ///     let mut requests = Amounts::new();
+    ///     requests.set("gpu", gpus);
+    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    /// };
+    /// // `speech` is idle, so `vision` borrows.
+    /// for name in ["one", "two", "three"] {
+    ///     let claim = gang(name, "vision", 4);
+    ///     let decision = tenants.decide(&claim)?;
+    ///     tenants.admit(&claim, &decision.assignment, Time::ZERO)?;
+    /// }
+    /// // Once it is not, it takes back what is guaranteed to it, and no more.
+    /// let decision = tenants.decide(&gang("own", "speech", 8))?;
+    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (Mode::Preempt, 1));
+    /// # Ok::<(), phalanx::quota::QuotaError>(())
+    /// ```
+    fn default() -> Tenants {
+        Tenants::with(TenantSettings::default())
+    }
+}
+
+/// Binary places of a share's ratio.
+const PLACES: u32 = 22;
+/// The largest share: integers up to it are floats without rounding.
+const LARGEST: u128 = (1 << 53) - 1;
+
+/// The dominant share of what a queue draws beyond its guarantees, over what its tree has for its
+/// siblings and itself, over its weight: an integer, in units of 2⁻²² of a queue of weight 1. What is
+/// borrowed at all has a share of at least 1.
+pub(super) fn whole_share(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    more: &[(FlavorResource, i64)],
+) -> ShareValue {
+    let slot = &tree.slots[at as usize];
+    let mut share = ShareValue::NONE;
+    if slot.parent == NONE {
+        return share;
+    }
+    let weight = u128::from(slot.spec.weight.as_nanos());
+    if weight == 0 {
+        share.weight = 0.0;
+    }
+    let mut largest = 0;
+    let mut add = |pair: u32, beyond: i64| {
+        if beyond <= 0 {
+            return;
+        }
+        share.borrowing = true;
+        let above = tree.cell_above(slot.parent, pair);
+        let whole = above.map_or(0, |cell| cells.potential(cell)).max(1);
+        let ratio =
+            (u128::from(beyond.unsigned_abs()) << PLACES) / u128::from(whole.unsigned_abs());
+        // The product is below 2^63 · 2^22 · 2^30.
+        let ratio = ratio * 1_000_000_000 / weight.max(1);
+        let ratio = ratio.clamp(1, LARGEST);
+        if ratio > largest {
+            (largest, share.dominant) = (ratio, tree.resource_of(pair));
+        }
+    };
+    for &(pair, cell) in &slot.cells {
+        let cell = &cells[cell];
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
+    }
+    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
+        add(of.0, amount);
+    }
+    share.ratio = largest as f64;
+    share
+}
+
+/// A resource in a flavor, at one queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct ResourceReport {
+    /// The flavor.
+    pub flavor: String,
+    /// The resource.
+    pub resource: String,
+    /// What is guaranteed, used, and waits.
+    pub sums: Sums,
+    /// What is used beyond the guarantees of the subtree.
+    pub borrowed: i64,
+    /// What may still be used, without taking from others. Negative where more is used than may be.
+    pub available: i64,
+    /// What the queue would have, if all claims were of one unit.
+    pub deserved: i64,
+}
+
+/// What a queue has, and from whom it could take.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct QueueReport {
+    /// The queue.
+    pub queue: String,
+    /// By flavor and resource, in order of names.
+    pub resources: Vec<ResourceReport>,
+    /// The share of what is borrowed, in thousandths of what its siblings and itself could have, over
+    /// the weight; rounded up. The largest integer for a queue that borrows with a weight of 0.
+    pub share: i64,
+    /// The resource that the share is of; `None` if nothing is borrowed.
+    pub dominant: Option<String>,
+    /// Leaves of the same tree that borrow, and from which a claim of this queue could take as shares
+    /// stand, by name: all of them while something of this queue's guarantees is left, those on sides
+    /// of the tree with larger shares otherwise.
+    pub may_take_from: Vec<String>,
+}
+
+impl Tenants {
+    /// How long a claim waits before quota is put aside for it; `None` in other dialects.
+    pub fn patience(&self) -> Option<Duration> {
+        self.own.as_ref().map(|own| own.settings.patience)
+    }
+
+    /// Puts quota aside for a claim that has waited beyond its patience, in place of what was put
+    /// aside before; whether it did. From now on, claims that borrow have to leave room for it, and
+    /// so have all of its own queue. Nothing is put aside for a claim that limits keep out, whatever
+    /// others use, nor in other dialects.
+    ///
+    /// # Errors
+    /// The claim is unsound, or its queue is not known.
+    pub fn put_aside(&mut self, claim: &Claim, now: Time) -> Result<bool, QuotaError> {
+        let Some(own) = &mut self.own else { return Ok(false) };
+        own.aside = None;
+        if now.since(claim.created) < own.settings.patience {
+            return Ok(false);
+        }
+        let decision = self.decide(claim)?;
+        let tree = &self.books.tree;
+        let queue = tree.queue(QueueKind::Leaf, &claim.queue);
+        let queue = queue.ok_or_else(|| QuotaError::UnknownQueue(claim.queue.clone()))?;
+        let usage = decision.assignment.usage;
+        let bounded = |&(of, amount): &(FlavorResource, i64)| {
+            tree.cell_above(queue.slot, of.0).is_none_or(|cell| {
+                amount <= tree.cells.potential(cell).min(tree.cells.headroom(cell))
+                    && amount <= borrowable(&tree.cells, cell)
+            })
+        };
+        let can = decision.assignment.mode != Mode::NoFit && usage.iter().all(bounded);
+        if can && let Some(own) = &mut self.own {
+            own.aside = Some(Aside { claim: claim.name.clone(), queue, usage });
+        }
+        Ok(can)
+    }
+
+    /// Gives up what is put aside.
+    pub fn take_aside(&mut self) {
+        if let Some(own) = &mut self.own {
+            own.aside = None;
+        }
+    }
+
+    /// The claim that quota is put aside for.
+    pub fn aside(&self) -> Option<&str> {
+        Some(self.own.as_ref()?.aside.as_ref()?.claim.as_str())
+    }
+
+    /// What is put aside for it.
+    pub fn aside_usage(&self) -> Option<(QueueId, &Usage)> {
+        let aside = self.own.as_ref()?.aside.as_ref()?;
+        Some((aside.queue, &aside.usage))
+    }
+
+    /// The decision on a claim, which leaves what is put aside for another, unless it is within its
+    /// queue's guarantee.
+    pub(super) fn decide_own(&mut self, queue: QueueId, claim: &Claim) -> Decision {
+        let aside = self.own.as_ref().and_then(|own| own.aside.clone());
+        let Some(aside) = aside.filter(|aside| aside.claim != claim.name) else {
+            return self.decide_plain(queue, claim);
+        };
+        if self.books.tree.slot(aside.queue).is_err() {
+            self.take_aside();
+            return self.decide_plain(queue, claim);
+        }
+        let kept = self.trial(|trial, strategies| {
+            trial.add(aside.queue.slot, &aside.usage);
+            let mut none =
+                |_: &mut super::kueue::trial::Trial<'_>, _, _| (super::Outlook::NoCandidates, None);
+            let found = super::kueue::assign(trial, queue.slot, claim, None, &mut none);
+            trial.take(aside.queue.slot, &aside.usage);
+            let _ = strategies;
+            found
+        });
+        if kept.mode == Mode::Fit {
+            return Decision { assignment: kept, victims: Vec::new() };
+        }
+        let mut decision = self.decide_plain(queue, claim);
+        let within = aside.queue != queue && self.is_within(queue, &decision.assignment);
+        if !within && decision.assignment.mode != Mode::NoFit {
+            wait(&mut decision.assignment);
+            decision.victims.clear();
+        }
+        decision
+    }
+
+    /// Whether a leaf stays within its guarantees with what is assigned to a claim.
+    pub fn is_within(&self, queue: QueueId, assignment: &Assignment) -> bool {
+        assignment.usage.iter().all(|&(of, amount)| {
+            let sums = self.books.tree.sums(queue, of);
+            amount == 0 || sums.drawn.saturating_add(amount) <= sums.subtree
+        })
+    }
+
+    /// What a queue would have of a resource in a flavor if all claims were of one unit: the tree's
+    /// guarantees, divided from the root down by [`WaterFilling`] among those that use and want some;
+    /// guarantees first, the rest by weight. O(queues below those on the path).
+    pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
+        let tree = &self.books.tree;
+        let mut path: Vec<QueueId> = tree.path(queue).collect();
+        let Some(root) = path.pop() else { return 0 };
+        let wants = |queue: QueueId| {
+            let limit = tree.quota(queue, of).and_then(|quota| quota.limit);
+            tree.sums(queue, of).requested().min(limit.unwrap_or(UNLIMITED))
+        };
+        let mut total = tree.sums(root, of).subtree.min(wants(root));
+        let mut parent = root;
+        while let Some(next) = path.pop() {
+            let children: Vec<QueueId> = tree.children(parent).collect();
+            let parts: Vec<Part<'_>> = children
+                .iter()
+                .map(|&child| {
+                    let spec = tree.spec(child);
+                    Part {
+                        name: spec.map_or("", |spec| &spec.name),
+                        priority: 0,
+                        floor: tree.sums(child, of).subtree,
+                        wants: wants(child),
+                        weight: spec.map_or_else(Default::default, |spec| spec.weight),
+                    }
+                })
+                .collect();
+            let shares = WaterFilling.divide(total, &parts);
+            let at = children.iter().position(|&child| child == next);
+            total = at.and_then(|at| shares.get(at).copied()).unwrap_or(0);
+            parent = next;
+        }
+        total
+    }
+
+    /// What a leaf has, and from whom it could take; `None` if it is not known. O(queues · depth), and
+    /// more for what is deserved.
+    pub fn report(&self, queue: QueueId) -> Option<QueueReport> {
+        let tree = &self.books.tree;
+        let spec = tree.spec(queue)?;
+        let mut resources: Vec<ResourceReport> = tree
+            .books(queue)
+            .map(|(of, _)| {
+                let (flavor, resource) = tree.names(of);
+                let sums = tree.sums(queue, of);
+                ResourceReport {
+                    flavor: flavor.into(),
+                    resource: resource.into(),
+                    sums,
+                    borrowed: sums.borrowed(),
+                    available: tree.available(queue, of),
+                    deserved: self.deserved(queue, of),
+                }
+            })
+            .collect();
+        resources.sort_by(|a, b| (&a.flavor, &a.resource).cmp(&(&b.flavor, &b.resource)));
+        let share = self.share(queue);
+        let within = resources.iter().any(|own| own.sums.drawn < own.sums.subtree);
+        let root = tree.root_of(queue.slot);
+        let mut may_take_from = Vec::new();
+        for other in tree.queues(QueueKind::Leaf) {
+            let borrows = || tree.books(other).any(|(of, _)| tree.sums(other, of).borrowed() > 0);
+            if other == queue || tree.root_of(other.slot) != root || !borrows() {
+                continue;
+            }
+            let (own, others) = self.sides(queue, other);
+            if within || self.share(own) < self.share(others) {
+                may_take_from.extend(tree.spec(other).map(|spec| spec.name.clone()));
+            }
+        }
+        let scaled = if self.own.is_none() || share.weighted().is_infinite() {
+            share.rounded()
+        } else {
+            let share = share.rounded().unsigned_abs();
+            i64::try_from((u128::from(share) * 1000).div_ceil(1 << PLACES)).unwrap_or(i64::MAX)
+        };
+        Some(QueueReport {
+            queue: spec.name.clone(),
+            resources,
+            share: scaled,
+            dominant: share.dominant(tree).map(Into::into),
+            may_take_from,
+        })
+    }
+
+    /// The children of the lowest queue above both leaves, on each side.
+    fn sides(&self, a: QueueId, b: QueueId) -> (QueueId, QueueId) {
+        let tree = &self.books.tree;
+        let (one, other): (Vec<_>, Vec<_>) = (tree.path(a).collect(), tree.path(b).collect());
+        let common = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+        let side = |path: &[QueueId], leaf| {
+            path.len().checked_sub(common + 1).and_then(|at| path.get(at).copied()).unwrap_or(leaf)
+        };
+        (side(&one, a), side(&other, b))
+    }
+}
+
+/// What limits on borrowing leave to a queue, whatever others use.
+fn borrowable(cells: &Cells, mut at: u32) -> i64 {
+    let mut least = UNLIMITED;
+    while at != NONE {
+        let cell = &cells[at];
+        if cell.borrowing_limit != UNLIMITED {
+            let most = super::amount::plus(cell.subtree, cell.borrowing_limit);
+            least = least.min(minus(most, cell.drawn));
+        }
+        at = cell.parent;
+    }
+    least
+}
+
+/// Makes an assignment one that waits for others to be done.
+fn wait(assignment: &mut Assignment) {
+    assignment.mode = Mode::Preempt;
+    for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
+        choice.mode = Mode::Preempt;
+    }
+}

@@ -1,0 +1,139 @@
+//! Tenants as data: the dialect, its queues and flavors, and what is put aside. Who holds quota is
+//! the embedder's to restore.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::claim::Usage;
+use super::flavor::Flavor;
+use super::own::{Aside, TenantSettings};
+use super::queue::{Queue, QueueKind};
+use super::tenants::{KueueSettings, Tenants};
+use super::tree::{FlavorResource, QueueId};
+
+/// The dialect, by its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Dialect {
+    Default(TenantSettings),
+    Kueue(KueueSettings),
+}
+
+/// A claim that quota is put aside for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedAside {
+    claim: String,
+    queue: String,
+    usage: Vec<(String, String, i64)>,
+}
+
+/// [`Tenants`], without those who hold quota.
+///
+/// ```
+/// use phalanx::quota::{Queue, QueueKind, Quota, SavedTenants, Tenants};
+///
+/// let mut tenants = Tenants::default();
+/// tenants.set_queue(Queue::leaf("vision").quota("all", "gpu", Quota::nominal(8)))?;
+/// let text = serde_json::to_string(&tenants.save())?;
+/// let saved: SavedTenants = serde_json::from_str(&text)?;
+/// let again = saved.restore();
+/// assert!(again.tree().queue(QueueKind::Leaf, "vision").is_some());
+/// assert_eq!(serde_json::to_string(&again.save())?, text);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedTenants {
+    dialect: Dialect,
+    /// Flavors and resources in the order of their numbers, which decides ties.
+    numbers: Vec<(String, String)>,
+    flavors: Vec<Flavor>,
+    queues: Vec<Queue>,
+    /// Leaves that are being removed.
+    draining: Vec<String>,
+    aside: Option<SavedAside>,
+}
+
+impl Tenants {
+    /// The dialect, queues and flavors as data. Who holds quota is not among it. O(queues).
+    pub fn save(&self) -> SavedTenants {
+        let tree = self.tree();
+        let name = |of| {
+            let (flavor, resource) = tree.names(of);
+            (String::from(flavor), String::from(resource))
+        };
+        let stated =
+            |&id: &QueueId| tree.spec(id).is_some_and(|own| *own != Queue::inner(&*own.name));
+        let inner = tree.queues(QueueKind::Inner).filter(stated);
+        let ids: Vec<QueueId> = inner.chain(tree.queues(QueueKind::Leaf)).collect();
+        let named = |id: &QueueId| tree.spec(*id).map(|own| own.name.clone()).unwrap_or_default();
+        let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
+        let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
+        SavedTenants {
+            dialect: match &self.own {
+                Some(own) => Dialect::Default(own.settings),
+                None => Dialect::Kueue(self.rules.clone()),
+            },
+            numbers: tree.numbers().map(name).collect(),
+            flavors: self.books.flavors().cloned().collect(),
+            queues: ids.iter().filter_map(|id| tree.spec(*id).cloned()).collect(),
+            draining,
+            aside: aside.map(|aside| SavedAside {
+                claim: aside.claim.clone(),
+                queue: named(&aside.queue),
+                usage: aside
+                    .usage
+                    .iter()
+                    .map(|(of, amount)| {
+                        let (flavor, resource) = name(*of);
+                        (flavor, resource, *amount)
+                    })
+                    .collect(),
+            }),
+        }
+    }
+}
+
+impl SavedTenants {
+    /// The tenants, to whom holders are to be restored ([`Tenants::restore`]) before
+    /// [`SavedTenants::drain`]. A queue that makes no sense is left out.
+    pub fn restore(&self) -> Tenants {
+        let mut tenants = match &self.dialect {
+            Dialect::Default(settings) => Tenants::with(*settings),
+            Dialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
+        };
+        for (flavor, resource) in &self.numbers {
+            tenants.intern(flavor, resource);
+        }
+        for flavor in &self.flavors {
+            tenants.set_flavor(flavor.clone());
+        }
+        for queue in &self.queues {
+            let _ = tenants.set_queue(queue.clone());
+        }
+        if let Some(saved) = &self.aside
+            && let Some(queue) = tenants.tree().queue(QueueKind::Leaf, &saved.queue)
+        {
+            let intern = |(flavor, resource, amount): &(String, String, i64)| {
+                (tenants.intern(flavor, resource), *amount)
+            };
+            let usage: Usage =
+                saved.usage.iter().map(intern).collect::<Vec<(FlavorResource, i64)>>().into();
+            if let Some(own) = &mut tenants.own {
+                own.aside = Some(Aside { claim: saved.claim.clone(), queue, usage });
+            }
+        }
+        tenants
+    }
+
+    /// Removes the leaves that were being removed, once their holders are there.
+    pub fn drain(&self, tenants: &mut Tenants) {
+        for name in &self.draining {
+            if let Some(queue) = tenants.tree().queue(QueueKind::Leaf, name) {
+                let _ = tenants.remove_queue(queue);
+            }
+        }
+    }
+}
