@@ -54,7 +54,8 @@ type Racks = BTreeMap<String, BTreeMap<String, [Vec<Slot>; 3]>>;
 
 fn racks(stages: &Stages<'_>, preempt: &Preempt) -> Racks {
     let mut victims: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut nodes: BTreeSet<&str> = preempt.plan.assignments().map(|pod| pod.node()).collect();
+    let mut nodes: BTreeSet<&str> =
+        preempt.plan.assignments().map(phalanx::state::Assignment::node).collect();
     for (number, victim) in preempt.victims.iter().enumerate() {
         for pod in &victim.pods {
             victims.insert((&pod.namespace, &pod.name), number);

@@ -21,9 +21,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut settings = Settings::default();
-        settings.on_bind_failure = OnBindFailure::Retry;
-        settings.evict_half_bound = true;
+        let settings = Settings::new().on_bind_failure(OnBindFailure::Retry).evict_half_bound(true);
         let scheduler = Scheduler::new(Cluster::new(), Framework::default(), settings);
         World { store: Store::new("phalanx"), scheduler, version: 100, now: 1 }
     }

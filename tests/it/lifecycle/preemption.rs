@@ -139,7 +139,7 @@ fn evictions_are_taken_back_when_room_appears() {
         cancelled(&mut scheduler, at(3)),
         (ticket, vec!["default/g".into(), "default/old".into()])
     );
-    let (bind_ticket, bound) = plan(&mut scheduler, at(3));
+    let (_, bound) = plan(&mut scheduler, at(3));
     assert!(bound.assignments().all(|to| to.node() == "more"));
     assert_eq!(scheduler.state("default/old"), Some(GroupState::Running));
     assert_eq!(scheduler.metrics().evictions_cancelled, 2);

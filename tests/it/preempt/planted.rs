@@ -72,7 +72,7 @@ fn plant(seed: u64) -> Planted {
         let on: Vec<usize> =
             (begin..(begin + RACK / 2).min(nodes)).filter(|node| !planted.contains(node)).collect();
         // In half of the clusters nothing but the planted gangs may be taken.
-        let priority = if seed % 2 == 0 { 5 + dice.roll(7) } else { dice.roll(12) } as i32;
+        let priority = if seed.is_multiple_of(2) { 5 + dice.roll(7) } else { dice.roll(12) } as i32;
         add(&on, priority, &mut dice, &mut cluster);
     }
     let pod = Pod::new().request(GPU, GPUS as i64);

@@ -49,12 +49,9 @@ fn at(seconds: u64) -> Time {
 fn run(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     let mut started = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
-        let Decision::Bind { groups, plan, .. } = decision else { panic!("{decision:?}") };
-        started.extend(groups);
-        for assignment in plan.assignments() {
-            let pod = assignment.pod();
-            scheduler.handle_binding(pod.namespace(), &pod.name, Ok(()), now).expect("known");
-        }
+        let Decision::Bind { ticket, groups, .. } = decision else { panic!("{decision:?}") };
+        started.extend(groups.iter().map(ToString::to_string));
+        scheduler.handle_bound(ticket, now).expect("known");
     }
     started
 }

@@ -168,14 +168,13 @@ impl World {
             }
             5 => {
                 let owner = self.members().into_iter().find(|(_, member)| *member == pod);
-                match owner {
-                    Some((root, _)) => self.delete_member(&root, &pod),
-                    None => {
-                        let name = pod.split_once('/').unwrap().1.to_string();
-                        self.foreign.retain(|other| *other != name);
-                        self.preemption.forget(&pod);
-                        self.both(|s| s.handle_pod_deleted("default", &name, now)).unwrap();
-                    }
+                if let Some((root, _)) = owner {
+                    self.delete_member(&root, &pod);
+                } else {
+                    let name = pod.split_once('/').unwrap().1.to_string();
+                    self.foreign.retain(|other| *other != name);
+                    self.preemption.forget(&pod);
+                    self.both(|s| s.handle_pod_deleted("default", &name, now)).unwrap();
                 }
             }
             _ => {
