@@ -117,7 +117,7 @@ fn share() -> Finish {
     }
     let mut store =
         Store { cluster, framework: Framework::default(), log: Vec::new(), gangs: BTreeMap::new() };
-    let mut processes = [Process::new("east", 1, &store), Process::new("west", 2, &store)];
+    let mut processes = vec![Process::new("east", 1, &store), Process::new("west", 2, &store)];
 
     // Twelve gangs of 3 to 8 pods, dealt out in turns: 62 GPUs of 64.
     let sizes = [8, 3, 6, 4, 7, 5, 3, 6, 4, 5, 8, 3];

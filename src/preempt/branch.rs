@@ -38,11 +38,11 @@ pub(crate) struct Search<'a, 't> {
     pub(crate) best: Option<Best>,
     pub(crate) steps: u64,
     /// The state of each atom; all [`State::Outside`] between two domains.
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
     /// Atoms in no order that were taken along with others.
-    along: Vec<u32>,
+    pub(super) along: Vec<u32>,
     /// A buffer of [`Units::closure`].
-    marks: Vec<bool>,
+    pub(super) marks: Vec<bool>,
 }
 
 /// Which sets are looked for.
@@ -55,7 +55,7 @@ pub(crate) struct Level {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Not to be taken here.
     Outside,
     Open,
@@ -64,30 +64,30 @@ enum State {
 }
 
 /// Steps that a verdict of the planner counts for.
-const TRIAL_STEPS: u64 = 32;
+pub(super) const TRIAL_STEPS: u64 = 32;
 
 /// One domain under search.
-struct Branching<'s> {
-    arena: &'s Arena,
-    level: Level,
+pub(super) struct Branching<'s> {
+    pub(super) arena: &'s Arena,
+    pub(super) level: Level,
     /// The atoms, best first, with their place in the arena.
-    order: Vec<(u32, Option<usize>)>,
+    pub(super) order: Vec<(u32, Option<usize>)>,
     /// What each is counted to give, in that order.
-    gain: Vec<i128>,
-    measure: Measure,
+    pub(super) gain: Vec<i128>,
+    pub(super) measure: Measure,
     /// With what is taken gone.
-    now: Counts,
+    pub(super) now: Counts,
     /// With what is open gone too.
-    most: Counts,
-    taken: Vec<u32>,
-    charged: Vec<u64>,
-    work: u64,
-    pods: u64,
+    pub(super) most: Counts,
+    pub(super) taken: Vec<u32>,
+    pub(super) charged: Vec<u64>,
+    pub(super) work: u64,
+    pub(super) pods: u64,
 }
 
 /// The amount that a domain lacks most.
 #[derive(Debug, Clone, Copy)]
-enum Measure {
+pub(super) enum Measure {
     Amount(usize),
     Members(usize),
 }
@@ -182,7 +182,12 @@ impl<'a, 't> Search<'a, 't> {
         result
     }
 
-    fn branching<'s>(&self, arena: &'s Arena, level: Level, extra: &[u32]) -> Branching<'s> {
+    pub(super) fn branching<'s>(
+        &self,
+        arena: &'s Arena,
+        level: Level,
+        extra: &[u32],
+    ) -> Branching<'s> {
         let need = self.need;
         let now = Counts::new(arena, need);
         let mut most = now.clone();
@@ -237,7 +242,12 @@ impl<'a, 't> Search<'a, 't> {
 
     /// The least work that what is open from a place in the order on must add, if units could be
     /// taken in parts; `None` if it does not suffice.
-    fn work_left(&self, branching: &Branching<'_>, from: usize, all: bool) -> Option<u64> {
+    pub(super) fn work_left(
+        &self,
+        branching: &Branching<'_>,
+        from: usize,
+        all: bool,
+    ) -> Option<u64> {
         let mut lacking = match branching.measure {
             Measure::Amount(dimension) => branching.now.lacking_amount(self.need, dimension),
             Measure::Members(kind) => i128::from(branching.now.lacking(self.need, kind)),
@@ -259,7 +269,11 @@ impl<'a, 't> Search<'a, 't> {
         (lacking <= 0).then_some(work)
     }
 
-    fn explore(&mut self, b: &mut Branching<'_>, quota: u64) -> Result<bool, PlaceError> {
+    pub(super) fn explore(
+        &mut self,
+        b: &mut Branching<'_>,
+        quota: u64,
+    ) -> Result<bool, PlaceError> {
         if !self.first_sets(b)? {
             return Ok(true);
         }
@@ -329,7 +343,7 @@ impl<'a, 't> Search<'a, 't> {
     }
 
     /// Whether a branch may hold a set that costs less than the best.
-    fn is_open(&self, b: &Branching<'_>, at: usize) -> bool {
+    pub(super) fn is_open(&self, b: &Branching<'_>, at: usize) -> bool {
         let Some(more) = self.work_left(b, at, false) else { return false };
         let broken = self.broken(b);
         if b.level.strict && broken > 0 {
@@ -362,14 +376,14 @@ impl<'a, 't> Search<'a, 't> {
         least < best.cost
     }
 
-    fn broken(&self, b: &Branching<'_>) -> u64 {
+    pub(super) fn broken(&self, b: &Branching<'_>) -> u64 {
         let beyond = b.charged.iter().zip(&self.units.allowed);
         beyond.map(|(count, allowed)| count.saturating_sub(*allowed)).sum()
     }
 
     /// Takes an atom and what goes with it. False if something of that may not go; what was taken
     /// stays so until [`Search::untake`].
-    fn take(&mut self, b: &mut Branching<'_>, atom: u32) -> bool {
+    pub(super) fn take(&mut self, b: &mut Branching<'_>, atom: u32) -> bool {
         self.take_one(b, atom);
         if !self.units.has_guard(atom as usize) {
             return true;
@@ -389,7 +403,7 @@ impl<'a, 't> Search<'a, 't> {
         true
     }
 
-    fn take_one(&mut self, b: &mut Branching<'_>, atom: u32) {
+    pub(super) fn take_one(&mut self, b: &mut Branching<'_>, atom: u32) {
         self.states[atom as usize] = State::Taken;
         if let Some(place) = b.arena.place_of(atom) {
             b.now.apply(b.arena, self.need, place, 1);
@@ -398,7 +412,7 @@ impl<'a, 't> Search<'a, 't> {
         self.count(b, atom, true);
     }
 
-    fn count(&self, b: &mut Branching<'_>, atom: u32, more: bool) {
+    pub(super) fn count(&self, b: &mut Branching<'_>, atom: u32, more: bool) {
         let atom = atom as usize;
         let (work, pods) = (self.work[atom].unwrap_or(0), u64::from(self.units.size(atom)));
         if more {
@@ -415,7 +429,7 @@ impl<'a, 't> Search<'a, 't> {
     }
 
     /// Takes back what was taken after so many.
-    fn untake(&mut self, b: &mut Branching<'_>, mark: usize) {
+    pub(super) fn untake(&mut self, b: &mut Branching<'_>, mark: usize) {
         while b.taken.len() > mark {
             let Some(atom) = b.taken.pop() else { break };
             // Atoms from outside the domain stay open afterwards: they are in no order, and are
@@ -428,238 +442,18 @@ impl<'a, 't> Search<'a, 't> {
         }
     }
 
-    fn leave(&mut self, b: &mut Branching<'_>, place: usize, atom: u32) {
+    pub(super) fn leave(&mut self, b: &mut Branching<'_>, place: usize, atom: u32) {
         self.states[atom as usize] = State::Left;
         if let Some(place) = b.order[place].1 {
             b.most.apply(b.arena, self.need, place, -1);
         }
     }
 
-    fn unleave(&mut self, b: &mut Branching<'_>, place: usize, atom: u32) {
+    pub(super) fn unleave(&mut self, b: &mut Branching<'_>, place: usize, atom: u32) {
         self.states[atom as usize] = State::Open;
         if let Some(place) = b.order[place].1 {
             b.most.apply(b.arena, self.need, place, 1);
         }
-    }
-
-    /// Judges what is taken. Returns whether the group fits; then it is the best set if it costs
-    /// less.
-    fn judge(&mut self, b: &Branching<'_>) -> Result<bool, PlaceError> {
-        let mut atoms = b.taken.clone();
-        atoms.sort_unstable();
-        self.judge_set(atoms, b.level)
-    }
-
-    fn judge_set(&mut self, atoms: Vec<u32>, level: Level) -> Result<bool, PlaceError> {
-        let cost = self.cost(&atoms);
-        if level.strict && cost.budgets_broken > 0 {
-            return Ok(false);
-        }
-        // A set that costs no less is of no use, whether it fits or not.
-        if self.best.as_ref().is_some_and(|best| best.cost <= cost) {
-            return Ok(true);
-        }
-        let Some(plan) = self.trial.fits(self.units, &atoms, self.only)? else { return Ok(false) };
-        self.best = Some(Best { cost, atoms, plan });
-        Ok(true)
-    }
-
-    /// Sets found without branching, as bounds for it. False if the group does not fit even if
-    /// everything in the domain goes that may.
-    fn first_sets(&mut self, b: &Branching<'_>) -> Result<bool, PlaceError> {
-        let all: Vec<u32> = b.order.iter().map(|(atom, _)| *atom).collect();
-        let mut helped = false;
-        // All nodes, the worst units put back first; then the nodes that cost least to clear.
-        let mut sets = vec![self.put_back(b, &all)];
-        if let Some(set) = self.clear_nodes(b) {
-            sets.push(self.put_back(b, &set));
-        }
-        for set in sets.into_iter().flatten() {
-            if self.cost(&set) == Cost::NOTHING && set.is_empty() {
-                continue;
-            }
-            helped |= self.judge_set(set, b.level)?;
-        }
-        if helped || !self.need.monotone {
-            return Ok(true);
-        }
-        // By counting it fits, by the filters not: is there any hope?
-        let closed = self.units.closure(&all, &mut self.marks);
-        if closed.iter().any(|&atom| self.work[atom as usize].is_none()) {
-            return Ok(true);
-        }
-        self.steps = self.steps.saturating_sub(TRIAL_STEPS);
-        let Some(plan) = self.trial.fits(self.units, &closed, self.only)? else { return Ok(false) };
-        let cost = self.cost(&closed);
-        if !(b.level.strict && cost.budgets_broken > 0)
-            && self.best.as_ref().is_none_or(|best| cost < best.cost)
-        {
-            self.best = Some(Best { cost, atoms: closed, plan });
-        }
-        self.put_back_by_trial(b)?;
-        Ok(true)
-    }
-
-    /// A set that suffices by counting, and does no longer if one unit of it is put back; of a set
-    /// that suffices. `None` if it cannot be closed.
-    fn put_back(&mut self, b: &Branching<'_>, set: &[u32]) -> Option<Vec<u32>> {
-        let whole = self.units.closure(set, &mut self.marks);
-        let mut set = if whole.iter().all(|&atom| self.admits(b.level, atom)) {
-            whole
-        } else {
-            self.closed_part(b, set)
-        };
-        let mut counts = b.now.clone();
-        for &atom in &set {
-            if let Some(place) = b.arena.place_of(atom) {
-                counts.apply(b.arena, self.need, place, 1);
-            }
-        }
-        if !counts.suffices(self.need) {
-            return None;
-        }
-        let mut charged = vec![0_u64; self.units.allowed.len()];
-        for &atom in &set {
-            for &(budget, count) in self.units.charges(atom as usize) {
-                charged[budget as usize] += u64::from(count);
-            }
-        }
-        let mut order: Vec<(u64, i32, usize, u32)> = Vec::with_capacity(set.len());
-        let mut ranks: Vec<(u32, usize)> =
-            b.order.iter().enumerate().map(|(rank, (atom, _))| (*atom, rank)).collect();
-        ranks.sort_unstable();
-        for &atom in &set {
-            let over = |&(budget, _): &(u32, u32)| {
-                charged[budget as usize] > self.units.allowed[budget as usize]
-            };
-            let breaks = self.units.charges(atom as usize).iter().filter(|c| over(c)).count();
-            let rank = ranks.binary_search_by_key(&atom, |(atom, _)| *atom);
-            let rank = rank.map_or(usize::MAX, |at| ranks[at].1);
-            order.push((breaks as u64, self.units.atoms[atom as usize].priority, rank, atom));
-        }
-        order.sort_unstable();
-        let mut kept: Vec<bool> = vec![false; self.units.atoms.len()];
-        for &atom in &set {
-            kept[atom as usize] = true;
-        }
-        for &(_, _, _, atom) in order.iter().rev() {
-            if !kept[atom as usize] {
-                continue;
-            }
-            // What goes back: the unit, or the group that it fell with.
-            kept[atom as usize] = false;
-            let back = if self.units.has_guard(atom as usize) {
-                let rest: Vec<u32> =
-                    set.iter().copied().filter(|&atom| kept[atom as usize]).collect();
-                let closed = self.units.closure(&rest, &mut self.marks);
-                if closed.binary_search(&atom).is_ok() {
-                    let siblings = self.units.fallen_with(atom, &kept);
-                    for &sibling in &siblings {
-                        kept[sibling as usize] = false;
-                    }
-                    siblings
-                } else {
-                    vec![atom]
-                }
-            } else {
-                vec![atom]
-            };
-            for &atom in &back {
-                if let Some(place) = b.arena.place_of(atom) {
-                    counts.apply(b.arena, self.need, place, -1);
-                }
-            }
-            if !counts.suffices(self.need) {
-                for &atom in &back {
-                    kept[atom as usize] = true;
-                    if let Some(place) = b.arena.place_of(atom) {
-                        counts.apply(b.arena, self.need, place, 1);
-                    }
-                }
-            }
-        }
-        set.retain(|&atom| kept[atom as usize]);
-        Some(self.units.closure(&set, &mut self.marks))
-    }
-
-    /// As much of a set as can go without taking along what may not, the best first.
-    fn closed_part(&mut self, b: &Branching<'_>, set: &[u32]) -> Vec<u32> {
-        let mut part: Vec<u32> = Vec::new();
-        for &(atom, _) in b.order.iter().filter(|(atom, _)| set.contains(atom)) {
-            if part.binary_search(&atom).is_ok() {
-                continue;
-            }
-            let mut more = part.clone();
-            more.push(atom);
-            let closed = self.units.closure(&more, &mut self.marks);
-            if closed.iter().all(|&atom| self.admits(b.level, atom)) {
-                part = closed;
-            }
-        }
-        part
-    }
-
-    /// The atoms on the nodes that cost least to clear, as many nodes as suffice.
-    fn clear_nodes(&self, b: &Branching<'_>) -> Option<Vec<u32>> {
-        let mut on_node: Vec<(u64, usize, Vec<u32>)> =
-            (0..b.arena.rows.len()).map(|place| (0, place, Vec::new())).collect();
-        for &(atom, place) in &b.order {
-            let Some(place) = place else { continue };
-            let nodes = b.arena.places_of(place).count().max(1) as u64;
-            for node in b.arena.places_of(place) {
-                let (work, _, atoms) = &mut on_node[node];
-                *work = work.saturating_add(self.work[atom as usize].unwrap_or(0) / nodes);
-                atoms.push(atom);
-            }
-        }
-        on_node.sort_unstable_by_key(|(work, place, _)| (*work, *place));
-        let mut counts = b.now.clone();
-        let mut taken = Vec::new();
-        for (_, _, atoms) in on_node {
-            for atom in atoms {
-                if taken.contains(&atom) {
-                    continue;
-                }
-                taken.push(atom);
-                if let Some(place) = b.arena.place_of(atom) {
-                    counts.apply(b.arena, self.need, place, 1);
-                }
-            }
-            if counts.suffices(self.need) {
-                return Some(taken);
-            }
-        }
-        None
-    }
-
-    /// Puts units of the best set back, one after another, as long as the group fits by the
-    /// planner's word.
-    fn put_back_by_trial(&mut self, b: &Branching<'_>) -> Result<(), PlaceError> {
-        let Some(best) = &self.best else { return Ok(()) };
-        let mut order: Vec<(i32, u64, u32)> = best
-            .atoms
-            .iter()
-            .map(|&atom| {
-                let work = self.work[atom as usize].unwrap_or(0);
-                (self.units.atoms[atom as usize].priority, work, atom)
-            })
-            .collect();
-        order.sort_unstable();
-        for (_, _, atom) in order.into_iter().rev() {
-            if self.steps < TRIAL_STEPS {
-                break;
-            }
-            let Some(best) = &self.best else { break };
-            let rest: Vec<u32> =
-                best.atoms.iter().copied().filter(|&other| other != atom).collect();
-            let closed = self.units.closure(&rest, &mut self.marks);
-            if closed.binary_search(&atom).is_ok() || closed.is_empty() {
-                continue;
-            }
-            self.steps -= TRIAL_STEPS;
-            self.judge_set(closed, b.level)?;
-        }
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 //! the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `search`; `planner`.
+//! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `sets`; `search`; `planner`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod answer;
@@ -21,6 +21,7 @@ mod policy;
 mod request;
 mod running;
 mod search;
+mod sets;
 mod trial;
 pub(crate) mod unit;
 

@@ -124,7 +124,7 @@ impl PreemptingPlanner {
         framework: &Framework,
         running: &RunningWork,
         ask: &PreemptionRequest<'_>,
-        request: &crate::Request<'_>,
+        request: &crate::place::Request<'_>,
     ) -> Result<Preemption, PlaceError> {
         let unplaced = match self.planner.place(txn, framework, request.clone())? {
             Outcome::Placed(mut plan) => {

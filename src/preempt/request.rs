@@ -1,7 +1,7 @@
 //! Requests that may preempt.
 
 use super::policy::{LowerPriority, Policy};
-use crate::Request;
+use crate::place::Request;
 
 /// A request for a group, and what may be taken for it.
 ///

@@ -1,0 +1,230 @@
+//! Sets that are judged: what branching has taken, and sets found without branching.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::branch::{Best, Branching, Level, Search, TRIAL_STEPS};
+use super::cost::Cost;
+use crate::place::PlaceError;
+
+impl Search<'_, '_> {
+    /// Judges what is taken. Returns whether the group fits; then it is the best set if it costs
+    /// less.
+    pub(super) fn judge(&mut self, b: &Branching<'_>) -> Result<bool, PlaceError> {
+        let mut atoms = b.taken.clone();
+        atoms.sort_unstable();
+        self.judge_set(atoms, b.level)
+    }
+
+    pub(super) fn judge_set(&mut self, atoms: Vec<u32>, level: Level) -> Result<bool, PlaceError> {
+        let cost = self.cost(&atoms);
+        if level.strict && cost.budgets_broken > 0 {
+            return Ok(false);
+        }
+        // A set that costs no less is of no use, whether it fits or not.
+        if self.best.as_ref().is_some_and(|best| best.cost <= cost) {
+            return Ok(true);
+        }
+        let Some(plan) = self.trial.fits(self.units, &atoms, self.only)? else { return Ok(false) };
+        self.best = Some(Best { cost, atoms, plan });
+        Ok(true)
+    }
+
+    /// Sets found without branching, as bounds for it. False if the group does not fit even if
+    /// everything in the domain goes that may.
+    pub(super) fn first_sets(&mut self, b: &Branching<'_>) -> Result<bool, PlaceError> {
+        let all: Vec<u32> = b.order.iter().map(|(atom, _)| *atom).collect();
+        let mut helped = false;
+        // All nodes, the worst units put back first; then the nodes that cost least to clear.
+        let mut sets = vec![self.put_back(b, &all)];
+        if let Some(set) = self.clear_nodes(b) {
+            sets.push(self.put_back(b, &set));
+        }
+        for set in sets.into_iter().flatten() {
+            if self.cost(&set) == Cost::NOTHING && set.is_empty() {
+                continue;
+            }
+            helped |= self.judge_set(set, b.level)?;
+        }
+        if helped || !self.need.monotone {
+            return Ok(true);
+        }
+        // By counting it fits, by the filters not: is there any hope?
+        let closed = self.units.closure(&all, &mut self.marks);
+        if closed.iter().any(|&atom| self.work[atom as usize].is_none()) {
+            return Ok(true);
+        }
+        self.steps = self.steps.saturating_sub(TRIAL_STEPS);
+        let Some(plan) = self.trial.fits(self.units, &closed, self.only)? else { return Ok(false) };
+        let cost = self.cost(&closed);
+        if !(b.level.strict && cost.budgets_broken > 0)
+            && self.best.as_ref().is_none_or(|best| cost < best.cost)
+        {
+            self.best = Some(Best { cost, atoms: closed, plan });
+        }
+        self.put_back_by_trial(b)?;
+        Ok(true)
+    }
+
+    /// A set that suffices by counting, and does no longer if one unit of it is put back; of a set
+    /// that suffices. `None` if it cannot be closed.
+    fn put_back(&mut self, b: &Branching<'_>, set: &[u32]) -> Option<Vec<u32>> {
+        let whole = self.units.closure(set, &mut self.marks);
+        let mut set = if whole.iter().all(|&atom| self.admits(b.level, atom)) {
+            whole
+        } else {
+            self.closed_part(b, set)
+        };
+        let mut counts = b.now.clone();
+        for &atom in &set {
+            if let Some(place) = b.arena.place_of(atom) {
+                counts.apply(b.arena, self.need, place, 1);
+            }
+        }
+        if !counts.suffices(self.need) {
+            return None;
+        }
+        let mut charged = vec![0_u64; self.units.allowed.len()];
+        for &atom in &set {
+            for &(budget, count) in self.units.charges(atom as usize) {
+                charged[budget as usize] += u64::from(count);
+            }
+        }
+        let mut order: Vec<(u64, i32, usize, u32)> = Vec::with_capacity(set.len());
+        let mut ranks: Vec<(u32, usize)> =
+            b.order.iter().enumerate().map(|(rank, (atom, _))| (*atom, rank)).collect();
+        ranks.sort_unstable();
+        for &atom in &set {
+            let over = |&(budget, _): &(u32, u32)| {
+                charged[budget as usize] > self.units.allowed[budget as usize]
+            };
+            let breaks = self.units.charges(atom as usize).iter().filter(|c| over(c)).count();
+            let rank = ranks.binary_search_by_key(&atom, |(atom, _)| *atom);
+            let rank = rank.map_or(usize::MAX, |at| ranks[at].1);
+            order.push((breaks as u64, self.units.atoms[atom as usize].priority, rank, atom));
+        }
+        order.sort_unstable();
+        let mut kept: Vec<bool> = vec![false; self.units.atoms.len()];
+        for &atom in &set {
+            kept[atom as usize] = true;
+        }
+        for &(_, _, _, atom) in order.iter().rev() {
+            if !kept[atom as usize] {
+                continue;
+            }
+            // What goes back: the unit, or the group that it fell with.
+            kept[atom as usize] = false;
+            let back = if self.units.has_guard(atom as usize) {
+                let rest: Vec<u32> =
+                    set.iter().copied().filter(|&atom| kept[atom as usize]).collect();
+                let closed = self.units.closure(&rest, &mut self.marks);
+                if closed.binary_search(&atom).is_ok() {
+                    let siblings = self.units.fallen_with(atom, &kept);
+                    for &sibling in &siblings {
+                        kept[sibling as usize] = false;
+                    }
+                    siblings
+                } else {
+                    vec![atom]
+                }
+            } else {
+                vec![atom]
+            };
+            for &atom in &back {
+                if let Some(place) = b.arena.place_of(atom) {
+                    counts.apply(b.arena, self.need, place, -1);
+                }
+            }
+            if !counts.suffices(self.need) {
+                for &atom in &back {
+                    kept[atom as usize] = true;
+                    if let Some(place) = b.arena.place_of(atom) {
+                        counts.apply(b.arena, self.need, place, 1);
+                    }
+                }
+            }
+        }
+        set.retain(|&atom| kept[atom as usize]);
+        Some(self.units.closure(&set, &mut self.marks))
+    }
+
+    /// As much of a set as can go without taking along what may not, the best first.
+    fn closed_part(&mut self, b: &Branching<'_>, set: &[u32]) -> Vec<u32> {
+        let mut part: Vec<u32> = Vec::new();
+        for &(atom, _) in b.order.iter().filter(|(atom, _)| set.contains(atom)) {
+            if part.binary_search(&atom).is_ok() {
+                continue;
+            }
+            let mut more = part.clone();
+            more.push(atom);
+            let closed = self.units.closure(&more, &mut self.marks);
+            if closed.iter().all(|&atom| self.admits(b.level, atom)) {
+                part = closed;
+            }
+        }
+        part
+    }
+
+    /// The atoms on the nodes that cost least to clear, as many nodes as suffice.
+    fn clear_nodes(&self, b: &Branching<'_>) -> Option<Vec<u32>> {
+        let mut on_node: Vec<(u64, usize, Vec<u32>)> =
+            (0..b.arena.rows.len()).map(|place| (0, place, Vec::new())).collect();
+        for &(atom, place) in &b.order {
+            let Some(place) = place else { continue };
+            let nodes = b.arena.places_of(place).count().max(1) as u64;
+            for node in b.arena.places_of(place) {
+                let (work, _, atoms) = &mut on_node[node];
+                *work = work.saturating_add(self.work[atom as usize].unwrap_or(0) / nodes);
+                atoms.push(atom);
+            }
+        }
+        on_node.sort_unstable_by_key(|(work, place, _)| (*work, *place));
+        let mut counts = b.now.clone();
+        let mut taken = Vec::new();
+        for (_, _, atoms) in on_node {
+            for atom in atoms {
+                if taken.contains(&atom) {
+                    continue;
+                }
+                taken.push(atom);
+                if let Some(place) = b.arena.place_of(atom) {
+                    counts.apply(b.arena, self.need, place, 1);
+                }
+            }
+            if counts.suffices(self.need) {
+                return Some(taken);
+            }
+        }
+        None
+    }
+
+    /// Puts units of the best set back, one after another, as long as the group fits by the
+    /// planner's word.
+    pub(super) fn put_back_by_trial(&mut self, b: &Branching<'_>) -> Result<(), PlaceError> {
+        let Some(best) = &self.best else { return Ok(()) };
+        let mut order: Vec<(i32, u64, u32)> = best
+            .atoms
+            .iter()
+            .map(|&atom| {
+                let work = self.work[atom as usize].unwrap_or(0);
+                (self.units.atoms[atom as usize].priority, work, atom)
+            })
+            .collect();
+        order.sort_unstable();
+        for (_, _, atom) in order.into_iter().rev() {
+            if self.steps < TRIAL_STEPS {
+                break;
+            }
+            let Some(best) = &self.best else { break };
+            let rest: Vec<u32> =
+                best.atoms.iter().copied().filter(|&other| other != atom).collect();
+            let closed = self.units.closure(&rest, &mut self.marks);
+            if closed.binary_search(&atom).is_ok() || closed.is_empty() {
+                continue;
+            }
+            self.steps -= TRIAL_STEPS;
+            self.judge_set(closed, b.level)?;
+        }
+        Ok(())
+    }
+}
