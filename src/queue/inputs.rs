@@ -9,9 +9,8 @@ use super::error::QueueError;
 use super::gang_group::tree_names;
 use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
-use super::queued_group::{
-    Member, MemberState, Phase, QueuedGroup, empty_leaf_pod, full_name, split,
-};
+use super::orphans::in_leaf;
+use super::queued_group::{Member, MemberState, Phase, QueuedGroup, fill_empty, full_name, split};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
@@ -573,20 +572,5 @@ impl Scheduler {
         }
         self.orphans.remove(&full);
         Ok(applied)
-    }
-}
-
-fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
-    // The leaf is of the pod's namespace, which may have slashes.
-    pod.group = leaf.get(pod.namespace().len() + 1..).map(ToOwned::to_owned);
-    pod
-}
-
-fn fill_empty(group: &mut PodGroup) {
-    if group.groups.is_empty() && group.pods.is_empty() {
-        group.pods.push(empty_leaf_pod(group));
-    }
-    for inner in &mut group.groups {
-        fill_empty(inner);
     }
 }

@@ -1,5 +1,6 @@
 //! Pods whose group is not known yet.
 
+use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -95,4 +96,11 @@ mod tests {
         assert_eq!(names(orphans.take("default/b")), [""; 0]);
         assert!(orphans.groups.is_empty() && orphans.pods.is_empty());
     }
+}
+
+/// A pod that waited for its group, as a member of the leaf of this full name.
+pub(super) fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
+    // The leaf is of the pod's namespace, which may have slashes.
+    pod.group = leaf.get(pod.namespace().len() + 1..).map(ToOwned::to_owned);
+    pod
 }

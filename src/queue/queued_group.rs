@@ -493,3 +493,13 @@ mod tests {
         assert!(tree.check().is_ok());
     }
 }
+
+/// Adds a pod to each leaf that has none, so that the tree can be checked.
+pub(super) fn fill_empty(group: &mut PodGroup) {
+    if group.groups.is_empty() && group.pods.is_empty() {
+        group.pods.push(empty_leaf_pod(group));
+    }
+    for inner in &mut group.groups {
+        fill_empty(inner);
+    }
+}

@@ -337,7 +337,7 @@ impl Scheduler {
         let groups = self.gang_group(*id).unwrap_or_else(|_| alloc::vec![*id]);
         let Some(tree) = self.joint_tree(&groups) else { return Ok(None) };
         let request = self.request(&tree, None, now);
-        Ok(Some(crate::explain(&self.cluster, &self.framework, request, None)?))
+        Ok(Some(crate::place::explain::explain(&self.cluster, &self.framework, request, None)?))
     }
 
     /// Sizes of the scheduler's state.

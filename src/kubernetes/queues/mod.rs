@@ -3,6 +3,8 @@
 //!
 //! Versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
 //! its place; a kind that is not is counted.
+//!
+//! This file and `workload` import each other: a workload is read here and converted there.
 
 mod cluster_queue;
 mod timestamp;

@@ -1,4 +1,4 @@
-//! `Workload`.
+//! `Workload`. This file and the one above import each other, as that one says.
 
 use alloc::borrow::ToOwned;
 use alloc::format;

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use phalanx::model::DisruptionMode;
-use phalanx::queue::{HeadOfLine, OnBindFailure, ReservationPolicy, Settings};
+use phalanx::queue::{HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings};
 use phalanx::state::Applied;
 use phalanx::{
     Cluster, CommitError, Event, Framework, Node, ObjectName, Plan, Planner, Pod, PodGroup,
@@ -219,6 +219,8 @@ fn every_option_of_a_scheduler_has_a_method() {
         .strategy(Strategy::Search)
         .budget(5)
         .salt(6)
+        .evict_half_bound(true)
+        .preemption(PreemptionSettings::new())
         .event_capacity(7);
     let made = serde_json::to_value(&made).unwrap();
     let plain = serde_json::to_value(Settings::default()).unwrap();

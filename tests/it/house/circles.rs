@@ -11,11 +11,14 @@ use std::path::Path;
 use super::layers::sources;
 
 /// Folders that are not held to the rule yet.
-const EXCLUDED: [&str; 1] = ["place"];
+const EXCLUDED: [&str; 1] = ["quota"];
 /// Circles that are meant, by their files in order, and why. The head of each file says so too.
-const MEANT: [(&[&str], &str); 0] = [];
+const MEANT: [(&[&str], &str); 1] = [(
+    &["kubernetes/queues/mod.rs", "kubernetes/queues/workload.rs"],
+    "the reader of all kinds holds the record of one, and its file reads that record",
+)];
 /// Folders whose entries, folders taken as one, form no circle, and how many entries there may be.
-const BOXES: [(&str, usize); 1] = [("place", 17)];
+const BOXES: [(&str, usize); 1] = [("place", 18)];
 
 /// Names from the root of the crate to a module, or of a path in code.
 type Names = Vec<String>;

@@ -95,16 +95,20 @@ fn gangs_that_would_deadlock_pod_by_pod_run_one_after_the_other() {
     let mut stuck = cluster(2, 3);
     for index in 0..4 {
         for gang in &gangs {
-            let pod = gang.pods[index].clone();
+            let mut pod = gang.pods[index].clone();
+            pod.group = None;
             let alone = PodGroup::basic(format!("{}-alone", pod.name)).pod(pod);
             if let Some(plan) = place_gang(&stuck, &framework, &alone).unwrap().plan() {
                 stuck.commit(&framework, plan).unwrap();
             }
         }
     }
+    let begun = |name: &&str| {
+        (0..4).filter(|n| stuck.pod("default", &format!("{name}-{n}")).is_some()).count()
+    };
+    assert_eq!(["a", "b"].each_ref().map(begun), [3, 3]);
     let running =
         |cluster: &Cluster| ["default/a", "default/b"].map(|g| cluster.group_pods(g).count());
-    assert_eq!(running(&stuck), [3, 3]);
 
     let mut cluster = cluster(2, 3);
     let [first, second] =
