@@ -81,50 +81,17 @@ fn by_domains(
 ) -> Result<(), PlaceError> {
     let Some(&highest) = priorities.last() else { return Ok(()) };
     let top = Level { ceiling: highest, strict };
-    let domains = search.need.domains(cluster);
-    if !strict {
-        let ranked = rank(search, cluster, &domains, top);
-        return solve_all(search, &ranked, top, open);
-    }
-    // Below the first priority up to which some domain suffices there is nothing to look at. It is
-    // worth a search where priorities are many.
-    let first = if priorities.len() <= FEW {
-        0
+    let extra: Vec<u32> = if search.need.wide {
+        (0..search.units.atoms.len() as u32).filter(|&atom| search.admits(top, atom)).collect()
     } else {
-        let helps =
-            |ceiling: i32| !rank(search, cluster, &domains, Level { ceiling, strict }).is_empty();
-        priorities.partition_point(|&priority| !helps(priority))
+        Vec::new()
     };
-    for &ceiling in &priorities[first..] {
-        let level = Level { ceiling, strict };
-        let ranked = rank(search, cluster, &domains, level);
-        solve_all(search, &ranked, level, open)?;
-        if search.best.is_some() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Priorities that are looked at one by one.
-const FEW: usize = 8;
-
-/// The domains that suffice at a level by counting, least bound first.
-fn rank(
-    search: &Search<'_, '_>,
-    cluster: &Cluster,
-    domains: &[Vec<Row>],
-    level: Level,
-) -> Vec<Ranked> {
-    let admitted: Vec<bool> =
-        (0..search.units.atoms.len() as u32).map(|atom| search.admits(level, atom)).collect();
-    let passes = |atom: u32| admitted[atom as usize];
     let mut ranked = Vec::new();
-    for rows in domains {
-        let arena = Arena::new(cluster, search.need, search.units, rows.clone(), &passes);
-        let Some((priority, work_lost)) = search.bound(&arena, level) else { continue };
-        let least = if level.strict {
-            // Without a unit of this priority it would have helped at one before.
+    for rows in search.need.domains(cluster) {
+        let passes = |atom: u32| search.admits(top, atom);
+        let arena = Arena::new(cluster, search.need, search.units, rows, &passes);
+        let Some((priority, work_lost)) = search.bound(&arena, top) else { continue };
+        let least = if strict {
             let highest_priority = Some(priority);
             Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING }
         } else {
@@ -133,30 +100,33 @@ fn rank(
         ranked.push(Ranked { least, arena });
     }
     ranked.sort_by_key(|ranked| ranked.least);
-    ranked
-}
-
-/// Searches domains, as long as they may hold something better than the best set.
-fn solve_all(
-    search: &mut Search<'_, '_>,
-    ranked: &[Ranked],
-    level: Level,
-    open: &mut Option<Cost>,
-) -> Result<(), PlaceError> {
-    let extra: Vec<u32> = if search.need.wide {
-        (0..search.units.atoms.len() as u32).filter(|&atom| search.admits(level, atom)).collect()
-    } else {
-        Vec::new()
-    };
+    let count = ranked.len();
     for (number, Ranked { least, arena }) in ranked.iter().enumerate() {
         if search.best.as_ref().is_some_and(|best| best.cost <= *least) {
             break;
         }
         // What is left goes to this domain and the others, none of which starves.
-        let share = (ranked.len() - number).min(4) as u64;
+        let share = (count - number).min(4) as u64;
         let quota = (search.steps / share).max(1);
-        if !search.solve(arena, level, &extra, quota)? {
-            note(open, *least);
+        if !strict {
+            if !search.solve(arena, top, &extra, quota)? {
+                note(open, *least);
+            }
+            continue;
+        }
+        let from = least.highest_priority.unwrap_or(i32::MIN);
+        for &ceiling in priorities.iter().filter(|&&priority| priority >= from) {
+            let worse = |best: i32| best < ceiling;
+            if search.best.as_ref().and_then(|best| best.cost.highest_priority).is_some_and(worse) {
+                break;
+            }
+            if !search.solve(arena, Level { ceiling, strict }, &extra, quota)? {
+                note(open, Cost { highest_priority: Some(ceiling), ..*least });
+            }
+            let found = |best: &super::branch::Best| best.cost.highest_priority <= Some(ceiling);
+            if search.best.as_ref().is_some_and(found) {
+                break;
+            }
         }
     }
     Ok(())
