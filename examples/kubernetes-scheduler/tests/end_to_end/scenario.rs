@@ -28,7 +28,7 @@ pub const BINDING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the scheduler under test is configured with.
 pub const CONFIGURATION: &str = "\
-timeouts: {belowMinimum: 10s, binding: 30s}
+timeouts: {belowMinimum: 40s, binding: 30s}
 bindings: {retryFor: 5s}
 ";
 
