@@ -73,6 +73,13 @@ impl Extend<(String, Vec<Pod>)> for Orphans {
     }
 }
 
+/// A pod that waited for its group, as a member of the leaf of this full name.
+pub(super) fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
+    // The leaf is of the pod's namespace, which may have slashes.
+    pod.group = leaf.get(pod.namespace().len() + 1..).map(ToOwned::to_owned);
+    pod
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,11 +103,4 @@ mod tests {
         assert_eq!(names(orphans.take("default/b")), [""; 0]);
         assert!(orphans.groups.is_empty() && orphans.pods.is_empty());
     }
-}
-
-/// A pod that waited for its group, as a member of the leaf of this full name.
-pub(super) fn in_leaf(mut pod: Pod, leaf: &str) -> Pod {
-    // The leaf is of the pod's namespace, which may have slashes.
-    pod.group = leaf.get(pod.namespace().len() + 1..).map(ToOwned::to_owned);
-    pod
 }

@@ -432,6 +432,16 @@ fn leaf_count(group: &PodGroup) -> usize {
     if group.groups.is_empty() { 1 } else { group.groups.iter().map(leaf_count).sum() }
 }
 
+/// Adds a pod to each leaf that has none, so that the tree can be checked.
+pub(super) fn fill_empty(group: &mut PodGroup) {
+    if group.groups.is_empty() && group.pods.is_empty() {
+        group.pods.push(empty_leaf_pod(group));
+    }
+    for inner in &mut group.groups {
+        fill_empty(inner);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -491,15 +501,5 @@ mod tests {
         let tree = queued.pending_tree(&[count(0, 0, 1), count(1, 0, 0)]);
         assert_eq!(tree.groups[0].pods[0].scheduling_gates.len(), 1);
         assert!(tree.check().is_ok());
-    }
-}
-
-/// Adds a pod to each leaf that has none, so that the tree can be checked.
-pub(super) fn fill_empty(group: &mut PodGroup) {
-    if group.groups.is_empty() && group.pods.is_empty() {
-        group.pods.push(empty_leaf_pod(group));
-    }
-    for inner in &mut group.groups {
-        fill_empty(inner);
     }
 }
