@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, amounts, now};
 use super::world::{self, Rules, Workload, World};
-use super::{Stop, Verdict, same, table};
+use super::{Stop, Verdict, same, table, victims};
 
 /// What a workload is given: queue, and by podset the count, the flavors and the usage.
 type Given = (String, Vec<world::Assigned>);
@@ -64,6 +64,21 @@ fn pending(world: &World, workloads: &[Workload]) -> Vec<Pending> {
     pending.filter(|pending| !pending.claim.queue.is_empty()).collect()
 }
 
+/// What each admitted claim is given.
+fn admitted<'a>(
+    world: &World,
+    pending: &[Pending],
+    assignments: impl IntoIterator<Item = &'a (String, Assignment)>,
+) -> Result<BTreeMap<String, Given>, Stop> {
+    let mut all = BTreeMap::new();
+    for (name, assignment) in assignments {
+        let found = pending.iter().find(|pending| pending.claim.name == *name);
+        let claim = &found.ok_or("a claim that was not pending")?.claim;
+        all.insert(name.clone(), own(world, claim, assignment));
+    }
+    Ok(all)
+}
+
 fn compare_admitted(
     world: &World,
     pending: &[Pending],
@@ -74,20 +89,8 @@ fn compare_admitted(
     for (name, value) in expect.entries("newAssignments")? {
         expected.insert(name.to_string(), given(value)?);
     }
-    let mut actual = BTreeMap::new();
-    for (name, assignment) in &cycle.admitted {
-        let found = pending.iter().find(|pending| pending.claim.name == *name);
-        let claim = &found.ok_or("a claim that was not pending")?.claim;
-        actual.insert(name.clone(), own(world, claim, assignment));
-    }
-    same("newAssignments", &expected, &actual)?;
-    let mut expected = BTreeSet::new();
-    for value in expect.list("evictions")? {
-        let mut fields = Fields::new("eviction", value)?;
-        let reason = world::victim_reason(fields.text("reason")?)?;
-        expected.insert((fields.text("workload")?.to_string(), reason));
-        fields.end()?;
-    }
+    same("newAssignments", &expected, &admitted(world, pending, &cycle.admitted)?)?;
+    let expected = victims::named("eviction", expect.list("evictions")?)?;
     same("evictions", &expected, &cycle.evicted.iter().cloned().collect())
 }
 
@@ -178,12 +181,8 @@ pub(super) fn two(
         pending.awaits_victims = first.preempting.contains(&pending.claim.name);
     }
     let second = cycle(&mut world.tenants, &rest, now(), recompute)?;
-    let mut actual = BTreeMap::new();
-    for (name, assignment) in first.admitted.iter().chain(&second.admitted) {
-        let found = pending.iter().find(|pending| pending.claim.name == *name);
-        let claim = &found.ok_or("a claim that was not pending")?.claim;
-        actual.insert(name.clone(), own(&world, claim, assignment));
-    }
+    let both = first.admitted.iter().chain(&second.admitted);
+    let mut actual = admitted(&world, &pending, both)?;
     let mut expected = BTreeMap::new();
     let mut fields = Fields::new("secondCycle", expect.take("secondCycle")?)?;
     for (name, value) in fields.entries("assignments")? {

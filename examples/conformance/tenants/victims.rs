@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Assignment, FlavorChoice, Mode, PodSetAssignment, Queue, Quota, Usage, Victim, is_candidate,
+    Assignment, FlavorChoice, Mode, PodSetAssignment, Queue, Quota, Usage, Victim, VictimReason,
+    is_candidate,
 };
 use serde_json::Value;
 
@@ -12,15 +13,24 @@ use super::fields::Fields;
 use super::world::{self, Rules, World};
 use super::{Stop, same};
 
-/// Compares victims as a set of names and reasons.
-pub(super) fn compare(world: &World, expected: &[Value], victims: &[Victim]) -> Result<(), Stop> {
+/// Victims that an answer names, with the reason for each. `what` is what the answer calls them.
+pub(super) fn named(
+    what: &'static str,
+    answer: &[Value],
+) -> Result<BTreeSet<(String, VictimReason)>, Stop> {
     let mut named = BTreeSet::new();
-    for value in expected {
-        let mut fields = Fields::new("target", value)?;
+    for value in answer {
+        let mut fields = Fields::new(what, value)?;
         let reason = world::victim_reason(fields.text("reason")?)?;
         named.insert((fields.text("workload")?.to_string(), reason));
         fields.end()?;
     }
+    Ok(named)
+}
+
+/// Compares victims as a set of names and reasons.
+pub(super) fn compare(world: &World, expected: &[Value], victims: &[Victim]) -> Result<(), Stop> {
+    let named = named("target", expected)?;
     let actual = victims.iter().map(|victim| {
         let name = world.tenants.holder(victim.holder).map_or("", |holder| &holder.name);
         (name.to_string(), victim.reason)
