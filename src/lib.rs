@@ -56,10 +56,11 @@
 //!
 //! # Features
 //!
-//! - `serde`: every type of data serialises, canonically; Kubernetes manifests are read.
+//! - `serde`: every type of data serialises, canonically.
+//! - `kubernetes`: manifests and watches of Kubernetes are read; brings `serde`.
 //! - `parallel`: coarse work in the caller's rayon pool. The answers do not change.
 //!
-//! Neither is on by default. Without them, and with `serde`, the crate builds without `std`.
+//! None is on by default. All but `parallel` build without `std`; the README says what each costs.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -69,7 +70,7 @@ extern crate std;
 
 mod base;
 pub mod framework;
-#[cfg(feature = "serde")]
+#[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod laws;
 pub mod model;

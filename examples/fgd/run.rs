@@ -7,6 +7,7 @@ use phalanx::framework::FrameworkBuilder;
 use phalanx::plugins::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking, TypicalPods,
 };
+use phalanx::state::Row;
 use phalanx::{Cluster, Framework, Planner, Pod, PodGroup, Strategy};
 
 use crate::trace::{KIND, Trace, UNIT};
@@ -147,7 +148,7 @@ impl Meter {
         let of_row =
             |row| cluster.view(row).map_or(0.0, |node| typical.fragmentation(cluster, node));
         Meter {
-            nodes: (0..cluster.rows()).map(of_row).collect(),
+            nodes: Row::all(cluster.rows()).map(of_row).collect(),
             sums: std::collections::BTreeMap::new(),
         }
     }

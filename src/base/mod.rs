@@ -10,6 +10,7 @@ pub(crate) mod name;
 #[cfg(test)]
 pub(crate) mod numbers;
 pub(crate) mod quantity;
+pub(crate) mod row;
 pub(crate) mod rowset;
 pub(crate) mod slab;
 pub(crate) mod sparse;
@@ -19,5 +20,6 @@ pub(crate) mod tournament;
 
 pub use name::{NameError, ObjectName};
 pub use quantity::{Quantity, QuantityError};
+pub use row::Row;
 pub use rowset::RowSet;
 pub use time::{Time, TimeError};

@@ -3,6 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::Row;
+
 /// A set of node rows, one bit each.
 ///
 /// Iteration is in ascending order of rows. All operations are O(1) but `new`, `clear`, `len`
@@ -31,21 +33,21 @@ impl RowSet {
     }
 
     /// Adds a row, growing as needed. Returns whether it was absent.
-    pub fn insert(&mut self, row: usize) -> bool {
-        let word = row / 64;
+    pub fn insert(&mut self, row: Row) -> bool {
+        let word = row.index() / 64;
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
-        let bit = 1 << (row % 64);
+        let bit = 1 << (row.index() % 64);
         let absent = self.words[word] & bit == 0;
         self.words[word] |= bit;
         absent
     }
 
     /// Takes a row out. Returns whether it was present.
-    pub fn remove(&mut self, row: usize) -> bool {
-        let bit = 1 << (row % 64);
-        match self.words.get_mut(row / 64) {
+    pub fn remove(&mut self, row: Row) -> bool {
+        let bit = 1 << (row.index() % 64);
+        match self.words.get_mut(row.index() / 64) {
             Some(word) if *word & bit != 0 => {
                 *word &= !bit;
                 true
@@ -56,8 +58,8 @@ impl RowSet {
 
     /// Whether a row is in the set.
     #[inline]
-    pub fn contains(&self, row: usize) -> bool {
-        self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    pub fn contains(&self, row: Row) -> bool {
+        self.words.get(row.index() / 64).is_some_and(|word| word >> (row.index() % 64) & 1 == 1)
     }
 
     /// How many rows are in the set.
@@ -88,7 +90,7 @@ impl RowSet {
     }
 
     /// The rows, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Row> + '_ {
         self.words.iter().enumerate().flat_map(|(i, word)| {
             let mut rest = *word;
             core::iter::from_fn(move || {
@@ -97,7 +99,7 @@ impl RowSet {
                 }
                 let bit = rest.trailing_zeros() as usize;
                 rest &= rest - 1;
-                Some(i * 64 + bit)
+                Some(Row::new(i * 64 + bit))
             })
         })
     }
@@ -117,14 +119,14 @@ impl RowSet {
         }
         self.clear();
         for &row in rows {
-            self.insert(row as usize);
+            self.insert(Row::from(row));
         }
-        into.extend(self.iter().map(|row| row as u32));
+        into.extend(self.iter().map(Row::as_u32));
     }
 }
 
-impl FromIterator<usize> for RowSet {
-    fn from_iter<I: IntoIterator<Item = usize>>(rows: I) -> RowSet {
+impl FromIterator<Row> for RowSet {
+    fn from_iter<I: IntoIterator<Item = Row>>(rows: I) -> RowSet {
         let mut set = RowSet::default();
         for row in rows {
             set.insert(row);
@@ -142,8 +144,8 @@ mod tests {
         for capacity in [0, 1, 63, 64, 65, 130] {
             let set = RowSet::full(capacity);
             assert_eq!(set.len(), capacity);
-            assert!(!set.contains(capacity));
-            assert_eq!(set.iter().collect::<Vec<_>>(), (0..capacity).collect::<Vec<_>>());
+            assert!(!set.contains(Row::new(capacity)));
+            assert!(set.iter().eq(Row::all(capacity)));
         }
     }
 
@@ -164,8 +166,9 @@ mod tests {
     #[test]
     fn insert_and_remove_report_change() {
         let mut set = RowSet::new(10);
-        assert!(set.insert(3) && !set.insert(3) && set.insert(700));
-        assert!(set.remove(3) && !set.remove(3) && !set.remove(9_999));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [700]);
+        let [near, far, absent] = [3, 700, 9_999].map(Row::new);
+        assert!(set.insert(near) && !set.insert(near) && set.insert(far));
+        assert!(set.remove(near) && !set.remove(near) && !set.remove(absent));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [far]);
     }
 }

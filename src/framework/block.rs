@@ -223,7 +223,7 @@ impl<'a> Laid<'a> {
         }
         if let Some(overlay) = self.overlay {
             for (sum, &row) in into.iter_mut().zip(&rows.rows) {
-                if let Some(usage) = overlay.usage(row as Row) {
+                if let Some(usage) = overlay.usage(Row::from(row)) {
                     *sum = placed(usage);
                 }
             }
@@ -280,7 +280,7 @@ impl<'a> Laid<'a> {
     /// What the pods of one row take.
     fn usage(self, at: usize) -> &'a RowUsage {
         let rows = self.rows;
-        let row = rows.rows[at] as Row;
+        let row = Row::from(rows.rows[at]);
         if let Some(usage) = self.overlay.and_then(|overlay| overlay.usage(row)) {
             return usage;
         }
@@ -369,8 +369,8 @@ impl<'a> Block<'a> {
     #[inline]
     pub fn row(&self, at: usize) -> Row {
         match self.rows {
-            Rows::Chunk(chunk, _) => chunk * CHUNK + at,
-            Rows::Gathered(laid) => laid.rows.rows[at] as Row,
+            Rows::Chunk(chunk, _) => Row::new(chunk * CHUNK + at),
+            Rows::Gathered(laid) => Row::from(laid.rows.rows[at]),
         }
     }
 
@@ -519,7 +519,7 @@ mod tests {
             assert_eq!(block.pod_count()[at], node.pod_count() + more);
             assert_eq!(block.pod_count()[at], seen.pod_count());
             assert_eq!([block.scored_cpu()[at], block.scored_memory()[at]], seen.scored_used());
-            assert_eq!(block.rank()[at], cluster.columns.rank[row]);
+            assert_eq!(block.rank()[at], cluster.columns.rank[row.index()]);
             for resource in [cpu, gpu] {
                 assert_eq!(block.allocatable(resource)[at], node.allocatable(resource));
                 assert_eq!(block.used(resource)[at], node.used(resource) + more * each(resource));
@@ -560,7 +560,7 @@ mod tests {
         overlay.clear(|_| ());
         let rows: Vec<u32> = (0..60).map(|i| i * 11).collect();
         for &row in rows.iter().step_by(2) {
-            assert!(overlay.take(&cluster, row as Row, 0, &takes, None));
+            assert!(overlay.take(&cluster, Row::from(row), 0, &takes, None));
         }
         let mut gathered = Gathered::default();
         gathered.are_now(&cluster, &rows);
@@ -568,7 +568,7 @@ mod tests {
         hold(block, &cluster, &takes, |at| i64::from(at % 2 == 0));
         assert!(block.is_small());
         let huge = Takes { scored: [1 << 50, 0], ..Takes::default() };
-        assert!(overlay.take(&cluster, 0, 0, &huge, None));
+        assert!(overlay.take(&cluster, Row::new(0), 0, &huge, None));
         assert!(!Block::gathered(&cluster, &gathered, Some(&overlay)).is_small());
     }
 }

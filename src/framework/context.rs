@@ -121,6 +121,7 @@ impl<'a> Feasible<'a> {
 
 /// What a domain-level score may read of one candidate domain.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct DomainContext<'a> {
     /// The cluster. Ask [`DomainContext::node`] for nodes: it may hold neither the pods proposed
     /// nor those of sibling groups.
@@ -201,7 +202,7 @@ impl<'a> DomainContext<'a> {
             // The same, without looking at what else there is to a node. Nodes that are gone have
             // nothing.
             let columns = &self.cluster.columns;
-            for &row in self.rows.iter().filter(|row| **row < self.cluster.rows()) {
+            for &row in self.rows.iter().filter(|row| **row < Row::new(self.cluster.rows())) {
                 let (allocatable, sums) = (columns.allocatable(row, resource), columns.sums(row));
                 totals.add(allocatable, sums.used_of(resource), sums.scored());
             }
@@ -250,6 +251,7 @@ pub(crate) trait DomainSums: fmt::Debug {
 
 /// What a permit may read.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct PermitContext<'a> {
     /// The cluster, without the plan.
     pub cluster: &'a Cluster,
@@ -259,4 +261,11 @@ pub struct PermitContext<'a> {
     pub plan: &'a Plan,
     /// The time of the request.
     pub now: Time,
+}
+
+impl<'a> PermitContext<'a> {
+    /// A context; for calling a permit by hand.
+    pub fn new(cluster: &'a Cluster, group: &'a PodGroup, plan: &'a Plan, now: Time) -> Self {
+        PermitContext { cluster, group, plan, now }
+    }
 }

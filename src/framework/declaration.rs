@@ -7,6 +7,7 @@ use crate::model::LabelSelector;
 
 /// What can change a plugin's answer for a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reach {
     /// Only the node's own labels, taints, capacity, images, name.
     Static,
@@ -20,6 +21,7 @@ pub enum Reach {
 
 /// Which pods a counter counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CountedPods {
     /// Pods in a namespace (`None`: in any) whose labels a selector matches.
     Matching {
@@ -35,11 +37,19 @@ pub enum CountedPods {
 
 /// A count that the framework keeps for a plugin: pods of some kind, per value of a node label.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CounterSpec {
     /// The node label key whose values are the domains.
     pub key: String,
     /// The pods counted.
     pub pods: CountedPods,
+}
+
+impl CounterSpec {
+    /// A count of pods per value of a label key.
+    pub fn new(key: impl Into<String>, pods: CountedPods) -> CounterSpec {
+        CounterSpec { key: key.into(), pods }
+    }
 }
 
 /// What a plugin reads, for one pod shape.

@@ -50,7 +50,7 @@ use crate::state::LabelKey;
 ///     fn declare(&self, _: &PodShape) -> Declaration {
 ///         let selector = LabelSelector::label("app", "db");
 ///         let pods = CountedPods::Matching { namespace: None, selector };
-///         let counter = CounterSpec { key: "rack".into(), pods };
+///         let counter = CounterSpec::new("rack", pods);
 ///         Declaration::domain(["rack"]).counting(counter).grained()
 ///     }
 ///

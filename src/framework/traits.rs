@@ -148,6 +148,7 @@ pub trait Permit: Send + Sync {
 
 /// What a [`Permit`] says of a plan. Of several, the first denial counts, else the latest hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PermitVerdict {
     /// It may go ahead.
     Admit,

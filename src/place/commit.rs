@@ -147,7 +147,7 @@ impl Cluster {
     /// The row of a member's node.
     fn row_in(&self, assignment: Assignment<'_>) -> Option<Row> {
         let wanted = assignment.spec()?;
-        let found = self.columns.spec.get(assignment.row()).and_then(Option::as_ref);
+        let found = self.columns.spec.get(assignment.row().index()).and_then(Option::as_ref);
         match found {
             Some(spec) if Arc::ptr_eq(spec, wanted) => Some(assignment.row()),
             _ => self.row_of(&wanted.name),
@@ -376,7 +376,7 @@ impl Moved {
         for change in changes {
             // Filters that read namespaces read beyond the node, and are evaluated again anyway.
             if let Change::Pods { row, .. } | Change::Node { row, .. } = change {
-                rows.insert(row as Row);
+                rows.insert(Row::from(row));
             }
         }
         Moved::Rows(rows)

@@ -180,7 +180,7 @@ fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
     let mut members = Vec::with_capacity(layout.members.len());
     let mut devices = Vec::new();
     for (at, member) in layout.members.drain(..).enumerate() {
-        members.push(PlanMember { row: member.row as u32, member: member.number });
+        members.push(PlanMember { row: member.row.as_u32(), member: member.number });
         if member.devices.is_some() {
             devices.resize(at, None);
             devices.push(member.devices);

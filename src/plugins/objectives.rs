@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::framework::{DomainContext, DomainScore, Normalization};
+use crate::state::Row;
 
 /// Likes the domain in which the least of a resource is left free: the tightest that does, so that
 /// roomy domains stay whole (best fit).
@@ -71,7 +72,7 @@ impl DomainScore for FewestDomains {
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
         let key = cx.cluster.label_key(&self.level);
-        let domain = |&(_, row): &(_, usize)| {
+        let domain = |&(_, row): &(_, Row)| {
             let value = key.and_then(|key| cx.cluster.view(row)?.label_value(key));
             (value, value.is_none().then_some(row))
         };

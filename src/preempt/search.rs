@@ -220,7 +220,7 @@ fn give_back(
     let need = search.need;
     let Some(node) = pod.node() else { return };
     let row = node.row();
-    if in_domain.get(row) == Some(&false) {
+    if in_domain.get(row.index()) == Some(&false) {
         return;
     }
     let free = met.entry(row).or_insert_with(|| {

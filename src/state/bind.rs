@@ -8,8 +8,9 @@ use smallvec::SmallVec;
 use super::check::check_named;
 use super::cluster::Cluster;
 use super::error::StateError;
-use super::ids::{NONE, Row};
+use super::ids::NONE;
 use super::pods::{Devices, Entry};
+use crate::base::Row;
 use crate::base::hash::FixedHasher;
 use crate::model::Pod;
 

@@ -11,7 +11,7 @@ use super::check::bound_node;
 use super::columns::{Columns, NodeSpec};
 use super::devices::{DeviceNeed, DeviceTerm};
 use super::error::StateError;
-use super::ids::{LabelKey, NodeId, PodId, ResourceId, Row, ShapeId};
+use super::ids::{LabelKey, NodeId, PodId, ResourceId, ShapeId};
 use super::journal::{Change, Journal, Moment};
 use super::order::NodeOrder;
 use super::parked::Parked;
@@ -20,6 +20,7 @@ use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::tombstones::Tombstones;
 use crate::base::ObjectName;
+use crate::base::Row;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
@@ -199,18 +200,18 @@ impl Cluster {
 
     #[inline]
     pub(crate) fn spec(&self, row: Row) -> Option<&NodeSpec> {
-        self.columns.spec.get(row)?.as_deref()
+        self.columns.spec.get(row.index())?.as_deref()
     }
 
     pub(crate) fn id_of(&self, row: Row) -> NodeId {
-        NodeId { row: row as u32, use_count: self.columns.use_count(row) }
+        NodeId { row: row.as_u32(), use_count: self.columns.use_count(row) }
     }
 
     pub(crate) fn row_of(&self, name: &str) -> Option<Row> {
         let found = self.node_index.find(hash_of(name), |row| {
-            self.spec(row as Row).is_some_and(|spec| *spec.name == *name)
+            self.spec(Row::from(row)).is_some_and(|spec| *spec.name == *name)
         });
-        found.map(|row| row as Row)
+        found.map(Row::from)
     }
 
     pub(crate) fn slot_of(&self, namespace: &str, name: &str) -> Option<u32> {

@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use core::num::{NonZeroI64, NonZeroU32, NonZeroU64};
 
 use super::devices::{DeviceSpecs, DeviceState};
-use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
+use super::ids::{LabelKey, LabelValue, NONE, ResourceId};
 use super::shapes::ShapeEntry;
 use super::table::Table;
+use crate::base::Row;
 use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::sparse::Sparse;
 use crate::model::{Amounts, Device, Image, Taint};
@@ -196,47 +197,47 @@ impl Columns {
     }
 
     pub(crate) fn set_spec(&mut self, row: Row, spec: Option<Arc<NodeSpec>>) {
-        *Arc::make_mut(&mut self.spec).get_mut(row) = spec;
+        *Arc::make_mut(&mut self.spec).get_mut(row.index()) = spec;
     }
 
     /// Sets the embedder's own number of a row, and its place among equals.
     pub(crate) fn set_marks(&mut self, row: Row, key: u64, tie_rank: i64) {
-        self.keys.set(row, NonZeroU64::new(key));
-        self.tie_ranks.set(row, NonZeroI64::new(tie_rank));
+        self.keys.set(row.index(), NonZeroU64::new(key));
+        self.tie_ranks.set(row.index(), NonZeroI64::new(tie_rank));
     }
 
     /// Which use of a row it is.
     pub(crate) fn use_count(&self, row: Row) -> u32 {
-        self.use_counts.get(row).map_or(0, |count| count.get())
+        self.use_counts.get(row.index()).map_or(0, |count| count.get())
     }
 
     /// Begins another use of a row.
     pub(crate) fn use_anew(&mut self, row: Row) {
-        self.use_counts.set(row, NonZeroU32::new(self.use_count(row).wrapping_add(1)));
+        self.use_counts.set(row.index(), NonZeroU32::new(self.use_count(row).wrapping_add(1)));
     }
 
     pub(crate) fn key(&self, row: Row) -> u64 {
-        self.keys.get(row).map_or(0, |key| key.get())
+        self.keys.get(row.index()).map_or(0, |key| key.get())
     }
 
     pub(crate) fn version(&self, row: Row) -> u64 {
-        self.versions.get(row).map_or(0, |version| version.get())
+        self.versions.get(row.index()).map_or(0, |version| version.get())
     }
 
     pub(crate) fn set_version(&mut self, row: Row, version: u64) {
-        self.versions.set(row, NonZeroU64::new(version));
+        self.versions.set(row.index(), NonZeroU64::new(version));
     }
 
     pub(crate) fn tie_rank(&self, row: Row) -> i64 {
-        self.tie_ranks.get(row).map_or(0, |rank| rank.get())
+        self.tie_ranks.get(row.index()).map_or(0, |rank| rank.get())
     }
 
     /// Sets what a row has of each resource, and notes the amounts. The others are 0.
     pub(crate) fn set_allocatable(&mut self, row: Row, amounts: &[(ResourceId, i64)]) {
-        let table = Arc::make_mut(&mut self.allocatable[row / CHUNK]);
-        table.clear_row(row % CHUNK);
+        let table = Arc::make_mut(&mut self.allocatable[row.index() / CHUNK]);
+        table.clear_row(row.index() % CHUNK);
         for &(resource, amount) in amounts {
-            table.add(resource.index(), row % CHUNK, amount);
+            table.add(resource.index(), row.index() % CHUNK, amount);
             self.offered = self.offered.max(resource.index() + 1);
             self.wide |= magnitude(amount) >= NARROW;
             self.bits |= amount as u64;
@@ -245,18 +246,18 @@ impl Columns {
 
     #[inline]
     pub(crate) fn allocatable(&self, row: Row, resource: ResourceId) -> i64 {
-        self.allocatable[row / CHUNK].get(resource.index(), row % CHUNK)
+        self.allocatable[row.index() / CHUNK].get(resource.index(), row.index() % CHUNK)
     }
 
     /// The resources that a row has some of, with the amounts, in order of number.
     pub(crate) fn offers(&self, row: Row) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
-        let amounts = self.allocatable[row / CHUNK].row(row % CHUNK);
+        let amounts = self.allocatable[row.index() / CHUNK].row(row.index() % CHUNK);
         amounts.map(|(column, amount)| (ResourceId(column as u32), amount))
     }
 
     #[inline]
     pub(crate) fn sums(&self, row: Row) -> Sums<'_> {
-        Sums { table: &self.usage[row / CHUNK].sums, at: row % CHUNK }
+        Sums { table: &self.usage[row.index() / CHUNK].sums, at: row.index() % CHUNK }
     }
 
     #[inline]
@@ -266,26 +267,26 @@ impl Columns {
 
     #[inline]
     pub(crate) fn first_pod(&self, row: Row) -> u32 {
-        self.usage[row / CHUNK].first_pod[row % CHUNK]
+        self.usage[row.index() / CHUNK].first_pod[row.index() % CHUNK]
     }
 
     #[inline]
     pub(crate) fn generation(&self, row: Row) -> u64 {
-        self.usage[row / CHUNK].generation[row % CHUNK]
+        self.usage[row.index() / CHUNK].generation[row.index() % CHUNK]
     }
 
     #[inline]
     pub(crate) fn head(&mut self, row: Row) -> Head<'_> {
-        let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
-        let at = row % CHUNK;
+        let usage = Arc::make_mut(&mut self.usage[row.index() / CHUNK]);
+        let at = row.index() % CHUNK;
         Head { first_pod: &mut usage.first_pod[at], generation: &mut usage.generation[at] }
     }
 
     /// Adds a pod of a shape to the sums of a row (`sign` 1), or takes it out (-1).
     #[inline]
     pub(crate) fn count(&mut self, row: Row, shape: &ShapeEntry, sign: i64) -> Head<'_> {
-        let usage = Arc::make_mut(&mut self.usage[row / CHUNK]);
-        let at = row % CHUNK;
+        let usage = Arc::make_mut(&mut self.usage[row.index() / CHUNK]);
+        let at = row.index() % CHUNK;
         let mut add = |sum: usize, amount: i64| {
             let sum = usage.sums.add(sum, at, sign * amount);
             self.bits |= sum as u64;

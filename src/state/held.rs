@@ -7,9 +7,10 @@ use super::cluster::Cluster;
 use super::columns::Columns;
 use super::devices::{DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm, NodeDevices};
 use super::error::StateError;
-use super::ids::{NONE, Row};
+use super::ids::NONE;
 use super::shapes::ShapeEntry;
 use super::view::NodeView;
+use crate::base::Row;
 use crate::model::{Node, PodShape};
 
 impl DeviceNeed {
@@ -27,7 +28,7 @@ impl<'a> NodeView<'a> {
         let specs = self.spec.rare().device_specs.as_deref()?;
         let state = match self.devices {
             Some(state) => state,
-            None => self.cluster.columns.device_state.get(self.row)?,
+            None => self.cluster.columns.device_state.get(self.row.index())?,
         };
         Some(NodeDevices::new(specs, state))
     }
@@ -68,7 +69,9 @@ impl Cluster {
         entry: &ShapeEntry,
         held: &[Vec<u32>],
     ) -> Result<(), StateError> {
-        let (Some(spec), Some(state)) = (self.spec(row), self.columns.device_state.get(row)) else {
+        let (Some(spec), Some(state)) =
+            (self.spec(row), self.columns.device_state.get(row.index()))
+        else {
             return Ok(());
         };
         let Some(specs) = &spec.rare().device_specs else { return Ok(()) };
@@ -91,9 +94,9 @@ impl Cluster {
         let Some(record) = self.pods.record(slot) else { return };
         let Some(entry) = self.shapes.entry(record.shape()) else { return };
         let Columns { spec, device_state, .. } = &mut self.columns;
-        let specs = spec[row].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
+        let specs = spec[row.index()].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
         if let Some(specs) = specs
-            && let Some(state) = device_state.get_mut(row)
+            && let Some(state) = device_state.get_mut(row.index())
         {
             // Within 64 bits, as was checked beforehand.
             let _ = Arc::make_mut(state).apply(specs, &entry.devices, held, sign);
@@ -111,7 +114,7 @@ impl Cluster {
         sign: i64,
     ) {
         let specs = self.spec(row).and_then(|spec| spec.rare().device_specs.as_ref());
-        let known = self.columns.device_state.get(row);
+        let known = self.columns.device_state.get(row.index());
         if let (Some(specs), Some(known)) = (specs, known) {
             let _ = state
                 .get_or_insert_with(|| DeviceState::clone(known))

@@ -1,10 +1,5 @@
 //! Ids: numbers of nodes, pods, resources, labels and shapes of one cluster.
 
-/// A place of a node in the columns of a cluster; dense, below [`Cluster::rows`].
-///
-/// [`Cluster::rows`]: super::Cluster::rows
-pub type Row = usize;
-
 /// No row, no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 

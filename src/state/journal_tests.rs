@@ -10,9 +10,9 @@ use proptest::prelude::*;
 
 use super::cluster::Cluster;
 use super::event::{Applied, Event};
-use super::ids::Row;
 use super::journal::{Change, Moment, NodeChange, REMEMBERED};
 use super::view::NodeView;
+use crate::base::Row;
 use crate::model::{Amounts, Device, Effect, Node, Pod, Taint};
 
 fn plain(name: &str) -> Node {
@@ -44,7 +44,7 @@ fn a_node_that_comes_again_as_it_was_is_no_change() {
         cluster.apply(Event::NodeChanged { node, version: 7 }).unwrap();
         assert_eq!(cluster.moment(), then);
         assert!(Arc::ptr_eq(&spec, &cluster.columns.spec));
-        assert_eq!(cluster.columns.version(0), 7);
+        assert_eq!(cluster.columns.version(Row::new(0)), 7);
         let node = cluster.node("n").unwrap().to_node();
         let late = cluster.apply(Event::NodeChanged { node, version: 7 }).unwrap();
         assert_eq!(late, Applied::Stale);
@@ -122,9 +122,9 @@ impl Follower {
             None => {
                 self.behind += 1;
                 for row in 0..cluster.rows() {
-                    let view = cluster.view(row);
+                    let view = cluster.view(Row::new(row));
                     self.nodes[row] = view.map(NodeView::to_node);
-                    self.pods[row] = pods(cluster, row);
+                    self.pods[row] = pods(cluster, Row::new(row));
                 }
             }
             Some(changes) => changes.for_each(|change| self.take(cluster, change)),
@@ -146,7 +146,7 @@ impl Follower {
                 if change.has(NodeChange::REMOVED) {
                     assert!(self.nodes[row].take().is_some() && self.pods[row].is_empty());
                 }
-                let now = cluster.view(row).map(NodeView::to_node);
+                let now = cluster.view(Row::new(row)).map(NodeView::to_node);
                 if change.has(NodeChange::ADDED) {
                     assert!(self.nodes[row].is_none());
                     let name = now.as_ref().map_or("", |node| &node.name);
@@ -187,9 +187,9 @@ impl Follower {
 
     fn same(&self, cluster: &Cluster) {
         for row in 0..cluster.rows() {
-            let now = cluster.view(row).map(NodeView::to_node);
+            let now = cluster.view(Row::new(row)).map(NodeView::to_node);
             assert_eq!(self.nodes[row], now);
-            assert_eq!(self.pods[row], pods(cluster, row));
+            assert_eq!(self.pods[row], pods(cluster, Row::new(row)));
         }
     }
 }

@@ -6,9 +6,10 @@ use core::mem;
 
 use super::cluster::Cluster;
 use super::error::StateError;
-use super::ids::{NONE, Row, ShapeId};
+use super::ids::{NONE, ShapeId};
 use super::journal::Change;
 use super::pods::{Devices, Entry};
+use crate::base::Row;
 use crate::base::hash::FixedHasher;
 use crate::model::{Pod, PodShape};
 
@@ -104,14 +105,14 @@ impl Cluster {
         };
         let head = self.columns.count(row, shape, 1);
         let (shape, deleting) = (entry.shape, pod.deleting);
-        let change = Change::Pods { row: row as u32, shape, added: true, deleting };
+        let change = Change::Pods { row: row.as_u32(), shape, added: true, deleting };
         *head.generation = self.journal.record(change);
         let next = mem::replace(head.first_pod, slot);
         if let Some(next) = self.pods.record_mut(next) {
             next.previous = slot;
         }
         let holds = devices.is_some();
-        let slot = self.pods.insert(pod, entry, (row as u32, next), devices);
+        let slot = self.pods.insert(pod, entry, (row.as_u32(), next), devices);
         if holds {
             self.count_devices(row, slot, 1);
         }
@@ -145,7 +146,7 @@ impl Cluster {
     pub(crate) fn record_pod(&mut self, row: Row, slot: u32, added: bool) {
         let Some(record) = self.pods.record(slot) else { return };
         let (shape, deleting) = (record.shape(), record.deleting());
-        let change = Change::Pods { row: row as u32, shape, added, deleting };
+        let change = Change::Pods { row: row.as_u32(), shape, added, deleting };
         *self.columns.head(row).generation = self.journal.record(change);
     }
 
@@ -188,7 +189,7 @@ impl Cluster {
         let Some(entry) = self.shapes.entry(record.shape()) else { return };
         let head = self.columns.count(row, entry, 1);
         let first = mem::replace(head.first_pod, slot);
-        (record.row, record.previous, record.next) = (row as u32, NONE, first);
+        (record.row, record.previous, record.next) = (row.as_u32(), NONE, first);
         self.pods.tally.unplaced = self.pods.tally.unplaced.saturating_sub(1);
         if let Some(next) = self.pods.record_mut(first) {
             next.previous = slot;
@@ -202,7 +203,7 @@ impl Cluster {
         if record.row == NONE {
             return None;
         }
-        let row = mem::replace(&mut record.row, NONE) as Row;
+        let row = Row::from(mem::replace(&mut record.row, NONE));
         let (shape, previous, next) = (record.shape(), record.previous, record.next);
         self.pods.tally.unplaced += 1;
         let head = self.columns.count(row, self.shapes.entry(shape)?, -1);

@@ -35,7 +35,7 @@ pub(crate) mod view;
 pub use builder::ClusterBuilder;
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use event::Applied;
-pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, Row, ShapeId};
+pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
 pub use plan::{Assignment, PlanDomain};
 pub(crate) use pods::{Devices, GroupSums};
@@ -43,7 +43,7 @@ pub use txn::Checkpoint;
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};
 
-pub use crate::base::RowSet;
+pub use crate::base::{Row, RowSet};
 
 // Public at the root of the crate.
 pub(crate) use cluster::Cluster;

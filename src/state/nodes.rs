@@ -9,9 +9,10 @@ use super::cluster::Cluster;
 use super::columns::{NO_POD_LIMIT, NodeSpec, NodeSpecs, PLAIN, Rare};
 use super::devices::DeviceSpecs;
 use super::error::StateError;
-use super::ids::{LabelKey, LabelValue, NONE, ResourceId, Row};
+use super::ids::{LabelKey, LabelValue, NONE, ResourceId};
 use super::journal::{Change, NodeChange};
 use super::order::rank_between;
+use crate::base::Row;
 use crate::base::hash::hash_of;
 use crate::model::resources::PODS;
 use crate::model::{ModelError, Node, Problem};
@@ -29,23 +30,28 @@ impl Cluster {
                 self.columns.push_row();
                 self.columns.len() - 1
             },
-            |row| row as Row,
+            |row| Row::from(row).index(),
         );
-        self.columns.set_version(row, version);
-        let change = NodeChange::ADDED.and(self.change_of(row, node), true);
-        self.set_spec(row, node, change, devices.as_ref().map(|(specs, _)| Arc::clone(specs)));
+        self.columns.set_version(Row::new(row), version);
+        let change = NodeChange::ADDED.and(self.change_of(Row::new(row), node), true);
+        self.set_spec(
+            Row::new(row),
+            node,
+            change,
+            devices.as_ref().map(|(specs, _)| Arc::clone(specs)),
+        );
         self.columns.device_state.set(row, devices.map(|(specs, _)| Arc::new(specs.idle())));
         self.node_count += 1;
         let specs = &self.columns.spec;
         let hash = hash_of(node.name.as_str());
         self.node_index.insert(hash, row as u32, |_| false, |row| hash_in(specs, row));
-        self.rank(row);
+        self.rank(Row::new(row));
         for slot in waiting {
-            self.link(slot, row);
-            self.record_pod(row, slot, true);
+            self.link(slot, Row::new(row));
+            self.record_pod(Row::new(row), slot, true);
         }
-        self.count_specials(row, 1);
-        Ok(row)
+        self.count_specials(Row::new(row), 1);
+        Ok(Row::new(row))
     }
 
     pub(crate) fn replace_node(
@@ -71,7 +77,7 @@ impl Cluster {
         let (specs, state) = devices.unzip();
         self.columns.set_version(row, version);
         self.set_spec(row, node, change, specs);
-        self.columns.device_state.set(row, state.map(Arc::new));
+        self.columns.device_state.set(row.index(), state.map(Arc::new));
         if moved {
             self.rank(row);
         }
@@ -81,7 +87,9 @@ impl Cluster {
 
     /// Marks a node unschedulable, or takes the mark off. What it was comes back.
     pub(super) fn mark_unschedulable(&mut self, row: Row, unschedulable: bool) -> bool {
-        let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return false };
+        let Some(spec) = self.columns.spec.get(row.index()).cloned().flatten() else {
+            return false;
+        };
         let was = spec.rare().unschedulable;
         if was == unschedulable {
             return was;
@@ -122,7 +130,7 @@ impl Cluster {
     }
 
     pub(crate) fn remove_row(&mut self, row: Row) {
-        let Some(spec) = self.columns.spec.get(row).cloned().flatten() else { return };
+        let Some(spec) = self.columns.spec.get(row.index()).cloned().flatten() else { return };
         let mut orphans = Vec::new();
         while self.columns.first_pod(row) != NONE {
             let slot = self.columns.first_pod(row);
@@ -139,22 +147,22 @@ impl Cluster {
         self.unrank(row);
         self.level_parts.leave(row, &spec.labels, &self.label_values);
         let specs = &self.columns.spec;
-        self.node_index.remove(hash_of(&*spec.name), row as u32, |row| hash_in(specs, row));
+        self.node_index.remove(hash_of(&*spec.name), row.as_u32(), |row| hash_in(specs, row));
         let columns = &mut self.columns;
         columns.set_spec(row, None);
-        columns.device_state.set(row, None);
+        columns.device_state.set(row.index(), None);
         columns.set_marks(row, 0, 0);
         columns.set_version(row, 0);
         columns.use_anew(row);
         columns.set_allocatable(row, &[]);
-        *columns.pod_limit.get_mut(row) = 0;
-        self.free_rows.push(row as u32);
+        *columns.pod_limit.get_mut(row.index()) = 0;
+        self.free_rows.push(row.as_u32());
         self.node_count -= 1;
         self.record_node(row, change);
     }
 
     fn record_node(&mut self, row: Row, change: NodeChange) {
-        let change = Change::Node { row: row as u32, change };
+        let change = Change::Node { row: row.as_u32(), change };
         *self.columns.head(row).generation = self.journal.record(change);
     }
 
@@ -180,7 +188,7 @@ impl Cluster {
         let (listed_zero, amounts): (Vec<_>, Vec<_>) =
             amounts.partition(|(_, amount)| *amount == 0);
         self.columns.set_allocatable(row, &amounts);
-        *self.columns.pod_limit.get_mut(row) = pod_limit(node);
+        *self.columns.pod_limit.get_mut(row.index()) = pod_limit(node);
         let rare = Rare {
             taints: node.taints.clone(),
             images: node.images.clone(),
@@ -190,7 +198,7 @@ impl Cluster {
             listed_zero: listed_zero.into_iter().map(|(resource, _)| resource).collect(),
             unschedulable: node.unschedulable,
         };
-        if let Some(old) = &self.columns.spec[row] {
+        if let Some(old) = &self.columns.spec[row.index()] {
             self.level_parts.leave(row, &old.labels, &self.label_values);
         }
         self.level_parts.enter(row, &labels, &self.label_values);
@@ -205,7 +213,7 @@ impl Cluster {
     }
 
     fn count_specials(&mut self, row: Row, sign: i32) {
-        let Some(spec) = self.columns.spec[row].clone() else { return };
+        let Some(spec) = self.columns.spec[row.index()].clone() else { return };
         let step = |count: &mut usize, counts: bool| {
             if counts {
                 *count = count.saturating_add_signed(sign as isize);
@@ -274,7 +282,7 @@ impl Cluster {
                         && (amount != 0 || rare.listed_zero.contains(&resource))
                 })
             });
-        let limit = self.spec(row).map_or(NO_POD_LIMIT, |_| self.columns.pod_limit[row]);
+        let limit = self.spec(row).map_or(NO_POD_LIMIT, |_| self.columns.pod_limit[row.index()]);
         let own = self.columns.offers(row).count();
         let capacity = (node.capacity != node.allocatable).then_some(&node.capacity);
         same && (zeros, others) == (rare.listed_zero.len(), own)
@@ -289,29 +297,29 @@ impl Cluster {
     pub(super) fn rank(&mut self, row: Row) {
         let columns = &self.columns;
         let place = |row: Row| {
-            columns.spec[row].as_deref().map(|spec| (columns.tie_rank(row), &*spec.name))
+            columns.spec[row.index()].as_deref().map(|spec| (columns.tie_rank(row), &*spec.name))
         };
         let own = place(row);
-        let found = self.order.insert(row as u32, |other| place(other as Row).cmp(&own));
-        self.order.in_row_order &= found.after.is_none() && row + 1 == columns.len();
-        let of = |row: u32| columns.rank[row as Row];
+        let found = self.order.insert(row.as_u32(), |other| place(Row::from(other)).cmp(&own));
+        self.order.in_row_order &= found.after.is_none() && row.index() + 1 == columns.len();
+        let of = |row: u32| columns.rank[Row::from(row).index()];
         if let Some(rank) = rank_between(found.before.map(of), found.after.map(of)) {
-            *self.columns.rank.get_mut(row) = rank;
+            *self.columns.rank.get_mut(row.index()) = rank;
             return;
         }
         let rows: Vec<u32> = self.order.iter().collect();
         self.order.in_row_order = rows.is_sorted();
         let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
         for (place, row) in rows.into_iter().enumerate() {
-            *self.columns.rank.get_mut(row as Row) = ((place as u64 + 1) * step) as u32;
+            *self.columns.rank.get_mut(Row::from(row).index()) = ((place as u64 + 1) * step) as u32;
         }
         self.rank_epoch += 1;
     }
 
     pub(super) fn unrank(&mut self, row: Row) {
         let columns = &self.columns;
-        let own = columns.rank[row];
-        self.order.remove(|other| columns.rank[other as Row].cmp(&own));
+        let own = columns.rank[row.index()];
+        self.order.remove(|other| columns.rank[Row::from(other).index()].cmp(&own));
     }
 }
 
@@ -321,5 +329,5 @@ fn pod_limit(node: &Node) -> i64 {
 }
 
 fn hash_in(specs: &NodeSpecs, row: u32) -> u64 {
-    hash_of(specs[row as Row].as_ref().map_or("", |spec| &*spec.name))
+    hash_of(specs[Row::from(row).index()].as_ref().map_or("", |spec| &*spec.name))
 }

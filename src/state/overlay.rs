@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 
 use super::cluster::Cluster;
 use super::devices::{DeviceNeed, DeviceState};
-use super::ids::{ResourceId, Row};
+use super::ids::ResourceId;
 use super::pods::Devices;
 use super::view::{NodeView, RowUsage};
+use crate::base::Row;
 use crate::model::PodShape;
 
 /// Usage of the rows that a decision has placed pods on, with a log to take it back.
@@ -83,7 +84,7 @@ impl Overlay {
     #[inline]
     pub(crate) fn view<'a>(&'a self, cluster: &'a Cluster, row: Row) -> Option<NodeView<'a>> {
         let mut view = cluster.view(row)?;
-        let slot = self.slots.get(row).copied().unwrap_or(0);
+        let slot = self.slots.get(row.index()).copied().unwrap_or(0);
         if slot != 0 {
             view.usage = Some(&self.usages[slot as usize - 1]);
             view.devices = self.devices.get(slot as usize - 1).and_then(Option::as_ref);
@@ -93,13 +94,13 @@ impl Overlay {
 
     /// The rows that pods were placed on, also if they were taken back.
     pub(crate) fn touched(&self) -> impl Iterator<Item = Row> + '_ {
-        self.rows.iter().map(|row| *row as Row)
+        self.rows.iter().map(|row| Row::from(*row))
     }
 
     /// Whether pods were placed on a row, also if they were taken back.
     #[inline]
     pub(crate) fn has_touched(&self, row: Row) -> bool {
-        self.slots.get(row).is_some_and(|slot| *slot != 0)
+        self.slots.get(row.index()).is_some_and(|slot| *slot != 0)
     }
 
     /// Whether no pod was placed since it was cleared, not even taken back.
@@ -111,7 +112,7 @@ impl Overlay {
     /// The usage of a row, if pods were placed on it.
     #[inline]
     pub(crate) fn usage(&self, row: Row) -> Option<&RowUsage> {
-        let slot = self.slots.get(row).copied().unwrap_or(0);
+        let slot = self.slots.get(row.index()).copied().unwrap_or(0);
         (slot != 0).then(|| &self.usages[slot as usize - 1])
     }
 
@@ -147,7 +148,7 @@ impl Overlay {
         takes: &Takes,
         devices: Option<Devices>,
     ) -> bool {
-        let slot = match self.slots.get(row).copied().unwrap_or(0) {
+        let slot = match self.slots.get(row.index()).copied().unwrap_or(0) {
             0 => self.open(cluster, row),
             slot => slot as usize - 1,
         };
@@ -168,7 +169,7 @@ impl Overlay {
                 }
                 cluster.hold_devices(row, &mut self.devices[slot], &takes.needs, held, 1);
             }
-            self.taken.push(Taken { row: row as u32, shape, devices });
+            self.taken.push(Taken { row: row.as_u32(), shape, devices });
         }
         fits
     }
@@ -186,7 +187,13 @@ impl Overlay {
             let takes = &takes[shape as usize];
             change(&mut self.usages[slot], takes, -1);
             if let Some(held) = &devices {
-                cluster.hold_devices(row as Row, &mut self.devices[slot], &takes.needs, held, -1);
+                cluster.hold_devices(
+                    Row::from(row),
+                    &mut self.devices[slot],
+                    &takes.needs,
+                    held,
+                    -1,
+                );
             }
             tell(row);
         }
@@ -202,7 +209,7 @@ impl Overlay {
         }
         read_row(cluster, row, &mut self.usages[slot]);
         self.live += 1;
-        self.rows.push(row as u32);
+        self.rows.push(row.as_u32());
         self.slots[row] = self.live as u32;
         slot
     }

@@ -3,7 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::ids::{LabelKey, LabelValue, Row};
+use super::ids::{LabelKey, LabelValue};
+use crate::base::Row;
 use crate::base::intern::Interner;
 
 /// The rows with each value of the declared levels' labels, kept while nodes come and go.

@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::columns::{NodeSpec, NodeSpecs};
-use super::ids::Row;
 use super::journal::Moment;
 use super::pods::Devices;
 use super::roster::Roster;
 use super::view::NodeView;
 use crate::base::ObjectName;
+use crate::base::Row;
 use crate::model::Pod;
 
 /// Where the members of a group go, and what the decision rested on.
@@ -225,7 +225,7 @@ impl<'a> Assignment<'a> {
 
     /// Its node as it was found.
     pub(crate) fn spec(self) -> Option<&'a Arc<NodeSpec>> {
-        self.plan.nodes.get(self.row)?.as_ref()
+        self.plan.nodes.get(self.row.index())?.as_ref()
     }
 }
 
@@ -252,7 +252,7 @@ impl Plan {
             plan: self,
             pod: pods.pod(member.member),
             at: first + at,
-            row: member.row as Row,
+            row: Row::from(member.row),
         })
     }
 

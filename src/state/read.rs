@@ -1,8 +1,9 @@
 //! Read access to a cluster: nodes, pods, names and counts.
 
 use super::cluster::Cluster;
-use super::ids::{LabelKey, LabelValue, NodeId, ResourceId, Row, ShapeId};
+use super::ids::{LabelKey, LabelValue, NodeId, ResourceId, ShapeId};
 use super::view::{NodeView, PodView};
+use crate::base::Row;
 use crate::model::{Labels, PodGroup, PodShape};
 
 impl Cluster {
@@ -23,14 +24,14 @@ impl Cluster {
 
     /// A node by id; `None` if it is gone.
     pub fn node_by_id(&self, id: NodeId) -> Option<NodeView<'_>> {
-        let row = id.row as Row;
+        let row = Row::from(id.row);
         let view = self.view(row)?;
         (self.columns.use_count(row) == id.use_count).then_some(view)
     }
 
     /// All nodes, in the order of ties: by tie rank, then by name.
     pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
-        self.order.iter().filter_map(|row| self.view(row as Row))
+        self.order.iter().filter_map(|row| self.view(Row::from(row)))
     }
 
     /// How many nodes there are.

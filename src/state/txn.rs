@@ -9,10 +9,11 @@ use core::ops::Deref;
 use super::check::check_named;
 use super::cluster::Cluster;
 use super::error::StateError;
-use super::ids::{NodeId, PodId, Row};
+use super::ids::{NodeId, PodId};
 use super::plan::Plan;
 use super::pods::{Devices, Entry};
 use crate::base::ObjectName;
+use crate::base::Row;
 use crate::model::{Node, Pod};
 
 /// A working copy of a cluster whose changes can be taken back.
@@ -195,7 +196,7 @@ impl Txn {
     /// The node is unsound, or there is one of its name.
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
         let id = self.cluster.add_node(node)?;
-        self.record(Undo::Added(id.row as Row));
+        self.record(Undo::Added(Row::from(id.row)));
         Ok(id)
     }
 

@@ -5,8 +5,9 @@ use smallvec::SmallVec;
 use super::cluster::Cluster;
 use super::columns::NodeSpec;
 use super::devices::DeviceState;
-use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, Row, ShapeId};
+use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, ShapeId};
 use super::pods::PodRecord;
+use crate::base::Row;
 use crate::base::Time;
 use crate::model::{Device, Image, PodShape, Taint};
 
@@ -42,7 +43,7 @@ impl Cluster {
     /// A node by row; `None` for a row that is not in use.
     #[inline]
     pub fn view(&self, row: Row) -> Option<NodeView<'_>> {
-        let spec = self.columns.spec.get(row)?.as_deref()?;
+        let spec = self.columns.spec.get(row.index())?.as_deref()?;
         Some(NodeView { cluster: self, spec, row, usage: None, devices: None })
     }
 
@@ -72,7 +73,7 @@ impl<'a> NodeView<'a> {
 
     /// The node's id.
     pub fn id(self) -> NodeId {
-        NodeId { row: self.row as u32, use_count: self.cluster.columns.use_count(self.row) }
+        NodeId { row: self.row.as_u32(), use_count: self.cluster.columns.use_count(self.row) }
     }
 
     /// The name.
@@ -180,7 +181,7 @@ impl<'a> NodeView<'a> {
     /// How many pods the node may have; `i64::MAX` if it states no limit.
     #[inline]
     pub fn pod_limit(self) -> i64 {
-        self.cluster.columns.pod_limit[self.row]
+        self.cluster.columns.pod_limit[self.row.index()]
     }
 
     /// The node's pods, in no particular order.
@@ -266,7 +267,7 @@ impl<'a> PodView<'a> {
     /// The node it is on; `None` while that does not exist.
     #[inline]
     pub fn node(self) -> Option<NodeView<'a>> {
-        if self.record.row == NONE { None } else { self.cluster.view(self.record.row as Row) }
+        if self.record.row == NONE { None } else { self.cluster.view(Row::from(self.record.row)) }
     }
 
     /// The full name of its group, `namespace/name`.

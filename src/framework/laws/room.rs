@@ -131,7 +131,7 @@ impl Filling<'_> {
             if ready.is_prepared() {
                 let bound = of_node(&ready, &ready.context(&txn, question), node);
                 most = most.min(bound.saturating_add(placed));
-                if let Some(block) = Block::all(&txn).nth(row / Block::MOST) {
+                if let Some(block) = Block::all(&txn).nth(row.index() / Block::MOST) {
                     self.block(&txn, question, &ready, &block)?;
                 }
             }

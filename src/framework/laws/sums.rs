@@ -80,7 +80,9 @@ impl Trial<'_> {
         let rows: Vec<Row> = touched
             .iter()
             .copied()
-            .filter(|row| put(&mut txn, &pod.clone().name(format!("law-pod-{row}")), *row).is_ok())
+            .filter(|row| {
+                put(&mut txn, &pod.clone().name(format!("law-pod-{}", row.index())), *row).is_ok()
+            })
             .collect();
         let ready = self.ready(self.cluster);
         if !ready.is_prepared() || !self.question.pod.devices.is_empty() {
@@ -90,7 +92,7 @@ impl Trial<'_> {
         let cx = ready.context(self.cluster, self.question);
         for rows in rows.chunks(Block::MOST) {
             let mut gathered = Gathered::default();
-            gathered.ahead(self.cluster, &takes, rows.iter().map(|&row| row as u32), 1..2);
+            gathered.ahead(self.cluster, &takes, rows.iter().map(|&row| row.as_u32()), 1..2);
             let block = Block::gathered(self.cluster, &gathered, None);
             let agrees = ready.block_agrees(&cx, &block);
             for (at, &row) in rows.iter().enumerate() {

@@ -241,7 +241,7 @@ impl Capacity {
             rows.extend(0..cluster.rows() as u32);
         }
         for row in rows {
-            let row = row as Row;
+            let row = Row::from(row);
             let now = match &column.what {
                 What::Amount(amount) => amount.of(cluster, row),
                 What::Fits(fits) => fits.count(cluster, None, row),

@@ -342,7 +342,7 @@ impl PlannerCache {
         let parts = table.prepared.parts(framework);
         let view = scratch.view(framework, cluster);
         if let [row] = *changed {
-            table.refresh_own(view, row as Row, &parts);
+            table.refresh_own(view, Row::from(row), &parts);
             return;
         }
         self.marks.sort(changed, cluster.rows(), &mut self.dirty);
@@ -351,7 +351,7 @@ impl PlannerCache {
             return;
         }
         for &row in &self.dirty {
-            table.refresh_own(view, row as Row, &parts);
+            table.refresh_own(view, Row::from(row), &parts);
         }
     }
 

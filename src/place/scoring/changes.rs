@@ -137,7 +137,7 @@ impl ChangeLog {
     /// The rows from one cursor to another.
     pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = Row> + '_ {
         let rows = &self.rows[(from - self.start) as usize..(to - self.start) as usize];
-        rows.iter().map(|&row| row as Row)
+        rows.iter().map(|&row| Row::from(row))
     }
 
     /// Adds a row, unless it is the last one and has not been read since.

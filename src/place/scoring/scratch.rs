@@ -111,7 +111,7 @@ impl Scratch {
         let fits = self.overlay.take(cluster, row, shape, takes, devices);
         if fits {
             self.ends.push(self.changes.end());
-            self.changes.note(row as u32);
+            self.changes.note(row.as_u32());
         }
         fits
     }
@@ -198,12 +198,12 @@ impl Scratch {
         let ranking = &mut self.rankings[shape as usize];
         let parts = table.prepared.parts(framework);
         let from = cursor.unwrap_or_else(|| {
-            table.ranking.subset(ranking, rows.iter().copied(), &parts);
+            table.ranking.subset(ranking, rows.iter().map(|row| row.index()), &parts);
             table.cursor
         });
         let view = View { framework, cluster, overlay: &self.overlay };
         for &row in self.changes.since(from) {
-            let row = row as Row;
+            let row = Row::from(row);
             if let Some(position) = (self.positions[row] as usize).checked_sub(1) {
                 table.prepared.refresh(view, (row, position), ranking, &parts, &mut self.calls);
             }

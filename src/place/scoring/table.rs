@@ -149,7 +149,7 @@ impl ScoreTable {
         changes: &ChangeLog,
     ) -> Option<Row> {
         if !self.has_non_local() {
-            return self.ranking.best();
+            return self.ranking.best().map(Row::new);
         }
         let ScoreTable { classed, prepared, ranking, cursor, calls, .. } = self;
         let local = Local { prepared, ranking, cursor: *cursor, calls };
@@ -178,15 +178,15 @@ impl ScoreTable {
         (events, ranks): (&[NodeEvent], &Ranks),
     ) -> Option<bool> {
         self.prepared.ranks = ranks.clone();
-        let rows = events.iter().map(|event| event.row as Row);
+        let rows = events.iter().map(|event| Row::from(event.row));
         let same = self.prepared.follow(framework, cluster, &rows)?;
         self.nodes += events.len() as u64;
         self.takes = Arc::new(Takes::of(&self.prepared.shape, cluster));
         self.room = None;
         if same && self.scored {
-            self.ranking.grow(cluster.rows(), |row| ranks.of(cluster, row));
+            self.ranking.grow(cluster.rows(), |row| ranks.of(cluster, Row::new(row)));
             for row in rows {
-                self.ranking.set_rank(row, ranks.of(cluster, row));
+                self.ranking.set_rank(row.index(), ranks.of(cluster, row));
             }
             self.ranking.in_order = ranks.in_row_order(cluster);
         }
@@ -210,7 +210,7 @@ impl ScoreTable {
         }
         if self.scored {
             let parts = self.prepared.parts(framework);
-            self.ranking.set_ranks(cluster.rows(), |row| ranks.of(cluster, row), &parts);
+            self.ranking.set_ranks(cluster.rows(), |row| ranks.of(cluster, Row::new(row)), &parts);
             self.ranking.in_order = ranks.in_row_order(cluster);
         }
     }
@@ -249,7 +249,7 @@ impl ScoreTable {
             // Nothing to score; kept as it is, for rows that may become feasible.
             self.room = Some(0);
             self.ranking.rebuild_empty(
-                (0..cluster.rows()).map(|row| self.prepared.ranks.of(cluster, row)),
+                (0..cluster.rows()).map(|row| self.prepared.ranks.of(cluster, Row::new(row))),
                 cluster.rows(),
                 self.prepared.normalized.len(),
             );
@@ -351,7 +351,8 @@ impl ScoreTable {
         if let Some(room) = self.room {
             return room;
         }
-        let room = self.prepared.count_room(cluster, 1, |row| self.ranking.is_feasible(row));
+        let room =
+            self.prepared.count_room(cluster, 1, |row| self.ranking.is_feasible(row.index()));
         self.room = Some(room);
         room
     }
@@ -361,7 +362,7 @@ impl ScoreTable {
     #[inline]
     pub(crate) fn refresh_own(&mut self, view: View<'_>, row: Row, parts: &[Normalized<'_>]) {
         self.room = None;
-        self.prepared.refresh(view, (row, row), &mut self.ranking, parts, &mut self.calls);
+        self.prepared.refresh(view, (row, row.index()), &mut self.ranking, parts, &mut self.calls);
     }
 
     /// Evaluates rows of the table's own ranking again, in ascending order, if no score is normalised and
@@ -379,12 +380,12 @@ impl ScoreTable {
             gathered.are_now(cluster, rows);
             self.add_keys(framework, cluster, gathered, Some(overlay), keys);
         }
-        self.ranking.set_all(rows.iter().map(|row| *row as Row).zip(keys.iter().copied()));
+        self.ranking.set_all(rows.iter().map(|row| *row as usize).zip(keys.iter().copied()));
     }
 
     /// Whether it is clear that none of `rows` is feasible. The ranking need not be up to date with
     /// what a decision under way has placed and taken back; of such rows nothing is clear.
     pub(crate) fn is_closed(&self, rows: &[Row], overlay: &Overlay) -> bool {
-        !rows.iter().any(|&row| self.ranking.is_feasible(row) || overlay.has_touched(row))
+        !rows.iter().any(|&row| self.ranking.is_feasible(row.index()) || overlay.has_touched(row))
     }
 }

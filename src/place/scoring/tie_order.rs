@@ -28,7 +28,7 @@ impl Ranks {
     #[inline]
     pub(crate) fn of(&self, cluster: &Cluster, row: Row) -> u32 {
         match &self.salted {
-            None => cluster.columns.rank[row],
+            None => cluster.columns.rank[row.index()],
             Some(salted) => salted.ranks[row],
         }
     }
@@ -79,13 +79,13 @@ pub(crate) struct SaltedOrder {
 impl SaltedOrder {
     /// Ranks all nodes; `epoch` is one that no order has had before. O(n log n).
     pub(crate) fn new(cluster: &Cluster, salt: u64, (cursor, epoch): (u64, u64)) -> SaltedOrder {
-        let mut order: Vec<u32> = cluster.nodes().map(|node| node.row() as u32).collect();
+        let mut order: Vec<u32> = cluster.nodes().map(|node| node.row().as_u32()).collect();
         let mut hashes = alloc::vec![0; cluster.rows()];
         for &row in &order {
-            hashes[row as Row] = tie(cluster, row as Row, salt);
+            hashes[Row::from(row)] = tie(cluster, Row::from(row), salt);
         }
         // Nodes come in order of their own ranks, and the sort keeps that of equal hashes.
-        order.sort_by_key(|&row| hashes[row as Row]);
+        order.sort_by_key(|&row| hashes[Row::from(row)]);
         let (ranks, order) = (Arc::new(alloc::vec![0; cluster.rows()]), Arc::new(order));
         let mut salted = SaltedOrder { salt, epoch, cursor, last_use: 0, hashes, ranks, order };
         salted.number();
@@ -96,7 +96,7 @@ impl SaltedOrder {
         let ranks = Arc::make_mut(&mut self.ranks);
         let step = ((1_u64 << 32) - 1) / (self.order.len() as u64 + 1);
         for (place, &row) in self.order.iter().enumerate() {
-            ranks[row as Row] = ((place as u64 + 1) * step) as u32;
+            ranks[Row::from(row)] = ((place as u64 + 1) * step) as u32;
         }
         self.epoch += 1;
     }
@@ -121,24 +121,29 @@ impl SaltedOrder {
         for event in events.iter().filter(|event| event.change.has(moves)) {
             let row = event.row;
             let (order, ranks) = (Arc::make_mut(&mut self.order), Arc::make_mut(&mut self.ranks));
-            let old = ranks[row as Row];
-            let at = order.partition_point(|&other| ranks[other as Row] < old);
+            let old = ranks[Row::from(row)];
+            let at = order.partition_point(|&other| ranks[Row::from(other)] < old);
             // A row that was not in use may have a rank that another has now.
             if order.get(at) == Some(&row) {
                 order.remove(at);
             }
-            if cluster.view(row as Row).is_none() {
+            if cluster.view(Row::from(row)).is_none() {
                 continue;
             }
-            let own = (tie(cluster, row as Row, self.salt), cluster.columns.rank[row as Row]);
-            self.hashes[row as Row] = own.0;
-            let key = |row: u32| (self.hashes[row as Row], cluster.columns.rank[row as Row]);
+            let own = (
+                tie(cluster, Row::from(row), self.salt),
+                cluster.columns.rank[Row::from(row).index()],
+            );
+            self.hashes[Row::from(row)] = own.0;
+            let key = |row: u32| {
+                (self.hashes[Row::from(row)], cluster.columns.rank[Row::from(row).index()])
+            };
             let at = order.partition_point(|&other| key(other) < own);
-            let rank = |at: Option<usize>| Some(ranks[*order.get(at?)? as Row]);
+            let rank = |at: Option<usize>| Some(ranks[Row::from(*order.get(at?)?)]);
             let free = rank_between(rank(at.checked_sub(1)), rank(Some(at)));
             order.insert(at, row);
             match free {
-                Some(free) => ranks[row as Row] = free,
+                Some(free) => ranks[Row::from(row)] = free,
                 None => self.number(),
             }
         }

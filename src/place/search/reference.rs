@@ -270,7 +270,7 @@ impl BruteForce<'_, '_> {
             let raws: Vec<i64> = tier
                 .iter()
                 .map(|candidate| {
-                    let first = candidate.rows.first().copied().unwrap_or(0);
+                    let first = candidate.rows.first().copied().unwrap_or(Row::new(0));
                     let proposed: Vec<_> = shapes.iter().map(|shape| (*shape, first)).collect();
                     let group = self.parts[at].ask.group;
                     let (cluster, rows) = (self.task.cluster, &candidate.rows);

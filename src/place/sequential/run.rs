@@ -65,7 +65,7 @@ impl Ahead {
         if rows.len() * steps <= FEW {
             for offer in rows {
                 for pods in counts.clone() {
-                    let row = offer.row as Row;
+                    let row = Row::from(offer.row);
                     self.keys.push(table.key_ahead(framework, cluster, row, takes, pods));
                 }
             }
@@ -107,8 +107,8 @@ impl Run {
                 self.offers.push(Slot { worth, row: row as u32 });
             }),
             Some(rows) => self.offers.extend(rows.iter().filter_map(|&row| {
-                let worth = table.ranking.key(row);
-                (worth != 0).then_some(Slot { worth, row: row as u32 })
+                let worth = table.ranking.key(row.index());
+                (worth != 0).then_some(Slot { worth, row: row.as_u32() })
             })),
         }
         // What an offer must be worth more than, if there are enough without it.
@@ -133,7 +133,7 @@ impl Run {
             }
         }
         self.ranks.sort(&mut self.offers, pods);
-        self.offers.iter().map(|offer| offer.row as Row)
+        self.offers.iter().map(|offer| Row::from(offer.row))
     }
 
     /// Takes the offers of open rows that are worth more than the floor, of `steps` looked ahead to;

@@ -347,7 +347,7 @@ impl TableEngine<'_> {
             (0, _) => {}
             (1, None) => {
                 if let Some(row) = table.ranking.best() {
-                    place(0, row);
+                    place(0, Row::new(row));
                 }
             }
             _ => {
@@ -365,7 +365,7 @@ impl TableEngine<'_> {
 fn record_placed(cache: &mut PlannerCache, row: Row, shape: u32) {
     if cache.has_non_local {
         let Scratch { changes, shapes, .. } = &mut cache.scratch;
-        changes.pods.placed(row as u32, &shapes[shape as usize]);
+        changes.pods.placed(row.as_u32(), &shapes[shape as usize]);
     }
 }
 
@@ -472,7 +472,7 @@ impl Engine for TableEngine<'_> {
         let mut rooms = Vec::new();
         let count = |candidate: &Candidate| {
             let rows = candidate.rows(None).unwrap_or(&[]);
-            let feasible = || rows.iter().filter(|row| table.ranking.is_feasible(**row));
+            let feasible = || rows.iter().filter(|row| table.ranking.is_feasible((**row).index()));
             if rows.len() >= pods && feasible().take(pods).count() == pods {
                 return pods;
             }

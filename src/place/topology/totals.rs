@@ -65,7 +65,7 @@ impl<'a> Totals<'a> {
             let mut common = false;
             for (domain, rows) in self.domains.iter().enumerate() {
                 for &row in *rows {
-                    let place = domain_of.get_mut(row)?;
+                    let place = domain_of.get_mut(row.index())?;
                     common |= *place != none;
                     *place = domain as u32;
                 }
@@ -105,7 +105,8 @@ impl<'a> Totals<'a> {
             let Some(node) = self.overlay.and_then(|own| own.view(self.cluster, row)) else {
                 continue;
             };
-            let Some(sums) = domain_of.get(row).and_then(|at| sums.get_mut(*at as usize)) else {
+            let Some(sums) = domain_of.get(row.index()).and_then(|at| sums.get_mut(*at as usize))
+            else {
                 continue;
             };
             let (allocatable, before) =
@@ -238,14 +239,14 @@ mod tests {
             let takes = Takes::of(pod.shape(), &cluster);
             let mut overlay = Overlay::default();
             for row in placed {
-                if row < cluster.rows() && cluster.view(row).is_some() {
-                    overlay.take(&cluster, row, 0, &takes, None);
+                if row < cluster.rows() && cluster.view(Row::new(row)).is_some() {
+                    overlay.take(&cluster, Row::new(row), 0, &takes, None);
                 }
             }
             // The last of them is no domain that is asked about.
             let mut rows = vec![Vec::new(); domains + 1];
             for row in cluster.nodes().map(NodeView::row) {
-                rows[row * 7 % (domains + 1)].push(row);
+                rows[row.index() * 7 % (domains + 1)].push(row);
             }
             rows.pop();
             let group = PodGroup::gang("g", 1);
@@ -273,13 +274,14 @@ mod tests {
     fn domains_with_rows_in_common_are_left_to_be_added_up() {
         let cluster = cluster(&[9; 12], false);
         let cpu = cluster.resource("cpu").unwrap();
-        let domains: [&[Row]; 3] = [&[0, 1], &[2, 3], &[3, 4, 5]];
-        let totals = |domains: &[&'static [Row]]| {
-            let totals = Totals::new(&cluster, None, domains.to_vec());
+        let totals = |domains: &[&[usize]]| {
+            let rows: Vec<Vec<Row>> =
+                domains.iter().map(|rows| rows.iter().copied().map(Row::new).collect()).collect();
+            let totals = Totals::new(&cluster, None, rows.iter().map(Vec::as_slice).collect());
             TotalsOf { all: &totals, domain: 1 }.of(cpu).map(|totals| totals.allocatable)
         };
         assert_eq!(totals(&[&[0, 1], &[2, 3], &[4, 5]]), Some(8_000));
-        assert_eq!(totals(&domains), None);
+        assert_eq!(totals(&[&[0, 1], &[2, 3], &[3, 4, 5]]), None);
         assert_eq!(totals(&[&[0], &[]]), None);
     }
 }

@@ -6,8 +6,7 @@ use super::super::node_rules::NodeRules;
 use super::super::taint_toleration::tolerated;
 use super::constraints::Constraint;
 use crate::framework::Context;
-use crate::state::RowSet;
-use crate::state::{LabelKey, NodeView};
+use crate::state::{LabelKey, NodeView, Row, RowSet};
 
 /// For each constraint, the rows whose pods count: those with every key of `keys` (if all are
 /// asked for) that the pod could use as far as the constraint honours that. Calls
@@ -23,7 +22,7 @@ pub(super) fn counted_rows(
     let affinity = !rules.ask_nothing() && constraints.iter().any(|c| c.honours_affinity);
     let taints = cluster.tainted_nodes() > 0 && constraints.iter().any(|c| c.honours_taints);
     let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
-    for node in (0..cluster.rows()).filter_map(|row| cluster.view(row)) {
+    for node in (0..cluster.rows()).filter_map(|row| cluster.view(Row::new(row))) {
         if !keys.is_none_or(|keys| has_all(node, keys)) {
             continue;
         }

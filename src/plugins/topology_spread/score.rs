@@ -146,7 +146,7 @@ impl PreparedScore for Wishes {
         for (wish, key) in list.iter().zip(keys) {
             let Some(value) = key.and_then(|key| node.label_value(key)) else { continue };
             let count = match &wish.counts {
-                Counts::Node(counts) => counts.get(node.row()).copied().unwrap_or(0).into(),
+                Counts::Node(counts) => counts.get(node.row().index()).copied().unwrap_or(0).into(),
                 Counts::Domain { tally, .. } => tally.at(value),
             };
             sum += count as f64 * wish.weight + (wish.constraint.max_skew - 1) as f64;
@@ -192,7 +192,7 @@ impl Wish {
     fn add(&mut self, node: NodeView<'_>, sign: i32) -> bool {
         match &mut self.counts {
             Counts::Node(counts) => {
-                if let Some(count) = counts.get_mut(node.row()) {
+                if let Some(count) = counts.get_mut(node.row().index()) {
                     *count = count.saturating_add_signed(sign);
                 }
             }

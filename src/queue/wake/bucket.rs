@@ -187,7 +187,8 @@ impl Bucket {
                 candidates.iter().for_each(|row| bucket.update(cluster, bucket_key, key, row));
             }
             None => {
-                (0..cluster.rows()).for_each(|row| bucket.update(cluster, bucket_key, key, row));
+                (0..cluster.rows())
+                    .for_each(|row| bucket.update(cluster, bucket_key, key, Row::new(row)));
             }
         }
         bucket

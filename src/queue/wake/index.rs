@@ -121,7 +121,7 @@ impl WaitIndex {
             Some((_, bucket)) => {
                 CapacityByDomain::most_of(&bound, level, bucket.capacity.rows(), needed)
             }
-            None => CapacityByDomain::most_of(&bound, level, 0..cluster.rows(), needed),
+            None => CapacityByDomain::most_of(&bound, level, Row::all(cluster.rows()), needed),
         }
     }
 
@@ -236,7 +236,8 @@ impl WaitIndex {
             return id;
         }
         let bound = CapacityBound::new(cluster, framework, &entry.shape);
-        let capacity = CapacityByDomain::of(&bound, entry.level.as_deref(), 0..cluster.rows());
+        let capacity =
+            CapacityByDomain::of(&bound, entry.level.as_deref(), Row::all(cluster.rows()));
         self.list.insert(id, entry);
         self.track(cluster, framework, id, capacity);
         id
@@ -339,7 +340,11 @@ impl WaitIndex {
         let Some(entry) = self.list.get_mut(&id) else { return Arc::default() };
         let candidates = entry.candidates.get_or_insert_with(|| {
             let bound = CapacityBound::new(cluster, framework, &entry.shape);
-            Arc::new((0..cluster.rows()).filter(|row| bound.may_ever(*row)).collect())
+            Arc::new(
+                (Row::all(cluster.rows()))
+                    .filter(|row| bound.may_ever(Row::new((*row).index())))
+                    .collect(),
+            )
         });
         Arc::clone(candidates)
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
+use phalanx::state::Row;
 use phalanx::{Cluster, CommitError, Framework, Node, Plan, Pod, StateError};
 
 use super::odd::*;
@@ -74,7 +75,7 @@ fn ids_of_another_cluster_or_of_what_is_gone_are_refused() {
     assert_eq!(small.resource_name(resource), "");
     let n1 = small.node("n1").unwrap();
     assert_eq!((n1.free(resource), n1.label_value(key)), (0, None));
-    assert!(small.view(599).is_none());
+    assert!(small.view(Row::new(599)).is_none());
 
     let mut cluster = cluster();
     let id = cluster.node("n1").unwrap().id();

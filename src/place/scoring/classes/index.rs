@@ -106,7 +106,7 @@ impl ClassIndex {
             let unit = units[column.class(row)] as usize;
             let place = next[unit] as usize;
             next[unit] += 1;
-            self.rows[place] = row as u32;
+            self.rows[place] = row.as_u32();
             self.unit_of[place] = unit as u32;
             self.places.push(place as u32);
         }
@@ -121,7 +121,8 @@ impl ClassIndex {
         reset(&mut self.passes, units, false);
         self.classes.clear();
         for stage in &plugins.stages {
-            let first = |&start: &u32| stage.column.class(self.rows[start as usize] as Row) as u32;
+            let first =
+                |&start: &u32| stage.column.class(Row::from(self.rows[start as usize])) as u32;
             let coarse = !stage.is_fine();
             let classes = self.starts[..units].iter().filter(|_| coarse).map(first);
             self.classes.push(classes.collect());
@@ -170,7 +171,7 @@ impl ClassIndex {
         self.see_fine(plugins, &position_of);
         self.compose(plugins, view, local, ranks);
         let unit = self.best_unit(plugins, view)?;
-        self.leaves.forest.best(unit).map(|place| self.rows[place] as Row)
+        self.leaves.forest.best(unit).map(|place| Row::from(self.rows[place]))
     }
 
     /// Marks the leaves that fine stages have changed.
@@ -184,7 +185,8 @@ impl ClassIndex {
             } else if !self.all_dirty {
                 let classes = stage.stale[seen.1..].iter();
                 let rows = classes.flat_map(|&class| stage.column.rows(class as usize));
-                let places = rows.filter_map(|&row| Some(self.places[position_of(row as Row)?]));
+                let places =
+                    rows.filter_map(|&row| Some(self.places[position_of(Row::from(row))?]));
                 self.dirty.extend(places);
             }
             *seen = (stage.version, stage.stale.len());
@@ -200,7 +202,7 @@ impl ClassIndex {
         let ClassedPlugins { stages, rows, .. } = plugins;
         for &place in &self.dirty {
             let place = place as usize;
-            let row = self.rows[place] as Row;
+            let row = Row::from(self.rows[place]);
             let passes =
                 |stage: &mut ClassedPlugin| stage.answer(view, stage.column.class(row)) == PASS;
             let alive = self.local[place] != OUT
@@ -241,10 +243,10 @@ impl ClassIndex {
             if stage.is_fine() {
                 let places = units.flat_map(|unit| self.starts[unit]..self.starts[unit + 1]);
                 let alive = places.filter(|&place| self.alive[place as usize]);
-                let rows = alive.map(|place| self.rows[place as usize] as Row);
+                let rows = alive.map(|place| Row::from(self.rows[place as usize]));
                 stage.observe_feasible(view, &rows.collect::<Vec<Row>>(), &[]);
             } else {
-                let first = |unit: usize| self.rows[self.starts[unit] as usize] as Row;
+                let first = |unit: usize| Row::from(self.rows[self.starts[unit] as usize]);
                 debug_assert!(!self.classes[at].is_empty() || self.counts.is_empty());
                 let rows: SmallVec<[Row; 16]> = units.clone().map(first).collect();
                 let counts: SmallVec<[u32; 16]> = units.map(|unit| self.counts[unit]).collect();
@@ -279,7 +281,7 @@ impl ClassIndex {
                 self.leaves.set(unit, place, None, &parts);
                 continue;
             }
-            let row = self.rows[place] as Row;
+            let row = Row::from(self.rows[place]);
             let raws = self.local_raws.iter().map(|column| column[place]).collect();
             let mut leaf = RawScores { plain: self.local[place], raws };
             for stage in plugins.stages.iter_mut().filter(|stage| stage.is_fine()) {
@@ -295,7 +297,7 @@ impl ClassIndex {
             }
             self.leaves.set(unit, place, Some(leaf), &parts);
         }
-        let rank = |place: usize| ranks.of(view.cluster, self.rows[place] as Row);
+        let rank = |place: usize| ranks.of(view.cluster, Row::from(self.rows[place]));
         self.leaves.settle(&parts, &self.passes, &self.unit_of, &self.dirty, self.all_dirty, rank);
         self.dirty.clear();
         self.all_dirty = false;

@@ -117,15 +117,17 @@ impl NodeClasses {
         let parts = local.prepared.parts(view.framework);
         if whole.is_made(plugins) && changes.reaches(whole.cursor) {
             for row in changes.between(whole.cursor, local.cursor) {
-                whole.judge(row, local.ranking.judgement(row).as_ref());
+                whole.judge(row.index(), local.ranking.judgement(row.index()).as_ref());
             }
         } else {
-            let rows = 0..view.cluster.rows();
+            let rows = Row::all(view.cluster.rows());
             whole.make(plugins, view, &mut self.partitions, rows.clone(), parts.len());
-            rows.for_each(|row| whole.judge(row, local.ranking.judgement(row).as_ref()));
+            rows.for_each(|row| {
+                whole.judge(row.index(), local.ranking.judgement(row.index()).as_ref());
+            });
         }
         whole.cursor = local.cursor;
-        whole.best(plugins, view, &parts, &local.prepared.ranks, Some)
+        whole.best(plugins, view, &parts, &local.prepared.ranks, |row| Some(row.index()))
     }
 
     /// The best of the rows of a domain.
@@ -148,7 +150,7 @@ impl NodeClasses {
             let rows = within.rows.iter().copied();
             index.make(plugins, view, &mut self.partitions, rows, parts.len());
             for (position, &row) in within.rows.iter().enumerate() {
-                index.judge(position, local.ranking.judgement(row).as_ref());
+                index.judge(position, local.ranking.judgement(row.index()).as_ref());
             }
             local.cursor
         });

@@ -47,12 +47,12 @@ impl Partition {
 
     fn whole(cluster: &Cluster) -> Partition {
         let used = |row| if cluster.view(row).is_some() { 0 } else { NONE };
-        Partition::new((0..cluster.rows()).map(used).collect(), 1)
+        Partition::new(Row::all(cluster.rows()).map(used).collect(), 1)
     }
 
     fn each(cluster: &Cluster) -> Partition {
-        let used = |row| if cluster.view(row).is_some() { row as u32 } else { NONE };
-        Partition::new((0..cluster.rows()).map(used).collect(), cluster.rows())
+        let used = |row| if cluster.view(row).is_some() { row.as_u32() } else { NONE };
+        Partition::new(Row::all(cluster.rows()).map(used).collect(), cluster.rows())
     }
 
     /// Classes by the value of a label; class 0 is of those that lack it.
@@ -60,7 +60,7 @@ impl Partition {
         let mut numbers: Vec<u32> = Vec::new();
         let mut classes = 1;
         let class_of = (0..cluster.rows()).map(|row| {
-            let Some(node) = cluster.view(row) else { return NONE };
+            let Some(node) = cluster.view(Row::new(row)) else { return NONE };
             let Some(value) = node.label_value(key) else { return 0 };
             if numbers.len() <= value.index() {
                 numbers.resize(value.index() + 1, 0);
@@ -114,7 +114,7 @@ impl Partition {
     /// A row of a class.
     #[inline]
     pub(crate) fn first(&self, class: usize) -> Option<Row> {
-        self.rows(class).first().map(|&row| row as Row)
+        self.rows(class).first().map(|&row| Row::from(row))
     }
 
     /// Whether there are nearly as many classes as rows.

@@ -135,7 +135,7 @@ impl ClassedPlugin {
         event: &PodEvent,
     ) -> bool {
         let PodEvent { row, shape: ref placed, deleting, came } = *event;
-        let Some(node) = view.node(row as Row) else { return false };
+        let Some(node) = view.node(Row::from(row)) else { return false };
         let sign = if came { 1 } else { -1 };
         for counter in &mut self.counters {
             counter.change(placed, node, &self.shape, sign);
@@ -151,7 +151,7 @@ impl ClassedPlugin {
         }
         let moved = self.regrain(view, partitions);
         if !moved {
-            self.forget_sharers(row as Row);
+            self.forget_sharers(Row::from(row));
         }
         moved
     }
@@ -182,7 +182,7 @@ impl ClassedPlugin {
         }
         match (&*self.keys, self.grain.each) {
             ([], false) => {}
-            ([], true) => self.forget(row),
+            ([], true) => self.forget(row.index()),
             // Class 0 lacks the label, and shares nothing.
             ([key], false) if key.class(row) == 0 => {}
             ([key], false) => self.forget(key.class(row)),

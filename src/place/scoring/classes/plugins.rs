@@ -153,7 +153,7 @@ impl ClassedPlugins {
             return false;
         }
         for event in events {
-            self.stages.iter_mut().for_each(|stage| stage.forget_row(event.row as Row));
+            self.stages.iter_mut().for_each(|stage| stage.forget_row(Row::from(event.row)));
         }
         (self.nodes, self.namespaces) = (changes.nodes_end(), changes.namespaces());
         true

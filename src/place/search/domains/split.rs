@@ -51,7 +51,7 @@ impl<'a> Solver<'_, 'a> {
             for (sum, free) in sums.iter_mut().zip(self.model.free(node)) {
                 *sum = sum.saturating_add(free);
             }
-            members.insert(node as usize);
+            members.insert(Row::new(node as usize));
         }
         let counts = vec![-1; self.model.classes.len()];
         let rows = nodes.iter().map(|&node| self.model.rows[node as usize]).collect();
@@ -137,7 +137,7 @@ impl<'a> Solver<'_, 'a> {
                 let row = self.model.rows[node as usize];
                 self.model.rooms.tree.partition(*key).of_row[row] as usize == *place
             }
-            Area::Own(members) => members.contains(node as usize),
+            Area::Own(members) => members.contains(Row::new(node as usize)),
         }
     }
 
@@ -173,11 +173,12 @@ impl<'a> Solver<'_, 'a> {
             .map(|member| &**self.model.classes[self.model.members[member].class].shape)
             .collect();
         let sums = RefCell::new(Sums { cluster, rooms: &mut *self.model.rooms, known: Vec::new() });
-        let mut proposed: Vec<(&PodShape, Row)> = classes.iter().map(|shape| (*shape, 0)).collect();
+        let mut proposed: Vec<(&PodShape, Row)> =
+            classes.iter().map(|shape| (*shape, Row::new(0))).collect();
         let mut raws: Vec<Vec<i64>> = vec![Vec::with_capacity(tier.len()); plugins.len()];
         for &domain in tier {
             let domain = &self.domains[domain];
-            let first = domain.rows.first().copied().unwrap_or(0);
+            let first = domain.rows.first().copied().unwrap_or(Row::new(0));
             for (_, row) in &mut proposed {
                 *row = first;
             }

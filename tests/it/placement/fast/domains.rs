@@ -6,7 +6,7 @@ use phalanx::plugins::{
     DomainAllocation, FewestDomains, Fit, LeastAllocated, LeastFree, PodGroupPodsCount,
 };
 use phalanx::reference;
-use phalanx::state::NodeView;
+use phalanx::state::{NodeView, Row};
 use phalanx::{Cluster, Filter, Framework, Node, Planner, Pod, PodGroup};
 
 use super::random::*;
@@ -137,7 +137,7 @@ impl DomainScore for Places {
     }
 
     fn score(&self, cx: &phalanx::framework::DomainContext<'_>) -> i64 {
-        let of = |(at, (_, row)): (usize, &(&PodShape, usize))| (at as i64 + 1) * *row as i64;
+        let of = |(at, (_, row)): (usize, &(&PodShape, Row))| (at as i64 + 1) * row.index() as i64;
         cx.proposed.iter().enumerate().map(of).sum::<i64>() % 101
     }
 }

@@ -14,7 +14,7 @@ use super::random::*;
 
 pub(super) fn counting(key: &str) -> CounterSpec {
     let selector = LabelSelector::label("app", "a");
-    CounterSpec { key: key.into(), pods: CountedPods::Matching { namespace: None, selector } }
+    CounterSpec::new(key, CountedPods::Matching { namespace: None, selector })
 }
 
 /// A score of how many pods of an app share a label, under every kind of normalisation.
@@ -153,7 +153,7 @@ impl PreparedScore for Sizes {
     fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64 {
         let value = cx.cluster().label_key(RACK).and_then(|key| node.label_value(key));
         let place = value.and_then(|value| self.values.iter().position(|other| *other == value));
-        let own = if self.each { node.row() } else { 0 };
+        let own = if self.each { node.row().index() } else { 0 };
         ((self.count + own) * (2 + place.unwrap_or(7)) % 101) as i64
     }
 

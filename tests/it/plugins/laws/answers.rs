@@ -8,7 +8,7 @@ use phalanx::framework::{
 };
 use phalanx::laws::{Law, check_domain_score, check_permit, check_score};
 use phalanx::model::PodShape;
-use phalanx::state::NodeView;
+use phalanx::state::{NodeView, Row};
 use phalanx::{Filter, Plan, Pod, PodGroup, Score, Time};
 
 use super::worlds::*;
@@ -98,7 +98,7 @@ fn permits_are_pure_and_hold_for_the_future() {
     let (cluster, plan) = (cluster(), Plan::default());
     let group = PodGroup::gang("g", 2).pods(2, Pod::new());
     let now = Time::from_secs(5);
-    let contexts = [PermitContext { cluster: &cluster, group: &group, plan: &plan, now }; 2];
+    let contexts = [PermitContext::new(&cluster, &group, &plan, now); 2];
     let check = |verdict: fn(&PermitContext<'_>) -> PermitVerdict| {
         check_permit(&permit_fn("permit", verdict), &contexts).map_err(|error| error.law)
     };
@@ -133,7 +133,8 @@ fn scores_of_domains_are_pure_and_within_range() {
 
     let cluster = cluster();
     let group = PodGroup::gang("g", 2).pods(2, Pod::new());
-    let domains = [DomainContext::new(&cluster, &group, &[0, 1], &[])];
+    let rows = [0, 1].map(Row::new);
+    let domains = [DomainContext::new(&cluster, &group, &rows, &[])];
     for (raw, normalization, sound) in [
         (100, Normalization::None, true),
         (101, Normalization::None, false),

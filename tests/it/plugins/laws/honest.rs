@@ -53,9 +53,7 @@ fn counters_are_brought_up_to_date_for_the_plugin() {
         fn declare(&self, _: &PodShape) -> Declaration {
             let selector = LabelSelector::label("app", "web");
             let pods = CountedPods::Matching { namespace: None, selector };
-            Declaration::domain(["zone"])
-                .monotone()
-                .counting(CounterSpec { key: "zone".into(), pods })
+            Declaration::domain(["zone"]).monotone().counting(CounterSpec::new("zone", pods))
         }
     }
 

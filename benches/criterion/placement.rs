@@ -1,15 +1,15 @@
 //! How long gangs take, each kind beside one plain pass over the same nodes.
 //!
-//! `cargo bench --bench placement [-- warm]`; the method and the figures are in
+//! `cargo bench --bench placement [-- warm]` in this folder; the method and the figures are in
 //! `docs/benchmarks.md`. `examples/throughput` runs the same scenes, gang after gang.
 
-#[path = "support/cases.rs"]
+#[path = "../support/cases.rs"]
 mod cases;
-#[path = "../examples/throughput/scene.rs"]
+#[path = "../../examples/throughput/scene.rs"]
 mod scene;
-#[path = "support/stage.rs"]
+#[path = "../support/stage.rs"]
 mod stage;
-#[path = "../examples/throughput/straight.rs"]
+#[path = "../../examples/throughput/straight.rs"]
 mod straight;
 
 use std::time::{Duration, Instant};
