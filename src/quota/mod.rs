@@ -25,6 +25,7 @@ mod division;
 mod entitlement;
 mod error;
 mod flavor;
+mod koordinator;
 mod kueue;
 mod order;
 mod own;
@@ -46,6 +47,10 @@ pub use division::{ByPriority, Division, LargestRemainder, Part, WaterFilling};
 pub use entitlement::{AboveDeserved, AboveNominal, ByQuota, Entitlement, VictimSearch};
 pub use error::QuotaError;
 pub use flavor::Flavor;
+pub use koordinator::{
+    DEFAULT_QUOTA, ElasticQuota, ElasticQuotaError, ElasticQuotas, QuotaSums, QuotaTopology,
+    ROOT_QUOTA, SYSTEM_QUOTA, check_amounts,
+};
 pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
