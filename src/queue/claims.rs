@@ -13,7 +13,7 @@ use crate::model::{
     Amounts, DeviceAsk, GroupPolicy, NodeSelector, NodeSelectorTerm, Operator, Pod, PodGroup,
     PodShape, Requirement,
 };
-use crate::quota::{Assignment, Claim, Flavor, PodSet, Tenants};
+use crate::quota::{Assignment, Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, Tenants};
 use crate::state::{Cluster, NodeView};
 
 /// The thousandths of a whole device.
@@ -44,6 +44,11 @@ pub(super) fn amounts_of(shape: &PodShape) -> Amounts {
         }
     }
     amounts
+}
+
+/// Whether a pod says that quota may never be taken back from it: Koordinator's label.
+pub(super) fn is_non_preemptible(shape: &PodShape) -> bool {
+    shape.labels.get(PREEMPTIBLE_LABEL).is_some_and(|value| value == "false")
 }
 
 /// The claim of a group's pending members.
@@ -86,6 +91,7 @@ impl GroupClaim {
             for (name, amount) in amounts_of(shape).iter().filter(|(name, _)| counted(name)) {
                 each.set(name, amount);
             }
+            claim.non_preemptible |= is_non_preemptible(shape);
             let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
             let mut requests = Amounts::new();
             for (name, amount) in each.iter() {

@@ -6,7 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::claims::{GroupClaim, amounts_of, is_node_of, restrict};
+use super::claims::{GroupClaim, amounts_of, is_node_of, is_non_preemptible, restrict};
 use super::ids::GroupId;
 use super::queued_group::{MemberState, full_name};
 use super::quota_sleepers::{Place, Sleeper};
@@ -108,6 +108,7 @@ impl Scheduler {
                 priority: given.claim.claim.priority,
                 created: given.claim.claim.created,
                 since: now,
+                non_preemptible: given.claim.claim.non_preemptible,
                 pods: BTreeMap::new(),
             });
             charge.pods.extend(pods);
@@ -141,6 +142,7 @@ impl Scheduler {
             priority: i64::from(queued.root.priority),
             created: queued.since,
             since: self.now,
+            non_preemptible: is_non_preemptible(member.pod.shape()),
             pods: BTreeMap::new(),
         });
         charge.pods.insert(pod, charged);

@@ -23,6 +23,8 @@ pub(super) struct Charge {
     pub(super) priority: i64,
     pub(super) created: Time,
     pub(super) since: Time,
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) non_preemptible: bool,
     /// By pod: flavor, resource, amount.
     pub(super) pods: BTreeMap<String, Vec<(String, String, i64)>>,
 }
@@ -126,6 +128,7 @@ impl Tenancy {
         } else {
             let mut claim = Claim::new(charge.holder.clone(), charge.queue.clone());
             (claim.priority, claim.created) = (charge.priority, charge.created);
+            claim.non_preemptible = charge.non_preemptible;
             let usage = self.usage(&charge.pods);
             // A queue that is gone has nothing to charge.
             let _ = self.tenants.restore(&claim, &usage, charge.since);
@@ -162,7 +165,8 @@ impl Tenancy {
                 || needed <= tree.available(at, of);
         }
         let Some(leaf) = self.leaf(queue) else { return true };
-        let room = tree.available(leaf, of);
+        // What it asks for is counted among what waits.
+        let room = self.tenants.room(leaf, of, &Usage::new());
         let aside = self.tenants.aside_usage().map_or(0, |(other, usage)| {
             let sums = tree.sums(leaf, of);
             // The group it is put aside for is of that queue.
@@ -183,8 +187,9 @@ impl Tenancy {
         let mut usage = decision.assignment.usage.clone();
         usage.sort_unstable();
         let path: Vec<QueueId> = tree.path(leaf).collect();
+        let limiting = if self.tenants.checks_parents() { path.len() } else { 1 };
         for &(of, needed) in &usage {
-            let bound = path.iter().find_map(|&at| {
+            let bound = path.iter().take(limiting).find_map(|&at| {
                 let limit = tree.quota(at, of)?.limit?;
                 let left = limit.saturating_sub(tree.sums(at, of).used);
                 (needed > left).then_some((at, left))
@@ -198,7 +203,7 @@ impl Tenancy {
         }
         let root = path.last().copied().unwrap_or(leaf);
         for &(of, needed) in &usage {
-            let available = tree.available(leaf, of);
+            let available = self.tenants.room(leaf, of, &usage);
             if needed > available {
                 let reason = if decision.victims.is_empty() {
                     QuotaReason::InUse
@@ -213,7 +218,7 @@ impl Tenancy {
         Short {
             place: of.map(|(of, _)| (root, of)),
             needed: of.map_or(0, |(_, needed)| needed),
-            available: of.map_or(0, |(of, _)| tree.available(leaf, of)),
+            available: of.map_or(0, |(of, _)| self.tenants.room(leaf, of, &usage)),
             reason: QuotaReason::PutAside { group: aside },
         }
     }

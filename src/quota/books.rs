@@ -40,6 +40,8 @@ pub struct Holder {
     pub reserved: Time,
     /// Whether it is being evicted: it is charged until it is gone.
     pub leaving: bool,
+    /// Whether it may never be a victim; see [`Claim::non_preemptible`].
+    pub non_preemptible: bool,
     /// What it holds.
     pub usage: Usage,
     pub(super) key: VictimKey,
@@ -384,6 +386,7 @@ impl Books {
             created: claim.created,
             reserved,
             leaving: false,
+            non_preemptible: claim.non_preemptible,
             usage: usage.clone(),
             key,
         };

@@ -72,6 +72,9 @@ pub struct Claim {
     pub priority: i64,
     /// Since when it waits.
     pub created: Time,
+    /// Whether it may never be a victim, where a dialect tells such claims apart: Koordinator holds
+    /// what they use to the minimum of their quota.
+    pub non_preemptible: bool,
     /// Its pods.
     pub pod_sets: Vec<PodSet>,
     /// The only flavors that it may have; `None`: any.

@@ -48,8 +48,9 @@ pub use entitlement::{AboveDeserved, AboveNominal, ByQuota, Entitlement, VictimS
 pub use error::QuotaError;
 pub use flavor::Flavor;
 pub use koordinator::{
-    DEFAULT_QUOTA, ElasticQuota, ElasticQuotaError, ElasticQuotas, QuotaSums, QuotaTopology,
-    ROOT_QUOTA, SYSTEM_QUOTA, check_amounts,
+    DEFAULT_QUOTA, ElasticQuota, ElasticQuotaError, ElasticQuotas, KoordinatorSettings,
+    PREEMPTIBLE_LABEL, QUOTA_LABEL, QuotaSums, QuotaTopology, ROOT_QUOTA, SYSTEM_QUOTA,
+    check_amounts,
 };
 pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claim::Usage;
 use super::flavor::Flavor;
+use super::koordinator::KoordinatorSettings;
 use super::own::{Aside, TenantSettings};
 use super::queue::{Queue, QueueKind};
 use super::tenants::{KueueSettings, Tenants};
@@ -19,6 +20,7 @@ use super::tree::{FlavorResource, QueueId};
 enum Dialect {
     Default(TenantSettings),
     Kueue(KueueSettings),
+    Koordinator(KoordinatorSettings),
 }
 
 /// A claim that quota is put aside for.
@@ -72,9 +74,10 @@ impl Tenants {
         let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
         let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
         SavedTenants {
-            dialect: match &self.own {
-                Some(own) => Dialect::Default(own.settings),
-                None => Dialect::Kueue(self.rules.clone()),
+            dialect: match (&self.own, &self.koordinator) {
+                (Some(own), _) => Dialect::Default(own.settings),
+                (None, Some(own)) => Dialect::Koordinator(own.settings.clone()),
+                (None, None) => Dialect::Kueue(self.rules.clone()),
             },
             numbers: tree.numbers().map(name).collect(),
             flavors: self.books.flavors().cloned().collect(),
@@ -103,6 +106,7 @@ impl SavedTenants {
         let mut tenants = match &self.dialect {
             Dialect::Default(settings) => Tenants::with(*settings),
             Dialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
+            Dialect::Koordinator(settings) => Tenants::koordinator_with(settings.clone()),
         };
         for (flavor, resource) in &self.numbers {
             tenants.intern(flavor, resource);

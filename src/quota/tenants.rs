@@ -1,5 +1,6 @@
 //! Tenants: whose turn it is, and what may be taken back.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::amount::{minus, plus};
@@ -8,6 +9,7 @@ use super::cells::Cells;
 use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
 use super::error::QuotaError;
 use super::flavor::Flavor;
+use super::koordinator::Koordinator;
 use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
@@ -109,6 +111,8 @@ pub struct Tenants {
     pub(super) rules: KueueSettings,
     /// The dialect of this crate, in place of Kueue's.
     pub(super) own: Option<Own>,
+    /// Koordinator's dialect, in place of Kueue's.
+    pub(super) koordinator: Option<Koordinator>,
 }
 
 impl Tenants {
@@ -121,7 +125,7 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules, own: None }
+        Tenants { books, rules, own: None, koordinator: None }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -140,7 +144,11 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        self.books.set_queue(queue)
+        let queue = self.placed(queue)?;
+        let (kind, name) = (queue.kind, queue.name.clone());
+        let id = self.books.set_queue(queue)?;
+        self.quota_changed(kind, &name);
+        Ok(id)
     }
 
     /// Removes a queue: see [`QueueTree::remove_queue`].
@@ -148,7 +156,12 @@ impl Tenants {
     /// # Errors
     /// There is no such queue.
     pub fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
-        self.books.remove_queue(queue)
+        let spec = self.books.tree.spec(queue).map(|spec| (spec.kind, spec.name.clone()));
+        let removal = self.books.remove_queue(queue)?;
+        if let Some((kind, name)) = spec {
+            self.quota_changed(kind, &name);
+        }
+        Ok(removal)
     }
 
     /// Adds a flavor, or changes one.
@@ -235,6 +248,9 @@ impl Tenants {
         }
         if self.own.is_some() {
             return Ok(self.decide_own(queue, claim));
+        }
+        if self.koordinator.is_some() {
+            return Ok(self.decide_koordinator(queue, claim));
         }
         Ok(self.decide_plain(queue, claim))
     }
@@ -375,7 +391,7 @@ impl Tenants {
         now: Time,
     ) -> Result<HolderId, QuotaError> {
         self.leaf(claim)?;
-        self.books.hold(claim, &assignment.usage, now)
+        self.restore(claim, &assignment.usage, now)
     }
 
     /// Charges a claim's queue with usage that is known: of what was admitted elsewhere.
@@ -388,7 +404,9 @@ impl Tenants {
         usage: &Usage,
         since: Time,
     ) -> Result<HolderId, QuotaError> {
-        self.books.hold(claim, usage, since)
+        let holder = self.books.hold(claim, usage, since)?;
+        self.counted(&claim.queue, usage, 1, claim.non_preemptible, false);
+        Ok(holder)
     }
 
     /// Charges a leaf with usage that has no holder (or, with `sign` −1, takes it back): room that is
@@ -397,7 +415,10 @@ impl Tenants {
     /// # Errors
     /// The queue is not known or no leaf; a sum would be out of range.
     pub fn keep(&mut self, queue: QueueId, usage: &Usage, sign: i64) -> Result<(), QuotaError> {
-        self.books.charge("", queue, usage, sign.signum())
+        let name = self.leaf_name(queue);
+        self.books.charge("", queue, usage, sign.signum())?;
+        self.counted(&name, usage, sign.signum(), false, false);
+        Ok(())
     }
 
     /// Adds to what waits in a leaf; a negative amount takes away. It decides nothing, and is part of
@@ -411,7 +432,10 @@ impl Tenants {
         of: FlavorResource,
         amount: i64,
     ) -> Result<(), QuotaError> {
-        self.books.tree.wait(queue, of, amount)
+        let name = self.leaf_name(queue);
+        self.books.tree.wait(queue, of, amount)?;
+        self.counted(&name, &[(of, amount)], 1, false, true);
+        Ok(())
     }
 
     /// Takes back what a holder holds.
@@ -419,7 +443,11 @@ impl Tenants {
     /// # Errors
     /// There is no such holder.
     pub fn release(&mut self, holder: HolderId) -> Result<Holder, QuotaError> {
-        self.books.release(holder)
+        let queue = self.books.holder(holder).map(|holder| holder.queue);
+        let name = queue.map(|queue| self.leaf_name(queue)).unwrap_or_default();
+        let holder = self.books.release(holder)?;
+        self.counted(&name, &holder.usage, -1, holder.non_preemptible, false);
+        Ok(holder)
     }
 
     /// Notes that a holder is being evicted, or is not any more. It is charged until it is released,
@@ -461,6 +489,12 @@ impl Tenants {
         }
         order.sort_unstable();
         Ok(order.into_iter().map(|(_, _, key)| self.books.holder_id(key.holder)).collect())
+    }
+
+    /// The name of a queue, where a dialect counts by name.
+    fn leaf_name(&self, queue: QueueId) -> String {
+        let spec = self.books.tree.spec(queue).filter(|_| self.koordinator.is_some());
+        spec.map(|spec| spec.name.clone()).unwrap_or_default()
     }
 
     /// The leaf of a claim that makes sense.

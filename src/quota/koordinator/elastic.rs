@@ -396,7 +396,7 @@ impl ElasticQuotas {
             if let (Some(entry), Some(scaled)) = (self.entries.get_mut(&name), scaled) {
                 entry.sums.scaled_min = scaled;
             }
-            total = self.divide(&name, &total, |_| None);
+            total = self.divide(&name, &total, |_| None, Entry::limited);
             if let Some(entry) = self.entries.get_mut(&name) {
                 entry.sums.runtime.clone_from(&total);
             }
@@ -408,13 +408,40 @@ impl ElasticQuotas {
     /// [`ElasticQuotas::refresh`], it does not depend on what was asked before. Cost and what there is
     /// nothing for are the same.
     pub fn runtime(&self, name: &str) -> Amounts {
+        self.runtime_with(name, &Amounts::new())
+    }
+
+    /// [`ElasticQuotas::runtime`] if so much more were requested by the quota's own pods.
+    pub fn runtime_with(&self, name: &str, more: &Amounts) -> Amounts {
+        self.runtime_on_path(name, name, more)
+    }
+
+    /// The runtime of a quota if so much more were requested by the pods of one in it.
+    pub(super) fn runtime_on_path(&self, below: &str, name: &str, more: &Amounts) -> Amounts {
         if name == ROOT_QUOTA {
             return self.shared_total();
         }
-        let Some(path) = self.path(name) else { return Amounts::new() };
+        let Some(path) = self.path(below) else { return Amounts::new() };
+        // Limited requests with what is added, from the quota up.
+        let mut requests: BTreeMap<&str, Amounts> = BTreeMap::new();
+        let mut delta = more.clone();
+        for name in path.iter().rev() {
+            let Some(entry) = self.entries.get(name).filter(|_| !delta.is_empty()) else { break };
+            let mut entry = entry.clone();
+            add(&mut entry.sums.child_request, &delta, 1);
+            delta = entry.settle();
+            requests.insert(name, entry.limited());
+        }
+        let request = |entry: &Entry| {
+            let changed = requests.get(entry.quota.name.as_str()).cloned();
+            changed.unwrap_or_else(|| entry.limited())
+        };
         let mut total = self.shared_total();
-        for name in path {
-            total = self.divide(&name, &total, |entry| self.scaled(entry, &total));
+        for at in &path {
+            total = self.divide(at, &total, |entry| self.scaled(entry, &total), request);
+            if at == name {
+                break;
+            }
         }
         self.masked(name, &total)
     }
@@ -474,19 +501,20 @@ impl ElasticQuotas {
         children.filter_map(|child| self.entries.get(child))
     }
 
-    /// What a quota gets of its parent's amounts, with the minima of it and its siblings (`None`: as
-    /// last scaled).
+    /// What a quota gets of its parent's amounts, with the minima (`None`: as last scaled) and the
+    /// requests of it and its siblings.
     fn divide(
         &self,
         name: &str,
         total: &Amounts,
         scaled: impl Fn(&Entry) -> Option<Amounts>,
+        request: impl Fn(&Entry) -> Amounts,
     ) -> Amounts {
         let mut runtime = Amounts::new();
         let Some(entry) = self.entries.get(name) else { return runtime };
         let siblings: Vec<(&Entry, Amounts, Option<Amounts>)> = self
             .below(&entry.quota.parent)
-            .map(|sibling| (sibling, sibling.limited(), scaled(sibling)))
+            .map(|sibling| (sibling, request(sibling), scaled(sibling)))
             .collect();
         let own = siblings.iter().position(|(sibling, ..)| sibling.quota.name == name);
         let mut resources: BTreeSet<&str> = total.iter().map(|(resource, _)| resource).collect();
@@ -620,6 +648,10 @@ mod tests {
         // `b` and `c` have not been asked.
         assert_eq!(quotas.sums("b").map(|sums| sums.scaled_min.clone()), Some(amounts(10)));
         assert_eq!(["a", "b", "c"].map(|name| quotas.runtime(name).of("cpu")), [7, 7, 6]);
+        let more = quotas.runtime_with("a", &amounts(30));
+        quotas.add_request("a", &amounts(30), &Amounts::new());
+        assert_eq!(quotas.runtime("a"), more);
+        quotas.add_request("a", &amounts(-30), &Amounts::new());
         for name in ["b", "c"] {
             quotas.refresh(name);
         }

@@ -401,9 +401,8 @@ pub fn check_amounts(
             return Err(ElasticQuotaError::Negative { quota, field, resource });
         }
     }
-    let above = |(resource, min): &(&str, i64)| {
-        !quota.max.lists(resource) || *min > quota.max.of(resource)
-    };
+    let above =
+        |(resource, min): &(&str, i64)| !quota.max.lists(resource) || *min > quota.max.of(resource);
     if let Some((resource, _)) = quota.min.iter().find(above) {
         let (quota, resource) = (quota.name.clone(), resource.into());
         return Err(ElasticQuotaError::MinAboveMax { quota, resource });

@@ -1,0 +1,443 @@
+//! Tenants by Koordinator's rules.
+
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::elastic::{DEFAULT_QUOTA, ElasticQuota, ElasticQuotas, ROOT_QUOTA, SYSTEM_QUOTA};
+use crate::model::Amounts;
+use crate::model::resources::PODS;
+use crate::quota::amount::{MOST, UNLIMITED, minus};
+use crate::quota::claim::{
+    Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
+    add_usage,
+};
+use crate::quota::error::QuotaError;
+use crate::quota::kueue::reduced_counts;
+use crate::quota::queue::{Queue, QueueKind};
+use crate::quota::tenants::{KueueSettings, Tenants};
+use crate::quota::tree::{FlavorResource, QueueId};
+
+/// Settings of [`Tenants::koordinator_with`]: those of the plugin `ElasticQuota`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct KoordinatorSettings {
+    /// Whether a quota may use its runtime; otherwise its maximum. Default: yes.
+    pub runtime: bool,
+    /// Whether the quotas above are asked too. Default: no.
+    pub check_parents: bool,
+    /// Whether minima are scaled down where they exceed what there is. Default: no.
+    pub scale_min: bool,
+}
+
+impl Default for KoordinatorSettings {
+    fn default() -> KoordinatorSettings {
+        KoordinatorSettings { runtime: true, check_parents: false, scale_min: false }
+    }
+}
+
+impl KoordinatorSettings {
+    /// Sets whether a quota may use its runtime, or else its maximum.
+    #[must_use]
+    pub fn runtime(mut self, runtime: bool) -> KoordinatorSettings {
+        self.runtime = runtime;
+        self
+    }
+
+    /// Sets whether the quotas above are asked too.
+    #[must_use]
+    pub fn check_parents(mut self, check: bool) -> KoordinatorSettings {
+        self.check_parents = check;
+        self
+    }
+
+    /// Sets whether minima are scaled down where they exceed what there is.
+    #[must_use]
+    pub fn scale_min(mut self, scale: bool) -> KoordinatorSettings {
+        self.scale_min = scale;
+        self
+    }
+}
+
+/// The state of the dialect beside the books.
+#[derive(Debug, Clone)]
+pub(in crate::quota) struct Koordinator {
+    pub(in crate::quota) settings: KoordinatorSettings,
+    pub(in crate::quota) quotas: ElasticQuotas,
+}
+
+impl Koordinator {
+    /// A queue as an elastic quota. Of each resource the first flavor counts.
+    fn quota(queue: &Queue) -> ElasticQuota {
+        let mut quota = ElasticQuota::new(queue.name.clone());
+        quota.is_parent = queue.kind == QueueKind::Inner;
+        if let Some(parent) = &queue.parent {
+            quota.parent.clone_from(parent);
+        }
+        for group in &queue.groups {
+            let Some(flavor) = group.flavors.first() else { continue };
+            for (resource, own) in &flavor.resources {
+                quota.min.set(resource, own.nominal);
+                quota.max.set(resource, own.limit.unwrap_or(UNLIMITED));
+                if let Some(weight) = own.weight {
+                    let weight = i64::try_from(weight.as_nanos()).unwrap_or(i64::MAX);
+                    quota.shared_weight.set(resource, weight);
+                }
+                quota.allow_lent &= own.lending_limit != Some(0);
+            }
+        }
+        // Where some weights are stated, the others are the maxima.
+        if !quota.shared_weight.is_empty() {
+            for (resource, max) in quota.max.iter() {
+                if !quota.shared_weight.lists(resource) {
+                    quota.shared_weight.set(resource, max);
+                }
+            }
+        }
+        quota
+    }
+}
+
+/// What a claim would use of each resource of its queue.
+struct Wanted {
+    sets: SmallVec<[PodSetAssignment; 1]>,
+    usage: Usage,
+    amounts: Amounts,
+}
+
+impl Tenants {
+    /// Koordinator's semantics: elastic quotas with minima that are lent, weights and maxima.
+    ///
+    /// A queue's guarantee is its minimum, its limit the maximum, and a lending limit of 0 of any
+    /// resource keeps the minimum from others. Weights are amounts, thousandths for `cpu`, as
+    /// [`Weight::from_nanos`](crate::quota::Weight::from_nanos); the maximum unless stated. What there
+    /// is to divide is the guarantee of the inner queue [`ROOT_QUOTA`], in which every queue stands
+    /// that names no parent. Each resource has one flavor.
+    ///
+    /// ```
+    /// use phalanx::Time;
+    /// use phalanx::model::Amounts;
+    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, ROOT_QUOTA, Tenants};
+    ///
+    /// let mut tenants = Tenants::koordinator();
+    /// tenants.set_flavor(Flavor::new("all"));
+    /// tenants.set_queue(Queue::inner(ROOT_QUOTA).quota("all", "gpu", Quota::nominal(16)))?;
+    /// for team in ["vision", "speech"] {
+    ///     let quota = Quota::nominal(4).limit(12);
+    ///     tenants.set_queue(Queue::leaf(team).quota("all", "gpu", quota))?;
+    /// }
+    /// let gang = |name: &str, queue: &str, gpus: i64| {
+    ///     let mut requests = Amounts::new();
+    ///     requests.set("gpu", gpus);
+    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    /// };
+    /// let large = gang("large", "vision", 12);
+    /// let decision = tenants.decide(&large)?;
+    /// assert_eq!(decision.assignment.mode, Mode::Fit); // `speech` is idle
+    /// tenants.admit(&large, &decision.assignment, Time::ZERO)?;
+    /// assert_eq!(tenants.decide(&gang("more", "vision", 1))?.assignment.mode, Mode::NoFit);
+    /// // Minima first, then halves of the rest: both may use 8. What `vision` has, it keeps.
+    /// let own = gang("own", "speech", 8);
+    /// assert_eq!(tenants.decide(&own)?.assignment.mode, Mode::Fit);
+    /// assert_eq!(tenants.decide(&gang("own", "speech", 9))?.assignment.mode, Mode::Preempt);
+    /// # Ok::<(), phalanx::quota::QuotaError>(())
+    /// ```
+    pub fn koordinator() -> Tenants {
+        Tenants::koordinator_with(KoordinatorSettings::default())
+    }
+
+    /// Koordinator's semantics with settings.
+    pub fn koordinator_with(settings: KoordinatorSettings) -> Tenants {
+        let mut quotas = ElasticQuotas::new();
+        quotas.set_scale_min(settings.scale_min);
+        let mut tenants = Tenants::kueue_with(KueueSettings::default());
+        tenants.koordinator = Some(Koordinator { settings, quotas });
+        tenants
+    }
+
+    /// The elastic quotas of the dialect; `None` in other dialects.
+    pub fn elastic(&self) -> Option<&ElasticQuotas> {
+        self.koordinator.as_ref().map(|own| &own.quotas)
+    }
+
+    /// How much more of a resource in a flavor a leaf may use, limits aside: in Koordinator's dialect
+    /// its runtime less what it uses, if all of `wanted` were requested too; elsewhere
+    /// [`QueueTree::available`](crate::quota::QueueTree::available). Negative where more is used than
+    /// may be.
+    pub fn room(&self, queue: QueueId, of: FlavorResource, wanted: &Usage) -> i64 {
+        let tree = &self.books.tree;
+        let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
+            return tree.available(queue, of);
+        };
+        let mut more = Amounts::new();
+        for &(of, amount) in wanted {
+            let resource = tree.names(of).1;
+            more.set(resource, more.of(resource).saturating_add(amount));
+        }
+        let resource = tree.names(of).1;
+        let bound = own.bound(&spec.name, &more);
+        let bound = bound.map_or(UNLIMITED, |bound| bound.of(resource));
+        minus(bound, tree.sums(queue, of).used)
+    }
+
+    /// Whether limits of the queues above a leaf bound it too.
+    pub fn checks_parents(&self) -> bool {
+        self.koordinator.as_ref().is_none_or(|own| own.settings.check_parents)
+    }
+
+    /// A queue of this dialect stands in the root if it names no parent, and its name is its alone.
+    pub(in crate::quota) fn placed(&self, mut queue: Queue) -> Result<Queue, QuotaError> {
+        if self.koordinator.is_none() {
+            return Ok(queue);
+        }
+        let other = match queue.kind {
+            QueueKind::Leaf => QueueKind::Inner,
+            QueueKind::Inner => QueueKind::Leaf,
+        };
+        if self.books.tree.queue(other, &queue.name).is_some() {
+            return Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name });
+        }
+        if queue.parent.is_none() && queue.name != ROOT_QUOTA {
+            queue.parent = Some(ROOT_QUOTA.into());
+        }
+        Ok(queue)
+    }
+
+    /// Brings the quota of a queue in line with the tree.
+    pub(in crate::quota) fn quota_changed(&mut self, kind: QueueKind, name: &str) {
+        let Some(own) = &mut self.koordinator else { return };
+        let tree = &self.books.tree;
+        let spec = tree.queue(kind, name).and_then(|queue| tree.spec(queue));
+        if name == ROOT_QUOTA {
+            own.quotas.set_total(spec.map(|spec| Koordinator::quota(spec).min).unwrap_or_default());
+        } else if let Some(spec) = spec {
+            own.quotas.put(Koordinator::quota(spec));
+        } else {
+            own.quotas.remove(name);
+        }
+    }
+
+    /// Counts what a leaf uses, or with `waiting` alone what waits in it.
+    pub(in crate::quota) fn counted(
+        &mut self,
+        queue: &str,
+        usage: &[(FlavorResource, i64)],
+        sign: i64,
+        non_preemptible: bool,
+        waiting: bool,
+    ) {
+        let Some(own) = &mut self.koordinator else { return };
+        let tree = &self.books.tree;
+        let mut delta = Amounts::new();
+        for &(of, amount) in usage {
+            let resource = tree.names(of).1;
+            let amount = sign.saturating_mul(amount);
+            delta.set(resource, delta.of(resource).saturating_add(amount));
+        }
+        let held = if non_preemptible { delta.clone() } else { Amounts::new() };
+        own.quotas.add_request(queue, &delta, &held);
+        if !waiting {
+            own.quotas.add_used(queue, &delta, &held);
+        }
+        // A leaf that drained is gone with the last of its claims.
+        if tree.queue(QueueKind::Leaf, queue).is_none() {
+            own.quotas.remove(queue);
+        }
+    }
+
+    /// The decision on a claim of an active leaf, by Koordinator's rules.
+    pub(in crate::quota) fn decide_koordinator(&self, queue: QueueId, claim: &Claim) -> Decision {
+        let mut found = self.attempt(queue, claim, None);
+        let settled = |found: &Decision| match found.assignment.mode {
+            Mode::Fit => true,
+            Mode::Preempt => !found.victims.is_empty(),
+            Mode::NoFit => false,
+        };
+        if !settled(&found) && claim.is_elastic() {
+            let sets: SmallVec<[(u32, u32); 4]> = claim
+                .pod_sets
+                .iter()
+                .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
+                .collect();
+            let reduced = reduced_counts(&sets, |counts| {
+                Some(self.attempt(queue, claim, Some(counts))).filter(settled)
+            });
+            found = reduced.unwrap_or(found);
+        }
+        found
+    }
+
+    fn attempt(&self, queue: QueueId, claim: &Claim, counts: Option<&[u32]>) -> Decision {
+        let wanted = self.wanted(queue, claim, counts);
+        let (mode, victims) = self.judge(queue, claim, &wanted);
+        let mut assignment =
+            Assignment { pod_sets: wanted.sets, usage: wanted.usage, mode, level: 0 };
+        for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
+            choice.mode = mode;
+        }
+        Decision { assignment, victims }
+    }
+
+    /// What a claim would use, of the resources that its queue has quota of.
+    fn wanted(&self, queue: QueueId, claim: &Claim, counts: Option<&[u32]>) -> Wanted {
+        let tree = &self.books.tree;
+        let (mut usage, mut amounts) = (Usage::new(), Amounts::new());
+        let mut sets = SmallVec::new();
+        let groups = tree.spec(queue).map_or(&[][..], |spec| &spec.groups);
+        for (at, set) in claim.pod_sets.iter().enumerate() {
+            let count = counts.and_then(|counts| counts.get(at).copied()).unwrap_or(set.count);
+            let mut chosen = PodSetAssignment::new(at, count);
+            for group in groups {
+                let Some(flavor) = group.flavors.first() else { continue };
+                for resource in &group.covered_resources {
+                    let amount = if resource == PODS {
+                        i64::from(count)
+                    } else {
+                        set.scaled(set.requests.of(resource), count)
+                    };
+                    let named = tree.flavor_resource(&flavor.name, resource);
+                    let Some(of) = named.filter(|_| amount != 0) else { continue };
+                    chosen.flavors.push(FlavorChoice { of, mode: Mode::Fit, tried: None });
+                    chosen.requests.push(amount);
+                    add_usage(&mut usage, of, amount);
+                    amounts.set(resource, amounts.of(resource).saturating_add(amount));
+                }
+            }
+            sets.push(chosen);
+        }
+        Wanted { sets, usage, amounts }
+    }
+
+    /// How a claim can have what it wants, and which holders of its queue have to give back.
+    fn judge(&self, queue: QueueId, claim: &Claim, wanted: &Wanted) -> (Mode, Vec<Victim>) {
+        let tree = &self.books.tree;
+        let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
+            return (Mode::NoFit, Vec::new());
+        };
+        let path: Vec<QueueId> = tree.path(queue).filter(|at| tree.parent(*at).is_some()).collect();
+        let asked = if own.settings.check_parents { &path[..] } else { &path[..path.len().min(1)] };
+        let mut mode = Mode::Fit;
+        for &at in asked {
+            let Some(name) = tree.spec(at).map(|spec| spec.name.as_str()) else { continue };
+            let Some(max) = own.max(name, spec) else { continue };
+            let beyond = |most: &Amounts, used: &dyn Fn(FlavorResource) -> i64| {
+                wanted.usage.iter().any(|&(of, amount)| {
+                    let resource = tree.names(of).1;
+                    max.lists(resource) && used(of).saturating_add(amount) > most.of(resource)
+                })
+            };
+            if wanted.usage.iter().any(|&(_, amount)| amount > MOST) || beyond(&max, &|_| 0) {
+                return (Mode::NoFit, Vec::new());
+            }
+            let Some(bound) = own.bound_of(name, &spec.name, &wanted.amounts) else { continue };
+            if beyond(&bound, &|of| tree.sums(at, of).used) {
+                mode = Mode::Preempt;
+            }
+        }
+        if claim.non_preemptible && self.is_beyond_min(spec, wanted) {
+            return (Mode::Preempt, Vec::new());
+        }
+        let victims = if mode == Mode::Preempt {
+            let bound = own.bound(&spec.name, &wanted.amounts).unwrap_or_default();
+            self.lower_holders(queue, claim, wanted, &bound)
+        } else {
+            Vec::new()
+        };
+        (mode, victims)
+    }
+
+    /// Whether what may not be preempted would come to more than the minimum.
+    fn is_beyond_min(&self, spec: &Queue, wanted: &Wanted) -> bool {
+        let Some(own) = &self.koordinator else { return false };
+        let (Some(quota), Some(sums)) = (own.quotas.quota(&spec.name), own.quotas.sums(&spec.name))
+        else {
+            return false;
+        };
+        wanted.amounts.iter().any(|(resource, amount)| {
+            let used = sums.non_preemptible_used.of(resource);
+            quota.max.lists(resource) && used.saturating_add(amount) > quota.min.of(resource)
+        })
+    }
+
+    /// Holders of the claim's own queue and of lower priority, as few as will do: all of them are
+    /// taken back, and given again from the most important down where the claim still fits. None if
+    /// that does not suffice.
+    fn lower_holders(
+        &self,
+        queue: QueueId,
+        claim: &Claim,
+        wanted: &Wanted,
+        bound: &Amounts,
+    ) -> Vec<Victim> {
+        let tree = &self.books.tree;
+        let mut used: Vec<(FlavorResource, i64)> = wanted
+            .usage
+            .iter()
+            .map(|&(of, amount)| (of, tree.sums(queue, of).used.saturating_add(amount)))
+            .collect();
+        let fits = |used: &[(FlavorResource, i64)]| {
+            used.iter().all(|&(of, sum)| {
+                let resource = tree.names(of).1;
+                !bound.lists(resource) || sum <= bound.of(resource)
+            })
+        };
+        let count = |used: &mut [(FlavorResource, i64)], usage: &Usage, sign: i64| {
+            for (of, sum) in used.iter_mut() {
+                let own = usage.iter().find(|(own, _)| own == of).map_or(0, |(_, own)| *own);
+                *sum = sum.saturating_add(sign * own);
+            }
+        };
+        // In the order of victims: the least important first.
+        let lower = self.books.holders(queue).filter_map(|id| {
+            let holder = self.books.holder(id)?;
+            (holder.priority < claim.priority && !holder.non_preemptible).then_some((id, holder))
+        });
+        let lower: Vec<_> = lower.collect();
+        for (_, holder) in &lower {
+            count(&mut used, &holder.usage, -1);
+        }
+        if !fits(&used) {
+            return Vec::new();
+        }
+        let mut victims = Vec::new();
+        for (id, holder) in lower.into_iter().rev() {
+            count(&mut used, &holder.usage, 1);
+            if !fits(&used) {
+                count(&mut used, &holder.usage, -1);
+                victims.push(Victim { holder: id, reason: VictimReason::InClusterQueue });
+            }
+        }
+        victims.reverse();
+        victims
+    }
+}
+
+impl Koordinator {
+    /// The maximum of a quota; that of a built-in one is its queue's.
+    fn max(&self, name: &str, spec: &Queue) -> Option<Amounts> {
+        let built_in = [SYSTEM_QUOTA, DEFAULT_QUOTA].contains(&name);
+        if built_in { Some(Koordinator::quota(spec).max) } else { self.quotas.max(name).cloned() }
+    }
+
+    /// What a quota may use if so much more were requested in it: its runtime, or its maximum if
+    /// runtimes are off. `None` for a built-in quota, which its maximum alone bounds.
+    fn bound(&self, name: &str, more: &Amounts) -> Option<Amounts> {
+        self.bound_of(name, name, more)
+    }
+
+    /// What a quota may use if so much more were requested in one below it.
+    fn bound_of(&self, name: &str, below: &str, more: &Amounts) -> Option<Amounts> {
+        self.quotas.quota(name)?;
+        if self.settings.runtime {
+            return Some(self.quotas.runtime_on_path(below, name, more));
+        }
+        self.quotas.max(name).cloned()
+    }
+}
+
+/// The label by which a pod says which quota it is of.
+pub const QUOTA_LABEL: &str = "quota.scheduling.koordinator.sh/name";
+/// The label by which a pod says, with `false`, that it may not be preempted.
+pub const PREEMPTIBLE_LABEL: &str = "quota.scheduling.koordinator.sh/preemptible";
