@@ -9,12 +9,15 @@ pub(crate) mod effective;
 pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod node;
+pub(crate) mod overcommit;
 pub(crate) mod pod;
+pub(crate) mod qos;
 pub(crate) mod resources;
 pub(crate) mod selector;
 pub(crate) mod shape;
 pub(crate) mod spread;
 pub(crate) mod taint;
+pub(crate) mod usage;
 pub(crate) mod workload;
 
 pub use affinity::{
@@ -26,7 +29,12 @@ pub use effective::{Container, EffectiveRequests, PodResources, Quantities};
 pub use error::Problem;
 pub use group::{DisruptionMode, GroupPolicy, MAX_DEPTH, Slice, TopologyRequest};
 pub use node::Image;
+pub use overcommit::{CalculatePolicy, NodePod, Overcommit, overcommitted};
 pub use pod::PreemptionPolicy;
+pub use qos::{
+    KubernetesQos, PRIORITY_CLASS_LABEL, PriorityBand, QOS_LABEL, QosClass, eviction_priority,
+    is_evictable, is_preemptible, preemption_policy, priority_or_default,
+};
 pub use resources::{
     Amounts, CPU, DEFAULT_CPU, DEFAULT_MEMORY, EPHEMERAL_STORAGE, IntoQuantity, MEMORY, PODS,
 };
@@ -34,6 +42,9 @@ pub use selector::{LabelSelector, Operator, Requirement, SelectorError};
 pub use shape::{HostPort, PodShape};
 pub use spread::{NodeInclusion, SpreadConstraint, WhenUnsatisfiable};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator};
+pub use usage::{
+    AggregatedThresholds, AggregatedUsage, HostUsage, NodeUsage, PodUsage, UsageThresholds,
+};
 
 // Public at the root of the crate.
 pub(crate) use error::ModelError;

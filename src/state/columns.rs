@@ -12,7 +12,7 @@ use super::table::Table;
 use crate::base::Row;
 use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::sparse::Sparse;
-use crate::model::{Amounts, Device, Image, Taint};
+use crate::model::{Amounts, Device, Image, NodeUsage, Taint};
 
 /// The fields of a node that pods do not change.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +97,8 @@ pub(crate) struct Columns {
     offered: usize,
     /// Devices left, on nodes that have devices.
     pub(crate) device_state: Sparse<Arc<DeviceState>>,
+    /// What was last measured on nodes, with its version.
+    pub(crate) measured: Sparse<Arc<(NodeUsage, u64)>>,
     /// The columns that change with pods, together, so that a pod copies one chunk.
     usage: Vec<Arc<Usage>>,
     /// Whether an amount has been too large for careless arithmetic.

@@ -1,5 +1,6 @@
 //! Events: versioned changes of single objects, and how a cluster applies them.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -8,7 +9,7 @@ use super::cluster::Cluster;
 use super::error::StateError;
 use super::journal::Change;
 use super::tombstones::Deleted;
-use crate::model::{Labels, Node, Pod};
+use crate::model::{Labels, Node, NodeUsage, Pod};
 
 /// A change to one object.
 ///
@@ -37,6 +38,16 @@ pub enum Event {
         /// The node's name.
         name: String,
         /// The version of the removal.
+        version: u64,
+    },
+    /// What is used on a node was measured. Of a node that is not known, or goes, nothing is kept: the
+    /// next report will come.
+    NodeUsageChanged {
+        /// The node's name.
+        name: String,
+        /// The report; `None`: there is none any longer.
+        usage: Option<Box<NodeUsage>>,
+        /// The report's own version.
         version: u64,
     },
     /// A namespace was added, or its labels changed.
@@ -102,6 +113,9 @@ impl Cluster {
         match event {
             Event::NodeChanged { node, version } => self.node_changed(&node, version),
             Event::NodeRemoved { name, version } => Ok(self.node_removed(name, version)),
+            Event::NodeUsageChanged { name, usage, version } => {
+                Ok(self.usage_changed(&name, usage.map(|usage| *usage), version))
+            }
             Event::NamespaceChanged { name, labels, version } => {
                 Ok(self.namespace_changed(name, labels, version))
             }
@@ -143,6 +157,19 @@ impl Cluster {
                 cluster.remove_row(row);
             }
         })
+    }
+
+    fn usage_changed(&mut self, node: &str, usage: Option<NodeUsage>, version: u64) -> Applied {
+        let Some(row) = self.row_of(node) else { return Applied::Unknown };
+        let known = self.columns.measured.get(row.index());
+        let known_version = known.map_or(0, |known| known.1);
+        if is_stale(version, known_version) {
+            return Applied::Stale;
+        }
+        if known.map(|known| &known.0) != usage.as_ref() || usage.is_some() {
+            self.set_measured(row, usage.map(|usage| (usage, version.max(known_version))));
+        }
+        Applied::Changed
     }
 
     fn namespace_changed(&mut self, name: String, labels: Labels, version: u64) -> Applied {

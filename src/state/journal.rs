@@ -101,6 +101,8 @@ impl NodeChange {
     pub(crate) const TIE_RANK: NodeChange = NodeChange::kind(8);
     /// The embedder's own number.
     pub(crate) const KEY: NodeChange = NodeChange::kind(9);
+    /// What was measured on the node.
+    pub(crate) const USAGE: NodeChange = NodeChange::kind(10);
 
     const fn kind(bit: u16) -> NodeChange {
         NodeChange { kinds: 1 << bit, key: NONE }

@@ -17,6 +17,7 @@ mod link;
 mod nodes;
 mod objects;
 pub(crate) mod order;
+mod overcommit;
 pub(crate) mod overlay;
 mod parked;
 pub(crate) mod parts;

@@ -15,7 +15,7 @@ use super::order::rank_between;
 use crate::base::Row;
 use crate::base::hash::hash_of;
 use crate::model::resources::PODS;
-use crate::model::{ModelError, Node, Problem};
+use crate::model::{ModelError, Node, NodeUsage, Problem};
 
 impl Cluster {
     pub(crate) fn insert_node(&mut self, node: &Node, version: u64) -> Result<Row, StateError> {
@@ -151,6 +151,7 @@ impl Cluster {
         let columns = &mut self.columns;
         columns.set_spec(row, None);
         columns.device_state.set(row.index(), None);
+        columns.measured.set(row.index(), None);
         columns.set_marks(row, 0, 0);
         columns.set_version(row, 0);
         columns.use_anew(row);
@@ -159,6 +160,12 @@ impl Cluster {
         self.free_rows.push(row.as_u32());
         self.node_count -= 1;
         self.record_node(row, change);
+    }
+
+    /// Sets what was measured on a node.
+    pub(super) fn set_measured(&mut self, row: Row, measured: Option<(NodeUsage, u64)>) {
+        self.columns.measured.set(row.index(), measured.map(Arc::new));
+        self.record_node(row, NodeChange::USAGE);
     }
 
     fn record_node(&mut self, row: Row, change: NodeChange) {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use super::check::bound_node;
 use super::cluster::Cluster;
 use super::tombstones::Deleted;
-use crate::model::{Labels, Node, Pod};
+use crate::model::{Labels, Node, NodeUsage, Pod};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,6 +18,8 @@ struct Snapshot {
     levels: Vec<String>,
     namespaces: Vec<(String, Labels, u64)>,
     nodes: Vec<(Node, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    measured: Vec<(String, NodeUsage, u64)>,
     pods: Vec<(Pod, u64)>,
     deleted: Vec<(Deleted, u64)>,
 }
@@ -45,6 +47,13 @@ impl Serialize for Cluster {
                 .iter()
                 .map(|(name, (labels, version))| (name.clone(), labels.clone(), *version))
                 .collect(),
+            measured: nodes
+                .iter()
+                .filter_map(|(node, _)| {
+                    let measured = self.columns.measured.get(self.row_of(&node.name)?.index())?;
+                    Some((node.name.clone(), measured.0.clone(), measured.1))
+                })
+                .collect(),
             nodes,
             pods,
             deleted: self.deleted.sorted(),
@@ -67,6 +76,11 @@ impl<'de> Deserialize<'de> for Cluster {
                 return Err(D::Error::custom(super::StateError::NodeExists(node.name)));
             }
             cluster.insert_node(&node, version).map_err(D::Error::custom)?;
+        }
+        for (node, usage, version) in snapshot.measured {
+            if let Some(row) = cluster.row_of(&node) {
+                cluster.set_measured(row, Some((usage, version)));
+            }
         }
         for (pod, version) in snapshot.pods {
             let node = bound_node(&pod).map_err(D::Error::custom)?;

@@ -9,7 +9,7 @@ use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, ShapeId}
 use super::pods::PodRecord;
 use crate::base::Row;
 use crate::base::Time;
-use crate::model::{Device, Image, PodShape, Taint};
+use crate::model::{Device, Image, NodeUsage, PodShape, Taint};
 
 /// A node of a cluster or a transaction, as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +114,12 @@ impl<'a> NodeView<'a> {
     #[inline]
     pub fn devices(self) -> &'a [Device] {
         &self.spec.rare().devices
+    }
+
+    /// What was last measured on the node, if anything was.
+    #[inline]
+    pub fn measured(self) -> Option<&'a NodeUsage> {
+        self.cluster.columns.measured.get(self.row.index()).map(|measured| &measured.0)
     }
 
     /// The value of a label. O(log labels), and a look-up of the key.

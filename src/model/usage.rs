@@ -1,0 +1,173 @@
+//! What a node's agents measure.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::Amounts;
+use super::qos::PriorityBand;
+use crate::base::Time;
+
+/// How long after a report the next one comes, unless it says so.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What is used on a node, as its agent reported it: Koordinator's `NodeMetric`. Amounts are
+/// thousandths for `cpu` and whole units for all else.
+///
+/// It comes as [`Event::NodeUsageChanged`](crate::Event::NodeUsageChanged), and plugins read it by
+/// [`NodeView::measured`](crate::state::NodeView::measured).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
+pub struct NodeUsage {
+    /// When it was measured; `None`: never.
+    pub updated: Option<Time>,
+    /// How often it is; `None`: every 60 seconds.
+    pub report_interval: Option<Duration>,
+    /// What the whole node uses; `None`: nothing was measured.
+    pub node: Option<Amounts>,
+    /// What it used over some time.
+    pub aggregated: Vec<AggregatedUsage>,
+    /// What the system uses, beside pods.
+    pub system: Amounts,
+    /// What each pod uses.
+    pub pods: Vec<PodUsage>,
+    /// What programs use that run on the node and are no pods.
+    pub host_applications: Vec<HostUsage>,
+    /// What services were promised and are predicted not to use; `None`: there is no prediction.
+    pub prod_reclaimable: Option<Amounts>,
+    /// What is kept for the system, beside what the difference of capacity and allocatable amounts
+    /// keeps.
+    pub reserved: Amounts,
+    /// What is allocatable before amplification, of resources that are amplified.
+    pub raw_allocatable: Amounts,
+    /// Thresholds of the node's own.
+    pub thresholds: Option<UsageThresholds>,
+}
+
+/// What a node used over some time, by one measure.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct AggregatedUsage {
+    /// Over how long.
+    pub over: Duration,
+    /// The measure: `avg`, `p50`, `p90`, `p95`, `p99`.
+    pub measure: String,
+    /// The amounts.
+    pub usage: Amounts,
+}
+
+/// What a pod uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct PodUsage {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The band, as the agent saw it.
+    pub band: Option<PriorityBand>,
+    /// The amounts.
+    pub usage: Amounts,
+}
+
+/// What a program on the node uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct HostUsage {
+    /// The name.
+    pub name: String,
+    /// The band.
+    pub band: Option<PriorityBand>,
+    /// The amounts.
+    pub usage: Amounts,
+}
+
+/// How much of a node may be in use for it to take more pods, in percent by resource. Empty lists say
+/// nothing; 0 is no threshold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct UsageThresholds {
+    /// Of the whole node.
+    pub node: Amounts,
+    /// Of the band `prod` alone, for pods of that band.
+    pub prod: Amounts,
+    /// Of the whole node over some time, in place of `node`.
+    pub aggregated: Option<AggregatedThresholds>,
+}
+
+/// Thresholds of use over some time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct AggregatedThresholds {
+    /// In percent, by resource.
+    pub thresholds: Amounts,
+    /// The measure.
+    pub measure: String,
+    /// Over how long; 0: the longest time that the measure is known of.
+    pub over: Duration,
+}
+
+impl AggregatedThresholds {
+    /// Whether it says anything.
+    pub fn is_stated(&self) -> bool {
+        !self.thresholds.is_empty() && !self.measure.is_empty()
+    }
+}
+
+impl NodeUsage {
+    /// A report of what the whole node uses.
+    pub fn new(updated: Time, node: Amounts) -> NodeUsage {
+        NodeUsage { updated: Some(updated), node: Some(node), ..NodeUsage::default() }
+    }
+
+    /// Adds what a pod uses.
+    #[must_use]
+    pub fn pod(
+        mut self,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        band: PriorityBand,
+        usage: Amounts,
+    ) -> NodeUsage {
+        let (namespace, name) = (namespace.into(), name.into());
+        self.pods.push(PodUsage { namespace, name, band: Some(band), usage });
+        self
+    }
+
+    /// How long after it the next report comes.
+    pub fn interval(&self) -> Duration {
+        self.report_interval.unwrap_or(REPORT_INTERVAL)
+    }
+
+    /// What a pod uses, if anything is known.
+    pub fn of_pod(&self, namespace: &str, name: &str) -> Option<&PodUsage> {
+        // Of several the last counts.
+        let mut own = self.pods.iter().rev();
+        own.find(|pod| pod.name == name && pod.namespace == namespace && !pod.usage.is_empty())
+    }
+
+    /// What the node used over some time by a measure; with a time of 0 over the longest that the
+    /// measure is known of, or else now.
+    pub fn over(&self, measure: &str, over: Duration) -> Option<&Amounts> {
+        let known = self.aggregated.iter().filter(|usage| {
+            usage.measure == measure && !usage.usage.is_empty() && self.node.is_some()
+        });
+        if !over.is_zero() {
+            return known.filter(|usage| usage.over == over).last().map(|usage| &usage.usage);
+        }
+        let longest = known.filter(|usage| !usage.over.is_zero()).max_by_key(|usage| usage.over);
+        longest.map(|usage| &usage.usage).or(self.node.as_ref())
+    }
+
+    /// Whether it is older than so much, or was never measured.
+    pub fn is_older(&self, now: Time, than: Duration) -> bool {
+        self.updated.is_none_or(|updated| !than.is_zero() && now.since(updated) >= than)
+    }
+}
