@@ -260,6 +260,14 @@ impl Scheduler {
                 }
                 Ok(applied)
             }
+            Event::NodeUsageChanged { name, usage, version } => {
+                let event = Event::NodeUsageChanged { name: name.clone(), usage, version };
+                let applied = self.cluster.apply(event)?;
+                if applied == Applied::Changed {
+                    self.node_changed(&name, None);
+                }
+                Ok(applied)
+            }
             event => {
                 let applied = self.cluster.apply(event)?;
                 if applied == Applied::Changed {
