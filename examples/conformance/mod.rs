@@ -3,6 +3,7 @@
 mod expect;
 mod feasible;
 mod gangs;
+mod koordinator;
 #[path = "../common/kueue_cases.rs"]
 pub(crate) mod kueue_cases;
 mod pods;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tenants::fields::Fields;
 use super::tenants::{Stop, Verdict};
-use super::{volcano, yunikorn};
+use super::{koordinator, volcano, yunikorn};
 
 /// A case of one system.
 pub(super) struct Case<'a> {
@@ -42,8 +42,7 @@ pub(super) fn run(case: &Value) -> Result<(String, String, Verdict), String> {
     let compared = match system {
         "volcano" => volcano::compare(&mut case),
         "yunikorn" => yunikorn::compare(&mut case),
-        // Compared by a part of its own.
-        "koordinator" => Err(Stop::Verdict(Verdict::Skipped("koordinator"))),
+        "koordinator" => koordinator::compare(&mut case),
         _ => return Err(format!("{name}: system: {system:?} is not known")),
     };
     let category = format!("{system} {family}");

@@ -118,7 +118,7 @@ fn time(seconds: f64) -> Option<Time> {
 }
 
 /// The test's "now".
-pub(super) fn now() -> Time {
+pub(crate) fn now() -> Time {
     time(0.0).unwrap_or(Time::ZERO)
 }
 

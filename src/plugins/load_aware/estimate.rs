@@ -70,7 +70,7 @@ impl LoadAware {
     }
 
     /// What a node has of each resource, before amplification.
-    pub(super) fn total(node: NodeView<'_>, resource: &str) -> i64 {
+    pub fn total(node: NodeView<'_>, resource: &str) -> i64 {
         let raw = node.measured().map(|usage| &usage.raw_allocatable);
         if let Some(raw) = raw.filter(|raw| raw.lists(resource)) {
             return raw.of(resource);
