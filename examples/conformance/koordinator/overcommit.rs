@@ -47,11 +47,8 @@ fn strategy(value: &Value) -> Result<(Overcommit, bool), String> {
     rules.mid_unallocated = fields.integer("MidUnallocatedPercent")?.unwrap_or(0);
     let names = ["MidStaticCPUReservedPercent", "MidStaticMemoryReservedPercent"];
     let fixed = both(&mut fields, names)?.map(Option::unwrap_or_default);
-    match fields.text_or_empty("MidReclaimMode")? {
-        "static" => rules.mid_static = Some(fixed),
-        "" | "dynamic" | "default" => {}
-        other => return Err(format!("MidReclaimMode {other:?}: is not known")),
-    }
+    // Every other mode is that of predictions.
+    rules.mid_static = (fields.text_or_empty("MidReclaimMode")? == "static").then_some(fixed);
     fields.end()?;
     Ok((rules, of_batch))
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::elastic::{DEFAULT_QUOTA, ElasticQuota, ElasticQuotas, ROOT_QUOTA, SYSTEM_QUOTA};
+use super::elastic::{ElasticQuota, ElasticQuotas, ROOT_QUOTA};
 use crate::model::Amounts;
 use crate::model::resources::PODS;
 use crate::quota::amount::{MOST, UNLIMITED, minus};
@@ -321,7 +321,7 @@ impl Tenants {
         let mut mode = Mode::Fit;
         for &at in asked {
             let Some(name) = tree.spec(at).map(|spec| spec.name.as_str()) else { continue };
-            let Some(max) = own.max(name, spec) else { continue };
+            let Some(max) = own.quotas.max(name).cloned() else { return (Mode::NoFit, Vec::new()) };
             let beyond = |most: &Amounts, used: &dyn Fn(FlavorResource) -> i64| {
                 wanted.usage.iter().any(|&(of, amount)| {
                     let resource = tree.names(of).1;
@@ -415,14 +415,8 @@ impl Tenants {
 }
 
 impl Koordinator {
-    /// The maximum of a quota; that of a built-in one is its queue's.
-    fn max(&self, name: &str, spec: &Queue) -> Option<Amounts> {
-        let built_in = [SYSTEM_QUOTA, DEFAULT_QUOTA].contains(&name);
-        if built_in { Some(Koordinator::quota(spec).max) } else { self.quotas.max(name).cloned() }
-    }
-
     /// What a quota may use if so much more were requested in it: its runtime, or its maximum if
-    /// runtimes are off. `None` for a built-in quota, which its maximum alone bounds.
+    /// runtimes are off.
     fn bound(&self, name: &str, more: &Amounts) -> Option<Amounts> {
         self.bound_of(name, name, more)
     }

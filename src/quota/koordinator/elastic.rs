@@ -145,8 +145,8 @@ pub struct ElasticQuotas {
     children: BTreeMap<String, BTreeSet<String>>,
     /// What there is.
     total: Amounts,
-    /// What stands in the quotas of the system and of pods that name none, and in the root.
-    built_in: BTreeMap<String, QuotaSums>,
+    /// The sums of the root.
+    root: QuotaSums,
     scale_min: bool,
 }
 
@@ -223,10 +223,13 @@ impl ElasticQuotas {
     /// Adds a quota, or states it anew: what is requested and used stays, at its new place.
     ///
     /// O(depth · resources), and the quotas right below it.
-    pub fn put(&mut self, quota: ElasticQuota) {
+    pub fn put(&mut self, mut quota: ElasticQuota) {
         let name = quota.name.clone();
-        if is_built_in(&name) {
+        if name == ROOT_QUOTA {
             return;
+        }
+        if is_apart(&name) {
+            quota.parent = ROOT_QUOTA.into();
         }
         let (mut sums, mut scalable) = (QuotaSums::default(), self.scale_min);
         let (mut same_min, mut same_kind) = (false, true);
@@ -260,7 +263,9 @@ impl ElasticQuotas {
         let parent = entry.quota.parent.clone();
         let request = entry.settle();
         let sums = entry.sums.clone();
-        self.children.entry(parent.clone()).or_default().insert(name.clone());
+        if !is_apart(&name) {
+            self.children.entry(parent.clone()).or_default().insert(name.clone());
+        }
         self.entries.insert(name, entry);
         self.carry_request(&parent, request, &sums.non_preemptible_request, 1);
         self.carry_used(&parent, &sums.used, &sums.non_preemptible_used, 1);
@@ -312,23 +317,15 @@ impl ElasticQuotas {
         self.carry_used(name, delta, non_preemptible, 1);
     }
 
-    /// The place of the sums of a quota; those of built-in quotas are made when they are needed.
+    /// The place of the sums of a quota; the built-in ones are there when they are needed.
     fn sums_mut(&mut self, name: &str) -> Option<&mut QuotaSums> {
-        if is_built_in(name) {
-            return Some(self.built_in.entry(name.into()).or_default());
+        if name == ROOT_QUOTA {
+            return Some(&mut self.root);
+        }
+        if is_apart(name) && !self.entries.contains_key(name) {
+            self.put(ElasticQuota::new(name));
         }
         self.entries.get_mut(name).map(|entry| &mut entry.sums)
-    }
-
-    /// The parent of a quota; built-in ones stand in the root.
-    fn parent_of(&self, name: &str) -> Option<String> {
-        if name == ROOT_QUOTA {
-            return None;
-        }
-        if is_built_in(name) {
-            return Some(ROOT_QUOTA.into());
-        }
-        self.entries.get(name).map(|entry| entry.quota.parent.clone())
     }
 
     /// Adds requests to a quota, and what they come to, within limits, to those above.
@@ -346,12 +343,12 @@ impl ElasticQuotas {
             let Some(sums) = self.sums_mut(&name) else { return };
             add(&mut sums.non_preemptible_request, non_preemptible, sign);
             add(&mut sums.child_request, &delta, 1);
-            if let Some(entry) = self.entries.get_mut(&name) {
-                delta = entry.settle();
-            } else if let Some(sums) = self.built_in.get_mut(&name) {
-                sums.request = sums.child_request.clone();
-            }
-            at = self.parent_of(&name);
+            let Some(entry) = self.entries.get_mut(&name) else {
+                self.root.request.clone_from(&self.root.child_request);
+                return;
+            };
+            delta = entry.settle();
+            at = Some(entry.quota.parent.clone());
         }
     }
 
@@ -363,7 +360,7 @@ impl ElasticQuotas {
             let Some(sums) = self.sums_mut(&name) else { return };
             add(&mut sums.used, delta, sign);
             add(&mut sums.non_preemptible_used, non_preemptible, sign);
-            at = self.parent_of(&name);
+            at = self.entries.get(&name).map(|entry| entry.quota.parent.clone());
         }
     }
 
@@ -371,8 +368,8 @@ impl ElasticQuotas {
     pub fn shared_total(&self) -> Amounts {
         let mut total = self.total.clone();
         for name in [SYSTEM_QUOTA, DEFAULT_QUOTA] {
-            let Some(sums) = self.built_in.get(name) else { continue };
-            for (resource, used) in sums.used.iter() {
+            let Some(entry) = self.entries.get(name) else { continue };
+            for (resource, used) in entry.sums.used.iter() {
                 total.set(resource, total.of(resource).saturating_sub(used));
             }
         }
@@ -388,6 +385,9 @@ impl ElasticQuotas {
     pub fn refresh(&mut self, name: &str) -> Amounts {
         if name == ROOT_QUOTA {
             return self.shared_total();
+        }
+        if is_apart(name) {
+            return self.max(name).cloned().unwrap_or_default();
         }
         let Some(path) = self.path(name) else { return Amounts::new() };
         let mut total = self.shared_total();
@@ -420,6 +420,9 @@ impl ElasticQuotas {
     pub(super) fn runtime_on_path(&self, below: &str, name: &str, more: &Amounts) -> Amounts {
         if name == ROOT_QUOTA {
             return self.shared_total();
+        }
+        if is_apart(name) {
+            return self.max(name).cloned().unwrap_or_default();
         }
         let Some(path) = self.path(below) else { return Amounts::new() };
         // Limited requests with what is added, from the quota up.
@@ -545,7 +548,7 @@ impl ElasticQuotas {
 
     /// The names of all quotas but the built-in ones, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.keys().map(String::as_str)
+        self.entries.keys().map(String::as_str).filter(|name| !is_apart(name))
     }
 
     /// The quotas right below one, in order of names.
@@ -554,10 +557,10 @@ impl ElasticQuotas {
         children.filter_map(|child| self.quota(child))
     }
 
-    /// The sums of a quota, built-in ones included.
+    /// The sums of a quota, or of the root.
     pub fn sums(&self, name: &str) -> Option<&QuotaSums> {
         let own = self.entries.get(name).map(|entry| &entry.sums);
-        own.or_else(|| self.built_in.get(name))
+        own.or_else(|| (name == ROOT_QUOTA).then_some(&self.root))
     }
 
     /// What is requested of a quota, within its maximum: what it adds to its parent.
@@ -574,9 +577,9 @@ fn part<'a>(quota: &'a ElasticQuota, request: i64, min: i64, resource: &str) -> 
     Part { floor, ..Part::new(&quota.name, wants, Weight::from_nanos(weight)) }
 }
 
-/// Whether a quota is there without being stated.
-fn is_built_in(name: &str) -> bool {
-    [ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA].contains(&name)
+/// Whether a quota takes no part in the division: what it uses is no other quota's.
+fn is_apart(name: &str) -> bool {
+    [SYSTEM_QUOTA, DEFAULT_QUOTA].contains(&name)
 }
 
 #[cfg(test)]
@@ -632,6 +635,12 @@ mod tests {
         assert_eq!(quotas.refresh("other"), amounts(6));
         quotas.add_used(SYSTEM_QUOTA, &amounts(3), &Amounts::new());
         assert_eq!(quotas.refresh("other"), amounts(3));
+        quotas.put(quota(DEFAULT_QUOTA, "", 0, 5));
+        quotas.add_request(DEFAULT_QUOTA, &amounts(9), &Amounts::new());
+        assert_eq!(
+            (quotas.refresh(DEFAULT_QUOTA), quotas.refresh("other")),
+            (amounts(5), amounts(3))
+        );
         assert_eq!(quotas.refresh("missing"), Amounts::new());
     }
 
