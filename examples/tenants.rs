@@ -4,9 +4,9 @@
 //!
 //! `cargo run --release --example tenants` runs two days with the default dialect and prints the
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
-//! had to give back. `--dialect kueue` has Kueue's rules instead, `--days N` other lengths (1 to 7),
-//! `--svg FILE` draws use against guarantee, queue by queue, and `--output json` prints the same
-//! numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
+//! had to give back. `--dialect kueue` or `koordinator` has that system's rules instead,
+//! `--days N` other lengths (1 to 7), `--svg FILE` draws use against guarantee, queue by queue, and
+//! `--output json` prints the same numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
 
 #[path = "tenants/draw.rs"]
 mod draw;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use run::{Dialect, Report};
 
-const USAGE: &str = "usage: tenants [--dialect default|kueue] [--days 1..7] [--svg FILE] \
+const USAGE: &str = "usage: tenants [--dialect default|koordinator|kueue] [--days 1..7] [--svg FILE] \
     [--output text|json]\n";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,7 @@ fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Option<Options>,
         let value = value.ok_or_else(|| format!("{name} needs a value"))?;
         match (name.as_str(), value.as_str()) {
             ("--dialect", "default") => options.dialect = Dialect::Default,
+            ("--dialect", "koordinator") => options.dialect = Dialect::Koordinator,
             ("--dialect", "kueue") => options.dialect = Dialect::Kueue,
             ("--output", "text") => options.json = false,
             ("--output", "json") => options.json = true,

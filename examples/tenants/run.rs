@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::Read;
 
 use phalanx::queue::Settings;
-use phalanx::quota::{Flavor, Queue, Quota, Tenants};
+use phalanx::quota::{Flavor, Queue, Quota, ROOT_QUOTA, Tenants};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ const HOUR: u64 = 3_600;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Dialect {
     Default,
+    Koordinator,
     Kueue,
 }
 
@@ -28,6 +29,7 @@ impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Dialect::Default => "default",
+            Dialect::Koordinator => "koordinator",
             Dialect::Kueue => "kueue",
         })
     }
@@ -148,12 +150,22 @@ fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> 
     }
     let mut tenants = match dialect {
         Dialect::Default => Tenants::default(),
+        Dialect::Koordinator => Tenants::koordinator(),
         Dialect::Kueue => Tenants::kueue(),
     };
     tenants.set_flavor(Flavor::new("all"));
+    let gpus = (SERVERS * PER_SERVER) as i64;
+    let elastic = dialect == Dialect::Koordinator;
+    if elastic {
+        // What there is to divide is stated, and so is the most that each may have of it.
+        let root = Queue::inner(ROOT_QUOTA).quota("all", GPU, Quota::nominal(gpus));
+        tenants.set_queue(root).expect("sound");
+    }
     for ((name, _), own) in totals.iter().zip(guaranteed) {
-        let queue =
-            Queue::leaf(name.as_str()).parent("philly").quota("all", GPU, Quota::nominal(*own));
+        let parent = if elastic { ROOT_QUOTA } else { "philly" };
+        let mut quota = Quota::nominal(*own);
+        quota.limit = elastic.then_some(gpus);
+        let queue = Queue::leaf(name.as_str()).parent(parent).quota("all", GPU, quota);
         tenants.set_queue(queue).expect("sound");
     }
     Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)

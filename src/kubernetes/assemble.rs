@@ -9,6 +9,7 @@ use core::cmp::Reverse;
 use super::assembly::{Assembly, Identity, Leaf, Located, fault};
 use super::error::Error;
 use super::groups::{GroupObject, Nature};
+use super::koordinator;
 use super::manifests::{Manifests, Note};
 use super::membership::{InlineGang, Membership};
 use super::mode::Mode;
@@ -101,6 +102,9 @@ fn resolve_priorities(objects: &mut Objects, strict: bool) -> Located<()> {
         } else {
             record.priority.unwrap_or(0)
         };
+        if let Some(limits) = record.limits.take() {
+            record.pod = core::mem::take(&mut record.pod).in_band(&limits);
+        }
     }
     for group in &mut objects.groups {
         if group.priority.is_none() && group.priority_class.is_none() {
@@ -254,6 +258,7 @@ impl Assembly {
                 .pod(record.pod.clone());
             groups.push((record.order, group));
         }
+        groups.iter_mut().for_each(|(_, group)| koordinator::take_quota(group));
         groups.sort_by_key(|(order, group)| (Reverse(group.priority), *order));
         let bound = self.pods.into_iter().map(|record| record.pod);
         Manifests {

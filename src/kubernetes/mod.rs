@@ -15,6 +15,7 @@ mod error;
 mod field;
 mod groups;
 mod keep;
+mod koordinator;
 mod manifests;
 mod membership;
 mod metadata;

@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 
 use super::affinity::{affinity, spread, tolerations};
 use super::field::{Fault, Field};
+use super::koordinator;
 use super::membership::{Membership, membership};
 use super::metadata::{self, check_label_name, check_subdomain, unsupported};
 use super::node::labels;
 use super::resources::pod_resources;
-use crate::model::{HostPort, Pod, PodShape, Problem};
+use crate::model::{Amounts, HostPort, Pod, PodShape, Problem};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -34,6 +35,8 @@ pub(super) struct PodRecord {
     pub(super) scheduler: Option<Box<str>>,
     /// The group it is a member of.
     pub(super) membership: Option<Box<Membership>>,
+    /// Its limits, if it is of one of Koordinator's classes or bands.
+    pub(super) limits: Option<Box<Amounts>>,
     /// Kind and name of the controller that owns it.
     pub(super) controller: Option<Box<Controller>>,
     /// What kube-scheduler reads of the pod and this crate does not model.
@@ -100,6 +103,7 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
     shape.existing_requests = effective.existing;
     shape.incoming_requests = effective.incoming;
     let membership = membership(root, &spec)?.map(Box::new);
+    let limits = koordinator::limits(&spec, &shape.labels, &shape.requests)?;
     let mut pod = Pod::of_shape(shape.into());
     pod.node = spec.name_of("nodeName")?;
     pod.scheduling_gates = gates(&spec, pod.node.is_some())?;
@@ -111,6 +115,7 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         preempts: spec.text_of("preemptionPolicy")? != "Never",
         scheduler: scheduler.map(String::into_boxed_str),
         membership,
+        limits,
         controller: None,
         unmodelled: unmodelled(&spec)?,
         source: 0,

@@ -1,12 +1,13 @@
 //! Manifests of queues: Kueue's `ClusterQueue`, `Cohort`, `ResourceFlavor`, `LocalQueue` and
-//! `Workload`, and priority classes.
+//! `Workload`, Koordinator's `ElasticQuota`, and priority classes.
 //!
-//! Versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
+//! Of Kueue, versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
 //! its place; a kind that is not is counted.
 //!
 //! This file and `workload` import each other: a workload is read here and converted there.
 
 mod cluster_queue;
+mod elastic_quota;
 mod timestamp;
 mod unread;
 mod workload;
@@ -24,12 +25,17 @@ use super::priority::Classes;
 use super::value::Value;
 use super::{affinity, metadata, node};
 use crate::Time;
-use crate::model::{LabelSelector, Labels, ModelError, Problem};
-use crate::quota::{Claim, Flavor, Queue, QuotaError, Tenants, Usage};
+use crate::model::{Amounts, LabelSelector, Labels, ModelError, Problem};
+use crate::quota::{
+    Claim, DEFAULT_QUOTA, ElasticQuota, Flavor, KoordinatorSettings, QUOTA_LABEL, Queue, Quota,
+    QuotaError, ROOT_QUOTA, Tenants, Usage,
+};
 
 use unread::unread;
 
 const KUEUE: &str = "kueue.x-k8s.io";
+/// The group of `ElasticQuota`, which Koordinator has of scheduler-plugins.
+const SCHEDULING: &str = "scheduling.sigs.k8s.io";
 
 /// Everything that was read of queues.
 ///
@@ -72,6 +78,10 @@ pub struct QueueManifests {
     pub namespaces: BTreeMap<String, Labels>,
     /// The `ClusterQueue` of a `LocalQueue`, by namespace and name; of those that are not stopped.
     pub local_queues: BTreeMap<(String, String), String>,
+    /// Koordinator's quotas with the namespaces of their objects, in the order of the input.
+    pub elastic_quotas: Vec<(String, ElasticQuota)>,
+    /// The quota that a namespace is mapped to by an annotation of the quota.
+    pub elastic_namespaces: BTreeMap<String, String>,
     /// Workloads, in the order of the input.
     pub workloads: Vec<QueuedWorkload>,
     /// What was not understood.
@@ -115,6 +125,8 @@ impl QueueManifests {
             namespace_selectors: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             local_queues: BTreeMap::new(),
+            elastic_quotas: Vec::new(),
+            elastic_namespaces: BTreeMap::new(),
             workloads: Vec::new(),
             notes: Vec::new(),
             ignored: BTreeMap::new(),
@@ -144,7 +156,7 @@ impl QueueManifests {
             return Err(ModelError::new("document", "kind", Problem::Required));
         }
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let namespaced = matches!(kind, "LocalQueue" | "Workload");
+        let namespaced = matches!(kind, "LocalQueue" | "Workload" | "ElasticQuota");
         let object = metadata::object(kind, namespaced, document, self.mode);
         let root = Field::root(&object, document);
         if root.strict() {
@@ -167,6 +179,13 @@ impl QueueManifests {
             (KUEUE, "WorkloadPriorityClass") => {
                 let value = root.need("value")?.int32()?;
                 self.workload_classes.insert(metadata::name(&root)?, value);
+            }
+            (SCHEDULING, "ElasticQuota") => {
+                let (quota, namespaces) = elastic_quota::read(&root, &mut self.notes)?;
+                for namespace in namespaces {
+                    self.elastic_namespaces.insert(namespace, quota.name.clone());
+                }
+                self.elastic_quotas.push((metadata::namespace(&root)?, quota));
             }
             ("scheduling.k8s.io", "PriorityClass") => self.classes.add(&root)?,
             ("", "Namespace") => {
@@ -255,6 +274,43 @@ impl QueueManifests {
             claims.push(claim);
         }
         Ok(claims)
+    }
+
+    /// The elastic quota that a pod counts in: the one it names, the one its namespace is mapped to,
+    /// one in its namespace, or else [`DEFAULT_QUOTA`].
+    pub fn elastic_quota_of<'a>(&'a self, namespace: &str, labels: &'a Labels) -> &'a str {
+        let named = labels.get(QUOTA_LABEL).filter(|name| !name.is_empty());
+        let mapped = named.or_else(|| self.elastic_namespaces.get(namespace));
+        let own = || {
+            let mut all = self.elastic_quotas.iter();
+            all.find(|(own, _)| own == namespace).map(|(_, quota)| &quota.name)
+        };
+        mapped.or_else(own).map_or(DEFAULT_QUOTA, String::as_str)
+    }
+
+    /// Tenants by Koordinator's rules: the elastic quotas, in a flavor named `all`, of what all nodes
+    /// have. What the tree of quotas refuses is not asked here, see
+    /// [`QuotaTopology`](crate::quota::QuotaTopology).
+    ///
+    /// # Errors
+    /// A quota makes no sense.
+    pub fn koordinator(
+        &self,
+        settings: KoordinatorSettings,
+        total: &Amounts,
+    ) -> Result<Tenants, QueueManifestError> {
+        const FLAVOR: &str = "all";
+        let mut tenants = Tenants::koordinator_with(settings);
+        tenants.set_flavor(Flavor::new(FLAVOR));
+        let mut root = Queue::inner(ROOT_QUOTA);
+        for (resource, amount) in total.iter() {
+            root = root.quota(FLAVOR, resource, Quota::nominal(amount));
+        }
+        tenants.set_queue(root)?;
+        for (_, quota) in self.elastic_quotas.iter().filter(|(_, quota)| quota.name != ROOT_QUOTA) {
+            tenants.set_queue(quota.queue(FLAVOR))?;
+        }
+        Ok(tenants)
     }
 
     /// The tenants: queues, flavors, and the workloads that hold quota.

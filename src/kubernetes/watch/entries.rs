@@ -123,8 +123,11 @@ impl PodEntry {
     }
 
     fn new(record: PodRecord, finished: bool) -> PodEntry {
-        let PodRecord { mut pod, priority, scheduler, membership, unmodelled, .. } = record;
+        let PodRecord { mut pod, priority, scheduler, membership, unmodelled, limits, .. } = record;
         pod.priority = priority.unwrap_or(0);
+        if let Some(limits) = limits {
+            pod = pod.in_band(&limits);
+        }
         let key = |membership: &Membership, name: &str| GroupKey {
             family: membership.family,
             namespace: pod.namespace().to_owned(),

@@ -8,6 +8,7 @@ use super::entries::PodEntry;
 use super::store::Store;
 use super::update::Update;
 use crate::base::ObjectName;
+use crate::kubernetes::koordinator;
 use crate::model::PodGroup;
 use crate::state::Event;
 
@@ -96,7 +97,9 @@ impl Store {
                 if alone && entry.waits() {
                     entry.shown.alone = true;
                     let group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);
-                    updates.push(Update::Group(group.priority(pod.priority).pod(pod)));
+                    let mut group = group.priority(pod.priority).pod(pod);
+                    koordinator::take_quota(&mut group);
+                    updates.push(Update::Group(group));
                 } else {
                     updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
                 }

@@ -14,7 +14,7 @@ use crate::quota::claim::{
 };
 use crate::quota::error::QuotaError;
 use crate::quota::kueue::reduced_counts;
-use crate::quota::queue::{Queue, QueueKind};
+use crate::quota::queue::{Queue, QueueKind, Quota, Weight};
 use crate::quota::tenants::{KueueSettings, Tenants};
 use crate::quota::tree::{FlavorResource, QueueId};
 
@@ -97,6 +97,26 @@ impl Koordinator {
             }
         }
         quota
+    }
+}
+
+impl ElasticQuota {
+    /// The quota as a queue of [`Tenants::koordinator`], with amounts in one flavor.
+    pub fn queue(&self, flavor: &str) -> Queue {
+        let name = self.name.clone();
+        let mut queue = if self.is_parent { Queue::inner(name) } else { Queue::leaf(name) };
+        queue = queue.parent(self.parent.clone());
+        let weighted = self.shared_weight.iter().any(|(_, weight)| weight != 0);
+        let unbounded = self.min.iter().filter(|(resource, _)| !self.max.lists(resource));
+        for (resource, _) in self.max.iter().chain(unbounded) {
+            let mut quota = Quota::nominal(self.min.of(resource));
+            quota.limit = self.max.lists(resource).then(|| self.max.of(resource));
+            quota.lending_limit = (!self.allow_lent).then_some(0);
+            let weight = u64::try_from(self.shared_weight.of(resource)).unwrap_or(0);
+            quota.weight = weighted.then_some(Weight::from_nanos(weight));
+            queue = queue.quota(flavor, resource, quota);
+        }
+        queue
     }
 }
 
