@@ -4,7 +4,7 @@
 //! `data/kubernetes-preemption.README.md`. Kueue's tables
 //! are those of its `pkg/cache/scheduler/tas_cache_test.go` (August 2026, copyright The Kubernetes
 //! Authors, Apache-2.0, see `data/kueue-tas.LICENSE`), run and rewritten as JSON lines; the expected
-//! results are what Kueue returned.
+//! results are what Kueue returned. Koordinator's are of its tests, see `data/koordinator.README.md`.
 
 #[path = "../examples/conformance/mod.rs"]
 mod conformance;
@@ -359,4 +359,56 @@ fn unknown_fields_of_cases_about_tenants_are_errors() {
             }
         }
     }
+}
+
+const KOORDINATOR: &[u8] = include_bytes!("data/koordinator.jsonl.gz");
+
+#[test]
+fn every_case_of_koordinator_agrees() {
+    // 43 more are left out, see `docs/tenants.md`.
+    agree(KOORDINATOR, 74);
+}
+
+#[test]
+fn altered_answers_of_koordinator_are_noticed() {
+    let (mut altered, mut unnoticed) = (0, Vec::new());
+    for line in unpack(KOORDINATOR).lines() {
+        let case: Value = serde_json::from_str(line).expect("JSON");
+        let mut tally = Tally::default();
+        tally.run("f", line).expect("sound");
+        if tally.passed() == 0 {
+            continue;
+        }
+        let mut found = Vec::new();
+        paths(&case["expect"], "/expect", &mut found);
+        // The answers of a script stand in its steps.
+        for (at, step) in case["input"]["script"].as_array().into_iter().flatten().enumerate() {
+            for name in ["expect", "expect_partial"].iter().filter(|name| step.get(name).is_some()) {
+                paths(&step[name], &format!("/input/script/{at}/{name}"), &mut found);
+            }
+        }
+        // That a quota is refused is compared, not in which words.
+        let words = |path: &str| path == "/expect/err" && case["expect"]["err"].is_string();
+        for (path, is_object) in found.iter().filter(|(path, _)| !words(path)) {
+            let mut case = case.clone();
+            let value = case.pointer_mut(path).expect("a path");
+            match value {
+                Value::Object(object) if *is_object => {
+                    object.insert("unheard".into(), 1.into());
+                }
+                Value::Bool(flag) => *flag = !*flag,
+                Value::String(text) => text.push('1'),
+                Value::Number(number) => *value = (number.as_f64().expect("a number") + 1.0).into(),
+                other => *other = serde_json::json!(["unheard"]),
+            }
+            let mut tally = Tally::default();
+            let run = tally.run("f", &case.to_string());
+            if run.is_ok() && tally.failed() == 0 {
+                unnoticed.push(format!("{} {path}", case["name"]));
+            }
+            altered += 1;
+        }
+    }
+    assert!(unnoticed.is_empty(), "{} of {altered}: {unnoticed:#?}", unnoticed.len());
+    assert!(altered > 200, "{altered}");
 }

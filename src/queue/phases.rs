@@ -36,6 +36,9 @@ impl Scheduler {
         self.update_readiness(id);
         self.partners.set_stale(id, true);
         if !waits {
+            if let Some(tenancy) = &mut self.tenancy {
+                tenancy.gave_up(id);
+            }
             self.drop_key(id);
             return;
         }
@@ -106,5 +109,6 @@ impl Scheduler {
         self.wait_index.unsubscribe(key, &old);
         self.wait_index.subscribe(&self.cluster, &self.framework, key, &queued.wake_on);
         self.sleep_for_quota(id);
+        self.ask_for_quota(id);
     }
 }

@@ -46,6 +46,9 @@ impl Scheduler {
     ) -> Result<Vec<Admitted>, Box<(Shortage, WakeCondition)>> {
         let mut admitted: Vec<Admitted> = Vec::new();
         for &id in gang {
+            if let Some(tenancy) = &mut self.tenancy {
+                tenancy.unask(id);
+            }
             let Some(claim) = self.group_claim(id).filter(|claim| !claim.claim.pod_sets.is_empty())
             else {
                 continue;
@@ -168,7 +171,8 @@ impl Scheduler {
         let place = at.zip(tree.flavor_resource(flavor, resource));
         let own = tenancy.leaf(&queued.root.queue);
         let pending = match &queued.shortage {
-            Some(Shortage::Quota { needed, .. }) => {
+            // Elsewhere all that the group requests is counted.
+            Some(Shortage::Quota { needed, .. }) if tenancy.tenants.elastic().is_none() => {
                 own.zip(place).map(|(leaf, (_, of))| (leaf, of, *needed))
             }
             _ => None,
@@ -181,6 +185,19 @@ impl Scheduler {
             needed: *needed,
             pooled_since: queued.ready_since.filter(|_| *pooled),
         });
+    }
+
+    /// Counts what a group that was refused requests of its queue.
+    pub(super) fn ask_for_quota(&mut self, id: GroupId) {
+        if self.tenancy.as_ref().is_none_or(|tenancy| tenancy.tenants.elastic().is_none()) {
+            return;
+        }
+        let Some(claim) = self.group_claim(id) else { return };
+        let Some(tenancy) = &mut self.tenancy else { return };
+        if let Some(leaf) = tenancy.leaf(&claim.claim.queue) {
+            let usage = tenancy.tenants.requested(leaf, &claim.claim);
+            tenancy.ask(id, leaf, usage);
+        }
     }
 
     /// Notes that a group has been tried, so that the next of its queue may be woken.

@@ -40,6 +40,9 @@ pub(super) struct Tenancy {
     /// Pods that are charged, by full name.
     pub(super) charged: BTreeMap<String, GroupId>,
     pub(super) sleepers: QuotaSleepers,
+    /// What groups that were refused request, where requests are divided by: from the first refusal
+    /// on, but while they are tried.
+    pub(super) asked: BTreeMap<GroupId, (QueueId, Usage)>,
     /// Where quota has become free since groups were last woken.
     pub(super) moved: BTreeSet<Place>,
     /// Queues of which a group was tried since, and the one behind which others may be woken.
@@ -59,6 +62,7 @@ impl Tenancy {
             charges: BTreeMap::new(),
             charged: BTreeMap::new(),
             sleepers: QuotaSleepers::default(),
+            asked: BTreeMap::new(),
             moved: BTreeSet::new(),
             tried: BTreeMap::new(),
             aside: None,
@@ -85,6 +89,35 @@ impl Tenancy {
         let sleeper = self.sleepers.remove(id);
         if let Some((leaf, of, amount)) = sleeper.and_then(|sleeper| sleeper.pending) {
             let _ = self.tenants.wait(leaf, of, -amount);
+        }
+    }
+
+    /// Counts what a group that waits requests.
+    pub(super) fn ask(&mut self, id: GroupId, leaf: QueueId, usage: Usage) {
+        self.unask(id);
+        if usage.is_empty() {
+            return;
+        }
+        for &(of, amount) in &usage {
+            // What no sum can hold is not counted.
+            let _ = self.tenants.wait(leaf, of, amount);
+        }
+        self.asked.insert(id, (leaf, usage));
+    }
+
+    /// No longer counts it.
+    pub(super) fn unask(&mut self, id: GroupId) -> Option<(QueueId, Usage)> {
+        let (leaf, usage) = self.asked.remove(&id)?;
+        for &(of, amount) in &usage {
+            let _ = self.tenants.wait(leaf, of, -amount);
+        }
+        Some((leaf, usage))
+    }
+
+    /// A group waits no longer, though it was given nothing: others may have what it requested.
+    pub(super) fn gave_up(&mut self, id: GroupId) {
+        if let Some((leaf, usage)) = self.unask(id) {
+            self.note_moved(leaf, &usage);
         }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{GroupId, QueueKey};
 use super::tenancy::{Charge, Tenancy};
-use crate::quota::{QueueKind, SavedTenants};
+use crate::quota::{QueueId, QueueKind, SavedTenants, Usage};
 
 /// A queue, a resource in a flavor, by name.
 type SavedPlace = (QueueKind, String, String, String);
@@ -20,6 +20,9 @@ pub(super) struct SavedTenancy {
     charges: Vec<(GroupId, Charge)>,
     moved: Vec<SavedPlace>,
     tried: Vec<(String, Option<QueueKey>)>,
+    /// Groups that request, by the leaf they wait in: flavor, resource, amount.
+    #[serde(default)]
+    asked: Vec<(GroupId, String, Vec<(String, String, i64)>)>,
     aside: Option<GroupId>,
 }
 
@@ -31,11 +34,19 @@ impl Tenancy {
             let (flavor, resource) = tree.names(*of);
             Some((spec.kind, spec.name.clone(), flavor.into(), resource.into()))
         };
+        let asked = |(id, (leaf, usage)): (&GroupId, &(QueueId, Usage))| {
+            let named = usage.iter().map(|&(of, amount)| {
+                let (flavor, resource) = tree.names(of);
+                (flavor.into(), resource.into(), amount)
+            });
+            Some((*id, tree.spec(*leaf)?.name.clone(), named.collect()))
+        };
         SavedTenancy {
             tenants: self.tenants.save(),
             charges: self.charges.iter().map(|(id, charge)| (*id, charge.clone())).collect(),
             moved: self.moved.iter().filter_map(place).collect(),
             tried: self.tried.iter().map(|(queue, key)| (queue.clone(), key.clone())).collect(),
+            asked: self.asked.iter().filter_map(asked).collect(),
             aside: self.aside,
         }
     }
@@ -51,6 +62,14 @@ impl Tenancy {
             Some((tree.queue(*kind, queue)?, tree.flavor_resource(flavor, resource)?))
         });
         tenancy.moved = places.collect();
+        for (id, queue, usage) in saved.asked {
+            let Some(leaf) = tenancy.leaf(&queue) else { continue };
+            let intern = |(flavor, resource, amount): (String, String, i64)| {
+                (tenancy.tenants.intern(&flavor, &resource), amount)
+            };
+            let usage = usage.into_iter().map(intern).collect();
+            tenancy.ask(id, leaf, usage);
+        }
         tenancy.tried = saved.tried.into_iter().collect();
         tenancy.aside = saved.aside;
         tenancy

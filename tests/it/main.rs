@@ -6,6 +6,7 @@
 mod api;
 mod devices;
 mod house;
+mod koordinator;
 mod kubernetes_preemption;
 mod lifecycle;
 mod manifests;

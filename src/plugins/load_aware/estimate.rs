@@ -113,7 +113,8 @@ impl LoadAware {
                 let Some(updated) = usage.updated else { return true };
                 let start = pod.start();
                 let until = self.estimated_until(&pod.shape().attributes, start, None);
-                start.is_none_or(|start| updated.before(usage.interval()) < start)
+                // Of a pod of which nobody knows when it started, the report says that it runs.
+                start.is_some_and(|start| updated.before(usage.interval()) < start)
                     || until.is_some_and(|until| until > updated)
             };
             if own.is_none() || is_new(usage) {

@@ -202,6 +202,15 @@ impl Tenants {
         minus(bound, tree.sums(queue, of).used)
     }
 
+    /// What a claim that waits requests of its queue, in a dialect that divides by requests; elsewhere
+    /// none.
+    pub fn requested(&self, queue: QueueId, claim: &Claim) -> Usage {
+        match &self.koordinator {
+            Some(_) => self.wanted(queue, claim, None).usage,
+            None => Usage::new(),
+        }
+    }
+
     /// Whether limits of the queues above a leaf bound it too.
     pub fn checks_parents(&self) -> bool {
         self.koordinator.as_ref().is_none_or(|own| own.settings.check_parents)

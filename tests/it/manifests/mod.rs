@@ -3,6 +3,7 @@
 mod broken;
 mod defaults;
 mod dialects;
+mod elastic_quotas;
 mod queues;
 mod reading;
 mod refusals;

@@ -1,0 +1,156 @@
+//! Koordinator's quotas, and what pods say of themselves in its words.
+
+use std::fs;
+use std::path::Path;
+
+use phalanx::kubernetes::queues::QueueManifests;
+use phalanx::kubernetes::{Mode, Reader, Value};
+use phalanx::model::{Amounts, Labels, PriorityBand, QosClass};
+use phalanx::quota::{
+    DEFAULT_QUOTA, ElasticQuotaError, KoordinatorSettings, QuotaTopology, ROOT_QUOTA,
+};
+
+fn read(text: &str) -> QueueManifests {
+    let mut manifests = QueueManifests::new(Mode::AsWritten);
+    for document in serde_saphyr::from_multiple::<Value>(text).expect("sound YAML") {
+        manifests.take(&document).expect("sound");
+    }
+    manifests
+}
+
+fn example(name: &str) -> QueueManifests {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/queues");
+    read(&fs::read_to_string(folder.join(name)).expect("a file"))
+}
+
+fn total() -> Amounts {
+    let mut total = Amounts::new();
+    total.set("cpu", 100_000);
+    total.set("memory", 400 << 30);
+    total.set("nvidia.com/gpu", 64);
+    total
+}
+
+#[test]
+fn the_quota_of_a_namespace_arrives() {
+    let manifests = example("koordinator-namespace.yaml");
+    assert_eq!(manifests.notes, []);
+    let (namespace, quota) = &manifests.elastic_quotas[0];
+    assert_eq!((namespace.as_str(), quota.parent.as_str()), ("quota-example", ROOT_QUOTA));
+    assert!(quota.allow_lent && !quota.is_parent);
+    let cpu = [&quota.min, &quota.max].map(|amounts| amounts.of("cpu"));
+    let memory = [&quota.min, &quota.max].map(|amounts| amounts.of("memory"));
+    assert_eq!((cpu, memory), ([10_000, 40_000], [20 << 20, 40 << 30]));
+    let mut labels = Labels::new();
+    assert_eq!(manifests.elastic_quota_of("quota-example", &labels), "quota-example");
+    assert_eq!(manifests.elastic_quota_of("default", &labels), DEFAULT_QUOTA);
+    labels.insert("quota.scheduling.koordinator.sh/name".into(), "own".into());
+    assert_eq!(manifests.elastic_quota_of("quota-example", &labels), "own");
+    let tenants = manifests.koordinator(KoordinatorSettings::default(), &total()).expect("sound");
+    let elastic = tenants.elastic().expect("the dialect");
+    assert_eq!(elastic.quota("quota-example"), Some(quota));
+}
+
+#[test]
+fn a_pair_that_the_webhook_refuses_is_refused() {
+    let manifests = example("koordinator-parent.yaml");
+    assert_eq!(manifests.notes, []);
+    let mut topology = QuotaTopology::default();
+    let mut quotas = manifests.elastic_quotas.iter().map(|(_, quota)| quota.clone());
+    assert_eq!(topology.put(quotas.next().expect("the parent")), Ok(()));
+    let refused = ElasticQuotaError::MinSum("quota-parent-example".into());
+    assert_eq!(topology.put(quotas.next().expect("the child")), Err(refused));
+    // Runtimes are computed of it all the same, as in Koordinator's scheduler.
+    let tenants = manifests.koordinator(KoordinatorSettings::default(), &total()).expect("sound");
+    let elastic = tenants.elastic().expect("the dialect");
+    let child = elastic.quota("quota-example").expect("there");
+    assert_eq!((child.parent.as_str(), child.weights().of("cpu")), ("quota-parent-example", 40_000));
+}
+
+#[test]
+fn the_gpus_of_a_team_arrive() {
+    let manifests = example("koordinator-gpu.yaml");
+    assert_eq!(manifests.notes, []);
+    let quota = &manifests.elastic_quotas[0].1;
+    let gpus = [&quota.min, &quota.max].map(|amounts| amounts.of("nvidia.com/gpu"));
+    assert_eq!(gpus, [16, 40]);
+}
+
+#[test]
+fn labels_and_annotations_are_read_and_the_rest_is_named() {
+    let manifests = read(
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: ElasticQuota
+metadata:
+  name: q
+  labels:
+    quota.scheduling.koordinator.sh/parent: p
+    quota.scheduling.koordinator.sh/is-parent: 'true'
+    quota.scheduling.koordinator.sh/allow-lent-resource: 'false'
+    quota.scheduling.koordinator.sh/tree-id: t
+    quota.scheduling.koordinator.sh/is-root: 'true'
+    quota.scheduling.koordinator.sh/allow-force-update: 'true'
+    quota.scheduling.koordinator.sh/odd: x
+    team: a
+  annotations:
+    quota.scheduling.koordinator.sh/shared-weight: '{\"cpu\": \"500m\", \"gpu\": 3}'
+    quota.scheduling.koordinator.sh/namespaces: '[\"a\", \"b\"]'
+    quota.scheduling.koordinator.sh/runtime: '{\"cpu\": 4}'
+    quota.scheduling.koordinator.sh/max-strict-check-resource-keys: '[\"cpu\"]'
+spec: {min: {cpu: 1}, max: {cpu: 2}, other: 1}
+",
+    );
+    let (namespace, quota) = &manifests.elastic_quotas[0];
+    assert_eq!((namespace.as_str(), quota.parent.as_str()), ("default", "p"));
+    assert_eq!((quota.is_parent, quota.allow_lent, quota.tree_id.as_str()), (true, false, "t"));
+    assert_eq!((quota.is_tree_root, quota.force_update), (true, true));
+    assert_eq!((quota.shared_weight.of("cpu"), quota.shared_weight.of("gpu")), (500, 3));
+    assert_eq!(manifests.elastic_namespaces["b"], "q");
+    let notes: Vec<&str> = manifests.notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    for (note, part) in notes.iter().zip(["spec.other", "/odd", "max-strict-check"]) {
+        assert!(note.contains(part) && note.ends_with("is not understood"), "{note}");
+    }
+    // Weights that cannot be read are the maxima, as in Koordinator, and are named.
+    let odd = read(
+        "{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q, \
+         annotations: {quota.scheduling.koordinator.sh/shared-weight: '[1]'}}, spec: {max: {cpu: 2}}}",
+    );
+    assert_eq!(odd.notes.len(), 1);
+    assert_eq!(odd.elastic_quotas[0].1.weights().of("cpu"), 2_000);
+    let mut manifests = QueueManifests::new(Mode::AsWritten);
+    let negative: Value = serde_json::from_value(serde_json::json!({
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
+        "metadata": {"name": "q"}, "spec": {"min": {"cpu": "-1"}},
+    }))
+    .expect("a value");
+    let error = manifests.take(&negative).expect_err("negative").to_string();
+    assert!(error.contains("elasticquota default/q") && error.contains("spec.min"), "{error}");
+}
+
+#[test]
+fn pods_name_quota_class_and_band() {
+    let pod = |name: &str, rest: &str| {
+        serde_json::from_str::<Value>(&format!(
+            r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "{name}", "labels": {{
+                "quota.scheduling.koordinator.sh/name": "vision"{rest}}}}},
+                "spec": {{"priority": 5500, "containers": [{{"name": "a", "resources": {{
+                "requests": {{"kubernetes.io/batch-cpu": 2000}},
+                "limits": {{"kubernetes.io/batch-cpu": 2000}}}}}}]}}}}"#
+        ))
+        .expect("a value")
+    };
+    let mut reader = Reader::new(Mode::AsStored);
+    let own = r#", "koordinator.sh/qosClass": "BE""#;
+    reader.take("a", pod("be", own)).expect("sound");
+    reader.take("b", pod("plain", "")).expect("sound");
+    let manifests = reader.finish().expect("sound");
+    for group in &manifests.groups {
+        assert_eq!(group.queue, "vision");
+        let shape = group.pods[0].shape();
+        assert_eq!(shape.band(), PriorityBand::Batch);
+        assert_eq!(shape.limit("kubernetes.io/batch-cpu"), 2_000);
+    }
+    let be = manifests.groups.iter().find(|group| group.name == "be").expect("there");
+    assert_eq!(be.pods[0].shape().qos(), QosClass::Be);
+}
