@@ -383,7 +383,8 @@ fn altered_answers_of_koordinator_are_noticed() {
         paths(&case["expect"], "/expect", &mut found);
         // The answers of a script stand in its steps.
         for (at, step) in case["input"]["script"].as_array().into_iter().flatten().enumerate() {
-            for name in ["expect", "expect_partial"].iter().filter(|name| step.get(name).is_some()) {
+            for name in ["expect", "expect_partial"].iter().filter(|name| step.get(name).is_some())
+            {
                 paths(&step[name], &format!("/input/script/{at}/{name}"), &mut found);
             }
         }

@@ -26,7 +26,8 @@ pub(super) fn limits(
     spec.each("containers", |container| {
         let Some(resources) = container.get("resources")? else { return Ok(()) };
         resources.entries("limits", |name, field| {
-            let amount = amount_of(name, field.quantity()?).map_err(|problem| field.fail(problem))?;
+            let amount =
+                amount_of(name, field.quantity()?).map_err(|problem| field.fail(problem))?;
             limits.set(name, limits.of(name).saturating_add(amount));
             Ok(())
         })

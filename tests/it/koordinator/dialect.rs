@@ -182,11 +182,14 @@ fn lower_priorities_of_the_same_quota_give_back() {
 #[test]
 fn quotas_above_are_asked_where_that_is_set() {
     for (check, mode) in [(false, Mode::Fit), (true, Mode::NoFit)] {
-        let mut tenants = tree(KoordinatorSettings::default().runtime(false).check_parents(check), &[]);
+        let mut tenants =
+            tree(KoordinatorSettings::default().runtime(false).check_parents(check), &[]);
         let parent = Queue::inner("labs").quota("all", "gpu", Quota::nominal(4).limit(6));
         tenants.set_queue(parent).expect("sound");
         let quota = Quota::nominal(4).limit(12);
-        tenants.set_queue(Queue::leaf("vision").parent("labs").quota("all", "gpu", quota)).expect("sound");
+        tenants
+            .set_queue(Queue::leaf("vision").parent("labs").quota("all", "gpu", quota))
+            .expect("sound");
         let decision = tenants.decide(&claim("c", "vision", 8, 0)).expect("sound");
         assert_eq!(decision.assignment.mode, mode, "{check}");
     }

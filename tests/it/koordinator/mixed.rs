@@ -94,8 +94,12 @@ fn batch_work_is_placed_by_what_services_do_not_use() {
     scheduler.handle_group(PodGroup::gang("etl", 2).pods(2, etl(15_000)), at(1)).expect("sound");
     assert_eq!(run(&mut scheduler, at(1)), []);
     // The service uses 20. The margin is 40: there are 100 − 40 − 20 − 2 for batch pods.
-    let report = NodeUsage::new(at(0), amounts(22_000, 42 * GIB))
-        .pod("default", "web-0", PriorityBand::Prod, amounts(20_000, 40 * GIB));
+    let report = NodeUsage::new(at(0), amounts(22_000, 42 * GIB)).pod(
+        "default",
+        "web-0",
+        PriorityBand::Prod,
+        amounts(20_000, 40 * GIB),
+    );
     scheduler.handle_event(usage("n0", 120, report.clone()), at(120)).expect("sound");
     overcommit(&mut scheduler, "n0", at(120));
     let node = scheduler.cluster().node("n0").expect("there").to_node();
@@ -105,8 +109,12 @@ fn batch_work_is_placed_by_what_services_do_not_use() {
     scheduler.handle_group(PodGroup::gang("late", 1).pods(1, etl(15_000)), at(121)).expect("sound");
     assert_eq!(run(&mut scheduler, at(121)), []);
     // The service needs less at night.
-    let night = NodeUsage::new(at(0), amounts(5_000, 42 * GIB))
-        .pod("default", "web-0", PriorityBand::Prod, amounts(4_000, 40 * GIB));
+    let night = NodeUsage::new(at(0), amounts(5_000, 42 * GIB)).pod(
+        "default",
+        "web-0",
+        PriorityBand::Prod,
+        amounts(4_000, 40 * GIB),
+    );
     scheduler.handle_event(usage("n0", 240, night), at(240)).expect("sound");
     overcommit(&mut scheduler, "n0", at(240));
     assert_eq!(run(&mut scheduler, at(240)).len(), 1);

@@ -64,7 +64,10 @@ fn a_pair_that_the_webhook_refuses_is_refused() {
     let tenants = manifests.koordinator(KoordinatorSettings::default(), &total()).expect("sound");
     let elastic = tenants.elastic().expect("the dialect");
     let child = elastic.quota("quota-example").expect("there");
-    assert_eq!((child.parent.as_str(), child.weights().of("cpu")), ("quota-parent-example", 40_000));
+    assert_eq!(
+        (child.parent.as_str(), child.weights().of("cpu")),
+        ("quota-parent-example", 40_000)
+    );
 }
 
 #[test]
