@@ -44,7 +44,8 @@ fn report(scheduler: &mut Scheduler, cores: i64, now: Time) -> Result<(), Box<dy
         );
         let usage = Some(Box::new(usage));
         let version = now.as_secs();
-        scheduler.handle_event(Event::NodeUsageChanged { name: name.into(), usage, version }, now)?;
+        scheduler
+            .handle_event(Event::NodeUsageChanged { name: name.into(), usage, version }, now)?;
         let Some(view) = scheduler.cluster().node(name) else { continue };
         let mut node = view.to_node();
         let more = view.overcommitted(&Overcommit::default(), now).unwrap_or_default();

@@ -258,7 +258,9 @@ impl Assembly {
                 .pod(record.pod.clone());
             groups.push((record.order, group));
         }
-        groups.iter_mut().for_each(|(_, group)| koordinator::take_quota(group));
+        for (_, group) in &mut groups {
+            koordinator::take_quota(group);
+        }
         groups.sort_by_key(|(order, group)| (Reverse(group.priority), *order));
         let bound = self.pods.into_iter().map(|record| record.pod);
         Manifests {

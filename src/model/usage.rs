@@ -156,11 +156,11 @@ impl NodeUsage {
     /// What the node used over some time by a measure; with a time of 0 over the longest that the
     /// measure is known of, or else now.
     pub fn over(&self, measure: &str, over: Duration) -> Option<&Amounts> {
-        let known = self.aggregated.iter().filter(|usage| {
+        let mut known = self.aggregated.iter().filter(|usage| {
             usage.measure == measure && !usage.usage.is_empty() && self.node.is_some()
         });
         if !over.is_zero() {
-            return known.filter(|usage| usage.over == over).last().map(|usage| &usage.usage);
+            return known.rfind(|usage| usage.over == over).map(|usage| &usage.usage);
         }
         let longest = known.filter(|usage| !usage.over.is_zero()).max_by_key(|usage| usage.over);
         longest.map(|usage| &usage.usage).or(self.node.as_ref())

@@ -12,6 +12,9 @@ use crate::quota::{QueueId, QueueKind, SavedTenants, Usage};
 /// A queue, a resource in a flavor, by name.
 type SavedPlace = (QueueKind, String, String, String);
 
+/// A group, the leaf it waits in, what it requests: flavor, resource, amount.
+type SavedRequest = (GroupId, String, Vec<(String, String, i64)>);
+
 /// The tenants, and what is charged to whom.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,9 +23,9 @@ pub(super) struct SavedTenancy {
     charges: Vec<(GroupId, Charge)>,
     moved: Vec<SavedPlace>,
     tried: Vec<(String, Option<QueueKey>)>,
-    /// Groups that request, by the leaf they wait in: flavor, resource, amount.
+    /// What groups that wait request.
     #[serde(default)]
-    asked: Vec<(GroupId, String, Vec<(String, String, i64)>)>,
+    asked: Vec<SavedRequest>,
     aside: Option<GroupId>,
 }
 

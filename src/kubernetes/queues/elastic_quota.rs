@@ -41,9 +41,9 @@ pub(super) fn read(root: &Field<'_>, notes: &mut Vec<Note>) -> Fault<(ElasticQuo
         match key {
             "is-parent" => quota.is_parent = text == "true",
             "parent" if text.is_empty() => {}
-            "parent" => quota.parent = text.to_owned(),
+            "parent" => text.clone_into(&mut quota.parent),
             "allow-lent-resource" => quota.allow_lent = text != "false",
-            "tree-id" => quota.tree_id = text.to_owned(),
+            "tree-id" => text.clone_into(&mut quota.tree_id),
             "is-root" => quota.is_tree_root = text == "true",
             "allow-force-update" => quota.force_update = text == "true",
             key if WRITTEN.contains(&key) => {}

@@ -10,7 +10,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::Time;
-use crate::model::{Amounts, CPU, Labels, MEMORY, UsageThresholds};
+use crate::model::{AggregatedThresholds, Amounts, CPU, Labels, MEMORY, UsageThresholds};
 
 pub use filter::LoadAwareFilter;
 pub use score::LoadAwareScore;
@@ -121,7 +121,7 @@ impl LoadAware {
         let or = |own: &Amounts, common: &Amounts| {
             if own.is_empty() { common.clone() } else { own.clone() }
         };
-        let stated = own.aggregated.clone().filter(|own| own.is_stated());
+        let stated = own.aggregated.clone().filter(AggregatedThresholds::is_stated);
         UsageThresholds {
             node: or(&own.node, &self.thresholds.node),
             prod: or(&own.prod, &self.thresholds.prod),

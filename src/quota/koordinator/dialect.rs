@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::elastic::{ElasticQuota, ElasticQuotas, ROOT_QUOTA};
+use super::elastic::ElasticQuotas;
+use super::stated::{ElasticQuota, ROOT_QUOTA};
 use crate::model::Amounts;
 use crate::model::resources::PODS;
 use crate::quota::amount::{MOST, UNLIMITED, minus};

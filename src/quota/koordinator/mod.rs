@@ -2,11 +2,11 @@
 
 mod dialect;
 mod elastic;
+mod stated;
 mod validate;
 
 pub(super) use dialect::Koordinator;
 pub use dialect::{KoordinatorSettings, PREEMPTIBLE_LABEL, QUOTA_LABEL};
-pub use elastic::{
-    DEFAULT_QUOTA, ElasticQuota, ElasticQuotas, QuotaSums, ROOT_QUOTA, SYSTEM_QUOTA,
-};
+pub use elastic::ElasticQuotas;
+pub use stated::{DEFAULT_QUOTA, ElasticQuota, QuotaSums, ROOT_QUOTA, SYSTEM_QUOTA};
 pub use validate::{ElasticQuotaError, QuotaTopology, check_amounts};

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::elastic::{ElasticQuota, ROOT_QUOTA, SYSTEM_QUOTA};
+use super::stated::{ElasticQuota, ROOT_QUOTA, SYSTEM_QUOTA};
 use crate::model::Amounts;
 
 /// Why a quota is refused. The tree is as it was.
