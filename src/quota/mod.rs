@@ -34,6 +34,8 @@ mod saved;
 mod share;
 mod tenants;
 mod tree;
+pub mod volcano;
+pub mod yunikorn;
 
 pub use admission::{Admission, Lending, PathLimits};
 pub use amount::{MOST, UNLIMITED, minus, plus};
