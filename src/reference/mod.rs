@@ -14,6 +14,7 @@ pub mod kueue_cycle;
 mod members;
 mod soundness;
 pub mod volcano;
+pub mod yunikorn;
 
 pub use broken::{Broken, Unsound};
 pub use soundness::is_sound;
