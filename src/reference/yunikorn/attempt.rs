@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 
 use super::candidates::{by_node, candidates, sort};
 use super::input::{Allocation, Attempt, AttemptOutcome};
-use crate::quota::yunikorn::{Guarantees, Resource, is_over_guarantee, is_under_guarantee, resources};
+use crate::quota::yunikorn::{
+    Guarantees, Resource, is_over_guarantee, is_under_guarantee, resources,
+};
 
 /// Solutions that are asked of the shim before the best of them is taken.
 const BATCH: usize = 10;
@@ -68,7 +70,11 @@ impl Attempt {
             }
             let own = nodes.get(&node.id).map_or(&[][..], Vec::as_slice);
             let found = self.on_node(&free[node.id.as_str()], own, &left);
-            solutions.extend(found.map(|(index, victims)| Solution { node: &node.id, victims, index }));
+            solutions.extend(found.map(|(index, victims)| Solution {
+                node: &node.id,
+                victims,
+                index,
+            }));
         }
         let best = self.best(solutions, &nodes)?;
         let taken = usize::try_from(best.index + 1).unwrap_or(0);
@@ -168,7 +174,9 @@ impl Attempt {
         let mut best: Option<(u64, Solution<'a>)> = None;
         let mut asked = 0;
         for mut own in solutions {
-            if asked > 0 && asked % BATCH == 0 && best.as_ref().is_some_and(|(score, _)| *score < GOOD)
+            if asked > 0
+                && asked % BATCH == 0
+                && best.as_ref().is_some_and(|(score, _)| *score < GOOD)
             {
                 break;
             }

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use crate::quota::yunikorn::{ApplicationStanding, QueueStanding, Resource, SortPolicy};
 use crate::quota::yunikorn::resources;
+use crate::quota::yunikorn::{ApplicationStanding, QueueStanding, Resource, SortPolicy};
 
 /// Sorts siblings, each given with its fair maximum.
 ///
