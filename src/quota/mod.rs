@@ -28,6 +28,7 @@ mod flavor;
 mod kueue;
 mod order;
 mod own;
+mod peer;
 mod queue;
 #[cfg(feature = "serde")]
 mod saved;

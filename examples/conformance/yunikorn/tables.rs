@@ -80,7 +80,7 @@ pub(super) fn compare(case: &mut Case<'_>) -> Result<(), Stop> {
         }
         "TestGetRemainingGuaranteedResource" => {
             // The queue that asks is not in the row.
-            let asks = [None, Some("childQ1"), Some("childQ2")];
+            let asks = [None, Some("root.parent.childQ1"), Some("root.parent.childQ2")];
             guarantees(case, |own, path| own.remaining(path), &asks)
         }
         "TestSortAllocationsBasedOnAsk" => victims(case),
@@ -323,7 +323,15 @@ fn fairness(case: &mut Case<'_>) -> Result<(), Stop> {
     expect_number(&mut case.expect, "expectedRatio", actual)
 }
 
-/// What is left to two children of a parent below the root.
+/// The queues of a row: two children of a parent below the root.
+const QUEUES: [(&str, &str); 4] = [
+    ("root", "root"),
+    ("parent", "root.parent"),
+    ("childQ1", "root.parent.childQ1"),
+    ("childQ2", "root.parent.childQ2"),
+];
+
+/// What is left to queues, whoever of them asks.
 fn guarantees(
     case: &mut Case<'_>,
     left: impl Fn(&Guarantees, &str) -> Maybe,
@@ -331,33 +339,27 @@ fn guarantees(
 ) -> Result<(), Stop> {
     let guaranteed = by_queue(&mut case.input, "guaranteed")?;
     let allocated = by_queue(&mut case.input, "allocated")?;
-    let parents = [
-        ("root", None),
-        ("parent", Some("root")),
-        ("childQ1", Some("parent")),
-        ("childQ2", Some("parent")),
-    ];
-    let queues = Queues::new(parents.map(|(path, parent)| QueueState {
+    let queues = Queues::new(QUEUES.map(|(name, path)| QueueState {
         path: path.into(),
-        parent: parent.map(Into::into),
-        guaranteed: guaranteed.get(path).cloned(),
-        allocated: allocated.get(path).cloned(),
+        parent: path.rsplit_once('.').map(|(parent, _)| parent.into()),
+        guaranteed: guaranteed.get(name).cloned(),
+        allocated: allocated.get(name).cloned(),
         ..QueueState::default()
     }));
     let expected = by_queue(&mut case.expect, "remaining")?;
-    let all = expected.keys().chain(guaranteed.keys()).chain(allocated.keys());
-    if let Some(other) = all.into_iter().find(|own| queues.get(own).is_none()) {
+    let mut all = expected.keys().chain(guaranteed.keys()).chain(allocated.keys());
+    if let Some(other) = all.find(|own| QUEUES.iter().all(|(name, _)| name != *own)) {
         return Err(Stop::Bad(format!("{other}: is not known")));
     }
     let mut compared = Ok(());
     for &ask in asks {
         let own = Guarantees::new(&queues, ask);
-        compared = parents.iter().try_for_each(|(path, _)| {
-            let (expected, actual) = (expected.get(path), left(&own, path));
+        compared = QUEUES.iter().try_for_each(|(name, path)| {
+            let (expected, actual) = (expected.get(name), left(&own, path));
             if resources::equal(expected, actual.as_ref()) {
                 return Ok(());
             }
-            same(path, &expected, &actual.as_ref())
+            same(name, &expected, &actual.as_ref())
         });
         if compared.is_ok() {
             break;

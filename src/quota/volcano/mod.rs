@@ -6,11 +6,13 @@
 //! charge of a scheduler; [`reference::volcano`](crate::reference::volcano) is a whole session.
 
 mod attributes;
+mod dialect;
 mod drf;
 mod quotas;
 mod resources;
 
 pub use attributes::{Attributes, ROOT, capacity, capacity_tree, inqueue, proportion};
+pub use dialect::VolcanoRule;
 pub use drf::{HierarchicalShares, JobStanding, may_take};
 pub use quotas::Quotas;
 pub use resources::{Missing, Resources, TOLERANCE, dominant_share, share};

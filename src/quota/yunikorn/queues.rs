@@ -13,6 +13,8 @@ pub const MIN_PRIORITY: i32 = i32::MIN;
 
 /// Who may preempt whose allocations (`preemption.policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub enum PreemptionPolicy {
     /// Anywhere in the tree.
     #[default]
@@ -25,6 +27,8 @@ pub enum PreemptionPolicy {
 
 /// How a queue's priority becomes that of its parent (`priority.policy`, `priority.offset`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 pub struct PriorityRule {
     /// Whether the offset takes the place of what is below, rather than being added.
     pub fence: bool,
