@@ -8,7 +8,10 @@ pub(crate) mod kueue_cases;
 mod pods;
 mod preemption;
 mod scenario;
+mod systems;
 mod tenants;
+mod volcano;
+mod yunikorn;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +41,8 @@ Files hold one JSON object a line; gzip will do. A line is one of:
   kueue     {id, podSets, expect, ...}: topology assignments of Kueue
   tenants   {name, source, level, gates, input, expect}: Kueue's quota, flavors, preemption, fair
             sharing and cycles; docs/tenants.md names the rules that are left out
+  systems   {name, system, family, input, expect, ...}: sessions, queues, preemption and tables of
+            Volcano, YuniKorn and others; docs/tenants.md names what is left out
 
 Kubernetes objects are taken as an API server stores them.
 
@@ -120,16 +125,12 @@ impl Tally {
             self.count(format!("kueue {}", verdict.category), &verdict.id, difference);
             return Ok(());
         }
+        if systems::is_case(&case) {
+            self.judged(systems::run(&case)?);
+            return Ok(());
+        }
         if tenants::is_case(&case) {
-            let (name, category, verdict) = tenants::run(&case)?;
-            match verdict {
-                tenants::Verdict::Agrees => self.count(category, &name, None),
-                tenants::Verdict::Differs { step, expected, actual } => {
-                    let difference = Disagreement::new(step, "", "", expected, actual);
-                    self.count(category, &name, Some(difference));
-                }
-                tenants::Verdict::Skipped(rule) => *self.skipped.entry(rule).or_default() += 1,
-            }
+            self.judged(tenants::run(&case)?);
             return Ok(());
         }
         let name = expect::text(&case, "name")?.to_string();
@@ -164,6 +165,17 @@ impl Tally {
             return Err("expect: has neither steps, nor domains, nor feasible".into());
         }
         Ok(())
+    }
+
+    fn judged(&mut self, (name, category, verdict): (String, String, tenants::Verdict)) {
+        match verdict {
+            tenants::Verdict::Agrees => self.count(category, &name, None),
+            tenants::Verdict::Differs { step, expected, actual } => {
+                let difference = Disagreement::new(step, "", "", expected, actual);
+                self.count(category, &name, Some(difference));
+            }
+            tenants::Verdict::Skipped(rule) => *self.skipped.entry(rule).or_default() += 1,
+        }
     }
 
     fn count(&mut self, category: String, name: &str, disagreement: Option<Disagreement>) {

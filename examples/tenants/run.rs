@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::Read;
 
 use phalanx::queue::Settings;
-use phalanx::quota::{Flavor, Queue, Quota, Tenants};
+use phalanx::quota::{Flavor, Queue, Quota, Tenants, Weight};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde::Serialize;
 
@@ -18,10 +18,52 @@ const DAY: u64 = 86_400;
 const HOUR: u64 = 3_600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Dialect {
     Default,
     Kueue,
+    VolcanoProportion,
+    VolcanoCapacity,
+    VolcanoDrf,
+    Yunikorn,
+}
+
+impl Dialect {
+    pub(crate) const ALL: [Dialect; 6] = [
+        Dialect::Default,
+        Dialect::Kueue,
+        Dialect::VolcanoProportion,
+        Dialect::VolcanoCapacity,
+        Dialect::VolcanoDrf,
+        Dialect::Yunikorn,
+    ];
+
+    /// No queues yet, and the queue that all stand below.
+    fn tenants(self) -> (Tenants, &'static str) {
+        match self {
+            Dialect::Default => (Tenants::default(), "philly"),
+            Dialect::Kueue => (Tenants::kueue(), "philly"),
+            Dialect::VolcanoProportion => (Tenants::volcano_proportion(), "root"),
+            Dialect::VolcanoCapacity => (Tenants::volcano_capacity(), "root"),
+            Dialect::VolcanoDrf => (Tenants::volcano_drf(), "root"),
+            Dialect::Yunikorn => (Tenants::yunikorn(), "root"),
+        }
+    }
+
+    /// A queue to which so many GPUs are promised, in the dialect's terms.
+    fn queue(self, queue: Queue, own: i64) -> Queue {
+        let weight = Weight::new(own.unsigned_abs());
+        match self {
+            Dialect::Default | Dialect::Kueue | Dialect::Yunikorn => {
+                queue.quota("all", GPU, Quota::nominal(own))
+            }
+            // What Volcano guarantees to a queue, no other may use.
+            Dialect::VolcanoCapacity => queue.quota("all", GPU, Quota::nominal(0).deserved(own)),
+            Dialect::VolcanoProportion | Dialect::VolcanoDrf => {
+                queue.weight(weight).quota("all", GPU, Quota::nominal(0))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Dialect {
@@ -29,6 +71,10 @@ impl fmt::Display for Dialect {
         f.write_str(match self {
             Dialect::Default => "default",
             Dialect::Kueue => "kueue",
+            Dialect::VolcanoProportion => "volcano_proportion",
+            Dialect::VolcanoCapacity => "volcano_capacity",
+            Dialect::VolcanoDrf => "volcano_drf",
+            Dialect::Yunikorn => "yunikorn",
         })
     }
 }
@@ -146,15 +192,15 @@ fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> 
             .label("rack", format!("r{:02}", at / (PER_RACK / PER_SERVER)));
         cluster.add_node(node).expect("names are different");
     }
-    let mut tenants = match dialect {
-        Dialect::Default => Tenants::default(),
-        Dialect::Kueue => Tenants::kueue(),
-    };
+    let (mut tenants, root) = dialect.tenants();
     tenants.set_flavor(Flavor::new("all"));
+    if root == "root" {
+        let all = Quota::nominal((SERVERS * PER_SERVER) as i64);
+        tenants.set_queue(Queue::inner(root).quota("all", GPU, all)).expect("sound");
+    }
     for ((name, _), own) in totals.iter().zip(guaranteed) {
-        let queue =
-            Queue::leaf(name.as_str()).parent("philly").quota("all", GPU, Quota::nominal(*own));
-        tenants.set_queue(queue).expect("sound");
+        let queue = Queue::leaf(name.as_str()).parent(root);
+        tenants.set_queue(dialect.queue(queue, *own)).expect("sound");
     }
     Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
 }

@@ -28,12 +28,15 @@ mod flavor;
 mod kueue;
 mod order;
 mod own;
+mod peer;
 mod queue;
 #[cfg(feature = "serde")]
 mod saved;
 mod share;
 mod tenants;
 mod tree;
+pub mod volcano;
+pub mod yunikorn;
 
 pub use admission::{Admission, Lending, PathLimits};
 pub use amount::{MOST, UNLIMITED, minus, plus};

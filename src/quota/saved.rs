@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::claim::Usage;
 use super::flavor::Flavor;
 use super::own::{Aside, TenantSettings};
+use super::peer::Peer;
 use super::queue::{Queue, QueueKind};
 use super::tenants::{KueueSettings, Tenants};
 use super::tree::{FlavorResource, QueueId};
+use super::volcano::VolcanoRule;
+use super::yunikorn::YuniKornSettings;
 
 /// The dialect, by its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +22,8 @@ use super::tree::{FlavorResource, QueueId};
 enum Dialect {
     Default(TenantSettings),
     Kueue(KueueSettings),
+    Volcano(VolcanoRule),
+    YuniKorn(YuniKornSettings),
 }
 
 /// A claim that quota is put aside for.
@@ -72,9 +77,11 @@ impl Tenants {
         let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
         let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
         SavedTenants {
-            dialect: match &self.own {
-                Some(own) => Dialect::Default(own.settings),
-                None => Dialect::Kueue(self.rules.clone()),
+            dialect: match (&self.own, &self.peer) {
+                (Some(own), _) => Dialect::Default(own.settings),
+                (None, Some(Peer::Volcano(rule))) => Dialect::Volcano(*rule),
+                (None, Some(Peer::YuniKorn(settings))) => Dialect::YuniKorn(settings.clone()),
+                (None, None) => Dialect::Kueue(self.rules.clone()),
             },
             numbers: tree.numbers().map(name).collect(),
             flavors: self.books.flavors().cloned().collect(),
@@ -103,6 +110,8 @@ impl SavedTenants {
         let mut tenants = match &self.dialect {
             Dialect::Default(settings) => Tenants::with(*settings),
             Dialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
+            Dialect::Volcano(rule) => Tenants::of_peer(Peer::Volcano(*rule)),
+            Dialect::YuniKorn(settings) => Tenants::yunikorn_with(settings.clone()),
         };
         for (flavor, resource) in &self.numbers {
             tenants.intern(flavor, resource);

@@ -12,6 +12,7 @@ use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
 use super::own::{Own, TenantSettings};
+use super::peer::Peer;
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
@@ -109,6 +110,8 @@ pub struct Tenants {
     pub(super) rules: KueueSettings,
     /// The dialect of this crate, in place of Kueue's.
     pub(super) own: Option<Own>,
+    /// The dialect of another scheduler, in place of Kueue's.
+    pub(super) peer: Option<Peer>,
 }
 
 impl Tenants {
@@ -121,7 +124,7 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules, own: None }
+        Tenants { books, rules, own: None, peer: None }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -140,7 +143,8 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        self.books.set_queue(queue)
+        self.check_peer(&queue)?;
+        self.books.set_queue(self.below_root(queue))
     }
 
     /// Removes a queue: see [`QueueTree::remove_queue`].
@@ -235,6 +239,9 @@ impl Tenants {
         }
         if self.own.is_some() {
             return Ok(self.decide_own(queue, claim));
+        }
+        if let Some(peer) = &self.peer {
+            return Ok(self.decide_peer(peer, queue, claim));
         }
         Ok(self.decide_plain(queue, claim))
     }

@@ -7,54 +7,54 @@ use phalanx::quota::UNLIMITED;
 use serde_json::{Map, Value};
 
 /// An object whose fields are taken one by one; what is left at the end is an error.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     title: &'a str,
     object: &'a Map<String, Value>,
     known: Vec<&'a str>,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(title: &'a str, value: &'a Value) -> Result<Fields<'a>, String> {
+    pub(crate) fn new(title: &'a str, value: &'a Value) -> Result<Fields<'a>, String> {
         let object = value.as_object().ok_or_else(|| format!("{title}: is no object"))?;
         Ok(Fields { title, object, known: Vec::new() })
     }
 
     /// A field, if it is there and not null.
-    pub(super) fn maybe(&mut self, name: &'a str) -> Option<&'a Value> {
+    pub(crate) fn maybe(&mut self, name: &'a str) -> Option<&'a Value> {
         self.known.push(name);
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    pub(super) fn take(&mut self, name: &'a str) -> Result<&'a Value, String> {
+    pub(crate) fn take(&mut self, name: &'a str) -> Result<&'a Value, String> {
         self.maybe(name).ok_or_else(|| format!("{}.{name}: is required", self.title))
     }
 
-    pub(super) fn text(&mut self, name: &'a str) -> Result<&'a str, String> {
+    pub(crate) fn text(&mut self, name: &'a str) -> Result<&'a str, String> {
         let title = self.title;
         self.take(name)?.as_str().ok_or_else(|| format!("{title}.{name}: is no text"))
     }
 
     /// A text; empty if it is absent.
-    pub(super) fn text_or_empty(&mut self, name: &'a str) -> Result<&'a str, String> {
+    pub(crate) fn text_or_empty(&mut self, name: &'a str) -> Result<&'a str, String> {
         let title = self.title;
         let text = |value: &'a Value| value.as_str().ok_or(format!("{title}.{name}: is no text"));
         self.maybe(name).map_or(Ok(""), text)
     }
 
-    pub(super) fn flag(&mut self, name: &'a str) -> Result<bool, String> {
+    pub(crate) fn flag(&mut self, name: &'a str) -> Result<bool, String> {
         let title = self.title;
         let flag = |value: &Value| value.as_bool().ok_or(format!("{title}.{name}: is no boolean"));
         self.maybe(name).map_or(Ok(false), flag)
     }
 
-    pub(super) fn integer(&mut self, name: &'a str) -> Result<Option<i64>, String> {
+    pub(crate) fn integer(&mut self, name: &'a str) -> Result<Option<i64>, String> {
         let title = self.title;
         let read = |value: &Value| value.as_i64().ok_or(format!("{title}.{name}: is no integer"));
         self.maybe(name).map(read).transpose()
     }
 
     /// A list; empty if it is absent.
-    pub(super) fn list(&mut self, name: &'a str) -> Result<&'a [Value], String> {
+    pub(crate) fn list(&mut self, name: &'a str) -> Result<&'a [Value], String> {
         let title = self.title;
         let list = |value: &'a Value| {
             value.as_array().map(Vec::as_slice).ok_or(format!("{title}.{name}: is no list"))
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The entries of an object; none if it is absent.
-    pub(super) fn entries(&mut self, name: &'a str) -> Result<Vec<(&'a str, &'a Value)>, String> {
+    pub(crate) fn entries(&mut self, name: &'a str) -> Result<Vec<(&'a str, &'a Value)>, String> {
         let title = self.title;
         let Some(value) = self.maybe(name) else { return Ok(Vec::new()) };
         let object = value.as_object().ok_or(format!("{title}.{name}: is no object"))?;
@@ -71,14 +71,14 @@ impl<'a> Fields<'a> {
     }
 
     /// Texts of a list.
-    pub(super) fn texts(&mut self, name: &'a str) -> Result<Vec<&'a str>, String> {
+    pub(crate) fn texts(&mut self, name: &'a str) -> Result<Vec<&'a str>, String> {
         let title = self.title;
         let text = |value: &'a Value| value.as_str().ok_or(format!("{title}.{name}: has no texts"));
         self.list(name)?.iter().map(text).collect()
     }
 
     /// Integers by text.
-    pub(super) fn integers(&mut self, name: &'a str) -> Result<BTreeMap<String, i64>, String> {
+    pub(crate) fn integers(&mut self, name: &'a str) -> Result<BTreeMap<String, i64>, String> {
         let title = self.title;
         let pair = |(key, value): (&str, &Value)| {
             Ok((key.to_string(), value.as_i64().ok_or(format!("{title}.{name}: {key}"))?))
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A time; `None` if it is absent.
-    pub(super) fn time(&mut self, name: &'a str) -> Result<Option<Time>, String> {
+    pub(crate) fn time(&mut self, name: &'a str) -> Result<Option<Time>, String> {
         let title = self.title;
         let read = |value: &Value| {
             time(value.as_f64().ok_or(format!("{title}.{name}: is no time"))?)
@@ -97,12 +97,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Fields that are known and say nothing here.
-    pub(super) fn pass(&mut self, names: &[&'a str]) {
+    pub(crate) fn pass(&mut self, names: &[&'a str]) {
         self.known.extend(names);
     }
 
     /// Whether all fields were known.
-    pub(super) fn end(self) -> Result<(), String> {
+    pub(crate) fn end(self) -> Result<(), String> {
         match self.object.keys().find(|key| !self.known.contains(&key.as_str())) {
             Some(key) => Err(format!("{}.{key}: is not known", self.title)),
             None => Ok(()),

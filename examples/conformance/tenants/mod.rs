@@ -2,7 +2,7 @@
 
 #[allow(clippy::needless_pass_by_value, reason = "one signature for all kinds of cases")]
 mod cycles;
-mod fields;
+pub(super) mod fields;
 mod flavors;
 mod quota;
 #[allow(clippy::needless_pass_by_value, reason = "one signature for all kinds of cases")]
@@ -27,7 +27,7 @@ pub(super) enum Verdict {
 }
 
 /// What stops the comparison: a difference, or a rule that is left out, or a bad case.
-enum Stop {
+pub(super) enum Stop {
     Verdict(Verdict),
     Bad(String),
 }
@@ -51,7 +51,7 @@ impl From<phalanx::quota::QuotaError> for Stop {
 }
 
 /// Stops if two answers differ.
-fn same<T: PartialEq + fmt::Debug>(
+pub(super) fn same<T: PartialEq + fmt::Debug>(
     step: impl fmt::Display,
     expected: &T,
     actual: &T,
