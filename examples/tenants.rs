@@ -4,9 +4,11 @@
 //!
 //! `cargo run --release --example tenants` runs two days with the default dialect and prints the
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
-//! had to give back. `--dialect kueue` or `koordinator` has that system's rules instead,
-//! `--days N` other lengths (1 to 7), `--svg FILE` draws use against guarantee, queue by queue, and
-//! `--output json` prints the same numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
+//! had to give back. `--dialect kueue` has Kueue's rules instead, `koordinator`
+//! Koordinator's, `volcano_proportion`, `volcano_capacity` and `volcano_drf` those of Volcano's
+//! plugins, `yunikorn` YuniKorn's. `--days N` other lengths (1 to 7),
+//! `--svg FILE` draws use against guarantee, queue by queue, and `--output json` prints the same
+//! numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
 
 #[path = "tenants/draw.rs"]
 mod draw;
@@ -19,8 +21,9 @@ use std::process::ExitCode;
 
 use run::{Dialect, Report};
 
-const USAGE: &str = "usage: tenants [--dialect default|koordinator|kueue] [--days 1..7] [--svg FILE] \
-    [--output text|json]\n";
+const USAGE: &str = "usage: tenants [--dialect NAME] [--days 1..7] [--svg FILE] \
+    [--output text|json]\n\
+    dialects: default, koordinator, kueue, volcano_proportion, volcano_capacity, volcano_drf, yunikorn\n";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {
@@ -52,9 +55,11 @@ fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Option<Options>,
         let value = attached.or_else(|| arguments.next());
         let value = value.ok_or_else(|| format!("{name} needs a value"))?;
         match (name.as_str(), value.as_str()) {
-            ("--dialect", "default") => options.dialect = Dialect::Default,
-            ("--dialect", "koordinator") => options.dialect = Dialect::Koordinator,
-            ("--dialect", "kueue") => options.dialect = Dialect::Kueue,
+            ("--dialect", name) => {
+                let known = Dialect::ALL.into_iter().find(|own| own.to_string() == name);
+                options.dialect =
+                    known.ok_or_else(|| format!("--dialect {name:?} is not known"))?;
+            }
             ("--output", "text") => options.json = false,
             ("--output", "json") => options.json = true,
             ("--svg", _) => options.svg = Some(value),

@@ -43,17 +43,21 @@ pub(super) fn run(case: &Value) -> Result<(String, String, Verdict), String> {
         "volcano" => volcano::compare(&mut case),
         "yunikorn" => yunikorn::compare(&mut case),
         "koordinator" => koordinator::compare(&mut case),
-        _ => return Err(format!("{name}: system: {system:?} is not known")),
+        _ => Err(Stop::Bad(format!("system: {system:?} is not known"))),
     };
     let category = format!("{system} {family}");
     let verdict = match compared {
         Err(Stop::Verdict(verdict)) => verdict,
-        Err(Stop::Bad(error)) => return Err(format!("{name}: {error}")),
-        Ok(()) => {
-            let known = case.input.end().and(case.expect.end());
-            known.map_err(|error| format!("{name}: {error}"))?;
-            Verdict::Agrees
-        }
+        Err(Stop::Bad(error)) => unreadable(error),
+        Ok(()) => match case.input.end().and(case.expect.end()) {
+            Ok(()) => Verdict::Agrees,
+            Err(error) => unreadable(error),
+        },
     };
     Ok((name.into(), category, verdict))
+}
+
+/// A case that cannot be read to the end: it fails, and the run goes on.
+fn unreadable(error: String) -> Verdict {
+    Verdict::Differs { step: String::new(), expected: "a case".into(), actual: error }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::Read;
 
 use phalanx::queue::Settings;
-use phalanx::quota::{Flavor, Queue, Quota, ROOT_QUOTA, Tenants};
+use phalanx::quota::{Flavor, Queue, Quota, ROOT_QUOTA, Tenants, Weight};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde::Serialize;
 
@@ -14,15 +14,62 @@ const GPU: &str = "nvidia.com/gpu";
 const SERVERS: usize = 125;
 const PER_SERVER: usize = 8;
 const PER_RACK: usize = 40;
+const GPUS: i64 = (SERVERS * PER_SERVER) as i64;
 const DAY: u64 = 86_400;
 const HOUR: u64 = 3_600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Dialect {
     Default,
     Koordinator,
     Kueue,
+    VolcanoProportion,
+    VolcanoCapacity,
+    VolcanoDrf,
+    Yunikorn,
+}
+
+impl Dialect {
+    pub(crate) const ALL: [Dialect; 7] = [
+        Dialect::Default,
+        Dialect::Koordinator,
+        Dialect::Kueue,
+        Dialect::VolcanoProportion,
+        Dialect::VolcanoCapacity,
+        Dialect::VolcanoDrf,
+        Dialect::Yunikorn,
+    ];
+
+    /// No queues yet, and the queue that all stand below.
+    fn tenants(self) -> (Tenants, &'static str) {
+        match self {
+            Dialect::Default => (Tenants::default(), "philly"),
+            Dialect::Koordinator => (Tenants::koordinator(), ROOT_QUOTA),
+            Dialect::Kueue => (Tenants::kueue(), "philly"),
+            Dialect::VolcanoProportion => (Tenants::volcano_proportion(), "root"),
+            Dialect::VolcanoCapacity => (Tenants::volcano_capacity(), "root"),
+            Dialect::VolcanoDrf => (Tenants::volcano_drf(), "root"),
+            Dialect::Yunikorn => (Tenants::yunikorn(), "root"),
+        }
+    }
+
+    /// A queue to which so many GPUs are promised, in the dialect's terms.
+    fn queue(self, queue: Queue, own: i64) -> Queue {
+        let weight = Weight::new(own.unsigned_abs());
+        match self {
+            Dialect::Default | Dialect::Kueue | Dialect::Yunikorn => {
+                queue.quota("all", GPU, Quota::nominal(own))
+            }
+            // Each may have all that others leave.
+            Dialect::Koordinator => queue.quota("all", GPU, Quota::nominal(own).limit(GPUS)),
+            // What Volcano guarantees to a queue, no other may use.
+            Dialect::VolcanoCapacity => queue.quota("all", GPU, Quota::nominal(0).deserved(own)),
+            Dialect::VolcanoProportion | Dialect::VolcanoDrf => {
+                queue.weight(weight).quota("all", GPU, Quota::nominal(0))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Dialect {
@@ -31,6 +78,10 @@ impl fmt::Display for Dialect {
             Dialect::Default => "default",
             Dialect::Koordinator => "koordinator",
             Dialect::Kueue => "kueue",
+            Dialect::VolcanoProportion => "volcano_proportion",
+            Dialect::VolcanoCapacity => "volcano_capacity",
+            Dialect::VolcanoDrf => "volcano_drf",
+            Dialect::Yunikorn => "yunikorn",
         })
     }
 }
@@ -148,25 +199,16 @@ fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> 
             .label("rack", format!("r{:02}", at / (PER_RACK / PER_SERVER)));
         cluster.add_node(node).expect("names are different");
     }
-    let mut tenants = match dialect {
-        Dialect::Default => Tenants::default(),
-        Dialect::Koordinator => Tenants::koordinator(),
-        Dialect::Kueue => Tenants::kueue(),
-    };
+    let (mut tenants, root) = dialect.tenants();
     tenants.set_flavor(Flavor::new("all"));
-    let gpus = (SERVERS * PER_SERVER) as i64;
-    let elastic = dialect == Dialect::Koordinator;
-    if elastic {
-        // What there is to divide is stated, and so is the most that each may have of it.
-        let root = Queue::inner(ROOT_QUOTA).quota("all", GPU, Quota::nominal(gpus));
-        tenants.set_queue(root).expect("sound");
+    if root != "philly" {
+        // What there is to divide is stated.
+        let all = Quota::nominal(GPUS);
+        tenants.set_queue(Queue::inner(root).quota("all", GPU, all)).expect("sound");
     }
     for ((name, _), own) in totals.iter().zip(guaranteed) {
-        let parent = if elastic { ROOT_QUOTA } else { "philly" };
-        let mut quota = Quota::nominal(*own);
-        quota.limit = elastic.then_some(gpus);
-        let queue = Queue::leaf(name.as_str()).parent(parent).quota("all", GPU, quota);
-        tenants.set_queue(queue).expect("sound");
+        let queue = Queue::leaf(name.as_str()).parent(root);
+        tenants.set_queue(dialect.queue(queue, *own)).expect("sound");
     }
     Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
 }

@@ -198,6 +198,9 @@ impl Tenancy {
                 || needed <= tree.available(at, of);
         }
         let Some(leaf) = self.leaf(queue) else { return true };
+        if let Some(room) = self.tenants.peer_room(leaf, of) {
+            return needed <= room;
+        }
         // What it asks for is counted among what waits.
         let room = self.tenants.room(leaf, of, &Usage::new());
         let aside = self.tenants.aside_usage().map_or(0, |(other, usage)| {
@@ -235,6 +238,9 @@ impl Tenancy {
             }
         }
         let root = path.last().copied().unwrap_or(leaf);
+        if let Some(short) = self.shortage_of_peer(leaf, root, decision, &usage) {
+            return short;
+        }
         for &(of, needed) in &usage {
             let available = self.tenants.room(leaf, of, &usage);
             if needed > available {
@@ -254,6 +260,27 @@ impl Tenancy {
             available: of.map_or(0, |(of, _)| self.tenants.room(leaf, of, &usage)),
             reason: QuotaReason::PutAside { group: aside },
         }
+    }
+}
+
+impl Tenancy {
+    /// Where a claim is short in the dialect of another scheduler; `None` in others.
+    fn shortage_of_peer(
+        &self,
+        leaf: QueueId,
+        root: QueueId,
+        decision: &Decision,
+        usage: &Usage,
+    ) -> Option<Short> {
+        let room = |of| self.tenants.peer_room(leaf, of);
+        let scarce = usage.iter().find(|(of, needed)| room(*of).is_some_and(|room| *needed > room));
+        let &(of, needed) = scarce.or(usage.first())?;
+        let reason = if decision.victims.is_empty() {
+            QuotaReason::InUse
+        } else {
+            QuotaReason::Reclaimable { victims: decision.victims.len() }
+        };
+        Some(Short { place: Some((root, of)), needed, available: room(of)?, reason })
     }
 }
 

@@ -29,12 +29,15 @@ mod koordinator;
 mod kueue;
 mod order;
 mod own;
+mod peer;
 mod queue;
 #[cfg(feature = "serde")]
 mod saved;
 mod share;
 mod tenants;
 mod tree;
+pub mod volcano;
+pub mod yunikorn;
 
 pub use admission::{Admission, Lending, PathLimits};
 pub use amount::{MOST, UNLIMITED, minus, plus};

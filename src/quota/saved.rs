@@ -10,9 +10,12 @@ use super::claim::Usage;
 use super::flavor::Flavor;
 use super::koordinator::KoordinatorSettings;
 use super::own::{Aside, TenantSettings};
+use super::peer::Peer;
 use super::queue::{Queue, QueueKind};
 use super::tenants::{KueueSettings, Tenants};
 use super::tree::{FlavorResource, QueueId};
+use super::volcano::VolcanoRule;
+use super::yunikorn::YuniKornSettings;
 
 /// The dialect, by its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,8 @@ enum Dialect {
     Default(TenantSettings),
     Kueue(KueueSettings),
     Koordinator(KoordinatorSettings),
+    Volcano(VolcanoRule),
+    YuniKorn(YuniKornSettings),
 }
 
 /// A claim that quota is put aside for.
@@ -74,10 +79,14 @@ impl Tenants {
         let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
         let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
         SavedTenants {
-            dialect: match (&self.own, &self.koordinator) {
+            dialect: match (&self.own, &self.peer) {
                 (Some(own), _) => Dialect::Default(own.settings),
-                (None, Some(own)) => Dialect::Koordinator(own.settings.clone()),
-                (None, None) => Dialect::Kueue(self.rules.clone()),
+                (None, Some(Peer::Volcano(rule))) => Dialect::Volcano(*rule),
+                (None, Some(Peer::YuniKorn(settings))) => Dialect::YuniKorn(settings.clone()),
+                (None, None) => match &self.koordinator {
+                    Some(own) => Dialect::Koordinator(own.settings.clone()),
+                    None => Dialect::Kueue(self.rules.clone()),
+                },
             },
             numbers: tree.numbers().map(name).collect(),
             flavors: self.books.flavors().cloned().collect(),
@@ -107,6 +116,8 @@ impl SavedTenants {
             Dialect::Default(settings) => Tenants::with(*settings),
             Dialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
             Dialect::Koordinator(settings) => Tenants::koordinator_with(settings.clone()),
+            Dialect::Volcano(rule) => Tenants::of_peer(Peer::Volcano(*rule)),
+            Dialect::YuniKorn(settings) => Tenants::yunikorn_with(settings.clone()),
         };
         for (flavor, resource) in &self.numbers {
             tenants.intern(flavor, resource);

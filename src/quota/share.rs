@@ -128,6 +128,9 @@ pub(super) fn borrowed_share(
     if tree.whole_shares {
         return super::own::whole_share(tree, cells, at, more);
     }
+    if let Some(of) = tree.peer_share {
+        return super::peer::share(tree, cells, at, more, of);
+    }
     let slot = &tree.slots[at as usize];
     let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
     if slot.parent == NONE {

@@ -14,6 +14,7 @@ use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
 use super::own::{Own, TenantSettings};
+use super::peer::Peer;
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
@@ -113,6 +114,8 @@ pub struct Tenants {
     pub(super) own: Option<Own>,
     /// Koordinator's dialect, in place of Kueue's.
     pub(super) koordinator: Option<Koordinator>,
+    /// The dialect of another scheduler, in place of Kueue's.
+    pub(super) peer: Option<Peer>,
 }
 
 impl Tenants {
@@ -125,7 +128,7 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules, own: None, koordinator: None }
+        Tenants { books, rules, own: None, koordinator: None, peer: None }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -144,7 +147,8 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        let queue = self.placed(queue)?;
+        self.check_peer(&queue)?;
+        let queue = self.placed(self.below_root(queue))?;
         let (kind, name) = (queue.kind, queue.name.clone());
         let id = self.books.set_queue(queue)?;
         self.quota_changed(kind, &name);
@@ -251,6 +255,9 @@ impl Tenants {
         }
         if self.koordinator.is_some() {
             return Ok(self.decide_koordinator(queue, claim));
+        }
+        if let Some(peer) = &self.peer {
+            return Ok(self.decide_peer(peer, queue, claim));
         }
         Ok(self.decide_plain(queue, claim))
     }

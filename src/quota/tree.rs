@@ -163,6 +163,8 @@ pub struct QueueTree {
     shape: u64,
     /// Whether shares are computed in integers: [`super::own`].
     pub(super) whole_shares: bool,
+    /// What shares are of in the dialect of another scheduler: [`super::peer`].
+    pub(super) peer_share: Option<super::peer::PeerShare>,
 }
 
 impl QueueTree {

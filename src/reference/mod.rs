@@ -13,6 +13,8 @@ pub mod kueue;
 pub mod kueue_cycle;
 mod members;
 mod soundness;
+pub mod volcano;
+pub mod yunikorn;
 
 pub use broken::{Broken, Unsound};
 pub use soundness::is_sound;

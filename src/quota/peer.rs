@@ -1,0 +1,287 @@
+//! The dialects of other schedulers: what they have in common.
+//!
+//! A resource has one flavor. What there is to divide is the guarantee of the inner queue `root`, in
+//! which every queue stands that names no parent. A claim is given what it asks for whole, or fewer of
+//! its pods where it says that they would do.
+
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::amount::{MOST, UNLIMITED, minus};
+use super::books::{Holder, HolderId};
+use super::cells::{Cells, NONE};
+use super::claim::{
+    Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
+    add_usage,
+};
+use super::error::QuotaError;
+use super::kueue::reduced_counts;
+use super::queue::{Queue, QueueKind};
+use super::share::ShareValue;
+use super::tenants::{KueueSettings, Tenants};
+use super::tree::{FlavorResource, QueueId, QueueTree};
+use super::volcano::VolcanoRule;
+use super::yunikorn::YuniKornSettings;
+
+/// The queue that all others stand below.
+pub(super) const ROOT: &str = "root";
+const PODS: &str = "pods";
+
+/// Whose dialect it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Peer {
+    Volcano(VolcanoRule),
+    YuniKorn(YuniKornSettings),
+}
+
+/// What the share of a queue among its siblings is of, in the order of heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PeerShare {
+    /// What there is in all.
+    Whole,
+    /// What the queue's quota says that it deserves; 1 without that.
+    Deserved,
+    /// Its guarantee, or where it has none the lowest limit on its path.
+    Guarantee,
+}
+
+/// A holder that may be named.
+pub(super) struct Candidate<'a> {
+    pub(super) id: HolderId,
+    pub(super) holder: &'a Holder,
+}
+
+/// The share of a queue, with sums that may stand apart.
+pub(super) fn share(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    more: &[(FlavorResource, i64)],
+    of: PeerShare,
+) -> ShareValue {
+    let slot = &tree.slots[at as usize];
+    let weight = if of == PeerShare::Whole { slot.spec.weight.as_f64() } else { 1.0 };
+    let mut share = ShareValue { weight, ..ShareValue::NONE };
+    if slot.parent == NONE {
+        return share;
+    }
+    let (id, root) = (tree.id(at), &tree.slots[tree.root_of(at) as usize]);
+    let whole = |pair| root.cell(pair).map_or(0, |cell| cells[cell].nominal);
+    let mut deserves = false;
+    for &(pair, cell) in &slot.cells {
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        let used = cells[cell].used.saturating_add(more);
+        let denominator = match of {
+            PeerShare::Whole => whole(pair),
+            PeerShare::Deserved => {
+                let quota = tree.quota(id, FlavorResource(pair));
+                let deserved = quota.and_then(|quota| quota.deserved).unwrap_or(0);
+                deserves |= deserved > 0;
+                deserved.max(cells[cell].nominal)
+            }
+            PeerShare::Guarantee if cells[cell].nominal > 0 => cells[cell].nominal,
+            PeerShare::Guarantee => {
+                let limits = tree.path(id).filter_map(|at| {
+                    tree.quota(at, FlavorResource(pair)).and_then(|quota| quota.limit)
+                });
+                limits.min().unwrap_or(UNLIMITED).min(whole(pair))
+            }
+        };
+        let ratio = match (denominator, used) {
+            (_, ..=0) => 0.0,
+            (..=0, _) => 1000.0,
+            (whole, used) => used as f64 * 1000.0 / whole as f64,
+        };
+        if ratio > share.ratio {
+            (share.ratio, share.dominant) = (ratio, tree.resource_of(pair));
+        }
+    }
+    if of == PeerShare::Deserved && !deserves {
+        share.ratio = share.ratio.max(1000.0);
+    }
+    share
+}
+
+impl Tenants {
+    /// Tenants in another scheduler's dialect.
+    pub(super) fn of_peer(peer: Peer) -> Tenants {
+        let mut tenants = Tenants::kueue_with(KueueSettings::default());
+        tenants.rules.heads.fair = true;
+        tenants.rules.heads.non_borrowing_first = false;
+        let share = match &peer {
+            Peer::Volcano(VolcanoRule::Capacity) => PeerShare::Deserved,
+            Peer::Volcano(VolcanoRule::Proportion | VolcanoRule::Drf) => PeerShare::Whole,
+            Peer::YuniKorn(_) => PeerShare::Guarantee,
+        };
+        if let Peer::YuniKorn(settings) = &peer {
+            tenants.rules.heads.fair = settings.fair;
+        }
+        tenants.books.tree.peer_share = Some(share);
+        tenants.peer = Some(peer);
+        tenants
+    }
+
+    /// A queue of such a dialect stands in the root if it names no parent.
+    pub(super) fn below_root(&self, mut queue: Queue) -> Queue {
+        let is_root = queue.kind == QueueKind::Inner && queue.name == ROOT;
+        if self.peer.is_some() && queue.parent.is_none() && !is_root {
+            queue.parent = Some(ROOT.into());
+        }
+        queue
+    }
+
+    /// In a dialect of another scheduler, what limits and the whole leave to a leaf of a resource;
+    /// `None` in others. More than that it never has at once; it may have less.
+    pub fn peer_room(&self, queue: QueueId, of: FlavorResource) -> Option<i64> {
+        self.peer.as_ref()?;
+        let tree = &self.books.tree;
+        let room = |at: QueueId| {
+            let sums = tree.sums(at, of);
+            let limit = tree.quota(at, of).and_then(|quota| quota.limit).unwrap_or(UNLIMITED);
+            let whole = if tree.parent(at).is_none() { sums.nominal } else { UNLIMITED };
+            minus(limit.min(whole), sums.used)
+        };
+        tree.path(queue).map(room).min()
+    }
+
+    /// Whether so much more fits into what there is in all, once so much is free.
+    pub(super) fn has_whole(&self, queue: QueueId, usage: &Usage, freed: &Usage) -> bool {
+        let tree = &self.books.tree;
+        let Some(root) = tree.path(queue).last() else { return false };
+        usage.iter().all(|&(of, amount)| {
+            let freed = freed.iter().find(|(own, _)| *own == of).map_or(0, |(_, own)| *own);
+            let sums = tree.sums(root, of);
+            minus(sums.nominal, sums.used).saturating_add(freed) >= amount
+        })
+    }
+
+    /// Whether limits, with nothing in use, let so much be.
+    fn is_possible(&self, queue: QueueId, usage: &Usage) -> bool {
+        let tree = &self.books.tree;
+        usage.iter().all(|&(of, amount)| {
+            amount <= MOST
+                && tree.path(queue).all(|at| {
+                    let limit = tree.quota(at, of).and_then(|quota| quota.limit);
+                    let whole = if tree.parent(at).is_none() {
+                        tree.sums(at, of).nominal
+                    } else {
+                        UNLIMITED
+                    };
+                    amount <= limit.unwrap_or(UNLIMITED).min(whole)
+                })
+        })
+    }
+
+    /// The holders below the root, those that are leaving first, then lower priority, then the newest.
+    pub(super) fn candidates(&self) -> Vec<Candidate<'_>> {
+        let leaves = self.books.tree.queues(QueueKind::Leaf);
+        let holders = leaves.flat_map(|leaf| self.books.holders(leaf));
+        let candidate = |id| Some(Candidate { id, holder: self.books.holder(id)? });
+        let mut all: Vec<Candidate<'_>> = holders.filter_map(candidate).collect();
+        all.sort_by(|a, b| a.holder.key.cmp(&b.holder.key));
+        all
+    }
+
+    /// The decision on a claim of an active leaf, by another scheduler's rules.
+    pub(super) fn decide_peer(&self, peer: &Peer, queue: QueueId, claim: &Claim) -> Decision {
+        let mut found = self.attempt_peer(peer, queue, claim, None);
+        let settled = |found: &Decision| match found.assignment.mode {
+            Mode::Fit => true,
+            Mode::Preempt => !found.victims.is_empty(),
+            Mode::NoFit => false,
+        };
+        if !settled(&found) && claim.is_elastic() {
+            let sets: SmallVec<[(u32, u32); 4]> = claim
+                .pod_sets
+                .iter()
+                .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
+                .collect();
+            let reduced = reduced_counts(&sets, |counts| {
+                Some(self.attempt_peer(peer, queue, claim, Some(counts))).filter(settled)
+            });
+            found = reduced.unwrap_or(found);
+        }
+        found
+    }
+
+    fn attempt_peer(
+        &self,
+        peer: &Peer,
+        queue: QueueId,
+        claim: &Claim,
+        counts: Option<&[u32]>,
+    ) -> Decision {
+        let (pod_sets, usage) = self.wanted_of_peer(queue, claim, counts);
+        let (mode, victims) = if self.is_possible(queue, &usage) {
+            match peer {
+                Peer::Volcano(rule) => self.judge_volcano(*rule, queue, claim, &usage),
+                Peer::YuniKorn(settings) => self.judge_yunikorn(settings, queue, claim, &usage),
+            }
+        } else {
+            (Mode::NoFit, Vec::new())
+        };
+        let named = |id| {
+            let own = self.books.holder(id).is_some_and(|holder| holder.queue == queue);
+            let reason =
+                if own { VictimReason::InClusterQueue } else { VictimReason::InCohortReclamation };
+            Victim { holder: id, reason }
+        };
+        let mut assignment = Assignment { pod_sets, usage, mode, level: 0 };
+        for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
+            choice.mode = mode;
+        }
+        Decision { assignment, victims: victims.into_iter().map(named).collect() }
+    }
+
+    /// What a claim would use, of the resources that a queue on its path has quota of.
+    fn wanted_of_peer(
+        &self,
+        queue: QueueId,
+        claim: &Claim,
+        counts: Option<&[u32]>,
+    ) -> (SmallVec<[PodSetAssignment; 1]>, Usage) {
+        let tree = &self.books.tree;
+        let (mut usage, mut sets) = (Usage::new(), SmallVec::new());
+        let flavor_of = |resource: &str| {
+            tree.path(queue).find_map(|at| {
+                let flavors = tree.spec(at)?.groups.iter().flat_map(|group| &group.flavors);
+                let mut flavors =
+                    flavors.filter(|own| own.resources.iter().any(|(name, _)| name == resource));
+                tree.flavor_resource(&flavors.next()?.name, resource)
+            })
+        };
+        for (at, set) in claim.pod_sets.iter().enumerate() {
+            let count = counts.and_then(|counts| counts.get(at).copied()).unwrap_or(set.count);
+            let mut chosen = PodSetAssignment::new(at, count);
+            let stated = set.requests.iter().filter(|(name, _)| *name != PODS);
+            let stated = stated.map(|(name, amount)| (name, set.scaled(amount, count)));
+            for (name, amount) in stated.chain([(PODS, i64::from(count))]) {
+                let Some(of) = flavor_of(name).filter(|_| amount != 0) else { continue };
+                chosen.flavors.push(FlavorChoice { of, mode: Mode::Fit, tried: None });
+                chosen.requests.push(amount);
+                add_usage(&mut usage, of, amount);
+            }
+            sets.push(chosen);
+        }
+        (sets, usage)
+    }
+
+    /// The share of a queue by the rule of the dialect.
+    pub(super) fn peer_share(&self, at: u32, more: &Usage) -> ShareValue {
+        super::share::borrowed_share(&self.books.tree, &self.books.tree.cells, at, more)
+    }
+
+    /// Checks what a dialect cannot have: two queues of one name.
+    pub(super) fn check_peer(&self, queue: &Queue) -> Result<(), QuotaError> {
+        let other = match queue.kind {
+            QueueKind::Leaf => QueueKind::Inner,
+            QueueKind::Inner => QueueKind::Leaf,
+        };
+        if self.peer.is_some() && self.books.tree.queue(other, &queue.name).is_some() {
+            let name = queue.name.clone();
+            return Err(QuotaError::Twice { queue: name.clone(), name });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! Volcano's queues: what they deserve, whose turn it is, and what may be taken back.
+//!
+//! [`Quotas`] decides as the plugins `proportion` and `capacity` do, on amounts of floats with their
+//! tolerance; [`HierarchicalShares`] orders queues as `drf` with a hierarchy does.
+//! [`Tenants::volcano_proportion`](super::Tenants::volcano_proportion) and its siblings put them in
+//! charge of a scheduler; [`reference::volcano`](crate::reference::volcano) is a whole session.
+
+mod attributes;
+mod dialect;
+mod drf;
+mod quotas;
+mod resources;
+
+pub use attributes::{Attributes, ROOT, capacity, capacity_tree, inqueue, proportion};
+pub use dialect::VolcanoRule;
+pub use drf::{HierarchicalShares, JobStanding, may_take};
+pub use quotas::Quotas;
+pub use resources::{Missing, Resources, TOLERANCE, dominant_share, share};

@@ -1,0 +1,17 @@
+//! YuniKorn's queues: limits along the path, fair shares, priorities with offsets and fences, and what
+//! is left of guarantees.
+//!
+//! [`Tenants::yunikorn`](super::Tenants::yunikorn) puts them in charge of a scheduler;
+//! [`reference::yunikorn`](crate::reference::yunikorn) is the search for victims on nodes.
+
+mod dialect;
+mod guarantees;
+mod order;
+mod queues;
+pub mod resources;
+
+pub use dialect::{QueueRules, YuniKornSettings};
+pub use guarantees::{Guarantees, is_over_guarantee, is_under_guarantee};
+pub use order::{ApplicationStanding, QueueStanding, SortPolicy};
+pub use queues::{MIN_PRIORITY, PreemptionPolicy, PriorityRule, QueueState, Queues};
+pub use resources::Resource;

@@ -1,0 +1,138 @@
+//! The order of queues, and of applications in one.
+//!
+//! Source: YuniKorn's `pkg/scheduler/objects/sorters.go`.
+
+use alloc::string::String;
+use core::cmp::Ordering;
+
+use super::resources::{self, Resource};
+
+/// How siblings are ordered (`application.sort.policy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SortPolicy {
+    /// By fair shares; otherwise as they came (`fifo`).
+    pub fair: bool,
+    /// Whether priorities count before that; otherwise after it, and not at all between queues of
+    /// `fifo`.
+    pub by_priority: bool,
+}
+
+/// What an order of queues sees of one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueueStanding {
+    /// The name.
+    pub name: String,
+    /// What is used.
+    pub allocated: Option<Resource>,
+    /// What is guaranteed.
+    pub guaranteed: Option<Resource>,
+    /// What waits.
+    pub pending: Option<Resource>,
+    /// The priority that it publishes.
+    pub priority: i32,
+}
+
+impl QueueStanding {
+    /// The fair share, over the guarantee or a fair maximum.
+    pub fn share(&self, fair_max: Option<&Resource>) -> f64 {
+        resources::fair_share(self.allocated.as_ref(), self.guaranteed.as_ref(), fair_max)
+    }
+}
+
+impl SortPolicy {
+    /// Which of two queues goes first: `Less` if the first; each with the fair maximum it is judged by.
+    /// Equal queues stay as they were.
+    pub fn compare_queues(
+        self,
+        (one, one_max): (&QueueStanding, Option<&Resource>),
+        (other, other_max): (&QueueStanding, Option<&Resource>),
+    ) -> Ordering {
+        let by_priority = || other.priority.cmp(&one.priority);
+        if !self.fair {
+            return if self.by_priority { by_priority() } else { Ordering::Equal };
+        }
+        let by_share = || {
+            let (a, b) = (one.share(one_max), other.share(other_max));
+            a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+        };
+        let first = if self.by_priority {
+            by_priority().then_with(by_share)
+        } else {
+            by_share().then_with(by_priority)
+        };
+        first.then_with(|| {
+            let waits_more = |a: &QueueStanding, b: &QueueStanding| {
+                let more = resources::subtract(a.pending.as_ref(), b.pending.as_ref());
+                resources::is_positive(Some(&more))
+            };
+            waits_more(other, one).cmp(&waits_more(one, other))
+        })
+    }
+}
+
+/// What an order of applications sees of one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ApplicationStanding {
+    /// The name.
+    pub id: String,
+    /// What it uses.
+    pub allocated: Option<Resource>,
+    /// What waits. An application of which nothing does is not in the order.
+    pub pending: Option<Resource>,
+    /// The highest priority of its asks.
+    pub priority: i32,
+    /// Since when it waits.
+    pub submitted: i64,
+}
+
+impl SortPolicy {
+    /// Which of two applications goes first: `Less` if the first. Equal ones stay as they were.
+    pub fn compare_applications(
+        self,
+        one: &ApplicationStanding,
+        other: &ApplicationStanding,
+        total: Option<&Resource>,
+    ) -> Ordering {
+        let by_priority = || other.priority.cmp(&one.priority);
+        let by_policy = || {
+            if self.fair {
+                let (a, b) = (one.allocated.as_ref(), other.allocated.as_ref());
+                resources::compare_usage(a, b, total)
+            } else {
+                one.submitted.cmp(&other.submitted)
+            }
+        };
+        if self.by_priority {
+            by_priority().then_with(by_policy)
+        } else {
+            by_policy().then_with(by_priority)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(name: &str, used: i64, priority: i32) -> QueueStanding {
+        let of = |amount| Some(Resource::from([("cpu".into(), amount)]));
+        QueueStanding {
+            name: name.into(),
+            allocated: of(used),
+            guaranteed: of(100),
+            priority,
+            ..QueueStanding::default()
+        }
+    }
+
+    #[test]
+    fn the_smaller_share_goes_first_unless_priority_does() {
+        let (low, high) = (queue("low", 10, 0), queue("high", 50, 5));
+        let fair = SortPolicy { fair: true, by_priority: false };
+        assert_eq!(fair.compare_queues((&low, None), (&high, None)), Ordering::Less);
+        let ranked = SortPolicy { fair: true, by_priority: true };
+        assert_eq!(ranked.compare_queues((&low, None), (&high, None)), Ordering::Greater);
+        let fifo = SortPolicy::default();
+        assert_eq!(fifo.compare_queues((&low, None), (&high, None)), Ordering::Equal);
+    }
+}
