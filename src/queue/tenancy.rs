@@ -202,7 +202,7 @@ impl Tenancy {
             return needed <= room;
         }
         // What it asks for is counted among what waits.
-        let room = self.tenants.room(leaf, of, &Usage::new());
+        let room = self.tenants.room_for(leaf, of, &Usage::new());
         let aside = self.tenants.aside_usage().map_or(0, |(other, usage)| {
             let sums = tree.sums(leaf, of);
             // The group it is put aside for is of that queue.
@@ -242,7 +242,7 @@ impl Tenancy {
             return short;
         }
         for &(of, needed) in &usage {
-            let available = self.tenants.room(leaf, of, &usage);
+            let available = self.tenants.room_for(leaf, of, &usage);
             if needed > available {
                 let reason = if decision.victims.is_empty() {
                     QuotaReason::InUse
@@ -257,7 +257,7 @@ impl Tenancy {
         Short {
             place: of.map(|(of, _)| (root, of)),
             needed: of.map_or(0, |(_, needed)| needed),
-            available: of.map_or(0, |(of, _)| self.tenants.room(leaf, of, &usage)),
+            available: of.map_or(0, |(of, _)| self.tenants.room_for(leaf, of, &usage)),
             reason: QuotaReason::PutAside { group: aside },
         }
     }

@@ -187,7 +187,7 @@ impl Tenants {
     /// its runtime less what it uses, if all of `wanted` were requested too; elsewhere
     /// [`QueueTree::available`](crate::quota::QueueTree::available). Negative where more is used than
     /// may be.
-    pub fn room(&self, queue: QueueId, of: FlavorResource, wanted: &Usage) -> i64 {
+    pub fn room_for(&self, queue: QueueId, of: FlavorResource, wanted: &Usage) -> i64 {
         let tree = &self.books.tree;
         let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
             return tree.available(queue, of);
