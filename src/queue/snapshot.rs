@@ -124,6 +124,15 @@ impl TryFrom<State> for SavedScheduler {
     }
 }
 
+impl SavedScheduler {
+    /// The same state with other settings: to run a recording under another policy.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> SavedScheduler {
+        self.0.settings = settings;
+        self
+    }
+}
+
 impl Scheduler {
     /// The state as data. O(state).
     pub fn save(&self) -> SavedScheduler {

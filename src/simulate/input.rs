@@ -107,15 +107,21 @@ impl Input {
                 let result = error.map_or(Ok(()), Err);
                 scheduler.handle_binding(ticket, &namespace, &name, result, now)?;
             }
-            Input::Unbound { namespace, name } => scheduler.handle_unbound(&namespace, &name, now)?,
-            Input::Conflict { ticket, reason } => scheduler.handle_conflict(ticket, &reason, now)?,
+            Input::Unbound { namespace, name } => {
+                scheduler.handle_unbound(&namespace, &name, now)?
+            }
+            Input::Conflict { ticket, reason } => {
+                scheduler.handle_conflict(ticket, &reason, now)?
+            }
             Input::Permit { group, verdict } => {
                 scheduler.handle_permit(&group, verdict.into(), now)?;
             }
             Input::PermitChanged(group) => scheduler.handle_permit_changed(&group, now)?,
             Input::Pause(group) => scheduler.handle_pause(&group, now)?,
             Input::Resume(group) => scheduler.handle_resume(&group, now)?,
-            Input::Strategy { group, strategy } => scheduler.handle_strategy(&group, strategy, now)?,
+            Input::Strategy { group, strategy } => {
+                scheduler.handle_strategy(&group, strategy, now)?
+            }
             Input::Reorder => scheduler.handle_reorder(now),
             Input::Nomination(plan) => scheduler.handle_nomination(plan, now)?,
             Input::Evicted { ticket, victim } => scheduler.handle_evicted(ticket, &victim, now)?,

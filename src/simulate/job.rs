@@ -1,5 +1,6 @@
 //! Jobs of a trace, and estimates of their run times.
 
+use alloc::string::String;
 use core::time::Duration;
 
 use super::random::Random;
@@ -18,12 +19,14 @@ pub struct Job {
     pub submit: Time,
     /// How long it runs once all of its pods are bound.
     pub run_time: Duration,
+    /// The queue that fairness is measured by; by default the group's.
+    pub queue: String,
 }
 
 impl Job {
     /// A job that runs so long.
     pub fn new(group: PodGroup, submit: Time, run_time: Duration) -> Job {
-        Job { group, submit, run_time }
+        Job { queue: group.queue.clone(), group, submit, run_time }
     }
 }
 
@@ -47,9 +50,8 @@ pub enum Estimates {
 }
 
 /// Limits that people choose, in seconds.
-const LIMITS: [u64; 12] = [
-    60, 300, 900, 1_800, 3_600, 7_200, 14_400, 36_000, 86_400, 172_800, 345_600, 604_800,
-];
+const LIMITS: [u64; 12] =
+    [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 36_000, 86_400, 172_800, 345_600, 604_800];
 
 impl Estimates {
     /// The estimate for a job that runs so long.

@@ -38,22 +38,27 @@
 //! | what happens, as it happens | [`Happening`] |
 //! | waiting, utilisation, fairness | [`Results`], [`Summary`] |
 //! | policies that order what waits, with preemption at every event | [`OrderPolicy`], [`Preemptive`] |
-//! | every input and decision as data, and again | [`Input`], [`Recorder`], `Replay` (feature `serde`) |
+//! | every input and decision as data, and again | [`Input`], [`Recorder`], [`Replay`] |
 
 mod input;
 mod job;
 mod preemptive;
 mod random;
 mod record;
+mod replay;
 mod results;
 mod run;
 mod world;
 
-pub use input::Input;
+pub use input::{Input, Verdict};
 pub use job::{Estimates, Job};
-pub use preemptive::{OrderPolicy, Preemptive, PreemptiveError, PreemptiveJob, PreemptiveResults, Srsf, Srtf, Unfinished};
+pub use preemptive::{
+    OrderPolicy, Preemptive, PreemptiveError, PreemptiveJob, PreemptiveResults, Srsf, Srtf,
+    Unfinished,
+};
 pub use random::Random;
 pub use record::{Record, Recorder};
+pub use replay::{Choice, Difference, Judged, Replay};
 pub use results::{JobRecord, Results, Sample, Summary};
 pub use run::{Happening, Simulation, SimulationError};
 pub use world::{Binding, Faults, NodeChange, Perfect, World};

@@ -176,7 +176,9 @@ impl<'a> Preemptive<'a> {
             let Some(event) = times.min_by(f64::total_cmp) else { break };
             results.events += 1;
             for Running { job: index, end } in running.drain(..) {
-                let (Some(job), Some(left)) = (jobs.get(index), left.get_mut(index)) else { continue };
+                let (Some(job), Some(left)) = (jobs.get(index), left.get_mut(index)) else {
+                    continue;
+                };
                 if is_reached(end, event) {
                     if let Some(end) = results.ends.get_mut(index) {
                         *end = Some(event);
@@ -193,13 +195,17 @@ impl<'a> Preemptive<'a> {
             }
             now = event;
             for Waiting { job: index, key } in &mut waiting {
-                let (Some(job), Some(left)) = (jobs.get(*index), left.get(*index)) else { continue };
+                let (Some(job), Some(left)) = (jobs.get(*index), left.get(*index)) else {
+                    continue;
+                };
                 *key = policy.key(&Unfinished { job, remaining: *left * job.unit, now });
             }
             waiting.sort_by(|a, b| a.key.total_cmp(&b.key));
             txn.rollback(empty)?;
             for Waiting { job: index, .. } in &waiting {
-                let (Some(job), Some(left)) = (jobs.get(*index), left.get(*index)) else { continue };
+                let (Some(job), Some(left)) = (jobs.get(*index), left.get(*index)) else {
+                    continue;
+                };
                 results.asked += 1;
                 if let Outcome::Placed(plan) = planner.place(&txn, self.framework, &job.group)? {
                     txn.apply_plan(&plan)?;

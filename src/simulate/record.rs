@@ -36,7 +36,7 @@ pub enum Record {
 /// A scheduler whose every input and decision goes to a sink, one [`Record`] each.
 ///
 /// Write what the scheduler [saves](Scheduler::save) before the first line, and a recorded day is a
-/// regression test: see `Replay` (feature `serde`).
+/// regression test: see [`Replay`](super::Replay).
 ///
 /// ```
 /// use phalanx::queue::Settings;

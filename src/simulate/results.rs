@@ -217,9 +217,8 @@ impl Results {
             *count += 1;
         }
         let shares = queues.values().map(|(sum, count)| mean(*sum, *count));
-        let (sum, squares) = shares.fold((0.0, 0.0), |(sum, squares), share| {
-            (sum + share, squares + share * share)
-        });
+        let (sum, squares) =
+            shares.fold((0.0, 0.0), |(sum, squares), share| (sum + share, squares + share * share));
         if squares > 0.0 { sum * sum / (queues.len() as f64 * squares) } else { 1.0 }
     }
 }

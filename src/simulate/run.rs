@@ -257,14 +257,14 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
     }
 
     fn submit(&mut self, job: Job, now: Time) -> Result<(), SimulationError> {
-        let Job { group, submit, run_time } = job;
+        let Job { group, submit, run_time, queue } = job;
         let name = group.full_name();
         let number = self.jobs.len();
         let pods = group.all_pods();
         let amount = pods.iter().map(|pod| pod.shape().requests.of(&self.resource));
         self.results.jobs.push(JobRecord {
             name: name.clone(),
-            queue: group.queue.clone(),
+            queue,
             pods: pods.len(),
             amount: amount.fold(0, i64::saturating_add),
             submit,
@@ -438,7 +438,9 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             }
             Decision::Preempt { ticket, victims, .. } => {
                 for victim in victims {
-                    if let Some(job) = victim.group.as_ref().and_then(|group| self.numbers.get(&**group)) {
+                    if let Some(job) =
+                        victim.group.as_ref().and_then(|group| self.numbers.get(&**group))
+                    {
                         self.lose(*job, now);
                     }
                     let name = victim.name.clone();

@@ -86,7 +86,13 @@ impl Faults {
     /// Lets nodes fail `count` times before `until`, at random, each for up to `repair`. A node
     /// that is down does not fail again.
     #[must_use]
-    pub fn failures(mut self, nodes: &[Node], count: usize, until: Time, repair: Duration) -> Faults {
+    pub fn failures(
+        mut self,
+        nodes: &[Node],
+        count: usize,
+        until: Time,
+        repair: Duration,
+    ) -> Faults {
         let mut times: Vec<(Time, usize)> = (0..count)
             .map(|_| {
                 let at = Time::from_nanos(self.random.below(until.as_nanos()));
@@ -96,7 +102,9 @@ impl Faults {
         times.sort_unstable();
         let mut back = alloc::vec![Time::ZERO; nodes.len()];
         for (at, index) in times {
-            let (Some(node), Some(back)) = (nodes.get(index), back.get_mut(index)) else { continue };
+            let (Some(node), Some(back)) = (nodes.get(index), back.get_mut(index)) else {
+                continue;
+            };
             if at < *back {
                 continue;
             }

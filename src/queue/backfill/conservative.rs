@@ -104,7 +104,9 @@ impl Scheduler {
         let mut starts = Vec::with_capacity(line.len());
         for &group in line {
             let known = old.remove(&group);
-            if let Some(start) = known.clone().filter(|start| !freed && start.before == Some(start.at)) {
+            if let Some(start) =
+                known.clone().filter(|start| !freed && start.before == Some(start.at))
+            {
                 starts.push(start);
                 continue;
             }

@@ -84,7 +84,8 @@ impl ResourceNumbers {
         if !queued.root.groups.is_empty() {
             return Demand::default();
         }
-        let there = |state| matches!(state, MemberState::Bound | MemberState::Planned | MemberState::Done);
+        let there =
+            |state| matches!(state, MemberState::Bound | MemberState::Planned | MemberState::Done);
         let running = queued.members.values().filter(|member| there(member.state)).count() as u64;
         let need = u64::from(queued.root.policy.minimum()).saturating_sub(running).max(1);
         let pending = queued.members.values().filter(|member| {

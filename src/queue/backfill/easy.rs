@@ -17,16 +17,12 @@ use core::time::Duration;
 impl Scheduler {
     /// A pass by the rule of EASY: of the whole line, or of those that arrived behind the first of
     /// it.
-    pub(super) fn easy(
-        &mut self,
-        whole: bool,
-        arrived: &BTreeSet<GroupId>,
-        shortest_first: bool,
-    ) {
+    pub(super) fn easy(&mut self, whole: bool, arrived: &BTreeSet<GroupId>, shortest_first: bool) {
         let head = self.backfill.standing.as_ref().map(|standing| standing.head);
         let key = |id: GroupId| self.groups.get(&id).and_then(|queued| queued.key.as_ref());
         let head_key = head.and_then(key);
-        let is_behind = |id: GroupId| key(id).is_none_or(|own| head_key.is_some_and(|head| own > head));
+        let is_behind =
+            |id: GroupId| key(id).is_none_or(|own| head_key.is_some_and(|head| own > head));
         let behind: Vec<GroupId> = if !whole && arrived.iter().all(|id| is_behind(*id)) {
             let mut arrived: Vec<_> = arrived.iter().filter_map(|id| key(*id)).collect();
             arrived.sort_unstable();
@@ -35,7 +31,8 @@ impl Scheduler {
             self.start_heads()
         };
         let mut free = self.free_now();
-        let mut behind: Vec<(Time, GroupId)> = behind.into_iter().map(|id| (Time::ZERO, id)).collect();
+        let mut behind: Vec<(Time, GroupId)> =
+            behind.into_iter().map(|id| (Time::ZERO, id)).collect();
         if shortest_first {
             for (end, id) in &mut behind {
                 *end = self.end_of(*id, Time::ZERO);

@@ -55,7 +55,12 @@ impl Profile {
     }
 
     /// The earliest time, not before `from`, at which so much is free for so long.
-    pub(super) fn earliest(&self, from: Time, demand: &Demand, run: Option<Duration>) -> Option<Time> {
+    pub(super) fn earliest(
+        &self,
+        from: Time,
+        demand: &Demand,
+        run: Option<Duration>,
+    ) -> Option<Time> {
         let mut start: Option<Time> = None;
         for (index, (time, free)) in self.0.iter().enumerate() {
             if let (Some(start), Some(run)) = (start, run)

@@ -128,7 +128,9 @@ impl Scheduler {
         let strategy = self.groups.get(&id).and_then(|queued| queued.strategy);
         let request = self.request(tree, strategy, at);
         match self.backfill.planner.place(later, &self.framework, request) {
-            Ok(Outcome::Placed(plan) | Outcome::Held { plan, .. }) if !plan.is_empty() => Some(plan),
+            Ok(Outcome::Placed(plan) | Outcome::Held { plan, .. }) if !plan.is_empty() => {
+                Some(plan)
+            }
             _ => None,
         }
     }
