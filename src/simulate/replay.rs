@@ -27,8 +27,8 @@ use crate::state::{Assignment, Cluster, Plan, Row};
 /// }
 /// cluster.add_pod(Pod::new().name("old").request("cpu", 1).on("n1"))?;
 /// let scheduler = |framework| Scheduler::new(cluster.clone(), framework, Settings::default());
-/// let spread = Framework::builder().filter(Fit).score(1, LeastAllocated::of(["cpu"])).build()?;
-/// let pack = Framework::builder().filter(Fit).score(1, MostAllocated::of(["cpu"])).build()?;
+/// let spread = Framework::builder().filter(Fit).score(1, LeastAllocated::of([("cpu", 1)])).build()?;
+/// let pack = Framework::builder().filter(Fit).score(1, MostAllocated::of([("cpu", 1)])).build()?;
 ///
 /// let mut lines = Vec::new();
 /// let mut recorder = Recorder::new(scheduler(spread.clone()), |line: &Record| lines.push(line.clone()));

@@ -57,8 +57,8 @@ fn a_recorded_day_replays_to_the_same_bytes() {
 fn a_changed_weight_is_found_at_the_first_decision_that_it_changes() {
     let weights = |pack, spread| {
         let builder = Framework::builder().filter(Fit).filter(phalanx::plugins::TaintToleration);
-        let builder = builder.score(pack, MostAllocated::of([GPU]));
-        builder.score(spread, LeastAllocated::of([GPU])).build().unwrap()
+        let builder = builder.score(pack, MostAllocated::of([(GPU, 1)]));
+        builder.score(spread, LeastAllocated::of([(GPU, 1)])).build().unwrap()
     };
     // Nodes of eight GPUs and jobs of parts of a node: packing and spreading part at the second.
     let scheduler = Scheduler::new(cluster(4), weights(2, 1), Settings::new());

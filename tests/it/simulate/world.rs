@@ -22,7 +22,7 @@ pub(super) fn cluster(nodes: usize) -> Cluster {
 
 pub(super) fn framework() -> Framework {
     let fit = Framework::builder().filter(plugins::Fit).filter(plugins::TaintToleration);
-    fit.score(1, plugins::MostAllocated::of([GPU])).build().unwrap()
+    fit.score(1, plugins::MostAllocated::of([(GPU, 1)])).build().unwrap()
 }
 
 /// Jobs of one to eight nodes, those of up to four within one rack, at a load that makes a line.
