@@ -175,7 +175,7 @@ fn id(text: &str) -> Value {
 }
 
 fn muri(file: &str, text: &str) -> Result<Trace, String> {
-    let jobs = crate::simulate::muri_jobs(file, text)?;
+    let jobs = super::muri_jobs(file, text)?;
     let jobs = jobs.into_iter().map(|job| {
         let run =
             Duration::from_secs_f64((job.iterations * job.iteration + job.overhead).min(1e12));
