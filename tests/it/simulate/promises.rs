@@ -93,9 +93,8 @@ fn what_is_lost_is_promised_anew_and_counted() {
                 .refused_one_in(20)
                 .failures(&nodes, 60, Time::from_secs(40_000), Duration::from_secs(1_200));
             let settings = Settings::new().backfill(rule());
-            let (results, _, later) = run(settings, seed, 150, Estimates::Exact, faults);
+            let (results, _, _) = run(settings, seed, 150, Estimates::Exact, faults);
             assert!(results.jobs.iter().all(|job| job.end.is_some()));
-            assert_eq!(later, results.metrics.promises_broken > 0 || later);
             broken += results.metrics.promises_broken;
             assert!(results.summary().work_lost > 0.0 && results.summary().restarts > 0);
         }
