@@ -80,6 +80,7 @@ pub mod preempt;
 pub mod queue;
 pub mod quota;
 pub mod reference;
+pub mod simulate;
 pub mod state;
 
 pub use base::{NameError, ObjectName, Quantity, QuantityError, Time, TimeError};

@@ -52,6 +52,36 @@ fn gangs_preempt_as_by_kube_scheduler() {
     agree(PREEMPTION_OF_GANGS, 112);
 }
 
+const STREAMS: &[u8] = include_bytes!("data/backfill-streams.jsonl.gz");
+
+#[test]
+fn jobs_on_equal_processors_start_as_in_the_textbook() {
+    agree(STREAMS, 4 * 14);
+}
+
+#[test]
+fn altered_starts_and_unknown_fields_of_streams_are_noticed() {
+    let text = unpack(STREAMS);
+    for line in text.lines().take(3) {
+        let case: Value = serde_json::from_str(line).expect("JSON");
+        for policy in ["fcfs", "easy", "easy_sjbf", "conservative"] {
+            let mut case = case.clone();
+            let starts = &mut case["expect"]["starts"][policy];
+            let last = starts.as_array().expect("a list").len() - 1;
+            starts[last] = (starts[last].as_u64().expect("a number") + 1).into();
+            let mut tally = Tally::default();
+            tally.run("f", &case.to_string()).expect("sound");
+            assert_eq!((tally.passed(), tally.failed()), (3, 1), "{policy}");
+        }
+        for pointer in ["", "/expect", "/expect/starts"] {
+            let mut case = case.clone();
+            let object = case.pointer_mut(pointer).and_then(Value::as_object_mut);
+            object.expect("an object").insert("unheard".into(), Vec::<u64>::new().into());
+            assert!(Tally::default().run("f", &case.to_string()).is_err(), "{pointer}");
+        }
+    }
+}
+
 /// The recordings that the data is a selection of, where they lie beside the checkout.
 #[test]
 fn all_recordings_of_preemption_agree() {

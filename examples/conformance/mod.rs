@@ -1,5 +1,6 @@
 //! Cases with the answers of other schedulers, a line each.
 
+mod backfill;
 mod expect;
 mod feasible;
 mod gangs;
@@ -44,6 +45,8 @@ Files hold one JSON object a line; gzip will do. A line is one of:
             sharing and cycles; docs/tenants.md names the rules that are left out
   systems   {name, system, family, input, expect, ...}: sessions, queues, preemption and tables of
             Volcano, YuniKorn and others; docs/tenants.md names what is left out
+  streams   {name, processors, jobs, expect: {starts}}: jobs on equal processors, and when pyss starts
+            them by each policy; one pass for each policy of each
 
 Kubernetes objects are taken as an API server stores them.
 
@@ -135,6 +138,12 @@ impl Tally {
             return Ok(());
         }
         let name = expect::text(&case, "name")?.to_string();
+        if backfill::is_case(&case) {
+            for (policy, disagreement) in backfill::run(&case)? {
+                self.count(format!("backfill {policy}"), &name, disagreement);
+            }
+            return Ok(());
+        }
         let scenario = expect::take(&mut case, "scenario")?;
         let expected = expect::take(&mut case, "expect")?;
         let category = category(&name);

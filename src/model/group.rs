@@ -67,6 +67,10 @@ pub struct PodGroup {
     /// How long a member that has started is not taken for others.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub min_run_time: Option<Duration>,
+    /// How long it runs at most once it has started, by its owner's estimate; `None` if that is not
+    /// known. Read of the root of a tree, by [backfill](crate::queue::Backfill).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub run_time_estimate: Option<Duration>,
     /// How long members wait for the rest after a place was found for them.
     pub schedule_timeout: Option<Duration>,
     /// Whether what runs is kept when the rest times out or fails.
@@ -295,6 +299,13 @@ impl PodGroup {
     #[must_use]
     pub fn evicted_whole(mut self) -> PodGroup {
         self.disruption = DisruptionMode::All;
+        self
+    }
+
+    /// Sets how long it runs at most, by its owner's estimate.
+    #[must_use]
+    pub fn run_time_estimate(mut self, estimate: Duration) -> PodGroup {
+        self.run_time_estimate = Some(estimate);
         self
     }
 

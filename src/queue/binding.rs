@@ -186,6 +186,7 @@ impl Scheduler {
         plan: Plan,
         held: Option<(Time, String)>,
     ) {
+        self.note_start(&groups);
         let ticket = Ticket(self.take_number());
         let mut outstanding = BTreeSet::new();
         for assignment in plan.assignments() {
@@ -453,6 +454,7 @@ impl Scheduler {
     /// A pending member found bound, from outside or by a late result. If its gang is being
     /// evicted, the pod is unbound as well.
     pub(super) fn found_bound(&mut self, id: GroupId, seq: u64) {
+        self.note_start(&[id]);
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(member) = queued.members.get_mut(&seq) else { return };
         if !queued.evicting {

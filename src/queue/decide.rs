@@ -58,6 +58,12 @@ impl Scheduler {
                 self.update_reservations();
                 continue;
             }
+            if self.settings.backfill.is_some() {
+                if self.backfill() || self.search_again() {
+                    continue;
+                }
+                return self.outbox.pop_front();
+            }
             self.partners.groups_checked += 1;
             let ready = self.next_ready();
             if let Some(id) = self.wait_index.next(&self.cluster, &self.framework, ready.as_ref()) {
@@ -252,6 +258,9 @@ impl Scheduler {
             let shortage =
                 Shortage::Placement { outcome: String::from("no pending member can join") };
             return AttemptResult::Unschedulable(shortage, wake_hint(&self.framework, tree));
+        }
+        if let Some(shortage) = self.delays_promise(&plan) {
+            return AttemptResult::Unschedulable(shortage, WakeCondition::Never);
         }
         match self.cluster.commit(&self.framework, &plan) {
             Ok(()) => {

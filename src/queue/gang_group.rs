@@ -30,6 +30,7 @@ impl Scheduler {
             return;
         }
         if let Some(node) = node {
+            self.backfill.freed = true;
             self.pods_changed(&node);
         }
         if self.tenancy.is_some() {
@@ -169,6 +170,8 @@ impl Scheduler {
     pub(super) fn settle(&mut self, id: GroupId, own: bool) {
         self.partners.groups_checked += 1;
         self.settle_phase(id, own);
+        let key = self.groups.get(&id).and_then(|queued| queued.key.as_ref());
+        self.backfill.forget_demand(key);
         // The end of a back-off changes its phase without an event.
         let backs_off = |queued: &QueuedGroup| matches!(queued.phase, Phase::BackingOff(_));
         let is_stale = self.groups.get(&id).is_some_and(backs_off);

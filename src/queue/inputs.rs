@@ -372,6 +372,7 @@ impl Scheduler {
             Timer::Below(id) => self.evict(id),
             Timer::Evictions(ticket) => self.evictions_due(ticket),
             Timer::Searches => self.searches_due(),
+            Timer::Promises => self.backfill.promises_due(),
             Timer::Reservation(id) => {
                 let over = self.groups.get(&id).and_then(|queued| queued.reservation.as_ref());
                 if over.is_some_and(|reserved| reserved.until <= self.now) {
@@ -541,6 +542,9 @@ impl Scheduler {
         if applied == Applied::Stale {
             return Ok(applied);
         }
+        if applied == Applied::Changed {
+            self.backfill.note_loss();
+        }
         self.pods_changed(&node);
         if let Some(old) = old.filter(|old| *old != node) {
             self.pods_changed(&old);
@@ -571,6 +575,7 @@ impl Scheduler {
             return Ok(applied);
         }
         if let Some(node) = node {
+            self.backfill.freed = true;
             self.pods_changed(&node);
         }
         self.discharge(&full);

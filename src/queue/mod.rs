@@ -4,6 +4,7 @@
 //! [`Scheduler::poll_decision`] and [`Scheduler::poll_event`] return decisions and events, and
 //! [`Scheduler::next_wake`] the time of the next timer. It has no clock, no thread and no I/O.
 
+mod backfill;
 mod binding;
 mod capacity;
 mod claims;
@@ -40,6 +41,8 @@ mod victims;
 mod waiting_queues;
 mod wake;
 
+pub use backfill::promise::PromiseView;
+pub use backfill::settings::{Backfill, BackfillRule};
 pub use decision::BoundPod;
 pub use ids::Ticket;
 pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};

@@ -47,6 +47,13 @@ pub enum GroupChange {
         /// Consecutive failures.
         attempts: u32,
     },
+    /// The group was promised a start, by [backfill](super::Backfill), or another one than before.
+    Promised {
+        /// The start, no later than which it has its place while estimates hold.
+        at: Time,
+        /// Whether it is later than the start promised before.
+        later: bool,
+    },
     /// A plan was found, and a permit holds it. Its pods use capacity.
     Held {
         /// Number of pods in the plan.
@@ -262,6 +269,15 @@ pub struct Metrics {
     pub evictions_cancelled: u64,
     /// Events dropped because the log was full.
     pub events_dropped: u64,
+    /// Starts promised to groups that wait.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub promises: u64,
+    /// Promises replaced by later ones: an estimate was too low, or room was lost.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub promises_broken: u64,
+    /// Groups started before one that waits for its promised start.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub backfilled: u64,
     /// Time from first being ready to the start.
     pub waiting: Histogram,
     /// Time from a plan to the last of its bindings.

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::backfill::state::Candidate;
 use super::ids::{GroupId, QueueKey};
 use super::queued_group::{Phase, add_wait};
 use super::scheduler::{Scheduler, Timer};
@@ -44,6 +45,9 @@ impl Scheduler {
         }
         let Some(queued) = self.groups.get_mut(&id) else { return };
         queued.ready_since.get_or_insert(now);
+        if ready {
+            self.backfill.arrived.insert(id);
+        }
         if queued.key.is_none() {
             self.make_key(id);
         }
@@ -64,6 +68,7 @@ impl Scheduler {
         let priority = core::cmp::Reverse(queued.root.priority);
         let key = QueueKey { rank, priority, since: queued.since, group: id };
         queued.key = Some(key.clone());
+        self.backfill.line.insert(key.clone(), Candidate::default());
         let (queue, ready) = (&queued.root.queue, queued.phase == Phase::Queued);
         self.queues.put(queue, &key, ready, self.settings.rule(queue));
     }
@@ -71,6 +76,7 @@ impl Scheduler {
     pub(super) fn drop_key(&mut self, id: GroupId) {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         let Some(key) = queued.key.take() else { return };
+        self.backfill.line.remove(&key);
         let queue = &queued.root.queue;
         self.queues.remove(queue, &key, self.settings.rule(queue));
     }

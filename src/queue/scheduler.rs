@@ -1,6 +1,6 @@
 //! The scheduler: its state, and what can be read of it.
 //!
-//! Fields are visible to the submodules of `queue` on purpose: `inputs`, `decide`, `phases`,
+//! Fields are visible to the submodules of `queue` on purpose: `backfill`, `inputs`, `decide`, `phases`,
 //! `binding`, `gang_group`, `lost_members`, `nomination`, `preemption`, `quota_admission`,
 //! `reservation`, `snapshot`, `turns` and `victims` each hold one `impl` block of the same state
 //! machine. They import this file; it imports none of them.
@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::backfill::state::BackfillState;
 use super::decision::Decision;
 use super::error::QueueError;
 use super::evictions::PreemptionState;
@@ -91,6 +92,7 @@ pub struct Scheduler {
     pub(super) reserving: BTreeSet<GroupId>,
     pub(super) tenancy: Option<Tenancy>,
     pub(super) changes: Changes,
+    pub(super) backfill: BackfillState,
     pub(super) preemption: PreemptionState,
     /// What may be taken.
     pub(super) policy: Arc<dyn Policy>,
@@ -136,6 +138,8 @@ pub(super) enum Timer {
     Evictions(Ticket),
     /// Victims may be found that were not before.
     Searches,
+    /// A promised start, or one that may not be kept.
+    Promises,
 }
 
 impl fmt::Debug for Scheduler {
@@ -175,6 +179,7 @@ impl Scheduler {
             reserving: BTreeSet::new(),
             tenancy: None,
             changes: Changes::default(),
+            backfill: BackfillState::default(),
             preemption: PreemptionState::default(),
             policy: Arc::new(LowerPriority),
             victim_planner: PreemptingPlanner::new(),
@@ -450,6 +455,8 @@ impl Scheduler {
     }
 
     pub(super) fn cluster_changed(&mut self) {
+        self.backfill.freed = true;
+        self.backfill.note_loss();
         self.changes.all = true;
         self.reservations_due = true;
     }

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::time::Duration;
 
+use super::backfill::settings::Backfill;
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::place::request::DEFAULT_BUDGET;
@@ -57,6 +58,9 @@ pub struct Settings {
     pub on_bind_failure: OnBindFailure,
     /// Reservations for the first groups in line. `None`: no reservations.
     pub reservation: Option<ReservationPolicy>,
+    /// Backfill: who may pass the first of the line. It takes the place of
+    /// [`Settings::head_of_line`] and of [`Settings::reservation`]. `None`: those apply.
+    pub backfill: Option<Backfill>,
     /// Preemption by groups that do not fit. `None`: no group preempts.
     pub preemption: Option<PreemptionSettings>,
     /// Strategy of groups without one of their own. `None`: the framework's.
@@ -84,6 +88,7 @@ impl Default for Settings {
             evict_half_bound: false,
             on_bind_failure: OnBindFailure::UndoAll,
             reservation: None,
+            backfill: None,
             preemption: None,
             strategy: None,
             budget: DEFAULT_BUDGET,
@@ -173,6 +178,13 @@ impl Settings {
     #[must_use]
     pub fn reservation(mut self, policy: ReservationPolicy) -> Settings {
         self.reservation = Some(policy);
+        self
+    }
+
+    /// Lets groups pass the first of the line by a rule of backfill.
+    #[must_use]
+    pub fn backfill(mut self, backfill: Backfill) -> Settings {
+        self.backfill = Some(backfill);
         self
     }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::capacity::{has_capacity_bound, reads_beyond_node, scarcest_request};
 use super::wake::hints::WakeCondition;
 use super::wake::index::WaitIndex;
-use crate::base::ObjectName;
+use crate::base::{ObjectName, Time};
 use crate::framework::Framework;
 use crate::model::{Amounts, Pod, PodGroup, PodShape};
 use crate::place::topology::pinned::{running, runs};
@@ -49,6 +49,14 @@ pub enum Shortage {
     Binding {
         /// The reason, for people.
         reason: String,
+    },
+    /// A place that another group has been promised: with [backfill](super::Backfill), the group
+    /// may not pass the first of the line, since that would start later than promised.
+    Promised {
+        /// Full name of the group that was promised its start.
+        to: ObjectName,
+        /// The promised start.
+        at: Time,
     },
     /// Too little quota: the group is not placed before its queue may use what it asks for.
     Quota {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::backfill::state::{BackfillState, Candidate, SavedBackfill};
 use super::decision::Decision;
 use super::evictions::PreemptionState;
 use super::ids::{GroupId, Ticket};
@@ -57,6 +58,8 @@ struct State {
     in_flight: Vec<(Ticket, PlanInFlight)>,
     timers: BTreeSet<(Time, Timer)>,
     changes: Changes,
+    #[serde(default)]
+    backfill: SavedBackfill,
     #[serde(default)]
     preemption: PreemptionState,
     reservations_due: bool,
@@ -121,6 +124,15 @@ impl TryFrom<State> for SavedScheduler {
     }
 }
 
+impl SavedScheduler {
+    /// The same state with other settings: to run a recording under another policy.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> SavedScheduler {
+        self.0.settings = settings;
+        self
+    }
+}
+
 impl Scheduler {
     /// The state as data. O(state).
     pub fn save(&self) -> SavedScheduler {
@@ -138,6 +150,7 @@ impl Scheduler {
                 .collect(),
             timers: self.timers.clone(),
             changes: self.changes.clone(),
+            backfill: self.backfill.save(),
             preemption: self.preemption.clone(),
             reservations_due: self.reservations_due,
             epoch: self.epoch,
@@ -167,6 +180,7 @@ impl Scheduler {
         scheduler.in_flight = saved.in_flight.into_iter().collect();
         scheduler.timers = saved.timers;
         scheduler.changes = saved.changes;
+        scheduler.backfill = BackfillState::restore(saved.backfill);
         scheduler.preemption = saved.preemption;
         scheduler.reservations_due = saved.reservations_due;
         scheduler.epoch = saved.epoch;
@@ -196,6 +210,7 @@ impl Scheduler {
             let (cluster, framework) = (&scheduler.cluster, &scheduler.framework);
             if let Some(key) = &queued.key {
                 scheduler.wait_index.subscribe(cluster, framework, key, &queued.wake_on);
+                scheduler.backfill.line.insert(key.clone(), Candidate::default());
             }
             let _ = scheduler.running_work.add_group(&queued.root);
             scheduler.groups.insert(id, queued);

@@ -10,6 +10,7 @@ mod replay;
 #[allow(dead_code, reason = "the plot is drawn by the program")]
 #[path = "../../examples/fgd/run.rs"]
 mod run;
+mod simulate;
 #[allow(dead_code, reason = "files are read by the program")]
 #[path = "../../examples/fgd/trace.rs"]
 mod trace;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up. A layer imports itself and those before it.
-const LAYERS: [&str; 10] = [
+const LAYERS: [&str; 11] = [
     "base",
     "model",
     "state",
@@ -13,6 +13,7 @@ const LAYERS: [&str; 10] = [
     "place",
     "preempt",
     "queue",
+    "simulate",
     "kubernetes",
     "reference",
 ];

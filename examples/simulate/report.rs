@@ -1,0 +1,259 @@
+//! The report: one HTML file that needs nothing from elsewhere.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::cell::Done;
+use super::trace::Trace;
+use super::{COLUMNS, machine, quantile, shown};
+
+/// The most bars of the chart; beyond, the shortest are left out, and the report says so.
+const BARS: usize = 20_000;
+/// The most points of a line.
+const POINTS: usize = 1_000;
+
+/// Text in a document.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The name of a cell.
+fn name(figures: &Value) -> String {
+    let policy = figures["policy"].as_str().unwrap_or("");
+    format!("{policy}, {}, seed {}", machine(figures), figures["seed"])
+}
+
+/// The report of a grid.
+pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
+    let mut table = String::from("<tr><th>policy</th><th>machine</th><th>seed</th>");
+    for (_, title, _) in COLUMNS {
+        let _ = write!(table, "<th>{}</th>", escape(title));
+    }
+    table.push_str("</tr>\n");
+    for (index, done) in done.iter().enumerate() {
+        let figures = &done.figures;
+        let policy = escape(figures["policy"].as_str().unwrap_or(""));
+        let _ = write!(
+            table,
+            "<tr><th><i class=\"key k{}\"></i>{policy}</th><td>{}</td><td>{}</td>",
+            index % 8,
+            escape(&machine(figures)),
+            figures["seed"],
+        );
+        for (key, _, decimals) in COLUMNS {
+            let _ = write!(table, "<td>{}</td>", shown(figures, key, decimals));
+        }
+        table.push_str("</tr>\n");
+    }
+    let cells: Vec<Value> = done.iter().map(cell).collect();
+    // No text of a trace ends the script.
+    let data = json!(cells).to_string().replace('<', "\\u003c");
+    let title = escape(&format!("{} jobs of {file}", trace.jobs.len()));
+    TEMPLATE.replace("{title}", &title).replace("{table}", &table).replace("{data}", &data)
+}
+
+/// What the charts of a cell are drawn from.
+fn cell(done: &Done) -> Value {
+    let step = done.samples.len().div_ceil(POINTS).max(1);
+    let samples = done.samples.iter().step_by(step);
+    let samples: Vec<Value> = samples
+        .map(|sample| {
+            let share = sample.used as f64 / (sample.capacity.max(1)) as f64;
+            json!([sample.at.as_secs(), (share * 1e4).round() / 1e4, sample.queue])
+        })
+        .collect();
+    let waits: Vec<Value> = classes(done)
+        .into_iter()
+        .map(|(title, waits)| {
+            let at = [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| quantile(&waits, share).round());
+            json!([title, waits.len(), at])
+        })
+        .collect();
+    let mut bars = done.bars.clone();
+    bars.retain(|bar| bar.to > bar.from);
+    bars.sort_by(|a, b| (b.to - b.from).total_cmp(&(a.to - a.from)));
+    let left_out = bars.len().saturating_sub(BARS);
+    bars.truncate(BARS);
+    let round = |value: f64| (value * 10.0).round() / 10.0;
+    let bars: Vec<Value> = bars
+        .iter()
+        .map(|bar| json!([bar.node, bar.job, round(bar.from), round(bar.to), bar.amount]))
+        .collect();
+    json!({
+        "name": name(&done.figures), "samples": samples, "waits": waits, "bars": bars,
+        "leftOut": left_out, "nodes": done.nodes,
+    })
+}
+
+/// Waits by class of size: powers of two.
+fn classes(done: &Done) -> Vec<(String, Vec<f64>)> {
+    let mut classes: std::collections::BTreeMap<u32, Vec<f64>> = std::collections::BTreeMap::new();
+    for (size, waits) in &done.waits {
+        classes.entry(size.max(&1).next_power_of_two()).or_default().extend(waits);
+    }
+    let titled = classes.into_iter().map(|(most, mut waits)| {
+        waits.sort_by(f64::total_cmp);
+        let least = most / 2 + 1;
+        (if least >= most { most.to_string() } else { format!("{least}–{most}") }, waits)
+    });
+    titled.collect()
+}
+
+/// The document. Colours are those of Okabe and Ito, which people who see colours differently can
+/// tell apart; lines differ in their dashes too.
+const TEMPLATE: &str = r##"<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222; background: #fff; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th:first-child { text-align: left; }
+canvas { width: 100%; display: block; border: 1px solid #ddd; touch-action: none; }
+.key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
+.k0 { background: #0072b2; } .k1 { background: #d55e00; } .k2 { background: #009e73; } .k3 { background: #cc79a7; }
+.k4 { background: #e69f00; } .k5 { background: #56b4e9; } .k6 { background: #000; } .k7 { background: #b8a900; }
+p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
+#tip { min-height: 1.5em; }
+@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } canvas { break-inside: avoid; } .control { display: none; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+</style></head><body>
+<h1>{title}</h1>
+<div class="wide"><table id="grid">
+{table}</table></div>
+<p class="note">Wait: from arrival to start. Slowdown: bounded at 10 s. Utilisation: useful work per capacity until the last end. Jain: fairness among queues, 1 if all are treated alike.</p>
+<h2>Utilisation over time</h2><canvas id="use" height="220" role="img" aria-label="Utilisation over time, a line for each cell of the table"></canvas>
+<h2>Jobs that wait over time</h2><canvas id="queue" height="220" role="img" aria-label="Number of waiting jobs over time, a line for each cell of the table"></canvas>
+<h2>Waiting by size</h2><canvas id="waits" height="280" role="img" aria-label="Distribution of waits by size of job"></canvas>
+<p class="note">Boxes from the 25th to the 75th percentile with the median, whiskers from the 5th to the 95th; seconds, by powers of ten.</p>
+<h2>Nodes over time</h2>
+<p class="control"><select id="which"></select> <button id="whole">whole</button> <span class="note">wheel: zoom; drag: move; two clicks: whole</span></p>
+<canvas id="gantt" height="420" tabindex="0" role="img" aria-label="Jobs on nodes over time"></canvas><p id="tip" class="note"></p>
+<script id="data" type="application/json">{data}</script>
+<script>
+"use strict";
+const cells = JSON.parse(document.getElementById("data").textContent);
+const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#b8a900"];
+const dashes = [[], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 1, 2]];
+const get = id => document.getElementById(id);
+const span = s => s >= 172800 ? (s / 86400).toFixed(1) + " d" : s >= 7200 ? (s / 3600).toFixed(1) + " h" : s >= 120 ? (s / 60).toFixed(1) + " min" : s.toFixed(s < 10 ? 1 : 0) + " s";
+function sheet(canvas) {
+  const scale = Math.max(window.devicePixelRatio || 1, 2), box = canvas.getBoundingClientRect();
+  if (!canvas.dataset.height) canvas.dataset.height = canvas.getAttribute("height");
+  const height = Number(canvas.dataset.height), width = box.width || 900;
+  canvas.width = width * scale; canvas.height = height * scale; canvas.style.height = height + "px";
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale); pen.fillStyle = "#fff"; pen.fillRect(0, 0, width, height);
+  pen.font = "12px system-ui, sans-serif"; pen.fillStyle = "#333";
+  return [pen, width, height];
+}
+const extent = cells.flatMap(c => c.samples.map(s => s[0]).concat(c.bars.map(b => b[3])));
+const end = extent.reduce((a, b) => Math.max(a, b), 1);
+function axis(pen, width, height, left, from, to) {
+  pen.strokeStyle = "#ccc"; pen.setLineDash([]); pen.lineWidth = 1; pen.textAlign = "center"; pen.fillStyle = "#333";
+  for (let i = 0; i <= 6; i++) {
+    const x = left + (width - left - 20) * i / 6;
+    pen.beginPath(); pen.moveTo(x, 10); pen.lineTo(x, height - 24); pen.stroke();
+    pen.fillText(span(from + (to - from) * i / 6), x, height - 8);
+  }
+}
+function lines(id, column, top, label) {
+  const [pen, width, height] = sheet(get(id)), left = 56;
+  axis(pen, width, height, left, 0, end);
+  pen.textAlign = "right";
+  for (let i = 0; i <= 4; i++) pen.fillText(label(top * i / 4), left - 6, height - 24 - (height - 34) * i / 4 + 4);
+  cells.forEach((cell, n) => {
+    pen.strokeStyle = colours[n % 8]; pen.setLineDash(dashes[n % 8]); pen.lineWidth = 1.5; pen.beginPath();
+    cell.samples.forEach((s, i) => {
+      const x = left + (width - left - 20) * s[0] / end, y = height - 24 - (height - 34) * s[column] / top;
+      i ? pen.lineTo(x, y) : pen.moveTo(x, y);
+    });
+    pen.stroke();
+  });
+}
+function waits() {
+  const [pen, width, height] = sheet(get("waits")), left = 56;
+  const sizes = [...new Set(cells.flatMap(c => c.waits.map(w => w[0])))].sort((a, b) => parseInt(a) - parseInt(b));
+  const most = cells.flatMap(c => c.waits.map(w => w[2][4])).reduce((a, b) => Math.max(a, b), 10);
+  const place = v => height - 40 - (height - 56) * Math.log10(1 + v) / Math.log10(1 + most);
+  pen.textAlign = "right";
+  for (let v = 1; v <= most; v *= 10) {
+    pen.strokeStyle = "#ddd"; pen.setLineDash([]); pen.beginPath(); pen.moveTo(left, place(v)); pen.lineTo(width - 10, place(v)); pen.stroke();
+    pen.fillText(span(v), left - 6, place(v) + 4);
+  }
+  const step = (width - left - 20) / Math.max(1, sizes.length), box = Math.min(24, step * .8 / Math.max(1, cells.length));
+  sizes.forEach((size, at) => {
+    pen.fillStyle = "#333"; pen.textAlign = "center"; pen.fillText(size, left + step * (at + .5), height - 20);
+    cells.forEach((cell, n) => {
+      const found = cell.waits.find(w => w[0] === size);
+      if (!found) return;
+      const [low, first, half, third, high] = found[2].map(place);
+      const x = left + step * (at + .5) + (n - cells.length / 2) * box;
+      pen.strokeStyle = pen.fillStyle = colours[n % 8]; pen.setLineDash([]);
+      pen.beginPath(); pen.moveTo(x + box * .4, low); pen.lineTo(x + box * .4, high); pen.stroke();
+      pen.globalAlpha = .35; pen.fillRect(x, third, box * .8, Math.max(1, first - third)); pen.globalAlpha = 1;
+      pen.strokeRect(x, third, box * .8, Math.max(1, first - third));
+      pen.lineWidth = 3; pen.beginPath(); pen.moveTo(x, half); pen.lineTo(x + box * .8, half); pen.stroke(); pen.lineWidth = 1;
+    });
+  });
+  pen.fillStyle = "#333"; pen.textAlign = "center"; pen.fillText("size", width / 2, height - 4);
+}
+let view = [0, end, 0, 1];
+function gantt() {
+  const cell = cells[get("which").value || 0], [pen, width, height] = sheet(get("gantt")), left = 56;
+  if (!cell) return;
+  const rows = Math.max(1, cell.nodes), [from, to, low, high] = [view[0], view[1], view[2] * rows, view[3] * rows];
+  axis(pen, width, height, left, from, to);
+  const across = t => left + (width - left - 20) * (t - from) / (to - from), down = n => 10 + (height - 34) * (n - low) / (high - low);
+  pen.save(); pen.beginPath(); pen.rect(left, 10, width - left - 20, height - 34); pen.clip();
+  const tall = Math.max(1, (height - 34) / (high - low) - (high - low < 100 ? 1 : 0));
+  for (const [node, job, begin, finish] of cell.bars) {
+    if (finish < from || begin > to || node + 1 < low || node > high) continue;
+    pen.fillStyle = colours[job % 8]; pen.globalAlpha = job % 16 < 8 ? .85 : .5;
+    pen.fillRect(across(begin), down(node), Math.max(.5, across(finish) - across(begin)), tall);
+  }
+  pen.restore(); pen.fillStyle = "#333"; pen.textAlign = "right";
+  for (let i = 0; i <= 4; i++) { const n = low + (high - low) * i / 4; pen.fillText(Math.min(rows - 1, Math.floor(n)), left - 6, down(n) + 4); }
+  get("tip").textContent = cell.leftOut ? cell.leftOut + " of the shortest runs are not drawn" : "";
+}
+function draw() {
+  lines("use", 1, 1, v => Math.round(v * 100) + " %");
+  lines("queue", 2, cells.flatMap(c => c.samples.map(s => s[2])).reduce((a, b) => Math.max(a, b), 1), v => Math.round(v));
+  waits(); gantt();
+}
+cells.forEach((cell, n) => { const option = document.createElement("option"); option.value = n; option.textContent = cell.name; get("which").append(option); });
+const pane = get("gantt");
+const zoom = (x, y, by) => {
+  const box = pane.getBoundingClientRect(), a = Math.min(1, Math.max(0, (x - box.left - 56) / (box.width - 76))), b = Math.min(1, Math.max(0, (y - box.top - 10) / (box.height - 34)));
+  const wide = Math.min(end, (view[1] - view[0]) * by), tall = Math.min(1, (view[3] - view[2]) * by);
+  const from = Math.min(end - wide, Math.max(0, view[0] + (view[1] - view[0] - wide) * a)), low = Math.min(1 - tall, Math.max(0, view[2] + (view[3] - view[2] - tall) * b));
+  view = [from, from + wide, low, low + tall]; gantt();
+};
+pane.addEventListener("wheel", e => { e.preventDefault(); zoom(e.clientX, e.clientY, e.deltaY > 0 ? 1.25 : .8); }, { passive: false });
+let held = null;
+pane.addEventListener("pointerdown", e => { held = [e.clientX, e.clientY, ...view]; pane.setPointerCapture(e.pointerId); });
+pane.addEventListener("pointerup", () => held = null);
+pane.addEventListener("pointermove", e => {
+  const box = pane.getBoundingClientRect();
+  if (held) {
+    const wide = held[3] - held[2], tall = held[5] - held[4];
+    const from = Math.min(end - wide, Math.max(0, held[2] - (e.clientX - held[0]) / (box.width - 76) * wide)), low = Math.min(1 - tall, Math.max(0, held[4] - (e.clientY - held[1]) / (box.height - 34) * tall));
+    view = [from, from + wide, low, low + tall]; gantt(); return;
+  }
+  const cell = cells[get("which").value || 0], t = view[0] + (e.clientX - box.left - 56) / (box.width - 76) * (view[1] - view[0]);
+  const n = Math.floor((view[2] + (e.clientY - box.top - 10) / (box.height - 34) * (view[3] - view[2])) * cell.nodes);
+  const bar = cell.bars.find(b => b[0] === n && b[2] <= t && t < b[3]);
+  get("tip").textContent = bar ? "job " + bar[1] + " on node " + n + ": " + span(bar[2]) + " to " + span(bar[3]) : "";
+});
+pane.addEventListener("dblclick", () => { view = [0, end, 0, 1]; gantt(); });
+pane.addEventListener("keydown", e => { const box = pane.getBoundingClientRect(); if (e.key === "+" || e.key === "-") zoom(box.left + box.width / 2, box.top + box.height / 2, e.key === "+" ? .8 : 1.25); });
+get("whole").addEventListener("click", () => { view = [0, end, 0, 1]; gantt(); });
+get("which").addEventListener("change", gantt);
+window.addEventListener("resize", draw); window.addEventListener("beforeprint", draw);
+draw(); document.documentElement.dataset.drawn = "yes";
+</script></body></html>
+"##;

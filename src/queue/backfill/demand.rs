@@ -1,0 +1,146 @@
+//! Sums of requests: what a group needs at least, and what nodes have free at most.
+//!
+//! A group whose need exceeds what is free in all has no place; no planner need be asked. On equal
+//! processors the sums decide alone, on other clusters they are a bound.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::model::PodShape;
+use crate::queue::queued_group::{MemberState, QueuedGroup};
+use crate::state::Cluster;
+
+/// Amounts by number of resource; absent ones are zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::queue) struct Demand(Vec<i64>);
+
+/// Numbers of the resources that groups request.
+#[derive(Debug, Clone, Default)]
+pub(in crate::queue) struct ResourceNumbers(Vec<Box<str>>);
+
+impl Demand {
+    pub(super) fn add(&mut self, other: &Demand) {
+        for (number, amount) in other.0.iter().enumerate() {
+            self.add_amount(number, *amount);
+        }
+    }
+
+    pub(super) fn subtract(&mut self, other: &Demand) {
+        for (number, amount) in other.0.iter().enumerate() {
+            self.add_amount(number, amount.saturating_neg());
+        }
+    }
+
+    /// Whether this much is enough for another.
+    pub(super) fn covers(&self, other: &Demand) -> bool {
+        let have = self.0.iter().copied().chain(core::iter::repeat(0));
+        other.0.iter().zip(have).all(|(need, have)| *need <= 0 || *need <= have)
+    }
+
+    fn add_amount(&mut self, number: usize, amount: i64) {
+        if self.0.len() <= number {
+            self.0.resize(number + 1, 0);
+        }
+        if let Some(sum) = self.0.get_mut(number) {
+            *sum = sum.saturating_add(amount);
+        }
+    }
+
+    fn least_with(&mut self, other: &Demand) {
+        for (number, amount) in self.0.iter_mut().enumerate() {
+            *amount = (*amount).min(other.0.get(number).copied().unwrap_or(0));
+        }
+    }
+
+    fn times(&mut self, count: u64) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.iter_mut().for_each(|amount| *amount = amount.saturating_mul(count));
+    }
+}
+
+impl ResourceNumbers {
+    fn number(&mut self, name: &str) -> usize {
+        match self.0.iter().position(|known| **known == *name) {
+            Some(number) => number,
+            None => {
+                self.0.push(name.into());
+                self.0.len() - 1
+            }
+        }
+    }
+
+    /// What one pod takes.
+    pub(super) fn of_shape(&mut self, shape: &PodShape) -> Demand {
+        let mut demand = Demand::default();
+        for (name, amount) in shape.requests.iter() {
+            demand.add_amount(self.number(name), amount);
+        }
+        demand
+    }
+
+    /// What the pending members of a group need at least to start; nothing where members may be
+    /// left out that are not alike.
+    pub(super) fn of_group(&mut self, queued: &QueuedGroup) -> Demand {
+        if !queued.root.groups.is_empty() {
+            return Demand::default();
+        }
+        let there =
+            |state| matches!(state, MemberState::Bound | MemberState::Planned | MemberState::Done);
+        let running = queued.members.values().filter(|member| there(member.state)).count() as u64;
+        let need = u64::from(queued.root.policy.minimum()).saturating_sub(running).max(1);
+        let pending = queued.members.values().filter(|member| {
+            member.state == MemberState::Pending && member.pod.scheduling_gates.is_empty()
+        });
+        let (mut sum, mut least, mut count) = (Demand::default(), None::<Demand>, 0_u64);
+        let mut last: Option<(&PodShape, Demand)> = None;
+        for member in pending {
+            let shape = &**member.pod.shape();
+            let known = last.take().filter(|(known, _)| core::ptr::eq(*known, shape));
+            let (shape, one) = known.unwrap_or_else(|| (shape, self.of_shape(shape)));
+            sum.add(&one);
+            match &mut least {
+                Some(least) => least.least_with(&one),
+                None => least = Some(one.clone()),
+            }
+            last = Some((shape, one));
+            count += 1;
+        }
+        if need >= count {
+            return sum;
+        }
+        let mut least = least.unwrap_or_default();
+        least.times(need);
+        least
+    }
+
+    /// What is free in all on the nodes of a cluster. O(nodes · resources).
+    pub(super) fn free(&self, cluster: &Cluster) -> Demand {
+        let ids: Vec<_> = self.0.iter().map(|name| cluster.resource(name)).collect();
+        let mut sums = alloc::vec![0_i64; ids.len()];
+        for node in cluster.nodes() {
+            for (sum, id) in sums.iter_mut().zip(&ids) {
+                let Some(id) = id else { continue };
+                *sum = sum.saturating_add(node.free(*id).max(0));
+            }
+        }
+        Demand(sums)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_counts_as_zero() {
+        let (one, two) = (Demand(alloc::vec![5]), Demand(alloc::vec![5, 0, 1]));
+        assert!(two.covers(&one) && !one.covers(&two) && one.covers(&Demand::default()));
+        let mut sum = one.clone();
+        sum.add(&two);
+        assert_eq!(sum, Demand(alloc::vec![10, 0, 1]));
+        sum.subtract(&two);
+        assert!(sum.covers(&one) && one.covers(&sum));
+        // A need below zero asks for nothing.
+        assert!(Demand::default().covers(&Demand(alloc::vec![-1])));
+    }
+}

@@ -1,0 +1,111 @@
+//! The state of backfill.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::demand::{Demand, ResourceNumbers};
+use super::promise::{Promise, Standing};
+use crate::base::Time;
+use crate::place::Planner;
+use crate::queue::ids::{GroupId, QueueKey};
+use crate::state::Plan;
+
+/// The line, what runs, and what was promised.
+#[derive(Debug, Default)]
+pub(in crate::queue) struct BackfillState {
+    /// Groups that wait, in queue order over all queues.
+    pub(in crate::queue) line: BTreeMap<QueueKey, Candidate>,
+    /// Groups that became ready since the last pass.
+    pub(in crate::queue) arrived: BTreeSet<GroupId>,
+    /// Whether room was given back, or may have been, since the last pass.
+    pub(in crate::queue) freed: bool,
+    /// Whether a promised start has come, or a promise may have to be replaced.
+    pub(in crate::queue) due: bool,
+    /// Number of changes that may have taken a promised place: of nodes, and pods bound from outside.
+    pub(in crate::queue) losses: u64,
+    /// When groups that run, or are being bound, were given their place.
+    pub(in crate::queue) running: BTreeMap<GroupId, Time>,
+    pub(in crate::queue) promises: BTreeMap<GroupId, Promise>,
+    /// The time of the timer, while there is one.
+    pub(in crate::queue) timer: Option<Time>,
+    pub(in crate::queue) numbers: ResourceNumbers,
+    pub(in crate::queue) standing: Option<Standing>,
+    /// The promise that the plan to be committed must leave as it is.
+    pub(in crate::queue) guard: Option<Guard>,
+    /// The planner of later times: its caches follow another cluster.
+    pub(in crate::queue) planner: Planner,
+}
+
+/// A group in the line.
+#[derive(Debug, Clone, Default)]
+pub(in crate::queue) struct Candidate {
+    /// What it needs at least; `None` until that is asked for.
+    pub(in crate::queue) demand: Option<Demand>,
+}
+
+/// The promise that a plan must leave as it is, and what becomes of it.
+#[derive(Debug)]
+pub(in crate::queue) struct Guard {
+    pub(in crate::queue) standing: Standing,
+    /// The plan of the first of the line, where it had to move.
+    pub(in crate::queue) moved: Option<Plan>,
+}
+
+/// What of the state is saved; the rest follows from it.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub(in crate::queue) struct SavedBackfill {
+    arrived: BTreeSet<GroupId>,
+    freed: bool,
+    due: bool,
+    losses: u64,
+    running: BTreeMap<GroupId, Time>,
+    promises: BTreeMap<GroupId, Promise>,
+    timer: Option<Time>,
+}
+
+impl BackfillState {
+    /// The members of a group have changed.
+    pub(in crate::queue) fn forget_demand(&mut self, key: Option<&QueueKey>) {
+        if let Some(candidate) = key.and_then(|key| self.line.get_mut(key)) {
+            candidate.demand = None;
+        }
+    }
+
+    /// A promised place may have been taken.
+    pub(in crate::queue) fn note_loss(&mut self) {
+        self.losses = self.losses.wrapping_add(1);
+        self.due = true;
+    }
+
+    /// The timer of promises has fired.
+    pub(in crate::queue) fn promises_due(&mut self) {
+        self.timer = None;
+        self.due = true;
+    }
+
+    /// Forgets the groups that have no pod in the cluster any more.
+    pub(super) fn sweep(&mut self, is_there: impl Fn(GroupId) -> bool) {
+        self.running.retain(|id, _| is_there(*id));
+    }
+
+    #[cfg(feature = "serde")]
+    pub(in crate::queue) fn save(&self) -> SavedBackfill {
+        SavedBackfill {
+            arrived: self.arrived.clone(),
+            freed: self.freed,
+            due: self.due,
+            losses: self.losses,
+            running: self.running.clone(),
+            promises: self.promises.clone(),
+            timer: self.timer,
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    pub(in crate::queue) fn restore(saved: SavedBackfill) -> BackfillState {
+        let SavedBackfill { arrived, freed, due, losses, running, promises, timer } = saved;
+        let state = BackfillState::default();
+        BackfillState { arrived, freed, due, losses, running, promises, timer, ..state }
+    }
+}

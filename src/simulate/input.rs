@@ -1,0 +1,134 @@
+//! Inputs of a scheduler as data.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::base::Time;
+use crate::framework::{PermitVerdict, Strategy};
+use crate::model::{Pod, PodGroup};
+use crate::queue::{QueueError, Scheduler, Ticket};
+use crate::state::{Event, Plan};
+
+/// A call of one of the `handle_*` methods of a [`Scheduler`], as data. Each variant is the method
+/// of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "fields are the parameters of the method that the variant names")]
+pub enum Input {
+    /// [`Scheduler::handle_time`].
+    Time,
+    /// [`Scheduler::handle_group`].
+    Group(PodGroup),
+    /// [`Scheduler::handle_group_removed`].
+    GroupRemoved(String),
+    /// [`Scheduler::handle_pod`].
+    Pod(Pod),
+    /// [`Scheduler::handle_pod_deleted`], pod after pod, by namespace and name.
+    PodsDeleted(Vec<(String, String)>),
+    /// [`Scheduler::handle_pod_finished`].
+    PodFinished { namespace: String, name: String },
+    /// [`Scheduler::handle_event`].
+    Event(Event),
+    /// [`Scheduler::handle_bound`].
+    Bound(Ticket),
+    /// [`Scheduler::handle_binding`]; without an error, the pod is bound.
+    Binding { ticket: Ticket, namespace: String, name: String, error: Option<String> },
+    /// [`Scheduler::handle_unbound`].
+    Unbound { namespace: String, name: String },
+    /// [`Scheduler::handle_conflict`].
+    Conflict { ticket: Ticket, reason: String },
+    /// [`Scheduler::handle_permit`].
+    Permit { group: String, verdict: Verdict },
+    /// [`Scheduler::handle_permit_changed`].
+    PermitChanged(String),
+    /// [`Scheduler::handle_pause`].
+    Pause(String),
+    /// [`Scheduler::handle_resume`].
+    Resume(String),
+    /// [`Scheduler::handle_strategy`].
+    Strategy { group: String, strategy: Option<Strategy> },
+    /// [`Scheduler::handle_reorder`].
+    Reorder,
+    /// [`Scheduler::handle_nomination`].
+    Nomination(Plan),
+    /// [`Scheduler::handle_evicted`].
+    Evicted { ticket: Ticket, victim: String },
+    /// [`Scheduler::handle_eviction_failed`].
+    EvictionFailed { ticket: Ticket, victim: String, retry_at: Option<Time> },
+}
+
+/// [`PermitVerdict`] as data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[allow(missing_docs, reason = "as those of the verdict")]
+pub enum Verdict {
+    Admit,
+    Hold { until: Time },
+    Deny { reason: String },
+}
+
+impl From<Verdict> for PermitVerdict {
+    fn from(verdict: Verdict) -> PermitVerdict {
+        match verdict {
+            Verdict::Admit => PermitVerdict::Admit,
+            Verdict::Hold { until } => PermitVerdict::Hold { until },
+            Verdict::Deny { reason } => PermitVerdict::Deny { reason },
+        }
+    }
+}
+
+impl Input {
+    /// Makes the call.
+    ///
+    /// # Errors
+    /// Those of the method.
+    pub fn apply(self, scheduler: &mut Scheduler, now: Time) -> Result<(), QueueError> {
+        match self {
+            Input::Time => scheduler.handle_time(now),
+            Input::Group(group) => scheduler.handle_group(group, now)?,
+            Input::GroupRemoved(group) => scheduler.handle_group_removed(&group, now)?,
+            Input::Pod(pod) => scheduler.handle_pod(pod, now)?,
+            Input::PodsDeleted(pods) => {
+                for (namespace, name) in pods {
+                    scheduler.handle_pod_deleted(&namespace, &name, now)?;
+                }
+            }
+            Input::PodFinished { namespace, name } => {
+                scheduler.handle_pod_finished(&namespace, &name, now)?;
+            }
+            Input::Event(event) => {
+                scheduler.handle_event(event, now)?;
+            }
+            Input::Bound(ticket) => scheduler.handle_bound(ticket, now)?,
+            Input::Binding { ticket, namespace, name, error } => {
+                let result = error.map_or(Ok(()), Err);
+                scheduler.handle_binding(ticket, &namespace, &name, result, now)?;
+            }
+            Input::Unbound { namespace, name } => {
+                scheduler.handle_unbound(&namespace, &name, now)?
+            }
+            Input::Conflict { ticket, reason } => {
+                scheduler.handle_conflict(ticket, &reason, now)?
+            }
+            Input::Permit { group, verdict } => {
+                scheduler.handle_permit(&group, verdict.into(), now)?;
+            }
+            Input::PermitChanged(group) => scheduler.handle_permit_changed(&group, now)?,
+            Input::Pause(group) => scheduler.handle_pause(&group, now)?,
+            Input::Resume(group) => scheduler.handle_resume(&group, now)?,
+            Input::Strategy { group, strategy } => {
+                scheduler.handle_strategy(&group, strategy, now)?
+            }
+            Input::Reorder => scheduler.handle_reorder(now),
+            Input::Nomination(plan) => scheduler.handle_nomination(plan, now)?,
+            Input::Evicted { ticket, victim } => scheduler.handle_evicted(ticket, &victim, now)?,
+            Input::EvictionFailed { ticket, victim, retry_at } => {
+                scheduler.handle_eviction_failed(ticket, &victim, retry_at, now)?;
+            }
+        }
+        Ok(())
+    }
+}

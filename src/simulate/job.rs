@@ -1,0 +1,94 @@
+//! Jobs of a trace, and estimates of their run times.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use super::random::Random;
+use crate::base::Time;
+use crate::model::PodGroup;
+
+/// A job of a trace: a gang, its arrival, and how long it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Job {
+    /// The gang, with the estimate of its run time if there is one. Its name is the job's, and no
+    /// other job's.
+    pub group: PodGroup,
+    /// Its arrival.
+    pub submit: Time,
+    /// How long it runs once all of its pods are bound.
+    pub run_time: Duration,
+    /// The queue that fairness is measured by; by default the group's.
+    pub queue: String,
+}
+
+impl Job {
+    /// A job that runs so long.
+    pub fn new(group: PodGroup, submit: Time, run_time: Duration) -> Job {
+        Job { queue: group.queue.clone(), group, submit, run_time }
+    }
+}
+
+/// How wrong estimates of run times are. None is below the run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Estimates {
+    /// The run time.
+    #[default]
+    Exact,
+    /// One to `most` times the run time, in thousandths, each as likely as any other.
+    Over {
+        /// The largest factor, in thousandths; no less than 1,000.
+        most: u32,
+    },
+    /// One of the limits that people choose: a minute, 5, 15, 30, then 1, 2, 4, 10 hours, a day, 2,
+    /// 4, 7 days. Each of those above the run time is as likely as any other; a job that runs for
+    /// longer is estimated by its run time. (Tsafrir, Etsion and Feitelson, *Modeling user runtime
+    /// estimates*, JSSPP 2005, find most estimates among few round numbers.)
+    Modal,
+}
+
+/// Limits that people choose, in seconds.
+const LIMITS: [u64; 12] =
+    [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 36_000, 86_400, 172_800, 345_600, 604_800];
+
+impl Estimates {
+    /// The estimate for a job that runs so long.
+    pub fn of(self, run_time: Duration, random: &mut Random) -> Duration {
+        match self {
+            Estimates::Exact => run_time,
+            Estimates::Over { most } => {
+                let factor = random.within(1_000, u64::from(most.max(1_000)));
+                let nanos = run_time.as_nanos().saturating_mul(u128::from(factor)) / 1_000;
+                Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(run_time)
+            }
+            Estimates::Modal => {
+                let limits = LIMITS.map(Duration::from_secs);
+                let first = limits.partition_point(|limit| *limit < run_time);
+                let chosen = first + random.below((limits.len() - first) as u64) as usize;
+                limits.get(chosen).copied().unwrap_or(run_time)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_upper_bounds() {
+        let mut random = Random::new(1);
+        for secs in [0, 1, 59, 60, 61, 5_000, 604_800, 604_801, 1 << 40] {
+            let run = Duration::from_secs(secs);
+            assert_eq!(Estimates::Exact.of(run, &mut random), run);
+            for _ in 0..50 {
+                let over = Estimates::Over { most: 3_000 }.of(run, &mut random);
+                assert!(over >= run && over <= run * 3);
+                let modal = Estimates::Modal.of(run, &mut random);
+                assert!(modal >= run && (modal == run || LIMITS.contains(&modal.as_secs())));
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Results of a simulation, as tables.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::base::{ObjectName, Time};
+use crate::queue::Metrics;
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct JobRecord {
+    /// Full name of its group.
+    pub name: ObjectName,
+    /// Its queue.
+    pub queue: String,
+    /// Its number of pods.
+    pub pods: usize,
+    /// What it uses of the measured resource.
+    pub amount: i64,
+    /// Its arrival.
+    pub submit: Time,
+    /// How long it runs without interruption.
+    pub run_time: Duration,
+    /// Its last start; `None` if it never started.
+    pub start: Option<Time>,
+    /// Its first start.
+    pub first_start: Option<Time>,
+    /// Its end; `None` if it has not ended.
+    pub end: Option<Time>,
+    /// How often it began anew.
+    pub restarts: u32,
+    /// How long it ran in vain.
+    pub lost: Duration,
+}
+
+impl JobRecord {
+    /// From its arrival to its last start, without what it ran in vain; `None` before its start.
+    pub fn wait(&self) -> Option<Duration> {
+        Some(self.start?.since(self.submit).saturating_sub(self.lost))
+    }
+
+    /// From its arrival to its end; `None` before its end.
+    pub fn completion_time(&self) -> Option<Duration> {
+        Some(self.end?.since(self.submit))
+    }
+
+    /// How much longer it took than it ran: `max(1, (wait + run) / max(run, bound))`, so that very
+    /// short jobs do not decide the mean. (Feitelson, *Metrics for parallel job scheduling*, JSSPP
+    /// 2001.) `None` before its end.
+    pub fn bounded_slowdown(&self, bound: Duration) -> Option<f64> {
+        let took = self.completion_time()?.as_secs_f64();
+        let run = self.end?.since(self.start?).max(bound).as_secs_f64();
+        Some(if run > 0.0 { (took / run).max(1.0) } else { 1.0 })
+    }
+}
+
+/// The state at a moment. It holds until the next one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct Sample {
+    /// The moment.
+    pub at: Time,
+    /// Number of jobs that have arrived and do not run.
+    pub queue: usize,
+    /// What running jobs use of the measured resource.
+    pub used: i64,
+    /// What the nodes have of it.
+    pub capacity: i64,
+    /// What is free of it.
+    pub free: i64,
+    /// What of that is on nodes that are partly used.
+    pub free_on_used: i64,
+}
+
+/// Results of a simulation.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Results {
+    /// The jobs, in the order in which they arrived.
+    pub jobs: Vec<JobRecord>,
+    /// The state over time, no more often than asked for.
+    pub samples: Vec<Sample>,
+    /// Totals of the scheduler.
+    pub metrics: Metrics,
+    /// Number of decisions that the scheduler returned.
+    pub decisions: u64,
+    /// Amount of the measured resource × nanoseconds: used by jobs that ended.
+    pub(super) work: u128,
+    /// The same, of runs in vain.
+    pub(super) lost: u128,
+    /// Capacity × nanoseconds, until the last end.
+    pub(super) capacity: u128,
+    /// Jobs in the line × nanoseconds, until the last end.
+    pub(super) queue: u128,
+    /// Seconds, and of those the sum of the shares of what was free that was on used nodes.
+    pub(super) fragmentation: (f64, f64),
+}
+
+/// The figures of a simulation.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct Summary {
+    /// Number of jobs.
+    pub jobs: usize,
+    /// Those that ended.
+    pub finished: usize,
+    /// The mean wait of jobs that started, in seconds.
+    pub mean_wait: f64,
+    /// The wait that half of them did not exceed.
+    pub p50_wait: Duration,
+    /// The wait that 99 of 100 did not exceed.
+    pub p99_wait: Duration,
+    /// The mean time from arrival to end of those that ended, in seconds.
+    pub mean_completion: f64,
+    /// The mean of their [bounded slowdowns](JobRecord::bounded_slowdown), bound 10 s.
+    pub mean_bounded_slowdown: f64,
+    /// The last end.
+    pub makespan: Time,
+    /// Useful work per capacity, from the origin to the last end.
+    pub utilisation: f64,
+    /// Share of what was free that was on partly used nodes, averaged over time by samples.
+    pub fragmentation: f64,
+    /// The mean number of jobs in the line.
+    pub mean_queue: f64,
+    /// Jain's index over queues of the mean share of its stay that a job of the queue runs: 1 if
+    /// all are treated alike, 1/n if one of n has everything.
+    pub jain: f64,
+    /// Run in vain: amount of the measured resource × seconds.
+    pub work_lost: f64,
+    /// How often a job began anew.
+    pub restarts: u64,
+}
+
+/// The value that `percent` of 100 do not exceed, of sorted values; the nearest rank.
+pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted.get(rank).copied().unwrap_or_default()
+}
+
+fn mean(sum: f64, count: usize) -> f64 {
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+fn ratio(part: u128, whole: u128) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl Results {
+    /// The figures. O(jobs · log jobs).
+    pub fn summary(&self) -> Summary {
+        let mut waits: Vec<Duration> = self.jobs.iter().filter_map(JobRecord::wait).collect();
+        let wait_sum: f64 = waits.iter().map(Duration::as_secs_f64).sum();
+        waits.sort_unstable();
+        let completions = self.jobs.iter().filter_map(JobRecord::completion_time);
+        let completion_sum: f64 = completions.map(|span| span.as_secs_f64()).sum();
+        let bound = Duration::from_secs(10);
+        let slowdowns = self.jobs.iter().filter_map(|job| job.bounded_slowdown(bound));
+        let slowdown_sum: f64 = slowdowns.sum();
+        let finished = self.jobs.iter().filter(|job| job.end.is_some()).count();
+        let makespan = self.makespan();
+        Summary {
+            jobs: self.jobs.len(),
+            finished,
+            mean_wait: mean(wait_sum, waits.len()),
+            p50_wait: percentile(&waits, 50),
+            p99_wait: percentile(&waits, 99),
+            mean_completion: mean(completion_sum, finished),
+            mean_bounded_slowdown: mean(slowdown_sum, finished),
+            makespan,
+            utilisation: ratio(self.work, self.capacity),
+            fragmentation: if self.fragmentation.0 > 0.0 {
+                self.fragmentation.1 / self.fragmentation.0
+            } else {
+                0.0
+            },
+            mean_queue: ratio(self.queue, u128::from(makespan.as_nanos())),
+            jain: self.jain(),
+            work_lost: self.lost as f64 / 1e9,
+            restarts: self.jobs.iter().map(|job| u64::from(job.restarts)).sum(),
+        }
+    }
+
+    /// The last end.
+    pub fn makespan(&self) -> Time {
+        self.jobs.iter().filter_map(|job| job.end).max().unwrap_or_default()
+    }
+
+    /// Waits by size: for each number of pods, the waits of its jobs in increasing order.
+    pub fn waits_by_size(&self) -> BTreeMap<usize, Vec<Duration>> {
+        let mut sizes: BTreeMap<usize, Vec<Duration>> = BTreeMap::new();
+        for job in &self.jobs {
+            if let Some(wait) = job.wait() {
+                sizes.entry(job.pods).or_default().push(wait);
+            }
+        }
+        sizes.values_mut().for_each(|waits| waits.sort_unstable());
+        sizes
+    }
+
+    fn jain(&self) -> f64 {
+        let mut queues: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
+        for job in &self.jobs {
+            let (Some(start), Some(end)) = (job.start, job.end) else { continue };
+            let took = end.since(job.submit).as_secs_f64();
+            let share = if took > 0.0 { end.since(start).as_secs_f64() / took } else { 1.0 };
+            let (sum, count) = queues.entry(&job.queue).or_default();
+            *sum += share;
+            *count += 1;
+        }
+        let shares = queues.values().map(|(sum, count)| mean(*sum, *count));
+        let (sum, squares) =
+            shares.fold((0.0, 0.0), |(sum, squares), share| (sum + share, squares + share * share));
+        if squares > 0.0 { sum * sum / (queues.len() as f64 * squares) } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(queue: &str, submit: u64, start: u64, end: u64) -> JobRecord {
+        let at = Time::from_secs;
+        JobRecord {
+            name: ObjectName::new("default", queue),
+            queue: queue.into(),
+            pods: 1,
+            amount: 1,
+            submit: at(submit),
+            run_time: at(end).since(at(start)),
+            start: Some(at(start)),
+            first_start: Some(at(start)),
+            end: Some(at(end)),
+            restarts: 0,
+            lost: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn slowdown_is_bounded_below_by_one_and_by_ten_seconds() {
+        let bound = Duration::from_secs(10);
+        assert_eq!(job("a", 0, 10, 20).bounded_slowdown(bound), Some(2.0));
+        assert_eq!(job("a", 0, 9, 10).bounded_slowdown(bound), Some(1.0));
+        assert_eq!(job("a", 0, 99, 100).bounded_slowdown(bound), Some(10.0));
+    }
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank_and_jain_is_of_queues() {
+        let waits: Vec<Duration> = (1..=200).map(Duration::from_secs).collect();
+        assert_eq!(percentile(&waits, 50), Duration::from_secs(100));
+        assert_eq!(percentile(&waits, 99), Duration::from_secs(198));
+        assert_eq!(percentile(&[], 99), Duration::ZERO);
+        let mut results = Results {
+            jobs: [job("a", 0, 10, 20), job("b", 0, 10, 20)].to_vec(),
+            samples: Vec::new(),
+            metrics: Metrics::default(),
+            decisions: 0,
+            work: 0,
+            lost: 0,
+            capacity: 0,
+            queue: 0,
+            fragmentation: (0.0, 0.0),
+        };
+        assert_eq!(results.summary().jain, 1.0);
+        // Shares of 1/2 and 1.
+        results.jobs[1] = job("b", 10, 10, 20);
+        assert_eq!(results.summary().jain, 2.25 / (2.0 * 1.25));
+    }
+}

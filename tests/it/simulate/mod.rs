@@ -1,0 +1,7 @@
+//! Simulation, backfill, and recordings.
+
+mod promises;
+mod recordings;
+mod restored;
+mod runs;
+mod world;
