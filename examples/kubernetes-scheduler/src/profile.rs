@@ -151,3 +151,68 @@ fn settings(file: &File, salt: u64) -> queue::Settings {
     };
     settings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUES: &str = "
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: any}}
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: ClusterQueue
+  metadata: {name: vision}
+  spec:
+    namespaceSelector: {}
+    resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [{name: any, resources: [{name: cpu, nominalQuota: 64}]}]
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: LocalQueue
+  metadata: {name: default, namespace: lab}
+  spec: {clusterQueue: vision}
+";
+
+    fn read(text: &str) -> File {
+        File::read(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn the_file_that_shows_every_field_has_the_defaults() {
+        let shown = read(include_str!("../config.yaml"));
+        let (own, default) = (settings(&shown, 7), settings(&File::default(), 7));
+        assert_eq!(own, default);
+        assert_eq!(own.preemption, None);
+        assert!(tenants(&shown).expect("it is valid").is_none());
+    }
+
+    #[test]
+    fn preemption_is_on_where_its_section_is_there() {
+        let defaults = settings(&read("preemption: {}"), 0).preemption;
+        assert_eq!(defaults, Some(PreemptionSettings::default()));
+        let some = "preemption: {policy: lowerPriorityInQueue, budget: 9, grace: 90s}";
+        let own = settings(&read(some), 0).preemption.expect("it is on");
+        assert_eq!((own.budget, own.grace_period), (9, Duration::from_secs(90)));
+        let error = File::read("profile: pack\npreemption:\n  victims: all\n").unwrap_err();
+        assert!(error.contains('3') && error.contains("victims"), "{error}");
+    }
+
+    #[test]
+    fn tenants_are_read_here_and_from_a_file_and_in_either_dialect() {
+        let here = format!("queues:\n  objects:{}", QUEUES.replace('\n', "\n  "));
+        let path = std::env::temp_dir().join(format!("queues-{}.yaml", std::process::id()));
+        let documents = QUEUES.replace("\n- ", "\n---\n- ");
+        std::fs::write(&path, documents).expect("a temporary file can be written");
+        let there = format!("queues: {{file: {}, dialect: default}}", path.display());
+        for text in [here, there] {
+            let read = tenants(&read(&text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let (tenants, queues) = read.expect("there are tenants");
+            let none = Default::default();
+            assert_eq!(queues.cluster_queue("lab", &none, "default"), Some("vision"));
+            let vision = tenants.tree().queue(phalanx::quota::QueueKind::Leaf, "vision");
+            assert!(tenants.is_active(vision.expect("the queue is there")));
+        }
+        std::fs::remove_file(&path).expect("it was written");
+        let error = tenants(&read("queues: {file: /nowhere/queues.yaml}")).unwrap_err();
+        assert!(error.contains("/nowhere/queues.yaml"), "{error}");
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::scenario::{Cluster, scenario};
+use crate::scenario::{Cluster, SOON, scenario};
+use crate::support::ledger::Book;
 use crate::support::objects::Gang;
 use crate::support::program::Program;
 
@@ -96,7 +97,8 @@ fn a_queue_borrows_up_to_its_limit_and_another_keeps_the_rest() {
         for n in 0..4 {
             cluster.delete_pod(&vision[0].pod_name(n)).await;
         }
-        cluster.until_bound(16).await;
+        let taken = |book: &Book| book.bound_of(cluster.namespace, "speech-1") == 4;
+        assert!(cluster.ledger.within(SOON, taken).await, "the queue does not get its own");
         tokio::time::sleep(Duration::from_secs(2)).await;
         let gangs = [gang("speech-1", "speech"), fourth];
         assert_eq!(cluster.check(&gangs).await, [4, 0]);
