@@ -75,7 +75,7 @@ pub(crate) struct WaitIndex {
     next: u64,
     /// The row at which enough capacity was found last: nodes fill up from one end, and full ones are
     /// not looked at again and again.
-    found_at: usize,
+    pub(super) found_at: usize,
     /// Number of capacity counts evaluated.
     pub(crate) capacity_checks: u64,
     /// Number of evaluations, at a waiter's turn, that found capacity short.
@@ -575,42 +575,6 @@ fn remove_candidates(
         ids.remove(&id);
         if ids.is_empty() {
             by_candidates.remove(candidates);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Node, Pod};
-
-    #[test]
-    fn capacity_is_looked_for_where_it_was_found_last_and_is_the_same_from_anywhere() {
-        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
-        for n in 0..40 {
-            let node = Node::new(std::format!("n{n:02}")).capacity("gpu", 1);
-            cluster.add_node(node.label("rack", std::format!("r{}", n / 4))).unwrap();
-            if n < 30 {
-                let pod = Pod::new().name(std::format!("p{n}")).request("gpu", 1);
-                cluster.add_pod(pod.on(std::format!("n{n:02}"))).unwrap();
-            }
-        }
-        let framework = Framework::default();
-        let shape = Arc::clone(Pod::new().request("gpu", 1).shape());
-        let mut index = WaitIndex::default();
-        let mut available = |index: &mut WaitIndex, level, needed| {
-            index.available(&cluster, &framework, (&shape, level), needed, true)
-        };
-        let row = |n: &str| cluster.node(n).unwrap().row();
-        assert_eq!(available(&mut index, None, 1), 1);
-        assert_eq!(index.found_at, row("n30"), "behind the nodes that are full");
-        for start in 0..45 {
-            for (level, needed, most) in
-                [(None, 11, 10), (Some("rack"), 5, 4), (Some("rack"), 4, 4), (None, 10, 10)]
-            {
-                index.found_at = start;
-                assert_eq!(available(&mut index, level, needed), most, "{start} {level:?}");
-            }
         }
     }
 }
