@@ -20,7 +20,7 @@ fn capacity_is_looked_for_where_it_was_found_last_and_is_the_same_from_anywhere(
     let framework = Framework::default();
     let shape = Arc::clone(Pod::new().request("gpu", 1).shape());
     let mut index = WaitIndex::default();
-    let mut available = |index: &mut WaitIndex, level, needed| {
+    let available = |index: &mut WaitIndex, level, needed| {
         index.available(&cluster, &framework, (&shape, level), needed, true)
     };
     let row = |n: &str| cluster.node(n).unwrap().row().index();
