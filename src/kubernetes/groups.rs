@@ -42,6 +42,8 @@ pub(super) struct GroupObject {
     pub(super) priority_class: Option<String>,
     pub(super) parent: Option<String>,
     pub(super) queue: String,
+    /// The local queue that its label names.
+    pub(super) local_queue: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) keep_running: bool,
     pub(super) gang_group: Vec<ObjectName>,
@@ -68,6 +70,7 @@ impl GroupObject {
             priority_class: None,
             parent: None,
             queue: String::new(),
+            local_queue: None,
             timeout: None,
             keep_running: false,
             gang_group: Vec::new(),
@@ -134,9 +137,18 @@ impl GroupObject {
     }
 }
 
+/// The label by which an object names its local queue.
+pub(super) const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
+
 fn object(root: &Field<'_>, family: Family) -> Fault<GroupObject> {
     let (name, namespace) = (metadata::name(root)?, metadata::namespace(root)?);
-    Ok(GroupObject::new(family, namespace, name, root.object.name.clone()))
+    let mut group = GroupObject::new(family, namespace, name, root.object.name.clone());
+    if let Some(metadata) = root.get("metadata")?
+        && let Some(labels) = metadata.get("labels")?
+    {
+        group.local_queue = labels.name_of(QUEUE_NAME)?;
+    }
+    Ok(group)
 }
 
 /// A count of at least one.

@@ -135,6 +135,9 @@ const STATUS: Keep = Fields(&[
     ("capacity", All),
     ("allocatable", All),
     ("images", Fields(&[("names", All), ("sizeBytes", All)])),
+    // Disruption budgets.
+    ("disruptionsAllowed", All),
+    ("disruptedPods", All),
 ]);
 
 /// What is kept of any object.

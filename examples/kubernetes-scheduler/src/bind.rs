@@ -4,25 +4,27 @@
 //! pod: a lost one, and 409, which says that the pod is bound already or that this is another pod.
 //! What the watch of pods will report anyhow (the pod is gone, or bound elsewhere) is left to it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use phalanx::preempt::EvictedPod;
 use phalanx::queue::Ticket;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::api::Api;
 use crate::config::Bindings;
 use crate::decide::Input;
-use crate::log;
+use crate::{log, status};
 
 /// A pod, and the node it goes to or leaves.
 #[derive(Debug, Clone)]
 pub struct Placement {
-    /// The plan that binds the pod; none where it is evicted.
+    /// The plan that binds the pod, or the decision that preempts it.
     pub ticket: Option<Ticket>,
     pub namespace: String,
     pub name: String,
@@ -37,6 +39,10 @@ pub enum Order {
     Bind(Vec<Placement>),
     /// Stop the bindings under way, and delete the pods that are bound.
     Evict { pods: Vec<Placement>, reason: String },
+    /// Delete pods for a group that is more important.
+    Preempt { pods: Vec<Placement>, by: String },
+    /// Leave those pods in place, as far as their deletion has not begun.
+    Cancel(Vec<Placement>),
 }
 
 /// What became of an order for one pod.
@@ -54,6 +60,8 @@ pub enum Outcome {
     Failed(String),
     /// It is not bound, and no request for it is under way.
     Unbound,
+    /// It cannot be evicted.
+    NotEvicted(String),
     /// The watch will tell: it is gone, or not ours any more.
     Watched,
 }
@@ -63,6 +71,7 @@ pub enum Outcome {
 enum Task {
     Bind,
     Evict,
+    Preempt,
 }
 
 /// The state of a pod with an order.
@@ -84,6 +93,8 @@ pub async fn run(
     let settings = Arc::new(settings);
     let mut queue: VecDeque<(Task, Placement)> = VecDeque::new();
     let mut states: BTreeMap<String, State> = BTreeMap::new();
+    // Pods that are preempted, with the request under way, by uid.
+    let mut preempted: BTreeMap<String, Option<AbortHandle>> = BTreeMap::new();
     let mut requests: JoinSet<(Task, Report)> = JoinSet::new();
     let mut open = true;
     while open || !queue.is_empty() || !requests.is_empty() {
@@ -91,15 +102,23 @@ pub async fn run(
             && let Some((task, pod)) = queue.pop_front()
         {
             let (api, settings) = (api.clone(), Arc::clone(&settings));
-            if task == Task::Bind {
-                match states.get_mut(&pod.uid) {
-                    Some(state @ State::Queued) => *state = State::InFlight,
-                    // It was taken back while it waited.
-                    _ => continue,
+            match task {
+                Task::Bind => {
+                    match states.get_mut(&pod.uid) {
+                        Some(state @ State::Queued) => *state = State::InFlight,
+                        // It was taken back while it waited.
+                        _ => continue,
+                    }
+                    requests.spawn(async move { (task, bind(&api, &settings, pod).await) });
                 }
-                requests.spawn(async move { (task, bind(&api, &settings, pod).await) });
-            } else {
-                requests.spawn(async move { (task, evict(&api, &settings, pod).await) });
+                Task::Evict => {
+                    requests.spawn(async move { (task, evict(&api, &settings, pod).await) });
+                }
+                Task::Preempt => {
+                    let Some(request) = preempted.get_mut(&pod.uid) else { continue };
+                    let task = async move { (task, preempt(&api, &settings, pod).await) };
+                    *request = Some(requests.spawn(task));
+                }
             }
         }
         tokio::select! {
@@ -126,6 +145,23 @@ pub async fn run(
                         }
                     }
                 }
+                Some(Order::Preempt { pods, by }) => {
+                    for pod in pods {
+                        log!(info, "a pod is preempted", pod = pod.full_name(), by = by);
+                        if let Entry::Vacant(entry) = preempted.entry(pod.uid.clone()) {
+                            entry.insert(None);
+                            queue.push_back((Task::Preempt, pod));
+                        }
+                    }
+                }
+                Some(Order::Cancel(pods)) => {
+                    for pod in pods {
+                        log!(info, "a pod is not preempted any more", pod = pod.full_name());
+                        if let Some(Some(request)) = preempted.remove(&pod.uid) {
+                            request.abort();
+                        }
+                    }
+                }
             },
             Some(done) = requests.join_next(), if !requests.is_empty() => {
                 let mut done = Some(done);
@@ -133,8 +169,10 @@ pub async fn run(
                 while let Some(result) = done {
                     if let Ok((task, report)) = result {
                         let state = states.get(&report.pod.uid).copied();
-                        if task == Task::Bind {
-                            states.remove(&report.pod.uid);
+                        match task {
+                            Task::Bind => drop(states.remove(&report.pod.uid)),
+                            Task::Preempt => drop(preempted.remove(&report.pod.uid)),
+                            Task::Evict => {}
                         }
                         if task == Task::Bind && state == Some(State::Cancelled) {
                             // Whatever the answer was, the pod itself says what is left to do.
@@ -163,12 +201,31 @@ impl Report {
 }
 
 impl Placement {
+    /// A pod that is preempted.
+    pub fn of_victim(ticket: Ticket, pod: &EvictedPod) -> Placement {
+        let EvictedPod { namespace, name, uid, node, .. } = pod.clone();
+        Placement { ticket: Some(ticket), namespace, name, uid, node }
+    }
+
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
     fn path(&self) -> String {
         format!("/api/v1/namespaces/{}/pods/{}", self.namespace, self.name)
+    }
+}
+
+impl Bindings {
+    /// What deletes a pod, and no other of its name.
+    fn deletion(&self, pod: &Placement) -> serde_json::Value {
+        let mut body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
+        });
+        if let Some(seconds) = self.eviction_grace_seconds {
+            body["gracePeriodSeconds"] = seconds.into();
+        }
+        body
     }
 }
 
@@ -231,16 +288,39 @@ async fn read_back(api: &Api, pod: &Placement) -> Option<Outcome> {
     }
 }
 
+/// Deletes one pod for a group that is more important, and says so on it first. The watch tells when
+/// it goes.
+async fn preempt(api: &Api, settings: &Bindings, pod: Placement) -> Report {
+    let begin = Instant::now();
+    let mut pause = Duration::from_millis(100);
+    let body = settings.deletion(&pod);
+    let target = json!({
+        "metadata": {"uid": pod.uid},
+        "status": {"conditions": [status::condition(
+            "DisruptionTarget", "True", "PreemptionByScheduler", "a more important group takes its place",
+        )]},
+    });
+    // A pod that goes without having been told so goes all the same.
+    let _ = api.patch(&format!("{}/status", pod.path()), &target).await;
+    let result = loop {
+        match api.delete(&pod.path(), &body).await {
+            Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => break Outcome::Watched,
+            Ok(answer) if matches!(answer.status, 400..=428 | 430..=499) => {
+                break Outcome::NotEvicted(answer.message());
+            }
+            Ok(answer) => tokio::time::sleep(answer.retry_after.unwrap_or(pause)).await,
+            Err(_) => tokio::time::sleep(pause).await,
+        }
+        pause = (pause * 2).min(Duration::from_secs(5));
+    };
+    Report { pod, result, took: begin.elapsed() }
+}
+
 /// Deletes one pod if it is bound. Goes on until the server has answered for good.
 async fn evict(api: &Api, settings: &Bindings, pod: Placement) -> Report {
     let begin = Instant::now();
     let mut pause = Duration::from_millis(100);
-    let mut body = json!({
-        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
-    });
-    if let Some(seconds) = settings.eviction_grace_seconds {
-        body["gracePeriodSeconds"] = seconds.into();
-    }
+    let body = settings.deletion(&pod);
     loop {
         let bound = match api.get(&pod.path()).await {
             Ok(answer) if answer.status == 404 => break,

@@ -29,6 +29,8 @@ pub struct File {
     /// Label keys of nodes from the coarsest level to the finest.
     pub levels: Vec<String>,
     pub queues: Queues,
+    /// Whether groups that do not fit preempt, and how.
+    pub preemption: Option<Preemption>,
     pub timeouts: Timeouts,
     pub bindings: Bindings,
     pub events: Events,
@@ -70,6 +72,50 @@ pub struct Queues {
     pub demote_after: Option<u32>,
     /// Reserve capacity for the first groups that have waited as long.
     pub reserve_after: Option<Span>,
+    /// Kueue's manifests of tenants; there are none without this and the next. Relative to the
+    /// configuration file.
+    pub file: Option<PathBuf>,
+    /// The same, here.
+    pub objects: Vec<phalanx::kubernetes::Value>,
+    /// The rules of tenants.
+    pub dialect: Dialect,
+}
+
+/// How tenants share quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Dialect {
+    /// As Kueue.
+    #[default]
+    Kueue,
+    /// As the crate by itself: guarantees, limits, weighted shares.
+    Default,
+}
+
+/// Preemption.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Preemption {
+    pub policy: Victims,
+    /// Steps that a search for victims may take.
+    pub budget: Option<u64>,
+    /// How long room is held for a group while its victims go.
+    pub timeout: Option<Span>,
+    /// How long an eviction may take to begin.
+    pub start: Option<Span>,
+    /// How long a victim may take to go.
+    pub grace: Option<Span>,
+}
+
+/// What may be taken for a group that does not fit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Victims {
+    /// Pods and groups of a lower priority.
+    #[default]
+    LowerPriority,
+    /// Those of its own queue.
+    LowerPriorityInQueue,
 }
 
 /// Time-outs and back-offs.
@@ -255,6 +301,9 @@ impl Settings {
                     let text = text.map_err(|error| format!("{path}: {error}"))?;
                     settings.file =
                         File::read(&text).map_err(|error| format!("{path}: {error}"))?;
+                    if let Some(file) = &mut settings.file.queues.file {
+                        *file = PathBuf::from(path).with_file_name(&*file);
+                    }
                 }
                 _ => return Err(format!("{flag}: unknown\n\n{USAGE}")),
             }

@@ -1,14 +1,14 @@
 //! Decisions: one thread that owns the crate's scheduler. Inputs come in by one channel; orders and
 //! notes go out by two others, and nothing here waits for the network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use phalanx::kubernetes::watch::{Kind, Store, Update, WatchEvent};
-use phalanx::queue::{GroupChange, Ticket};
+use phalanx::kubernetes::watch::{Kind, ObjectRef, Store, Update, WatchEvent};
+use phalanx::queue::{GroupChange, ReservationEnd, Ticket};
 use phalanx::{Decision, Event, ObjectName, Plan, QueueError, Scheduler, Time};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -61,9 +61,11 @@ pub struct Decider {
     pub metrics: Metrics,
     pub explanations: Explanations,
     /// Kinds whose objects are known.
-    pub synced: Vec<Kind>,
+    pub synced: BTreeSet<Kind>,
     /// When each waiting pod was first seen.
     pub waiting: BTreeMap<String, Time>,
+    /// The pods that are nominated to nodes, by the group that waits for victims.
+    pub nominated: BTreeMap<String, Vec<ObjectRef>>,
     pub dry_run: bool,
     pub event_per_pod: bool,
 }
@@ -118,9 +120,9 @@ impl Decider {
         match input {
             Input::ListBegins(kind) => {
                 self.store.begin_list(kind);
-                self.synced.retain(|synced| *synced != kind);
+                self.synced.remove(&kind);
             }
-            Input::Refused(kind) => self.synced.push(kind),
+            Input::Refused(kind) => drop(self.synced.insert(kind)),
             Input::Watch(events) => events.into_iter().for_each(|event| self.watched(event)),
             Input::Reports(reports) => reports.into_iter().for_each(|report| self.report(report)),
             Input::Scrape(answer) => {
@@ -187,6 +189,16 @@ impl Decider {
             Outcome::Unbound => {
                 self.scheduler.handle_unbound(&report.pod.namespace, &report.pod.name, now)
             }
+            Outcome::NotEvicted(reason) => {
+                log!(
+                    warn,
+                    "a pod cannot be evicted",
+                    pod = report.pod.full_name(),
+                    reason = reason
+                );
+                let Some(ticket) = report.pod.ticket else { return };
+                self.scheduler.handle_eviction_failed(ticket, &report.pod.full_name(), None, now)
+            }
             Outcome::Watched => Ok(()),
         };
         match result {
@@ -227,6 +239,24 @@ impl Decider {
                     let reason = "its gang is below its minimum".to_owned();
                     Order::Evict { pods: self.placements(&pods), reason }
                 }
+                Decision::Preempt { ticket, victims, moves, plan } => {
+                    self.metrics.count("preempt");
+                    self.nominate(&plan);
+                    let names: Vec<&str> =
+                        victims.iter().map(|victim| victim.name.as_str()).collect();
+                    let by = plan.group();
+                    log!(info, "victims are evicted", group = by, victims = names.join(", "));
+                    // A pod cannot be moved: it is deleted, and its controller makes it anew.
+                    let pods = victims.iter().flat_map(|victim| &victim.pods);
+                    let pods = pods.chain(moves.iter().map(|moved| &moved.pod));
+                    let pods = pods.map(|pod| Placement::of_victim(ticket, pod)).collect();
+                    Order::Preempt { pods, by: by.to_string() }
+                }
+                Decision::CancelEvictions { ticket, victims } => {
+                    self.metrics.count("cancel-evictions");
+                    let pods = victims.iter().flat_map(|victim| &victim.pods);
+                    Order::Cancel(pods.map(|pod| Placement::of_victim(ticket, pod)).collect())
+                }
                 other => {
                     log!(error, "a decision is not known here", decision = format!("{other:?}"));
                     continue;
@@ -253,6 +283,26 @@ impl Decider {
         Order::Bind(pods.collect())
     }
 
+    /// Says of pods that wait for victims where they are to go.
+    fn nominate(&mut self, plan: &Plan) {
+        let mut pods = Vec::new();
+        for assignment in plan.assignments() {
+            let pod = assignment.pod();
+            let (namespace, name) = (pod.namespace().to_owned(), pod.name.clone());
+            let pod = ObjectRef::new(namespace, name, pod.uid.clone());
+            let node = Some(assignment.node().to_owned());
+            self.note(Note::Nominated { pod: pod.clone(), node });
+            pods.push(pod);
+        }
+        self.nominated.insert(plan.group().to_string(), pods);
+    }
+
+    fn note(&self, note: Note) {
+        if !self.dry_run {
+            let _ = self.notes.send(note);
+        }
+    }
+
     fn placements(&self, pods: &[phalanx::queue::BoundPod]) -> Vec<Placement> {
         let pods = pods.iter().map(|pod| {
             let (namespace, name) = (pod.pod.namespace(), pod.pod.name());
@@ -267,7 +317,10 @@ impl Decider {
     fn pretend(&mut self, order: Order) {
         let (what, pods, result) = match order {
             Order::Bind(pods) => ("would be bound", pods, Outcome::Bound),
-            Order::Evict { pods, .. } => ("would be evicted", pods, Outcome::Watched),
+            Order::Evict { pods, .. } | Order::Preempt { pods, .. } => {
+                ("would be evicted", pods, Outcome::Watched)
+            }
+            Order::Cancel(pods) => ("would stay", pods, Outcome::Watched),
         };
         for pod in pods {
             log!(info, what, pod = pod.full_name(), node = pod.node);
@@ -278,6 +331,7 @@ impl Decider {
     /// Reads the scheduler's events: conditions, events and explanations follow from them.
     fn observe(&mut self) {
         let now = self.now();
+        let mut ended = BTreeSet::new();
         while let Some(event) = self.scheduler.poll_event() {
             let group = event.group;
             match event.change {
@@ -286,7 +340,7 @@ impl Decider {
                     if let Some(object) = self.store.pod_group(&group)
                         && self.store.pod_group_scheduled(&group) != Some(true)
                     {
-                        let _ = self.notes.send(Note::group_scheduled(object));
+                        self.note(Note::group_scheduled(object));
                     }
                 }
                 GroupChange::Unschedulable(shortage) => {
@@ -296,10 +350,29 @@ impl Decider {
                 GroupChange::Undone { reason } | GroupChange::Failed { reason } => {
                     log!(warn, "a plan is undone", group = group, reason = reason);
                 }
+                GroupChange::Preempting { .. } => {
+                    ended.remove(&group);
+                }
+                GroupChange::Preempted { by, .. } => {
+                    if let Some(object) = self.store.pod_group(&group) {
+                        self.note(Note::Preempted { group: object, by: by.to_string() });
+                    }
+                }
+                GroupChange::ReservationEnded { reason: ReservationEnd::Used } => {
+                    self.nominated.remove(&*group);
+                }
+                GroupChange::ReservationEnded { .. } => {
+                    ended.insert(group);
+                }
                 GroupChange::Gated(_) | GroupChange::Binding { .. } | GroupChange::Removed => {
                     self.explanations.forget(&group)
                 }
                 _ => {}
+            }
+        }
+        for group in ended {
+            for pod in self.nominated.remove(&*group).into_iter().flatten() {
+                self.note(Note::Nominated { pod, node: None });
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use phalanx::kubernetes::watch::Store;
-use phalanx::queue::Shortage;
+use phalanx::queue::{QuotaReason, Shortage};
 use phalanx::{Scheduler, Time};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -101,7 +101,8 @@ impl Explanations {
 
     fn message(&mut self, scheduler: &Scheduler, group: &str, why: &Shortage, now: Time) -> String {
         let mut message = sentence(why);
-        if now >= self.not_before {
+        // A placement is not what is missing where quota is.
+        if now >= self.not_before && !matches!(why, Shortage::Quota { .. }) {
             let begin = Instant::now();
             if let Ok(Some(explanation)) = scheduler.explain(group, now) {
                 let details = explanation.to_string();
@@ -123,9 +124,36 @@ fn sentence(shortage: &Shortage) -> String {
             let each = requests.join(", ");
             format!("{needed} pods must fit, and {available} do{place} (each requests {each}).")
         }
+        Shortage::Quota { queue, flavor, resource, needed, available, reason } => {
+            let why = quota(reason);
+            if resource.is_empty() {
+                return format!("No quota: queue {queue} does not admit it: {why}.");
+            }
+            let unit = if resource == "cpu" { "m" } else { "" };
+            let flavor = if flavor.is_empty() { "" } else { &format!(" of flavor {flavor}") };
+            format!(
+                "Too little quota: queue {queue} may have {available}{unit} {resource}{flavor} now, \
+                 and the group asks for {needed}{unit}: {why}."
+            )
+        }
         Shortage::Placement { outcome } => format!("No placement was found ({outcome})."),
         Shortage::Permit { by, reason } => format!("{by} denies it: {reason}."),
         Shortage::Binding { reason } => format!("A binding failed: {reason}."),
+        other => format!("{other:?}"),
+    }
+}
+
+fn quota(reason: &QuotaReason) -> String {
+    match reason {
+        QuotaReason::Never => "no flavor could ever serve it".to_owned(),
+        QuotaReason::Limit { queue } => format!("the limit of {queue} is reached"),
+        QuotaReason::InUse => "the rest is in use".to_owned(),
+        QuotaReason::Reclaimable { victims } => {
+            format!("{victims} groups would have to give back what they use")
+        }
+        QuotaReason::PutAside { group } => format!("the rest is put aside for {group}"),
+        QuotaReason::Inactive => "it is stopped, or a flavor of it is not there".to_owned(),
+        QuotaReason::Refused { reason } => reason.clone(),
         other => format!("{other:?}"),
     }
 }

@@ -24,7 +24,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx::Scheduler;
 use phalanx::kubernetes::watch::Store;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -58,14 +57,19 @@ fn main() -> ExitCode {
 
 async fn run(settings: Settings) -> Result<(), String> {
     let start = Instant::now();
-    let framework = profile::framework(&settings.file)?;
-    let cluster = profile::cluster(&settings.file)?;
     // Schedulers side by side break ties differently, so that they meet less.
     let salt = settings
         .scheduler_name
         .bytes()
         .fold(0, |salt: u64, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
-    let rules = profile::settings(&settings.file, salt);
+    let name = settings.scheduler_name.clone();
+    let (tenants, queues) = profile::tenants(&settings.file)?.unzip();
+    let scheduler = profile::scheduler(&settings.file, salt, tenants)?;
+    let store = Store::new(name.clone());
+    let store = match queues {
+        Some(queues) => store.with_queues(queues),
+        None => store,
+    };
     let api = api::Api::connect(&settings).await?;
     let pulse = Arc::new(Pulse::default());
     let (leading, leads) = tokio::sync::watch::channel(None);
@@ -91,12 +95,11 @@ async fn run(settings: Settings) -> Result<(), String> {
     let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
     let (notes, noted) = tokio::sync::mpsc::unbounded_channel();
     let _ = leading.send(Some(inputs.clone()));
-    let name = settings.scheduler_name.clone();
     let mut explanations = explain::Explanations::default();
     explanations.off = settings.dry_run;
     let decider = Decider {
-        scheduler: Scheduler::new(cluster, framework, rules),
-        store: Store::new(name.clone()),
+        scheduler,
+        store,
         inputs: receiver,
         orders,
         notes,
@@ -104,8 +107,9 @@ async fn run(settings: Settings) -> Result<(), String> {
         start,
         metrics: metrics::Metrics::default(),
         explanations,
-        synced: Vec::new(),
+        synced: Default::default(),
         waiting: Default::default(),
+        nominated: Default::default(),
         dry_run: settings.dry_run,
         event_per_pod: settings.file.events.per_pod,
     };

@@ -104,6 +104,7 @@ fn words(state: &GroupState) -> (&'static str, Option<&'static str>) {
                 Some(Shortage::Capacity { .. }) => "capacity",
                 Some(Shortage::Permit { .. }) => "permit",
                 Some(Shortage::Binding { .. }) => "binding",
+                Some(Shortage::Quota { .. }) => "quota",
                 _ => "placement",
             }),
         ),

@@ -23,6 +23,10 @@ pub enum Note {
     Pod { pod: ObjectRef, message: String },
     /// An event that a pod is bound.
     PodScheduled(Placement),
+    /// Where a pod is to go once its victims have gone, or that it is to go nowhere.
+    Nominated { pod: ObjectRef, node: Option<String> },
+    /// An event that pods of a group go for another.
+    Preempted { group: ObjectRef, by: String },
     /// Several.
     Several(Vec<Note>),
 }
@@ -83,8 +87,16 @@ async fn write(api: &Api, scheduler: &str, note: Note) {
         Note::Pod { pod, message } => {
             let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
             let condition = condition("PodScheduled", "False", "Unschedulable", &message);
-            patch(api, &path, &pod, condition).await;
+            patch(api, &path, &pod, json!({"conditions": [condition]})).await;
             return;
+        }
+        Note::Nominated { pod, node } => {
+            let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
+            patch(api, &path, &pod, json!({"nominatedNodeName": node})).await;
+            return;
+        }
+        Note::Preempted { group, by } => {
+            (group, "PodGroup", "Preempted", format!("preempted by {by}"), None)
         }
         Note::PodScheduled(pod) => {
             let message = format!("bound to {}", pod.node);
@@ -94,21 +106,22 @@ async fn write(api: &Api, scheduler: &str, note: Note) {
         Note::Several(_) => return,
     };
     if let Some((path, condition)) = condition {
-        patch(api, &path, &object, condition).await;
+        patch(api, &path, &object, json!({"conditions": [condition]})).await;
     }
     event(api, scheduler, &object, kind, reason, &message).await;
 }
 
-fn condition(kind: &str, state: &str, reason: &str, message: &str) -> Value {
+/// A condition, of now.
+pub fn condition(kind: &str, state: &str, reason: &str, message: &str) -> Value {
     json!({
         "type": kind, "status": state, "reason": reason, "message": message,
         "lastTransitionTime": log::seconds(),
     })
 }
 
-/// Writes a condition, unless the object is another one by now.
-async fn patch(api: &Api, path: &str, object: &ObjectRef, condition: Value) {
-    let body = json!({"metadata": {"uid": object.uid}, "status": {"conditions": [condition]}});
+/// Changes a status, unless the object is another one by now.
+async fn patch(api: &Api, path: &str, object: &ObjectRef, status: Value) {
+    let body = json!({"metadata": {"uid": object.uid}, "status": status});
     for attempt in 0..5 {
         match api.patch(path, &body).await {
             Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => return,
@@ -117,7 +130,7 @@ async fn patch(api: &Api, path: &str, object: &ObjectRef, condition: Value) {
                 tokio::time::sleep(wait).await;
             }
             Ok(answer) => {
-                log!(warn, "a condition is refused", path = path, reason = answer.message());
+                log!(warn, "a status is refused", path = path, reason = answer.message());
                 return;
             }
             Err(_) => tokio::time::sleep(Duration::from_secs(1 << attempt)).await,
@@ -136,7 +149,11 @@ async fn event(
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let scheduled = reason == "Scheduled";
+    let (action, reason, severity) = match reason {
+        "Scheduled" => ("Binding", reason, "Normal"),
+        "Preempted" => ("Preempting", reason, "Normal"),
+        _ => ("Scheduling", "FailedScheduling", "Warning"),
+    };
     let body = json!({
         "apiVersion": "events.k8s.io/v1", "kind": "Event",
         "metadata": {
@@ -145,9 +162,7 @@ async fn event(
         "eventTime": log::timestamp(),
         "reportingController": scheduler,
         "reportingInstance": format!("{scheduler}-{}", std::process::id()),
-        "action": if scheduled { "Binding" } else { "Scheduling" },
-        "reason": if scheduled { "Scheduled" } else { "FailedScheduling" },
-        "type": if scheduled { "Normal" } else { "Warning" },
+        "action": action, "reason": reason, "type": severity,
         "regarding": {
             "apiVersion": if kind == "Pod" { "v1" } else { GROUPS }, "kind": kind,
             "namespace": object.namespace, "name": object.name, "uid": object.uid,

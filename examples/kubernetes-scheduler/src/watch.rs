@@ -25,11 +25,13 @@ const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 7] = [
+pub const SOURCES: [Source; 9] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
     source(Kind::PodGroup, "/apis/scheduling.k8s.io/v1alpha2/podgroups", false),
+    source(Kind::Workload, "/apis/scheduling.k8s.io/v1alpha2/workloads", false),
+    source(Kind::PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets", false),
     source(Kind::PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses", false),
     source(Kind::Coscheduling, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", false),
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),

@@ -251,6 +251,14 @@ impl QueueManifests {
         Ok(crate::quota::effective_priority(value.ok_or_else(unknown)?, boost))
     }
 
+    /// Which queue a group in a namespace is of.
+    pub fn admission(&self) -> LocalQueues {
+        LocalQueues {
+            queues: self.local_queues.clone(),
+            selectors: self.namespace_selectors.clone(),
+        }
+    }
+
     /// The claims that wait for quota, with queue and priority; those of queues that have no
     /// manifest, are stopped, or do not take their namespace are left out.
     ///
@@ -259,17 +267,16 @@ impl QueueManifests {
     pub fn pending(&self) -> Result<Vec<Claim>, ModelError> {
         let mut claims = Vec::new();
         let none = Labels::new();
+        let admission = self.admission();
         for workload in &self.workloads {
-            let key = (workload.namespace.clone(), workload.local_queue.clone());
-            let Some(queue) = self.local_queues.get(&key) else { continue };
             let labels = self.namespaces.get(&workload.namespace).unwrap_or(&none);
-            let selector = self.namespace_selectors.get(queue);
-            let taken = selector.is_some_and(|s| s.as_ref().is_some_and(|s| s.matches(labels)));
-            if !workload.active || !workload.claim.queue.is_empty() || !taken {
+            let (namespace, local) = (&workload.namespace, &workload.local_queue);
+            let Some(queue) = admission.cluster_queue(namespace, labels, local) else { continue };
+            if !workload.active || !workload.claim.queue.is_empty() {
                 continue;
             }
             let mut claim = workload.claim.clone();
-            claim.queue.clone_from(queue);
+            queue.clone_into(&mut claim.queue);
             claim.priority = self.priority(workload)?;
             claims.push(claim);
         }
@@ -323,6 +330,15 @@ impl QueueManifests {
         settings: crate::quota::KueueSettings,
     ) -> Result<Tenants, QueueManifestError> {
         let mut tenants = Tenants::kueue_with(settings);
+        self.add_to(&mut tenants)?;
+        Ok(tenants)
+    }
+
+    /// Adds queues, flavors, and the workloads that hold quota to tenants of either dialect.
+    ///
+    /// # Errors
+    /// As [`QueueManifests::tenants`]; what was added before the error stays.
+    pub fn add_to(&self, tenants: &mut Tenants) -> Result<(), QueueManifestError> {
         for flavor in &self.flavors {
             tenants.set_flavor(flavor.clone());
         }
@@ -343,7 +359,25 @@ impl QueueManifests {
             let holder = tenants.restore(&claim, &usage, since)?;
             tenants.set_leaving(holder, workload.evicted)?;
         }
-        Ok(tenants)
+        Ok(())
+    }
+}
+
+/// Which `ClusterQueue` a group is of: by its `LocalQueue`, if that `ClusterQueue` takes its
+/// namespace.
+#[derive(Debug, Clone, Default)]
+pub struct LocalQueues {
+    queues: BTreeMap<(String, String), String>,
+    selectors: BTreeMap<String, Option<LabelSelector>>,
+}
+
+impl LocalQueues {
+    /// The `ClusterQueue` of a `LocalQueue` in a namespace with labels; `None` if there is no such
+    /// `LocalQueue`, it is stopped, or its `ClusterQueue` does not take the namespace.
+    pub fn cluster_queue(&self, namespace: &str, labels: &Labels, local: &str) -> Option<&str> {
+        let queue = self.queues.get(&(namespace.to_owned(), local.to_owned()))?;
+        let selector = self.selectors.get(queue)?.as_ref()?;
+        selector.matches(labels).then_some(queue.as_str())
     }
 }
 

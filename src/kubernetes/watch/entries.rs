@@ -6,10 +6,11 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::groups::QUEUE_NAME;
 use crate::kubernetes::membership::{Family, InlineGang, Membership};
 use crate::kubernetes::metadata;
 use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{Pod, PodGroup};
+use crate::model::{Pod, PodGroup, PreemptionPolicy};
 
 /// The identity of a group, or of the object that describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +89,8 @@ pub(super) struct PodEntry {
     pub(super) object: Option<GroupKey>,
     pub(super) role: Option<String>,
     pub(super) inline: Option<InlineGang>,
+    /// The local queue that its label names.
+    pub(super) local_queue: Option<String>,
     /// The reason to leave it alone.
     pub(super) refusal: Option<String>,
     pub(super) shown: Shown,
@@ -123,8 +126,13 @@ impl PodEntry {
     }
 
     fn new(record: PodRecord, finished: bool) -> PodEntry {
-        let PodRecord { mut pod, priority, scheduler, membership, unmodelled, limits, .. } = record;
+        let PodRecord {
+            mut pod, priority, preempts, scheduler, membership, unmodelled, limits, ..
+        } = record;
         pod.priority = priority.unwrap_or(0);
+        if !preempts {
+            pod.preemption_policy = PreemptionPolicy::Never;
+        }
         if let Some(limits) = limits {
             pod = pod.in_band(&limits);
         }
@@ -140,6 +148,7 @@ impl PodEntry {
         let refusal = (!unmodelled.is_empty() && pod.node.is_none())
             .then(|| format!("{} not supported by this scheduler", unmodelled.join(" and ")));
         let scheduler = scheduler.map(str::into_string);
+        let local_queue = pod.shape().labels.get(QUEUE_NAME).cloned();
         let shown = Shown::default();
         PodEntry {
             pod,
@@ -150,6 +159,7 @@ impl PodEntry {
             object,
             role,
             inline,
+            local_queue,
             refusal,
             shown,
         }

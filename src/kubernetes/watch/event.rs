@@ -31,11 +31,13 @@ pub enum Kind {
     Coscheduling,
     /// `PodGroup` of Volcano.
     Volcano,
+    /// `policy PodDisruptionBudget`.
+    PodDisruptionBudget,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::Volcano as usize + 1;
+    pub(super) const COUNT: usize = Kind::PodDisruptionBudget as usize + 1;
 
     fn of(group: &str, kind: &str) -> Option<Kind> {
         Some(match (group, kind) {
@@ -47,6 +49,7 @@ impl Kind {
             ("scheduling.k8s.io", "Workload") => Kind::Workload,
             ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Kind::Coscheduling,
             ("scheduling.volcano.sh", "PodGroup") => Kind::Volcano,
+            ("policy", "PodDisruptionBudget") => Kind::PodDisruptionBudget,
             _ => return None,
         })
     }
@@ -62,6 +65,7 @@ impl Kind {
             Kind::Workload => "workload",
             Kind::Coscheduling => "coscheduling podgroup",
             Kind::Volcano => "volcano podgroup",
+            Kind::PodDisruptionBudget => "poddisruptionbudget",
         }
     }
 

@@ -190,6 +190,17 @@ impl Store {
             return (None, Some(reason));
         }
         let mut frame = object.frame();
+        let label = object.local_queue.as_deref().or_else(|| {
+            let first = self.pods.get(instance.members.first()?)?;
+            first.local_queue.as_deref()
+        });
+        let no_queue = match self.queue_of(&key.namespace, label, &frame.queue) {
+            Ok(queue) => {
+                frame.queue = queue;
+                None
+            }
+            Err(reason) => Some(reason),
+        };
         frame.name = key.group_name();
         for partner in &mut frame.gang_group {
             if let Some((namespace, name)) = partner.split_once('/') {
@@ -219,6 +230,6 @@ impl Store {
         let claims = object.unmodelled.contains(&"resource claims");
         let refusal = claims
             .then(|| "resource claims of the group not supported by this scheduler".to_string());
-        (Some(frame), refusal)
+        (Some(frame), refusal.or(no_queue))
     }
 }

@@ -1,7 +1,7 @@
 //! Pods of a store: what of each the scheduler is shown.
 
 use alloc::borrow::ToOwned;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::entries::PodEntry;
@@ -18,7 +18,10 @@ impl Store {
         match self.pods.get_mut(key) {
             Some(old) if old.group == entry.group && old.object == entry.object => {
                 entry.shown = core::mem::take(&mut old.shown);
-                if old.inline == entry.inline && old.pod.priority == entry.pod.priority {
+                if old.inline == entry.inline
+                    && old.pod.priority == entry.pod.priority
+                    && old.local_queue == entry.local_queue
+                {
                     *old = entry;
                     self.show(key, updates);
                     return;
@@ -56,9 +59,17 @@ impl Store {
 
     /// Shows the scheduler a pod as it is now, unless it knows it so.
     pub(super) fn show(&mut self, key: &str, updates: &mut Vec<Update>) {
+        let Some(entry) = self.pods.get(key) else { return };
+        let queue = match &entry.group {
+            None => self.queue_of(entry.pod.namespace(), entry.local_queue.as_deref(), ""),
+            Some(_) => Ok(String::new()),
+        };
         let Some(entry) = self.pods.get_mut(key) else { return };
         let instance = entry.group.as_ref().and_then(|group| self.instances.get(group));
-        let refusal = instance.and_then(|instance| instance.refusal.as_deref());
+        let refusal = match &queue {
+            Ok(_) => instance.and_then(|instance| instance.refusal.as_deref()),
+            Err(reason) => Some(reason.as_str()),
+        };
         let reason = entry.refusal.as_deref().or(refusal);
         let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
         if let Some(reason) = reason.filter(|_| entry.waits())
@@ -96,7 +107,8 @@ impl Store {
                 entry.shown.pod = Some(pod.clone());
                 if alone && entry.waits() {
                     entry.shown.alone = true;
-                    let group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);
+                    let mut group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);
+                    group.queue = queue.unwrap_or_default();
                     let mut group = group.priority(pod.priority).pod(pod);
                     koordinator::take_quota(&mut group);
                     updates.push(Update::Group(group));

@@ -13,11 +13,13 @@ use super::event::{Kind, Object, WatchEvent};
 use super::update::Update;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::field::{Fault, Field};
-use crate::kubernetes::groups::{self, GroupObject};
+use crate::kubernetes::groups::{self, GroupObject, QUEUE_NAME};
 use crate::kubernetes::membership::Family;
 use crate::kubernetes::priority::Classes;
-use crate::kubernetes::{Mode, metadata, node};
+use crate::kubernetes::queues::LocalQueues;
+use crate::kubernetes::{Mode, affinity, metadata, node};
 use crate::model::{Effect, Labels, ModelError, Node, PodShape, Taint};
+use crate::preempt::DisruptionBudget;
 use crate::state::Event;
 
 /// The objects of a cluster, as its watches report them.
@@ -55,6 +57,8 @@ pub struct Store {
     pub(super) instances: BTreeMap<GroupKey, Instance>,
     /// The condition `PodGroupScheduled` of pod groups that have it.
     scheduled: BTreeMap<String, bool>,
+    budgets: BTreeMap<String, DisruptionBudget>,
+    queues: Option<LocalQueues>,
     shapes: FixedMap<Arc<PodShape>, ()>,
     shapes_kept: usize,
 }
@@ -76,6 +80,7 @@ enum Converted {
     Namespace(Labels),
     Class,
     Groups(Vec<GroupObject>),
+    Budget(DisruptionBudget),
 }
 
 /// A reference to an object.
@@ -102,6 +107,18 @@ impl Store {
     pub fn new(scheduler: impl Into<String>) -> Store {
         let scheduler = Some(scheduler.into()).filter(|name| name != "default-scheduler");
         Store { scheduler, ..Store::default() }
+    }
+
+    /// Puts groups in the queues of tenants.
+    ///
+    /// A group is of the `ClusterQueue` of the `LocalQueue` that it names by the label
+    /// `kueue.x-k8s.io/queue-name`, on its object or else on its pods; without that label, of the
+    /// queue that its object names (Volcano), or of the `LocalQueue` named `default`. A group without
+    /// a queue is left alone ([`Update::LeftAlone`]).
+    #[must_use]
+    pub fn with_queues(mut self, queues: LocalQueues) -> Store {
+        self.queues = Some(queues);
+        self
     }
 
     /// Takes an event; returns what it means to the scheduler, in the order in which to pass it on.
@@ -207,16 +224,20 @@ impl Store {
                 if self.namespaces.get(&key) != Some(&labels) {
                     self.namespaces.insert(key.clone(), labels.clone());
                     let name = key.clone();
-                    updates.push(Update::Event(Event::NamespaceChanged {
-                        name,
-                        labels,
-                        version: 0,
-                    }));
+                    let changed = Event::NamespaceChanged { name, labels, version: 0 };
+                    updates.push(Update::Event(changed));
+                    self.namespace_changed(&key, updates);
                 }
             }
             Converted::Pod(Some(entry)) => self.put_pod(&key, *entry, updates),
             Converted::Pod(None) => self.remove(kind, &key, updates),
             Converted::Class => self.class_changed(updates),
+            Converted::Budget(budget) => {
+                if self.budgets.get(&key) != Some(&budget) {
+                    self.budgets.insert(key.clone(), budget.clone());
+                    updates.push(Update::Budget(budget));
+                }
+            }
             Converted::Groups(groups) => {
                 for group in groups {
                     self.put_object(group, updates);
@@ -271,9 +292,61 @@ impl Store {
                 }
                 self.remove_objects(family(kind), key, updates);
             }
+            Kind::PodDisruptionBudget => {
+                let Some(DisruptionBudget { namespace, name, .. }) = self.budgets.remove(key)
+                else {
+                    return;
+                };
+                updates.push(Update::BudgetRemoved { namespace, name });
+            }
             // Groups keep the priority that a class gave them.
             Kind::PriorityClass | Kind::Node | Kind::Namespace => {}
         }
+    }
+
+    /// Puts the groups of a namespace in their queues anew: a queue may take it now.
+    fn namespace_changed(&mut self, namespace: &str, updates: &mut Vec<Update>) {
+        if self.queues.is_none() {
+            return;
+        }
+        let first = GroupKey::of_name(namespace, "");
+        let groups = self.instances.range(&first..).map(|(key, _)| key);
+        let groups = groups.take_while(|key| key.namespace == namespace);
+        for group in groups.cloned().collect::<Vec<_>>() {
+            self.refresh(&group, updates);
+        }
+        let first = format!("{namespace}/");
+        let pods = self.pods.range(first.clone()..).take_while(|(key, _)| key.starts_with(&first));
+        let alone = pods.filter(|(_, entry)| entry.group.is_none()).map(|(key, _)| key.clone());
+        for pod in alone.collect::<Vec<_>>() {
+            self.show(&pod, updates);
+        }
+    }
+
+    /// The queue of a group that has a label for it, or names one itself, or neither.
+    ///
+    /// # Errors
+    /// The reason for which it is in no queue.
+    pub(super) fn queue_of(
+        &self,
+        namespace: &str,
+        label: Option<&str>,
+        own: &str,
+    ) -> Result<String, String> {
+        let none = Labels::new();
+        let is_local = label.is_some() || own.is_empty();
+        let Some(queues) = self.queues.as_ref().filter(|_| is_local) else {
+            return Ok(own.to_owned());
+        };
+        let local = label.unwrap_or("default");
+        let labels = self.namespaces.get(namespace).unwrap_or(&none);
+        let queue = queues.cluster_queue(namespace, labels, local);
+        queue.map(str::to_owned).ok_or_else(|| match label {
+            Some(_) => format!(
+                "queue {namespace}/{local} is not there, is stopped, or does not take the namespace"
+            ),
+            None => format!("it names no queue by the label {QUEUE_NAME}"),
+        })
     }
 
     fn converted(&mut self, kind: Kind, object: &Object) -> Fault<Converted> {
@@ -312,6 +385,7 @@ impl Store {
             Kind::Workload => Converted::Groups(groups::workload(&root)?),
             Kind::Coscheduling => Converted::Groups(alloc::vec![groups::coscheduling(&root)?]),
             Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
+            Kind::PodDisruptionBudget => Converted::Budget(budget(&root)?),
         })
     }
 
@@ -337,6 +411,23 @@ fn family(kind: Kind) -> Family {
         Kind::Volcano => Family::Volcano,
         _ => Family::Kubernetes,
     }
+}
+
+/// A disruption budget, with what its controller last allowed: none before it has looked.
+fn budget(root: &Field<'_>) -> Fault<DisruptionBudget> {
+    let spec = root.get("spec")?;
+    let selector = spec.map_or(Ok(None), |spec| affinity::label_selector(&spec, "selector"))?;
+    let mut budget = DisruptionBudget::new(metadata::name(root)?, selector.unwrap_or_default(), 0)
+        .in_namespace(metadata::namespace(root)?);
+    if let Some(status) = root.get("status")? {
+        let allowed = status.get("disruptionsAllowed")?;
+        budget.disruptions_allowed = allowed.map_or(Ok(0), |allowed| allowed.integer())?;
+        status.entries("disruptedPods", |pod, _| {
+            budget.disrupted_pods.insert(pod.to_owned());
+            Ok(())
+        })?;
+    }
+    Ok(budget)
 }
 
 /// The status of a condition, by type.

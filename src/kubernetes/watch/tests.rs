@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use super::{Kind, Store, Update, WatchEvent};
 use crate::base::Time;
 use crate::framework::Framework;
-use crate::queue::{Decision, Gate, GroupState, OnBindFailure, Scheduler, Settings};
+use crate::kubernetes::Mode;
+use crate::kubernetes::queues::QueueManifests;
+use crate::queue::{
+    Decision, Gate, GroupState, OnBindFailure, PreemptionSettings, Scheduler, Settings,
+};
 use crate::state::{Cluster, Event};
 
 /// A store and a scheduler that share their events.
@@ -384,4 +388,138 @@ fn a_member_whose_binding_failed_is_placed_anew_and_the_others_stay() {
     world.now = 5;
     assert_eq!(world.bind(), [("b".into(), "n1".into())]);
     assert_eq!(world.state("default/g"), Some(GroupState::Running));
+}
+
+fn budget(allowed: i64) -> Value {
+    json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": "default", "name": "budget"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+        "status": {"disruptionsAllowed": allowed, "disruptedPods": {"gone": "2026-11-22T00:00:00Z"}}})
+}
+
+#[test]
+fn disruption_budgets_are_passed_on_when_they_change() {
+    let mut store = Store::new("phalanx");
+    let mut version = 0;
+    let mut send = |word: &str, mut object: Value| {
+        version += 1;
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        let line = json!({"type": word, "object": object}).to_string();
+        store.apply(serde_json::from_str(&line).unwrap()).unwrap()
+    };
+    let [Update::Budget(first)] = &send("ADDED", budget(1))[..] else { panic!("one update") };
+    assert_eq!((first.namespace.as_str(), first.name.as_str()), ("default", "budget"));
+    assert_eq!(first.disruptions_allowed, 1);
+    assert_eq!(first.selector.match_labels["app"], "a");
+    assert!(first.disrupted_pods.contains("gone"));
+    assert_eq!(send("MODIFIED", budget(1)), [], "nothing that counts has changed");
+    let [Update::Budget(second)] = &send("MODIFIED", budget(0))[..] else { panic!("one update") };
+    assert_eq!(second.disruptions_allowed, 0);
+    let mut fresh = budget(0);
+    fresh["status"] = json!({});
+    fresh["spec"]["selector"] = Value::Null;
+    let [Update::Budget(third)] = &send("MODIFIED", fresh)[..] else { panic!("one update") };
+    assert!(third.selector.is_empty() && third.disrupted_pods.is_empty());
+    let removed = send("DELETED", budget(0));
+    let [Update::BudgetRemoved { namespace, name }] = &removed[..] else { panic!("{removed:?}") };
+    assert_eq!((namespace.as_str(), name.as_str()), ("default", "budget"));
+    assert_eq!(send("DELETED", budget(0)), []);
+}
+
+#[test]
+fn a_more_important_group_takes_what_budgets_allow() {
+    let run = |allowed: i64, never: bool| {
+        let mut world = World::new();
+        let settings = Settings::new().preemption(PreemptionSettings::new());
+        world.scheduler = Scheduler::new(Cluster::new(), Framework::default(), settings);
+        world.add(node("n"));
+        for name in ["a", "b"] {
+            let mut pod = on(pod(name), "n");
+            pod["metadata"]["labels"] = json!({"app": "a"});
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4".into();
+            world.add(pod);
+        }
+        world.add(budget(allowed));
+        let mut pod = pod("important");
+        pod["spec"]["priority"] = 10.into();
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4".into();
+        if never {
+            pod["spec"]["preemptionPolicy"] = "Never".into();
+        }
+        world.add(pod);
+        match world.scheduler.poll_decision(Time::from_secs(1)) {
+            Some(Decision::Preempt { victims, .. }) => Some(victims.len()),
+            None => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(run(1, false), Some(1));
+    assert_eq!(run(1, true), None, "its preemption policy is Never");
+}
+
+#[test]
+fn groups_are_in_the_queues_that_labels_name() {
+    let mut manifests = QueueManifests::new(Mode::AsWritten);
+    let kueue = |kind: &str, name: &str, spec: Value| {
+        json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"namespace": "default", "name": name}, "spec": spec})
+    };
+    let selector = json!({"matchLabels": {"team": "vision"}});
+    for object in [
+        kueue("ClusterQueue", "all", json!({"namespaceSelector": {}})),
+        kueue("ClusterQueue", "some", json!({"namespaceSelector": selector})),
+        kueue("LocalQueue", "default", json!({"clusterQueue": "all"})),
+        kueue("LocalQueue", "vision", json!({"clusterQueue": "some"})),
+    ] {
+        manifests.take(&serde_json::from_value(object).unwrap()).unwrap();
+    }
+    let mut world = World::new();
+    world.store = Store::new("phalanx").with_queues(manifests.admission());
+    let queue_of = |updates: Vec<Update>| {
+        updates.into_iter().rev().find_map(|update| match update {
+            Update::Group(group) => Some((group.queue.clone(), group.all_pods().len())),
+            _ => None,
+        })
+    };
+    let mut version = 0;
+    let mut send = |object: &Value| {
+        version += 1;
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        let line = json!({"type": "ADDED", "object": object}).to_string();
+        world.store.apply(serde_json::from_str(&line).unwrap()).unwrap()
+    };
+    let left_alone = |updates: &[Update]| {
+        updates.iter().find_map(|update| match update {
+            Update::LeftAlone { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+    };
+    assert_eq!(queue_of(send(&pod("plain"))), Some(("all".into(), 1)), "the default one");
+    // A label on the group counts, and one on the pods where the group has none.
+    let mut labelled = group("g", 1);
+    labelled["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "vision"});
+    send(&labelled);
+    let updates = send(&member("m", "g"));
+    assert!(left_alone(&updates).unwrap().contains("default/vision"), "{updates:?}");
+    send(&group("h", 1));
+    let mut by_pod = member("n", "h");
+    by_pod["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "default"});
+    assert_eq!(queue_of(send(&by_pod)), Some(("all".into(), 1)));
+    let mut unknown = pod("unknown");
+    unknown["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "nowhere"});
+    assert!(left_alone(&send(&unknown)).unwrap().contains("default/nowhere"));
+    // The namespace is taken once it has the label.
+    let updates = send(&json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "default", "labels": {"team": "vision"}}}));
+    let group = updates.iter().find_map(|update| match update {
+        Update::Group(group) if group.name == "g" => Some(group.queue.clone()),
+        _ => None,
+    });
+    assert_eq!(group.as_deref(), Some("some"), "{updates:?}");
+    let free = updates.iter().any(|update| {
+        matches!(update, Update::Event(Event::PodChanged { pod, .. })
+            if pod.name == "m" && pod.scheduling_gates.is_empty())
+    });
+    assert!(free, "its member is not gated any more: {updates:?}");
 }

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use crate::base::{ObjectName, Time};
 use crate::model::PodGroup;
+use crate::preempt::DisruptionBudget;
 use crate::queue::{QueueError, Scheduler};
 use crate::state::Event;
 
@@ -26,6 +27,15 @@ pub enum Update {
         /// The pod's namespace.
         namespace: String,
         /// The pod's name.
+        name: String,
+    },
+    /// A disruption budget that is new or changed.
+    Budget(DisruptionBudget),
+    /// A disruption budget that is gone.
+    BudgetRemoved {
+        /// The budget's namespace.
+        namespace: String,
+        /// The budget's name.
         name: String,
     },
     /// A waiting pod that must be left alone, because placing it needs what is not modelled: it
@@ -53,6 +63,14 @@ impl Update {
             Update::GroupRemoved { group } => scheduler.handle_group_removed(&group, now),
             Update::PodFinished { namespace, name } => {
                 scheduler.handle_pod_finished(&namespace, &name, now)
+            }
+            Update::Budget(budget) => {
+                scheduler.handle_budget(budget, now);
+                Ok(())
+            }
+            Update::BudgetRemoved { namespace, name } => {
+                scheduler.handle_budget_removed(&namespace, &name, now);
+                Ok(())
             }
             Update::LeftAlone { .. } => Ok(()),
         }

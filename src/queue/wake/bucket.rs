@@ -62,26 +62,27 @@ impl CapacityByDomain {
     }
 
     /// Capacity for a shape in the best domain of some rows; a lower bound on it once that is
-    /// `enough`.
+    /// `enough`, with the row at which that was found.
     pub(crate) fn most_of(
         bound: &CapacityBound<'_>,
         level: Option<&str>,
-        mut rows: impl Iterator<Item = Row>,
+        rows: impl Iterator<Item = Row>,
         enough: u64,
-    ) -> u64 {
+    ) -> (u64, Option<Row>) {
         let key = level.and_then(|level| bound.cluster.label_key(level));
         let mut domains: BTreeMap<u32, u64> = BTreeMap::new();
         let mut most = 0;
-        while most < enough
-            && let Some(row) = rows.next()
-        {
+        for row in rows {
             let node = bound.cluster.view(row);
             let Some(domain) = node.and_then(|node| domain(node, level, key)) else { continue };
             let sum = domains.entry(domain).or_default();
             *sum += bound.of(row);
             most = most.max(*sum);
+            if most >= enough {
+                return (most, Some(row));
+            }
         }
-        most
+        (most, None)
     }
 
     /// Updates the capacity for a shape on a row.

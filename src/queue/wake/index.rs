@@ -73,6 +73,9 @@ pub(crate) struct WaitIndex {
     by_candidates: BTreeMap<Arc<RowSet>, BTreeSet<u64>>,
     hints: WakeHints,
     next: u64,
+    /// The row at which enough capacity was found last: nodes fill up from one end, and full ones are
+    /// not looked at again and again.
+    pub(super) found_at: usize,
     /// Number of capacity counts evaluated.
     pub(crate) capacity_checks: u64,
     /// Number of evaluations, at a waiter's turn, that found capacity short.
@@ -117,12 +120,20 @@ impl WaitIndex {
             None
         };
         let bound = CapacityBound::new(cluster, framework, shape);
-        match bucket {
-            Some((_, bucket)) => {
-                CapacityByDomain::most_of(&bound, level, bucket.capacity.rows(), needed)
-            }
-            None => CapacityByDomain::most_of(&bound, level, Row::all(cluster.rows()), needed),
+        let most_of = |rows: &mut dyn Iterator<Item = Row>| {
+            CapacityByDomain::most_of(&bound, level, rows, needed)
+        };
+        let (most, row) = if let Some((_, bucket)) = bucket {
+            most_of(&mut bucket.capacity.rows())
+        } else {
+            let rows = cluster.rows();
+            let first = self.found_at.min(rows);
+            most_of(&mut (first..rows).chain(0..first).map(Row::new))
+        };
+        if bucket.is_none() {
+            self.found_at = row.map_or(0, Row::index);
         }
+        most
     }
 
     /// Adds a group under its wake condition.

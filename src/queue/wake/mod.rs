@@ -3,3 +3,5 @@
 pub(crate) mod bucket;
 pub(crate) mod hints;
 pub(crate) mod index;
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 mod gangs;
 mod nodes;
 mod pods;
+mod preemption;
 mod replicas;
 mod restarts;
 mod scenario;
@@ -15,3 +16,4 @@ mod server;
 #[path = "../support/mod.rs"]
 #[allow(dead_code, reason = "the comparison uses the rest")]
 mod support;
+mod tenants;

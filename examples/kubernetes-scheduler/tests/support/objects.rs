@@ -41,11 +41,26 @@ pub struct Gang<'a> {
     pub cpu: u64,
     /// Whether all pods must share a rack.
     pub one_rack: bool,
+    /// The priority class.
+    pub class: Option<&'a str>,
+    /// Whether it is disrupted whole.
+    pub whole: bool,
+    /// The queue of tenants.
+    pub queue: Option<&'a str>,
 }
 
 impl Default for Gang<'_> {
     fn default() -> Self {
-        Self { name: "gang", pods: 4, min: None, cpu: 1, one_rack: false }
+        Self {
+            name: "gang",
+            pods: 4,
+            min: None,
+            cpu: 1,
+            one_rack: false,
+            class: None,
+            whole: false,
+            queue: None,
+        }
     }
 }
 
@@ -63,20 +78,32 @@ impl Gang<'_> {
     /// The group.
     pub fn group(&self) -> Value {
         let keys = if self.one_rack { json!([{"key": RACK}]) } else { json!([]) };
-        json!({
+        let mut group = json!({
             "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
             "metadata": {"name": self.name},
             "spec": {
                 "schedulingPolicy": {"gang": {"minCount": self.min()}},
                 "schedulingConstraints": {"topology": keys},
+                "disruptionMode": if self.whole { "PodGroup" } else { "Pod" },
             },
-        })
+        });
+        if let Some(class) = self.class {
+            group["spec"]["priorityClassName"] = class.into();
+        }
+        if let Some(queue) = self.queue {
+            group["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": queue});
+        }
+        group
     }
 
     /// One of its pods.
     pub fn pod(&self, index: usize, scheduler: &str) -> Value {
         let mut pod = pod(&self.pod_name(index), self.cpu, scheduler);
         pod["spec"]["schedulingGroup"] = json!({"podGroupName": self.name});
+        pod["metadata"]["labels"] = json!({"gang": self.name});
+        if let Some(class) = self.class {
+            pod["spec"]["priorityClassName"] = class.into();
+        }
         pod
     }
 
