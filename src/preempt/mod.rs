@@ -6,15 +6,17 @@
 //! the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `request`; `unit`, `need`; `verdict`; `price`; `arena`, `trial`; `branch`; `sets`; `search`; `planner`;
-//! `explain`.
+//! `request`; `unit`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
+//! `domains`; `search`; `planner`; `explain`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod answer;
 mod arena;
+mod bound;
 mod branch;
 mod budget;
 mod cost;
+mod domains;
 mod explain;
 pub mod kubernetes;
 mod need;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::base::Time;
 use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
-use crate::model::{PodGroup, PodShape};
+use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::topology::requirement::Requirement;
 use crate::state::{Cluster, NodeView, ResourceId, Row};
 
@@ -43,7 +43,7 @@ pub(crate) struct Need<'a> {
     within: Option<Vec<Row>>,
     /// Whether the group may go to every row of the cluster.
     pub(crate) whole: bool,
-    /// Whether one pod is all it takes.
+    /// Whether one pod is all it takes, and any of its pods will do.
     pub(crate) single: bool,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Need<'a> {
             group,
             whole: within.is_none() && ask.loosest().is_none(),
             within,
-            single: ask.inside.is_empty() && ask.need <= 1 && ask.pods.len() == 1,
+            single: ask.inside.is_empty() && ask.need <= 1 && alike(&ask.pods),
         };
         let mut shapes: Vec<(&'a Arc<PodShape>, &'a PodGroup)> = Vec::new();
         group.visit(&mut |leaf| {
@@ -152,7 +152,7 @@ impl<'a> Need<'a> {
             return;
         }
         let Some(first) = ask.pods.first() else { return };
-        if ask.pods.iter().all(|pod| Arc::ptr_eq(pod.shape(), first.shape())) {
+        if alike(&ask.pods) {
             self.add_kind(cluster, ask.group, first.shape(), i64::from(ask.need.max(1)));
         } else if all {
             for pod in &ask.pods {
@@ -217,6 +217,12 @@ impl<'a> Need<'a> {
         }
         least
     }
+}
+
+/// Whether there are pods, of one shape.
+fn alike(pods: &[&Pod]) -> bool {
+    let Some((first, others)) = pods.split_first() else { return false };
+    others.iter().all(|pod| Arc::ptr_eq(pod.shape(), first.shape()))
 }
 
 /// More pods than any node is counted to take.
