@@ -23,6 +23,8 @@ pub(in super::super) struct Comparison {
     pub(in super::super) least: usize,
     /// The groups that we help beside, since kube-scheduler helps them not at all.
     pub(in super::super) beside: usize,
+    /// Those whose victims there are running members of the group itself, which we never take.
+    pub(in super::super) own_members: usize,
     pub(in super::super) theirs: Sum,
     pub(in super::super) ours: Sum,
 }
@@ -101,11 +103,22 @@ pub(in super::super) fn compare(
     };
     let mut least: Option<Cost> = None;
     for set in &sets {
-        let pods = set.iter().map(|name| scenario.running_pod(name)).collect::<Result<Vec<_>, _>>();
-        let cost = request.cost_of(&cluster, &running, pods?).map_err(|error| fault(&error))?;
+        let pods = set.iter().map(|name| scenario.running_pod(name));
+        let pods = pods.collect::<Result<Vec<_>, _>>()?;
+        let is_own = |&(namespace, name): &(&str, &str)| {
+            let own = cluster.pods_of(&gang).any(|pod| pod.name() == name);
+            own && namespace == gang.namespace
+        };
+        if pods.iter().any(is_own) {
+            continue;
+        }
+        let cost = request.cost_of(&cluster, &running, pods).map_err(|error| fault(&error))?;
         least = Some(least.map_or(cost, |least| least.min(cost)));
     }
-    let Some(least) = least else { return Ok(None) };
+    let Some(least) = least else {
+        kind.own_members += 1;
+        return Ok(None);
+    };
     kind.groups += 1;
     kind.cheaper += usize::from(own < least);
     kind.dearer += usize::from(own > least);
@@ -177,12 +190,15 @@ pub(in super::super) fn table(kinds: &[Comparison; 2], f: &mut fmt::Formatter<'_
             let Sum { units, pods, budgets_broken, .. } = sum;
             writeln!(f, "{rule:16}{units:>8}{pods:>8}{budgets_broken:>10}{hours:>16}")?;
         }
-        let Comparison { cheaper, dearer, lower_priority, least, beside, .. } = kind;
+        let Comparison { cheaper, dearer, lower_priority, least, beside, own_members, .. } = kind;
         writeln!(
             f,
             "the default: cheaper in {cheaper} (of lower priority in {lower_priority}), dearer in \
              {dearer}, proved least in {least}; it helps {beside} groups more",
         )?;
+        if *own_members > 0 {
+            writeln!(f, "{own_members} not compared: members of the group itself were taken")?;
+        }
     }
     Ok(())
 }
