@@ -73,7 +73,7 @@ impl<'a> Need<'a> {
         let mut shapes: Vec<(&'a Arc<PodShape>, &'a PodGroup)> = Vec::new();
         group.visit(&mut |leaf| {
             for pod in &leaf.pods {
-                let same = |known: &(&Arc<PodShape>, _)| Arc::ptr_eq(known.0, pod.shape());
+                let same = |known: &(&Arc<PodShape>, _)| same_shape(known.0, pod.shape());
                 if !shapes.iter().rev().take(4).any(same) {
                     shapes.push((pod.shape(), leaf));
                 }
@@ -168,7 +168,7 @@ impl<'a> Need<'a> {
         shape: &'a Arc<PodShape>,
         count: i64,
     ) {
-        let same = |kind: &&mut Kind<'a>| Arc::ptr_eq(&kind.shape, shape) || kind.shape == *shape;
+        let same = |kind: &&mut Kind<'a>| same_shape(&kind.shape, shape);
         if let Some(kind) = self.kinds.iter_mut().find(same) {
             kind.count += count;
             return;
@@ -219,10 +219,15 @@ impl<'a> Need<'a> {
     }
 }
 
+/// Whether two shapes are equal; pods read from manifests do not share theirs.
+fn same_shape(a: &Arc<PodShape>, b: &Arc<PodShape>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
 /// Whether there are pods, of one shape.
 fn alike(pods: &[&Pod]) -> bool {
     let Some((first, others)) = pods.split_first() else { return false };
-    others.iter().all(|pod| Arc::ptr_eq(pod.shape(), first.shape()))
+    others.iter().all(|pod| same_shape(pod.shape(), first.shape()))
 }
 
 /// More pods than any node is counted to take.
