@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 
-use phalanx::preempt::kubernetes::{Snapshot, preempt_group};
+use phalanx::preempt::kubernetes::{GroupRefusal, Snapshot, preempt_group};
 use phalanx::preempt::{Cost, PreemptionRequest};
 use phalanx::{Framework, PodGroup, Time};
 
@@ -21,8 +21,8 @@ pub(crate) fn beside(
     let now = Time::from_secs(NOW);
     let snapshot = Snapshot::new(&scene.cluster, &framework, &scene.running, now);
     let mut out = String::from("\n");
-    if let Some(refusal) = preempt_group(&snapshot, gang)?.refusal() {
-        out += &format!("kube-scheduler refuses: {refusal:?}\n");
+    if preempt_group(&snapshot, gang)?.refusal() == Some(GroupRefusal::TopologyConstraint) {
+        out += "kube-scheduler evicts nothing: it refuses a group with a topology constraint\n";
     }
     let mut free = gang.clone();
     free.topology.require = None;
