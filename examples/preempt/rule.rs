@@ -26,8 +26,7 @@ pub(crate) fn beside(
     }
     let mut free = gang.clone();
     free.topology.require = None;
-    let racks: BTreeSet<&str> =
-        scene.cluster.nodes().filter_map(|node| node.label(RACK)).collect();
+    let racks: BTreeSet<&str> = scene.cluster.nodes().filter_map(|node| node.label(RACK)).collect();
     let mut best: Option<(Cost, &str)> = None;
     for rack in racks {
         let answer = preempt_group(&snapshot.within(RACK, rack)?, &free)?;

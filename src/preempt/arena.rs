@@ -182,9 +182,8 @@ impl<'g> Arena<'g> {
         atom: usize,
         dimension: usize,
     ) -> impl Iterator<Item = (usize, i64)> + '_ {
-        let gain = move |gain: &Gain| {
-            (gain.place as usize, self.amounts[gain.at as usize + dimension])
-        };
+        let gain =
+            move |gain: &Gain| (gain.place as usize, self.amounts[gain.at as usize + dimension]);
         self.gains_of(atom).iter().map(gain)
     }
 

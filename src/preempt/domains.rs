@@ -40,7 +40,6 @@ struct Domain {
     atoms: Vec<u32>,
 }
 
-
 impl Field {
     fn new(search: &Search<'_, '_>, cluster: &Cluster) -> Field {
         let mut of_row = vec![(NONE, 0); cluster.rows()];
@@ -67,7 +66,7 @@ impl Field {
         let need = search.need;
         for pod in search.units.pods_of(cluster, atom as usize) {
             let Some(node) = pod.node() else { continue };
-            let Some(&(number, place)) = self.of_row.get(node.row()) else { continue };
+            let Some(&(number, place)) = self.of_row.get(node.row().index()) else { continue };
             let Some(domain) = self.domains.get_mut(number as usize) else { continue };
             let amounts = self.sizes.of(cluster, need, pod);
             let sufficed = domain.counts.suffices(need);

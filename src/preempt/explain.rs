@@ -154,7 +154,8 @@ impl PreemptingPlanner {
                 continue;
             }
             let lifted = PreemptionRequest { lifted: rule, ..ask.clone() };
-            let Preemption::Preempt(other) = self.place(cluster, framework, running, lifted)? else {
+            let Preemption::Preempt(other) = self.place(cluster, framework, running, lifted)?
+            else {
                 continue;
             };
             let own = own.map(|own| match rule {
@@ -225,9 +226,8 @@ fn instead(
     }
     let budgets: Vec<_> = running.budgets().collect();
     let broken = |atom: usize| {
-        let over = |&&(budget, _): &&(u32, u32)| {
-            charged[budget as usize] > units.allowed[budget as usize]
-        };
+        let over =
+            |&&(budget, _): &&(u32, u32)| charged[budget as usize] > units.allowed[budget as usize];
         let (number, _) = units.charges(atom).iter().find(over)?;
         let budget = budgets.get(*number as usize)?;
         let allowed = units.allowed[*number as usize];

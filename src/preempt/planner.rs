@@ -147,8 +147,7 @@ impl PreemptingPlanner {
         if never_preempts(group) {
             return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
         }
-        let ceiling =
-            ask.policy.ceiling(&preemptor).filter(|_| ask.lifted != Lifted::Policy);
+        let ceiling = ask.policy.ceiling(&preemptor).filter(|_| ask.lifted != Lifted::Policy);
         let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
         let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
         if too_high && !cluster.has_deleting_pods() {

@@ -16,11 +16,7 @@ impl Search<'_, '_> {
         self.judge_set(atoms, b.level.strict)
     }
 
-    pub(super) fn judge_set(
-        &mut self,
-        atoms: Vec<u32>,
-        strict: bool,
-    ) -> Result<bool, PlaceError> {
+    pub(super) fn judge_set(&mut self, atoms: Vec<u32>, strict: bool) -> Result<bool, PlaceError> {
         let cost = self.cost(&atoms);
         if strict && cost.budgets_broken > 0 {
             return Ok(false);

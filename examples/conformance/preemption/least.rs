@@ -184,7 +184,11 @@ pub(in super::super) fn table(kinds: &[Comparison; 2], f: &mut fmt::Formatter<'_
     let names = ["groups without a constraint", "groups in one domain"];
     for (name, kind) in names.iter().zip(kinds).filter(|(_, kind)| kind.groups > 0) {
         writeln!(f, "\nvictims of {} {name}", kind.groups)?;
-        writeln!(f, "{:16}{:>8}{:>8}{:>10}{:>16}", "", "units", "pods", "budgets", "pod-hours lost")?;
+        writeln!(
+            f,
+            "{:16}{:>8}{:>8}{:>10}{:>16}",
+            "", "units", "pods", "budgets", "pod-hours lost"
+        )?;
         for (rule, sum) in [("kube-scheduler", &kind.theirs), ("default", &kind.ours)] {
             let hours = sum.work_lost / 3_600_000;
             let Sum { units, pods, budgets_broken, .. } = sum;
