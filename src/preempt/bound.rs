@@ -23,7 +23,7 @@ pub(super) struct Shares {
     dimension: usize,
     ask: i64,
     /// Those that give most for their work first.
-    shares: Vec<Share>,
+    parts: Vec<Share>,
     /// The nodes that some share is on.
     places: Vec<usize>,
     /// By node.
@@ -111,7 +111,8 @@ impl Shares {
         places.sort_unstable();
         places.dedup();
         let rooms = alloc::vec![Room::default(); ground.rows.len()];
-        Some(Shares { kind, dimension, ask, shares, places, rooms, members: Vec::new() })
+        let members = Vec::new();
+        Some(Shares { kind, dimension, ask, parts: shares, places, rooms, members })
     }
 
     /// The least work that is lost for the members that lack, with the atoms that are open; `None`
@@ -141,7 +142,7 @@ impl Shares {
             }
             self.rooms[place] = Room { left, lacking: short, work: 0 };
         }
-        for share in &self.shares {
+        for share in &self.parts {
             let room = &mut self.rooms[share.place as usize];
             if room.left <= 0 || !open(share.atom) {
                 continue;

@@ -16,7 +16,7 @@ use super::verdict::KeptBy;
 use crate::base::ObjectName;
 use crate::framework::Framework;
 use crate::place::PlaceError;
-use crate::state::{Cluster, Plan};
+use crate::state::{Assignment, Cluster, Plan};
 
 /// Whom a request would take, what for, and what keeps others that would cost less.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,7 +183,7 @@ fn atom_of(cluster: &Cluster, units: &Units, victim: &Victim) -> Option<u32> {
 fn taken(cluster: &Cluster, units: &Units, victims: &[Victim], plan: &Plan) -> Vec<Taken> {
     let atoms: Vec<u32> = victims.iter().filter_map(|v| atom_of(cluster, units, v)).collect();
     let mut marks = vec![false; units.atoms.len()];
-    let mut used: Vec<&str> = plan.assignments().map(|assignment| assignment.node()).collect();
+    let mut used: Vec<&str> = plan.assignments().map(Assignment::node).collect();
     used.sort_unstable();
     let mut reason = |victim: &Victim| {
         let mut nodes: Vec<String> = victim.pods.iter().map(|pod| pod.node.clone()).collect();

@@ -26,7 +26,7 @@ pub(crate) struct Kind {
 /// A shape of members.
 #[derive(Debug)]
 struct Shape<'a> {
-    shape: Arc<PodShape>,
+    own: Arc<PodShape>,
     leaf: &'a PodGroup,
     ask: Vec<i64>,
     /// The filters that no pod that goes can change.
@@ -183,7 +183,7 @@ impl<'a> Need<'a> {
         leaf: &'a PodGroup,
         shape: &'a Arc<PodShape>,
     ) -> usize {
-        let known = self.shapes.iter().position(|known| same_shape(&known.shape, shape));
+        let known = self.shapes.iter().position(|known| same_shape(&known.own, shape));
         if let Some(known) = known {
             return known;
         }
@@ -193,7 +193,7 @@ impl<'a> Need<'a> {
         let judged = i64::from(judges_room(self.framework, shape));
         let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0) * judged;
         let ask = core::iter::once(judged).chain(self.resources.iter().map(of)).collect();
-        self.shapes.push(Shape { shape: Arc::clone(shape), leaf, ask, fixed });
+        self.shapes.push(Shape { own: Arc::clone(shape), leaf, ask, fixed });
         self.shapes.len() - 1
     }
 
@@ -239,12 +239,12 @@ impl<'a> Need<'a> {
     /// Whether some pod of a kind can go to a row at all, whatever runs there.
     pub(crate) fn may_use(&self, cluster: &Cluster, kind: usize, row: Row) -> bool {
         self.kinds[kind].shapes.iter().any(|&shape| {
-            let Shape { shape, leaf, fixed, .. } = &self.shapes[shape];
+            let Shape { own, leaf, fixed, .. } = &self.shapes[shape];
             if fixed.filters.is_empty() && fixed.rows.rejected().is_none() {
                 return fixed.rows.includes(row);
             }
             let Some(node) = cluster.view(row) else { return false };
-            let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
+            let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, own) };
             fixed.capacity(cx, node) > 0
         })
     }

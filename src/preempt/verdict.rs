@@ -64,16 +64,13 @@ impl Units {
     ) -> Option<KeptBy> {
         let own = &self.atoms[atom];
         let group = self.group_of(atom);
-        let is_own = match group {
-            Some(group) => {
-                let is =
-                    |own: &PodGroup| (&own.name, &own.namespace) == (&group.name, &group.namespace);
-                preemptor.group.any(&is)
-            }
-            None => {
-                let first = self.pods_of(cluster, atom).next();
-                first.is_some_and(|pod| is_member(preemptor.group, pod))
-            }
+        let is_own = if let Some(group) = group {
+            let is =
+                |own: &PodGroup| (&own.name, &own.namespace) == (&group.name, &group.namespace);
+            preemptor.group.any(&is)
+        } else {
+            let first = self.pods_of(cluster, atom).next();
+            first.is_some_and(|pod| is_member(preemptor.group, pod))
         };
         if is_own {
             return Some(KeptBy::OwnMember);
