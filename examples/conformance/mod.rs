@@ -39,7 +39,9 @@ Files hold one JSON object a line; gzip will do. A line is one of:
             {name, scenario, expect: {steps}} with a step that says what is feasible or preempted:
             where kube-scheduler finds no node, whom it preempts
   preemption, gangs
-            {name, scenario, expect: {tieStable, ...}}: the same for a gang
+            {name, scenario, expect: {tieStable, ...}}: the same for a gang; and the default beside
+            it, which must help wherever kube-scheduler's rule does, and cost no more in its own
+            order (for a constrained gang: than that rule within any one domain)
   kueue     {id, podSets, expect, ...}: topology assignments of Kueue
   tenants   {name, source, level, gates, input, expect}: Kueue's quota, flavors, preemption, fair
             sharing and cycles; docs/tenants.md names the rules that are left out
@@ -101,6 +103,8 @@ pub(crate) struct Tally {
     kueue: (usize, usize),
     /// Cases that are left out, by rule.
     skipped: BTreeMap<&'static str, usize>,
+    /// Victims by default beside those of kube-scheduler's rule: of groups, and of constrained ones.
+    costs: [preemption::Comparison; 2],
     /// How long each of those decisions took.
     durations: Vec<Duration>,
 }
@@ -148,7 +152,11 @@ impl Tally {
         let expected = expect::take(&mut case, "expect")?;
         let category = category(&name);
         if preemption::is_of_gang(&expected) {
-            let disagreement = preemption::compare_gang(scenario, &expected);
+            let disagreement = preemption::compare_gang(scenario.clone(), &expected);
+            let disagreement = disagreement.and_then(|disagreement| match disagreement {
+                None => preemption::compare_cost(scenario, &expected, &mut self.costs),
+                told => Ok(told),
+            });
             let disagreement = disagreement.unwrap_or_else(|error| Some(unreadable(error)));
             self.count(format!("preemption gangs {category}"), &name, disagreement);
             return Ok(());
@@ -244,6 +252,7 @@ impl fmt::Display for Tally {
         if !self.told.is_empty() {
             writeln!(f)?;
         }
+        preemption::table(&self.costs, f)?;
         for (rule, count) in &self.skipped {
             writeln!(f, "left out by {rule}: {count}")?;
         }

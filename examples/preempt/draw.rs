@@ -117,8 +117,6 @@ pub(crate) fn text(stages: &Stages<'_>, preempt: &Preempt) -> String {
             victim.work_lost / 1_000,
         );
     }
-    out += "kube-scheduler 1.36 evicts nothing here: it refuses preemption to a group with a \
-            topology constraint\n";
     let _ = writeln!(
         out,
         "\n{:<26}{:<10}{:<10}after    # stays  a-z goes  @ new  . free",

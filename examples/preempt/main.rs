@@ -2,16 +2,17 @@
 //!
 //! The nodes are those of openb, Alibaba's production GPU cluster, sixteen to a rack, filled with
 //! gangs of three priorities. A gang that wants one rack comes; who goes for it is drawn before,
-//! between and after.
+//! between and after, and explained. What kube-scheduler's rule would evict stands beside it.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod draw;
+mod rule;
 mod scene;
 
 use std::process::ExitCode;
 
-use phalanx::preempt::{PreemptingPlanner, Preemption};
+use phalanx::preempt::{PreemptingPlanner, Preemption, PreemptionRequest};
 use phalanx::{Framework, PodGroup, Request, Time};
 
 use common::cli::{Arguments, Finish, Mistake, Program};
@@ -62,13 +63,14 @@ fn decide(
 ) -> Result<(u8, String, Option<String>), Box<dyn std::error::Error>> {
     let framework = Framework::default();
     let request = Request::new(gang).now(Time::from_secs(scene::NOW));
+    let request = PreemptionRequest::new(request);
     let mut planner = PreemptingPlanner::new();
-    let answer = planner.place(&scene.cluster, &framework, &scene.running, request)?;
+    let why = planner.explain(&scene.cluster, &framework, &scene.running, request.clone())?;
     let mut out = scene.title(gang);
-    let preempt = match &answer {
+    let preempt = match &why.answer {
         Preemption::Preempt(preempt) => preempt,
-        Preemption::Placed(_) => return Ok((0, out + &format!("{answer}\n"), None)),
-        _ => return Ok((1, out + &format!("{answer}\n"), None)),
+        Preemption::Placed(_) => return Ok((0, out + &format!("{why}\n"), None)),
+        _ => return Ok((1, out + &format!("{why}\n"), None)),
     };
     let mut between = scene.cluster.clone();
     for pod in preempt.victims.iter().flat_map(|victim| &victim.pods) {
@@ -78,6 +80,8 @@ fn decide(
     after.commit(&framework, &preempt.plan)?;
     let stages = Stages { before: &scene.cluster, between: &between, after: &after };
     out += &draw::text(&stages, preempt);
+    out += &format!("\n{why}\n");
+    out += &rule::beside(scene, gang, &request, preempt.cost)?;
     let svg = draw::svg(&stages, preempt);
     Ok((0, out, Some(svg)))
 }

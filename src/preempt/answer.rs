@@ -177,6 +177,17 @@ impl Preemption {
     }
 }
 
+impl fmt::Display for Victim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Victim { name, priority, pods, .. } = self;
+        write!(f, "{name} (priority {priority}, ")?;
+        match pods.len() {
+            1 => f.write_str("1 pod)"),
+            count => write!(f, "{count} pods)"),
+        }
+    }
+}
+
 impl fmt::Display for NoVictims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

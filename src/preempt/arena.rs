@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::need::Need;
 use super::unit::Units;
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, NodeView, PodView, Row};
 
 /// What an atom gives back of one node.
 #[derive(Debug, Clone, Copy)]
@@ -15,15 +15,28 @@ struct Gain {
     at: u32,
 }
 
-/// The nodes of a domain, and the atoms with pods on them.
+/// The nodes of a domain, as they are now.
 #[derive(Debug)]
-pub(crate) struct Arena {
+pub(crate) struct Ground {
     width: usize,
+    kinds: usize,
     pub(crate) rows: Vec<Row>,
-    /// What is free now, by node and dimension.
+    /// What is free, by node and dimension.
     free: Vec<i64>,
     /// Which kinds may use a node, by node and kind.
     usable: Vec<bool>,
+}
+
+/// What pods of each shape give back, by the number of the shape; found when it is first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    of_shape: Vec<Option<Vec<i64>>>,
+}
+
+/// Some atoms of a domain, and what each would give back.
+#[derive(Debug)]
+pub(crate) struct Arena<'g> {
+    pub(crate) ground: &'g Ground,
     /// The atoms, by number of the units, ascending.
     pub(crate) atoms: Vec<u32>,
     gains_at: Vec<u32>,
@@ -31,6 +44,14 @@ pub(crate) struct Arena {
     amounts: Vec<i64>,
     /// The sum of what each atom gives back on nodes that may be used, by dimension.
     pub(crate) sums: Vec<i128>,
+}
+
+/// Pods of an arena while it is put together.
+#[derive(Debug, Default)]
+struct Found {
+    /// The atom, the place of the node, and where the amounts begin.
+    pods: Vec<(u32, u32, u32)>,
+    amounts: Vec<i64>,
 }
 
 /// Counts over an arena while atoms go and come back.
@@ -45,58 +66,88 @@ pub(crate) struct Counts {
     sum: Vec<i128>,
 }
 
-impl Arena {
-    /// The arena of some rows, with the atoms that pass.
-    pub(crate) fn new(
-        cluster: &Cluster,
-        need: &Need<'_>,
-        units: &Units,
-        rows: Vec<Row>,
-        passes: &dyn Fn(u32) -> bool,
-    ) -> Arena {
+impl Ground {
+    /// The ground of some rows.
+    pub(crate) fn new(cluster: &Cluster, need: &Need<'_>, rows: Vec<Row>) -> Ground {
         let (width, kinds) = (need.width(), need.kinds.len());
-        let mut arena = Arena {
-            width,
-            free: Vec::with_capacity(rows.len() * width),
-            usable: Vec::with_capacity(rows.len() * kinds),
-            rows,
-            atoms: Vec::new(),
-            gains_at: Vec::new(),
-            gains: Vec::new(),
-            amounts: Vec::new(),
-            sums: Vec::new(),
-        };
-        // By atom, then node: the amounts.
-        let mut found: Vec<(u32, u32, u32)> = Vec::new();
-        let mut amounts: Vec<i64> = Vec::new();
-        let mut of_shape: Vec<Option<Vec<i64>>> = Vec::new();
-        for (place, &row) in arena.rows.iter().enumerate() {
-            need.free(cluster, row, &mut arena.free);
-            for kind in 0..kinds {
-                arena.usable.push(need.may_use(cluster, kind, row));
-            }
-            let Some(node) = cluster.view(row) else { continue };
-            for pod in node.pods() {
-                let Some(atom) = units.atom_of(pod) else { continue };
-                let atom = atom as u32;
-                if !passes(atom) {
-                    continue;
+        let mut free = Vec::with_capacity(rows.len() * width);
+        let mut usable = Vec::with_capacity(rows.len() * kinds);
+        for &row in &rows {
+            need.free(cluster, row, &mut free);
+            usable.extend((0..kinds).map(|kind| need.may_use(cluster, kind, row)));
+        }
+        Ground { width, kinds, rows, free, usable }
+    }
+
+    /// Whether some kind may use a node.
+    fn is_usable(&self, place: usize) -> bool {
+        let kinds = self.kinds;
+        kinds == 0 || self.usable[place * kinds..(place + 1) * kinds].contains(&true)
+    }
+}
+
+impl Sizes {
+    /// What a pod gives back: a pod, then the resources.
+    pub(crate) fn of(&mut self, cluster: &Cluster, need: &Need<'_>, pod: PodView<'_>) -> &[i64] {
+        let shape = pod.shape_id().0 as usize;
+        if self.of_shape.len() <= shape {
+            self.of_shape.resize(shape + 1, None);
+        }
+        self.of_shape[shape].get_or_insert_with(|| {
+            let requests = &pod.shape().requests;
+            let of = |id: &_| requests.of(cluster.resource_name(*id)).max(0);
+            core::iter::once(1).chain(need.resources.iter().map(of)).collect()
+        })
+    }
+}
+
+impl<'g> Arena<'g> {
+    /// The arena of the atoms that pass, found on the nodes.
+    pub(crate) fn on_nodes(
+        cluster: &Cluster,
+        (need, units): (&Need<'_>, &Units),
+        ground: &'g Ground,
+        sizes: &mut Sizes,
+        passes: &dyn Fn(u32) -> bool,
+    ) -> Arena<'g> {
+        let mut found = Found::default();
+        for (place, &row) in ground.rows.iter().enumerate() {
+            for pod in cluster.view(row).into_iter().flat_map(NodeView::pods) {
+                if let Some(atom) = units.atom_of(pod).filter(|&atom| passes(atom as u32)) {
+                    found.add(atom as u32, place as u32, sizes.of(cluster, need, pod));
                 }
-                let shape = pod.shape_id().0 as usize;
-                if of_shape.len() <= shape {
-                    of_shape.resize(shape + 1, None);
-                }
-                let own = of_shape[shape].get_or_insert_with(|| {
-                    let requests = &pod.shape().requests;
-                    let of = |id: &_| requests.of(cluster.resource_name(*id)).max(0);
-                    core::iter::once(1).chain(need.resources.iter().map(of)).collect()
-                });
-                found.push((atom, place as u32, amounts.len() as u32));
-                amounts.extend_from_slice(own);
             }
         }
-        found.sort_unstable();
-        for run in found.chunk_by(|a, b| a.0 == b.0) {
+        Arena::new(ground, found)
+    }
+
+    /// The arena of some atoms, ascending. `place_of` finds the place of a row on the ground.
+    pub(crate) fn of_atoms(
+        cluster: &Cluster,
+        (need, units): (&Need<'_>, &Units),
+        (ground, place_of): (&'g Ground, &dyn Fn(Row) -> Option<u32>),
+        sizes: &mut Sizes,
+        atoms: impl Iterator<Item = u32>,
+    ) -> Arena<'g> {
+        let mut found = Found::default();
+        for atom in atoms {
+            for pod in units.pods_of(cluster, atom as usize) {
+                if let Some(place) = pod.node().and_then(|node| place_of(node.row())) {
+                    found.add(atom, place, sizes.of(cluster, need, pod));
+                }
+            }
+        }
+        Arena::new(ground, found)
+    }
+
+    fn new(ground: &'g Ground, found: Found) -> Arena<'g> {
+        let width = ground.width;
+        let (atoms, gains_at, gains) = (Vec::new(), Vec::new(), Vec::new());
+        let (amounts, sums) = (Vec::new(), Vec::new());
+        let mut arena = Arena { ground, atoms, gains_at, gains, amounts, sums };
+        let Found { mut pods, amounts } = found;
+        pods.sort_unstable();
+        for run in pods.chunk_by(|a, b| a.0 == b.0) {
             arena.atoms.push(run[0].0);
             arena.gains_at.push(arena.gains.len() as u32);
             let sums = arena.sums.len();
@@ -113,7 +164,7 @@ impl Arena {
                     }
                 }
                 arena.gains.push(Gain { place, at: at as u32 });
-                if arena.is_usable(place as usize, kinds) {
+                if ground.is_usable(place as usize) {
                     for dimension in 0..width {
                         let sum = &mut arena.sums[sums + dimension];
                         *sum += i128::from(arena.amounts[at + dimension]);
@@ -125,9 +176,20 @@ impl Arena {
         arena
     }
 
-    /// Whether some kind may use a node.
-    fn is_usable(&self, place: usize, kinds: usize) -> bool {
-        kinds == 0 || self.usable[place * kinds..(place + 1) * kinds].contains(&true)
+    /// What an atom gives back of a dimension, by the places of the nodes.
+    pub(crate) fn gains_in(
+        &self,
+        atom: usize,
+        dimension: usize,
+    ) -> impl Iterator<Item = (usize, i64)> + '_ {
+        let gain =
+            move |gain: &Gain| (gain.place as usize, self.amounts[gain.at as usize + dimension]);
+        self.gains_of(atom).iter().map(gain)
+    }
+
+    /// How many pairs of an atom and a node with pods of it there are.
+    pub(crate) fn pairs(&self) -> usize {
+        self.gains.len()
     }
 
     /// The place of an atom in the arena; `None` if it has no pod in it.
@@ -141,7 +203,7 @@ impl Arena {
         let kinds = need.kinds.len();
         let mut members = 0_i64;
         for gain in self.gains_of(atom) {
-            if !self.usable[gain.place as usize * kinds + kind] {
+            if !self.ground.usable[gain.place as usize * kinds + kind] {
                 continue;
             }
             let mut most = 0;
@@ -166,55 +228,80 @@ impl Arena {
     }
 }
 
+impl Found {
+    fn add(&mut self, atom: u32, place: u32, amounts: &[i64]) {
+        self.pods.push((atom, place, self.amounts.len() as u32));
+        self.amounts.extend_from_slice(amounts);
+    }
+}
+
 impl Counts {
     /// Counts with nothing gone.
-    pub(crate) fn new(arena: &Arena, need: &Need<'_>) -> Counts {
-        let kinds = need.kinds.len();
+    pub(crate) fn new(ground: &Ground, need: &Need<'_>) -> Counts {
         let mut counts = Counts {
-            free: arena.free.clone(),
-            fits: vec![0; arena.rows.len() * kinds],
-            total: vec![0; kinds],
-            sum: vec![0; arena.width],
+            free: ground.free.clone(),
+            fits: vec![0; ground.rows.len() * ground.kinds],
+            total: vec![0; ground.kinds],
+            sum: vec![0; ground.width],
         };
-        for place in 0..arena.rows.len() {
-            counts.add_sum(arena, kinds, place, 1);
-            counts.count(arena, need, place);
+        for place in 0..ground.rows.len() {
+            counts.add_sum(ground, place, 1);
+            counts.count(ground, need, place);
         }
         counts
     }
 
-    fn add_sum(&mut self, arena: &Arena, kinds: usize, place: usize, sign: i128) {
-        if arena.is_usable(place, kinds) {
-            let free = &self.free[place * arena.width..(place + 1) * arena.width];
+    fn add_sum(&mut self, ground: &Ground, place: usize, sign: i128) {
+        if ground.is_usable(place) {
+            let free = &self.free[place * ground.width..(place + 1) * ground.width];
             for (sum, free) in self.sum.iter_mut().zip(free) {
                 *sum += sign * i128::from((*free).max(0));
             }
         }
     }
 
-    fn count(&mut self, arena: &Arena, need: &Need<'_>, place: usize) {
-        let kinds = need.kinds.len();
-        let free = &self.free[place * arena.width..(place + 1) * arena.width];
-        for kind in 0..kinds {
-            let at = place * kinds + kind;
-            let now = if arena.usable[at] { need.times(kind, free) } else { 0 };
+    fn count(&mut self, ground: &Ground, need: &Need<'_>, place: usize) {
+        let free = &self.free[place * ground.width..(place + 1) * ground.width];
+        for kind in 0..ground.kinds {
+            let at = place * ground.kinds + kind;
+            let now = if ground.usable[at] { need.times(kind, free) } else { 0 };
             self.total[kind] += now - core::mem::replace(&mut self.fits[at], now);
         }
     }
 
     /// Takes an atom out (`sign` 1), or puts it back (−1).
-    pub(crate) fn apply(&mut self, arena: &Arena, need: &Need<'_>, atom: usize, sign: i64) {
+    pub(crate) fn apply(&mut self, arena: &Arena<'_>, need: &Need<'_>, atom: usize, sign: i64) {
         for gain in arena.gains_of(atom) {
-            let place = gain.place as usize;
-            self.add_sum(arena, need.kinds.len(), place, -1);
-            for dimension in 0..arena.width {
-                let amount = arena.amounts[gain.at as usize + dimension];
-                let free = &mut self.free[place * arena.width + dimension];
-                *free = free.saturating_add(sign * amount);
-            }
-            self.add_sum(arena, need.kinds.len(), place, 1);
-            self.count(arena, need, place);
+            let amounts = &arena.amounts[gain.at as usize..][..arena.ground.width];
+            self.give(arena.ground, need, (gain.place as usize, amounts), sign);
         }
+    }
+
+    /// Gives amounts back to a node (`sign` 1), or takes them away (−1).
+    pub(crate) fn give(
+        &mut self,
+        ground: &Ground,
+        need: &Need<'_>,
+        (place, amounts): (usize, &[i64]),
+        sign: i64,
+    ) {
+        self.add_sum(ground, place, -1);
+        let free = &mut self.free[place * ground.width..][..ground.width];
+        for (free, amount) in free.iter_mut().zip(amounts) {
+            *free = free.saturating_add(sign * amount);
+        }
+        self.add_sum(ground, place, 1);
+        self.count(ground, need, place);
+    }
+
+    /// How many pods of a kind fit on a node.
+    pub(crate) fn fits(&self, ground: &Ground, kind: usize, place: usize) -> i64 {
+        self.fits[place * ground.kinds + kind]
+    }
+
+    /// What is free of a dimension on a node.
+    pub(crate) fn free(&self, ground: &Ground, dimension: usize, place: usize) -> i64 {
+        self.free[place * ground.width + dimension]
     }
 
     /// Whether the need may be met, by counting.

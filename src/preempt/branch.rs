@@ -9,6 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::arena::{Arena, Counts};
+use super::bound::Shares;
 use super::cost::Cost;
 use super::need::Need;
 use super::trial::Trial;
@@ -68,13 +69,14 @@ pub(super) const TRIAL_STEPS: u64 = 32;
 
 /// One domain under search.
 pub(super) struct Branching<'s> {
-    pub(super) arena: &'s Arena,
+    pub(super) arena: &'s Arena<'s>,
     pub(super) level: Level,
     /// The atoms, best first, with their place in the arena.
     pub(super) order: Vec<(u32, Option<usize>)>,
     /// What each is counted to give, in that order.
     pub(super) gain: Vec<i128>,
     pub(super) measure: Measure,
+    pub(super) shares: Option<Shares>,
     /// With what is taken gone.
     pub(super) now: Counts,
     /// With what is open gone too.
@@ -132,35 +134,30 @@ impl<'a, 't> Search<'a, 't> {
         self.units.cost(each)
     }
 
-    /// The lowest priority up to which the atoms of a domain suffice by counting, and a bound on
-    /// the work that is lost then. `None` if all of them do not.
-    pub(crate) fn bound(&self, arena: &Arena, level: Level) -> Option<(i32, u64)> {
-        let mut order: Vec<(i32, u32, usize)> = Vec::with_capacity(arena.atoms.len());
-        for (place, &atom) in arena.atoms.iter().enumerate() {
-            if self.admits(level, atom) {
-                order.push((self.units.atoms[atom as usize].priority, atom, place));
-            }
+    /// A bound on the work that is lost in a domain; `None` if it does not suffice by counting.
+    pub(crate) fn bound(&self, arena: &Arena<'_>, level: Level) -> Option<u64> {
+        let mut branching = self.branching(arena, level, &[]);
+        if !branching.most.suffices(self.need) {
+            return None;
         }
-        order.sort_unstable();
-        let mut most = Counts::new(arena, self.need);
-        let mut end = 0;
-        while !most.suffices(self.need) {
-            let priority = order.get(end)?.0;
-            while let Some(&(_, _, place)) = order.get(end).filter(|next| next.0 == priority) {
-                most.apply(arena, self.need, place, 1);
-                end += 1;
-            }
+        let by_amount = self.work_left(&branching, 0, true)?;
+        Some(by_amount.max(self.work_of_members(&mut branching, true)?))
+    }
+
+    /// Sets of a domain that are found without branching; the best of them is noted.
+    pub(crate) fn first(&mut self, arena: &Arena<'_>, level: Level) -> Result<(), PlaceError> {
+        let branching = self.branching(arena, level, &[]);
+        if branching.most.suffices(self.need) {
+            self.first_sets(&branching)?;
         }
-        let ceiling = end.checked_sub(1).map_or(i32::MIN, |last| order[last].0);
-        let branching = self.branching(arena, Level { ceiling, ..level }, &[]);
-        Some((ceiling, self.work_left(&branching, 0, true).unwrap_or(0)))
+        Ok(())
     }
 
     /// Searches one domain. `extra` are atoms outside that may matter too. Returns whether the
     /// search is complete: nothing better than the best is in the domain at this level.
     pub(crate) fn solve(
         &mut self,
-        arena: &Arena,
+        arena: &Arena<'_>,
         level: Level,
         extra: &[u32],
         quota: u64,
@@ -184,12 +181,12 @@ impl<'a, 't> Search<'a, 't> {
 
     pub(super) fn branching<'s>(
         &self,
-        arena: &'s Arena,
+        arena: &'s Arena<'s>,
         level: Level,
         extra: &[u32],
     ) -> Branching<'s> {
         let need = self.need;
-        let now = Counts::new(arena, need);
+        let now = Counts::new(arena.ground, need);
         let mut most = now.clone();
         let mut order: Vec<(u32, Option<usize>)> = Vec::with_capacity(arena.atoms.len());
         for (place, &atom) in arena.atoms.iter().enumerate() {
@@ -222,6 +219,10 @@ impl<'a, 't> Search<'a, 't> {
                 (rate, gain, atom, place)
             })
             .collect();
+        let placed = ranked.iter().filter_map(|&(_, _, atom, place)| {
+            Some((place?, self.work[atom as usize].unwrap_or(0)))
+        });
+        let shares = Shares::new(need, arena, (&now, &most), placed);
         ranked.sort_unstable_by(|a, b| {
             (a.0, core::cmp::Reverse(a.1), a.2).cmp(&(b.0, core::cmp::Reverse(b.1), b.2))
         });
@@ -231,6 +232,7 @@ impl<'a, 't> Search<'a, 't> {
             gain: ranked.iter().map(|ranked| ranked.1).collect(),
             order: ranked.into_iter().map(|(_, _, atom, place)| (atom, place)).collect(),
             measure,
+            shares,
             now,
             most,
             taken: Vec::new(),
@@ -267,6 +269,13 @@ impl<'a, 't> Search<'a, 't> {
             lacking -= part;
         }
         (lacking <= 0).then_some(work)
+    }
+
+    /// The same by members; 0 where that is not looked at.
+    fn work_of_members(&self, b: &mut Branching<'_>, all: bool) -> Option<u64> {
+        let Some(shares) = &mut b.shares else { return Some(0) };
+        let open = |atom: u32| all || self.states[atom as usize] == State::Open;
+        shares.least(self.need, b.arena, (&b.now, &b.most), open)
     }
 
     pub(super) fn explore(
@@ -343,8 +352,17 @@ impl<'a, 't> Search<'a, 't> {
     }
 
     /// Whether a branch may hold a set that costs less than the best.
-    pub(super) fn is_open(&self, b: &Branching<'_>, at: usize) -> bool {
-        let Some(more) = self.work_left(b, at, false) else { return false };
+    pub(super) fn is_open(&self, b: &mut Branching<'_>, at: usize) -> bool {
+        let Some(by_amount) = self.work_left(b, at, false) else { return false };
+        if !self.may_be_better(b, by_amount) {
+            return false;
+        }
+        let Some(by_member) = self.work_of_members(b, false) else { return false };
+        by_member <= by_amount || self.may_be_better(b, by_member)
+    }
+
+    /// Whether a set may cost less than the best if so much more work is lost.
+    fn may_be_better(&self, b: &Branching<'_>, more: u64) -> bool {
         let broken = self.broken(b);
         if b.level.strict && broken > 0 {
             return false;

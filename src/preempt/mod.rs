@@ -6,30 +6,37 @@
 //! the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `sets`; `search`; `planner`.
+//! `request`; `unit`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
+//! `domains`; `search`; `planner`; `explain`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod answer;
 mod arena;
+mod bound;
 mod branch;
 mod budget;
 mod cost;
+mod domains;
+mod explain;
 pub mod kubernetes;
 mod need;
 mod planner;
 mod policy;
+mod price;
 mod request;
 mod running;
 mod search;
 mod sets;
 mod trial;
 pub(crate) mod unit;
+mod verdict;
 
 pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
 pub use cost::Cost;
+pub use explain::{Instead, Kept, PreemptionExplanation, Taken, TakenFor};
 pub use planner::PreemptingPlanner;
 pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue};
 pub use request::{DEFAULT_BUDGET, PreemptionRequest};
 pub use running::RunningWork;
-pub use unit::KeptBy;
+pub use verdict::KeptBy;

@@ -3,33 +3,50 @@
 //! What does not suffice by these numbers does not suffice. What does is judged by the planner.
 
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
-use crate::model::{PodGroup, PodShape};
+use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::topology::requirement::Requirement;
 use crate::state::{Cluster, NodeView, ResourceId, Row};
 
-/// Pods of one shape that must all be placed.
+/// Pods of some shapes, of which so many must be placed for certain.
 #[derive(Debug)]
-pub(crate) struct Kind<'a> {
-    shape: Arc<PodShape>,
-    leaf: &'a PodGroup,
+pub(crate) struct Kind {
     pub(crate) count: i64,
-    /// Demand of one pod: a pod, then the resources; all zero if no filter judges room.
+    /// What each takes at least: a pod, then the resources; all zero if no filter judges room.
     pub(crate) ask: Vec<i64>,
+    /// The shapes, by number.
+    shapes: Vec<usize>,
+}
+
+/// A shape of members.
+#[derive(Debug)]
+struct Shape<'a> {
+    own: Arc<PodShape>,
+    leaf: &'a PodGroup,
+    ask: Vec<i64>,
     /// The filters that no pod that goes can change.
     fixed: PreparedFilters,
 }
+
+/// Shapes up to which kinds of several are looked at.
+const MOST_SHAPES: usize = 6;
+
+/// A group of pods that is needed for certain: how many of its members, and how many it has of each
+/// shape.
+type Leaf = (i64, Vec<(usize, i64)>);
 
 /// The need of a request.
 #[derive(Debug)]
 pub(crate) struct Need<'a> {
     framework: &'a Framework,
     now: Time,
-    pub(crate) kinds: Vec<Kind<'a>>,
+    shapes: Vec<Shape<'a>>,
+    pub(crate) kinds: Vec<Kind>,
     /// The resources that are counted; the first dimension is the number of pods.
     pub(crate) resources: Vec<ResourceId>,
     /// The least amount that placing the group takes, by dimension.
@@ -43,7 +60,7 @@ pub(crate) struct Need<'a> {
     within: Option<Vec<Row>>,
     /// Whether the group may go to every row of the cluster.
     pub(crate) whole: bool,
-    /// Whether one pod is all it takes.
+    /// Whether one pod is all it takes, and any of its pods will do.
     pub(crate) single: bool,
 }
 
@@ -60,6 +77,7 @@ impl<'a> Need<'a> {
         let mut need = Need {
             framework,
             now,
+            shapes: Vec::new(),
             kinds: Vec::new(),
             resources: Vec::new(),
             least: Vec::new(),
@@ -68,12 +86,12 @@ impl<'a> Need<'a> {
             group,
             whole: within.is_none() && ask.loosest().is_none(),
             within,
-            single: ask.inside.is_empty() && ask.need <= 1 && ask.pods.len() == 1,
+            single: ask.inside.is_empty() && ask.need <= 1 && alike(&ask.pods),
         };
         let mut shapes: Vec<(&'a Arc<PodShape>, &'a PodGroup)> = Vec::new();
         group.visit(&mut |leaf| {
             for pod in &leaf.pods {
-                let same = |known: &(&Arc<PodShape>, _)| Arc::ptr_eq(known.0, pod.shape());
+                let same = |known: &(&Arc<PodShape>, _)| same_shape(known.0, pod.shape());
                 if !shapes.iter().rev().take(4).any(same) {
                     shapes.push((pod.shape(), leaf));
                 }
@@ -82,25 +100,22 @@ impl<'a> Need<'a> {
         for (shape, leaf) in &shapes {
             need.look_at(cluster, shape, leaf);
         }
-        need.add(cluster, &ask);
+        let mut leaves: Vec<Leaf> = Vec::new();
+        need.add(cluster, &ask, &mut leaves);
+        if let ([leaf], true) = (&mut leaves[..], ask.inside.is_empty()) {
+            // A request that lacks nothing places one at least.
+            leaf.0 = leaf.0.max(1);
+        }
         let amount = |of: &dyn Fn(&PodShape) -> i64| ask.least(&|pod| of(pod.shape()));
         need.least.push(amount(&|_| 1));
         for resource in 0..need.resources.len() {
             let name = cluster.resource_name(need.resources[resource]);
             need.least.push(amount(&|shape| shape.requests.of(name).max(0)));
         }
-        if need.kinds.iter().any(|kind| kind.ask[0] == 0)
-            || !shapes.iter().all(|(shape, _)| judges_room(framework, shape))
-        {
+        if !shapes.iter().all(|(shape, _)| judges_room(framework, shape)) {
             need.least.fill(0);
         }
-        for kind in &mut need.kinds {
-            let names = need.resources.iter().map(|id| cluster.resource_name(*id));
-            let judged = kind.ask[0];
-            let all: Vec<i64> =
-                names.map(|name| kind.shape.requests.of(name).max(0) * judged).collect();
-            kind.ask.extend(all);
-        }
+        need.add_kinds(&leaves);
         need
     }
 
@@ -140,44 +155,80 @@ impl<'a> Need<'a> {
         self.monotone &= changing.filters.is_empty();
     }
 
-    /// Adds the members of a requirement that are needed for certain.
-    fn add(&mut self, cluster: &'a Cluster, ask: &Requirement<'a>) {
-        let all = ask.need >= ask.all();
+    /// Adds the groups of pods of a requirement that are needed for certain.
+    fn add(&mut self, cluster: &'a Cluster, ask: &Requirement<'a>, leaves: &mut Vec<Leaf>) {
         if !ask.inside.is_empty() {
-            if all {
+            if ask.need >= ask.all() {
                 for inside in &ask.inside {
-                    self.add(cluster, inside);
+                    self.add(cluster, inside, leaves);
                 }
             }
             return;
         }
-        let Some(first) = ask.pods.first() else { return };
-        if ask.pods.iter().all(|pod| Arc::ptr_eq(pod.shape(), first.shape())) {
-            self.add_kind(cluster, ask.group, first.shape(), i64::from(ask.need.max(1)));
-        } else if all {
-            for pod in &ask.pods {
-                self.add_kind(cluster, ask.group, pod.shape(), 1);
+        let mut counts: Vec<(usize, i64)> = Vec::new();
+        for pod in &ask.pods {
+            let shape = self.shape(cluster, ask.group, pod.shape());
+            match counts.iter_mut().find(|(own, _)| *own == shape) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((shape, 1)),
             }
         }
+        leaves.push((i64::from(ask.need), counts));
     }
 
-    fn add_kind(
+    /// The number of a shape.
+    fn shape(
         &mut self,
         cluster: &'a Cluster,
         leaf: &'a PodGroup,
         shape: &'a Arc<PodShape>,
-        count: i64,
-    ) {
-        let same = |kind: &&mut Kind<'a>| Arc::ptr_eq(&kind.shape, shape) || kind.shape == *shape;
-        if let Some(kind) = self.kinds.iter_mut().find(same) {
-            kind.count += count;
-            return;
+    ) -> usize {
+        let known = self.shapes.iter().position(|known| same_shape(&known.own, shape));
+        if let Some(known) = known {
+            return known;
         }
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
         let fixed =
             PreparedFilters::new(self.framework, &cx, |d| d.is_pod_independent() && !d.room);
-        let ask = alloc::vec![i64::from(judges_room(self.framework, shape))];
-        self.kinds.push(Kind { shape: Arc::clone(shape), leaf, count, ask, fixed });
+        let judged = i64::from(judges_room(self.framework, shape));
+        let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0) * judged;
+        let ask = core::iter::once(judged).chain(self.resources.iter().map(of)).collect();
+        self.shapes.push(Shape { own: Arc::clone(shape), leaf, ask, fixed });
+        self.shapes.len() - 1
+    }
+
+    /// Adds what is certain to be needed of each shape, and of those together that ask for no less
+    /// of a dimension than one of them: so many must be placed, whatever others stay out, and each
+    /// takes at least what the least of them takes.
+    fn add_kinds(&mut self, leaves: &[Leaf]) {
+        let mut sets: Vec<Vec<usize>> = (0..self.shapes.len()).map(|shape| vec![shape]).collect();
+        if self.shapes.len() <= MOST_SHAPES {
+            for dimension in 0..self.width() {
+                for least in self.shapes.iter().map(|shape| shape.ask[dimension]) {
+                    let above = |shape: &usize| self.shapes[*shape].ask[dimension] >= least;
+                    sets.push((0..self.shapes.len()).filter(above).collect());
+                }
+            }
+        }
+        let mut known: Vec<Vec<usize>> = Vec::new();
+        for shapes in sets {
+            if known.contains(&shapes) {
+                continue;
+            }
+            let mut count = 0;
+            for (need, counts) in leaves {
+                let others = counts.iter().filter(|(shape, _)| !shapes.contains(shape));
+                count += (need - others.map(|(_, count)| count).sum::<i64>()).max(0);
+            }
+            if count > 0 {
+                let least = |dimension: usize| {
+                    shapes.iter().map(|&shape| self.shapes[shape].ask[dimension]).min().unwrap_or(0)
+                };
+                let ask = (0..self.width()).map(least).collect();
+                self.kinds.push(Kind { count, ask, shapes: shapes.clone() });
+            }
+            known.push(shapes);
+        }
     }
 
     /// How many dimensions there are.
@@ -185,15 +236,17 @@ impl<'a> Need<'a> {
         1 + self.resources.len()
     }
 
-    /// Whether pods of a kind can go to a row at all, whatever runs there.
+    /// Whether some pod of a kind can go to a row at all, whatever runs there.
     pub(crate) fn may_use(&self, cluster: &Cluster, kind: usize, row: Row) -> bool {
-        let Kind { shape, leaf, fixed, .. } = &self.kinds[kind];
-        if fixed.filters.is_empty() && fixed.rows.rejected().is_none() {
-            return fixed.rows.includes(row);
-        }
-        let Some(node) = cluster.view(row) else { return false };
-        let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
-        fixed.capacity(cx, node) > 0
+        self.kinds[kind].shapes.iter().any(|&shape| {
+            let Shape { own, leaf, fixed, .. } = &self.shapes[shape];
+            if fixed.filters.is_empty() && fixed.rows.rejected().is_none() {
+                return fixed.rows.includes(row);
+            }
+            let Some(node) = cluster.view(row) else { return false };
+            let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, own) };
+            fixed.capacity(cx, node) > 0
+        })
     }
 
     /// What is free of each dimension on a row; below zero where too much is bound.
@@ -217,6 +270,17 @@ impl<'a> Need<'a> {
         }
         least
     }
+}
+
+/// Whether two shapes are equal; pods read from manifests do not share theirs.
+fn same_shape(a: &Arc<PodShape>, b: &Arc<PodShape>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
+/// Whether there are pods, of one shape.
+fn alike(pods: &[&Pod]) -> bool {
+    let Some((first, others)) = pods.split_first() else { return false };
+    others.iter().all(|pod| same_shape(pod.shape(), first.shape()))
 }
 
 /// More pods than any node is counted to take.

@@ -9,7 +9,7 @@ use super::branch::{Best, Search};
 use super::cost::Cost;
 use super::need::Need;
 use super::policy::Preemptor;
-use super::request::PreemptionRequest;
+use super::request::{Lifted, PreemptionRequest};
 use super::running::RunningWork;
 use super::search::{self, Claim};
 use super::trial::Trial;
@@ -147,7 +147,7 @@ impl PreemptingPlanner {
         if never_preempts(group) {
             return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
         }
-        let ceiling = ask.policy.ceiling(&preemptor);
+        let ceiling = ask.policy.ceiling(&preemptor).filter(|_| ask.lifted != Lifted::Policy);
         let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
         let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
         if too_high && !cluster.has_deleting_pods() {
@@ -159,6 +159,14 @@ impl PreemptingPlanner {
         }
         let Some((_, _, units)) = &self.units else {
             return refuse(NoVictims::NoUnits, unplaced.certificate);
+        };
+        let mut unbudgeted;
+        let units = if ask.lifted == Lifted::Budgets {
+            unbudgeted = units.clone();
+            unbudgeted.allowed.fill(u64::MAX);
+            &unbudgeted
+        } else {
+            units
         };
         if !units.going.is_empty() {
             for &pod in &units.going {
@@ -185,8 +193,10 @@ impl PreemptingPlanner {
                 return;
             }
             for &atom in units.classes.get(&priority).map_or(&[][..], Vec::as_slice) {
-                let verdict = units.verdict(now, ask.policy, &preemptor, atom as usize);
-                work[atom as usize] = verdict.ok();
+                let at = atom as usize;
+                if units.kept_by(now, ask, &preemptor, at).is_none() {
+                    work[at] = Some(units.work_lost(now, ask, &preemptor, at));
+                }
             }
         };
         let result = search::run(&mut search, now, &admit);

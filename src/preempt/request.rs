@@ -18,6 +18,18 @@ pub struct PreemptionRequest<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) policy: &'a dyn Policy,
     pub(crate) budget: u64,
+    /// The rules that are left out, to learn what they keep.
+    pub(crate) lifted: Lifted,
+}
+
+/// Rules that an explanation leaves out, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifted {
+    Nothing,
+    Budgets,
+    /// Groups that are not to be preempted, and minimum run times.
+    Protection,
+    Policy,
 }
 
 /// Steps that a search for victims may take unless the request says otherwise.
@@ -27,7 +39,8 @@ impl<'a> PreemptionRequest<'a> {
     /// A request that may take units of strictly lower priority.
     pub fn new(request: impl Into<Request<'a>>) -> PreemptionRequest<'a> {
         let request = request.into();
-        PreemptionRequest { request, policy: &LowerPriority, budget: DEFAULT_BUDGET }
+        let (policy, budget) = (&LowerPriority, DEFAULT_BUDGET);
+        PreemptionRequest { request, policy, budget, lifted: Lifted::Nothing }
     }
 
     /// Sets what may be taken.

@@ -5,31 +5,18 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::arena::Arena;
+use super::arena::{Arena, Ground, Sizes};
 use super::branch::{Level, Search};
 use super::cost::Cost;
+use super::domains::{Admit, beyond_budgets, note, within_budgets};
 use crate::place::PlaceError;
 use crate::state::{Cluster, PodView, Row};
-
-/// A domain, and what any set in it costs at least.
-struct Ranked {
-    least: Cost,
-    arena: Arena,
-}
 
 /// The claim of a search that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     /// What any set costs at least; `None` if there is none beside the best.
     pub(crate) lower_bound: Option<Cost>,
-}
-
-/// Finds the work lost with the units of a priority.
-pub(crate) type Admit<'a> = &'a dyn Fn(&mut Vec<Option<u64>>, i32);
-
-/// Notes that sets from a cost on were not looked at.
-fn note(open: &mut Option<Cost>, least: Cost) {
-    *open = Some(open.map_or(least, |open| open.min(least)));
 }
 
 /// Looks for the least set: first among those that break no budget.
@@ -43,93 +30,26 @@ pub(crate) fn run(
 ) -> Result<Claim, PlaceError> {
     let mut open = None;
     let by_node = search.need.single && !search.need.wide;
-    let mut known = false;
-    for strict in [true, false] {
-        if !strict && (search.best.is_some() || search.units.allowed.is_empty()) {
-            break;
-        }
+    // What is left after the sets within budgets goes to those that break some.
+    let kept = if search.units.allowed.is_empty() { 0 } else { search.steps / 2 };
+    search.steps -= kept;
+    if by_node {
+        by_nodes(search, cluster, true, Some(admit), &mut open)?;
+    } else {
+        within_budgets(search, cluster, admit, &mut open)?;
+    }
+    search.steps += kept;
+    if search.best.is_none() && !search.units.allowed.is_empty() {
         if by_node {
-            let admit = (!known).then_some(admit);
-            by_nodes(search, cluster, strict, admit, &mut open)?;
+            by_nodes(search, cluster, false, None, &mut open)?;
         } else {
-            if !known {
-                for &priority in search.units.classes.keys() {
-                    admit(&mut search.work, priority);
-                }
-            }
-            let priorities = priorities(search);
-            by_domains(search, cluster, strict, &priorities, &mut open)?;
+            beyond_budgets(search, cluster, &mut open)?;
         }
-        known = true;
+    }
+    if open.is_some() {
+        search.put_back_by_trial()?;
     }
     Ok(Claim { lower_bound: open })
-}
-
-/// The priorities of units that may be taken, ascending.
-fn priorities(search: &Search<'_, '_>) -> Vec<i32> {
-    let free = |atoms: &&Vec<u32>| atoms.iter().any(|&a| search.work[a as usize].is_some());
-    let classes = search.units.classes.iter();
-    classes.filter(|(_, atoms)| free(atoms)).map(|(priority, _)| *priority).collect()
-}
-
-fn by_domains(
-    search: &mut Search<'_, '_>,
-    cluster: &Cluster,
-    strict: bool,
-    priorities: &[i32],
-    open: &mut Option<Cost>,
-) -> Result<(), PlaceError> {
-    let Some(&highest) = priorities.last() else { return Ok(()) };
-    let top = Level { ceiling: highest, strict };
-    let extra: Vec<u32> = if search.need.wide {
-        (0..search.units.atoms.len() as u32).filter(|&atom| search.admits(top, atom)).collect()
-    } else {
-        Vec::new()
-    };
-    let mut ranked = Vec::new();
-    for rows in search.need.domains(cluster) {
-        let passes = |atom: u32| search.admits(top, atom);
-        let arena = Arena::new(cluster, search.need, search.units, rows, &passes);
-        let Some((priority, work_lost)) = search.bound(&arena, top) else { continue };
-        let least = if strict {
-            let highest_priority = Some(priority);
-            Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING }
-        } else {
-            Cost { budgets_broken: 1, ..Cost::NOTHING }
-        };
-        ranked.push(Ranked { least, arena });
-    }
-    ranked.sort_by_key(|ranked| ranked.least);
-    let count = ranked.len();
-    for (number, Ranked { least, arena }) in ranked.iter().enumerate() {
-        if search.best.as_ref().is_some_and(|best| best.cost <= *least) {
-            break;
-        }
-        // What is left goes to this domain and the others, none of which starves.
-        let share = (count - number).min(4) as u64;
-        let quota = (search.steps / share).max(1);
-        if !strict {
-            if !search.solve(arena, top, &extra, quota)? {
-                note(open, *least);
-            }
-            continue;
-        }
-        let from = least.highest_priority.unwrap_or(i32::MIN);
-        for &ceiling in priorities.iter().filter(|&&priority| priority >= from) {
-            let worse = |best: i32| best < ceiling;
-            if search.best.as_ref().and_then(|best| best.cost.highest_priority).is_some_and(worse) {
-                break;
-            }
-            if !search.solve(arena, Level { ceiling, strict }, &extra, quota)? {
-                note(open, Cost { highest_priority: Some(ceiling), ..*least });
-            }
-            let found = |best: &super::branch::Best| best.cost.highest_priority <= Some(ceiling);
-            if search.best.as_ref().is_some_and(found) {
-                break;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// One pod: each node is a domain of its own. Units come in order of their cost; a node is solved
@@ -150,6 +70,7 @@ fn by_nodes(
             in_domain[row] = true;
         }
     }
+    let mut sizes = Sizes::default();
     // What is free on the nodes met so far.
     let mut met: BTreeMap<Row, Vec<i64>> = BTreeMap::new();
     let classes: Vec<i32> = search.units.classes.keys().copied().collect();
@@ -187,7 +108,9 @@ fn by_nodes(
             ready.dedup();
             for &row in ready.iter().filter(|&&row| solved.insert(row)) {
                 let passes = |atom: u32| search.admits(level, atom);
-                let arena = Arena::new(cluster, need, search.units, vec![row], &passes);
+                let ground = Ground::new(cluster, need, vec![row]);
+                let on = (need, search.units);
+                let arena = Arena::on_nodes(cluster, on, &ground, &mut sizes, &passes);
                 let quota = (search.steps / 8).max(64);
                 search.only = Some(row);
                 let complete = search.solve(&arena, level, &[], quota);

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::branch::{Best, Branching, Level, Search, TRIAL_STEPS};
+use super::branch::{Best, Branching, Search, TRIAL_STEPS};
 use super::cost::Cost;
 use crate::place::PlaceError;
 
@@ -13,12 +13,12 @@ impl Search<'_, '_> {
     pub(super) fn judge(&mut self, b: &Branching<'_>) -> Result<bool, PlaceError> {
         let mut atoms = b.taken.clone();
         atoms.sort_unstable();
-        self.judge_set(atoms, b.level)
+        self.judge_set(atoms, b.level.strict)
     }
 
-    pub(super) fn judge_set(&mut self, atoms: Vec<u32>, level: Level) -> Result<bool, PlaceError> {
+    pub(super) fn judge_set(&mut self, atoms: Vec<u32>, strict: bool) -> Result<bool, PlaceError> {
         let cost = self.cost(&atoms);
-        if level.strict && cost.budgets_broken > 0 {
+        if strict && cost.budgets_broken > 0 {
             return Ok(false);
         }
         // A set that costs no less is of no use, whether it fits or not.
@@ -44,7 +44,7 @@ impl Search<'_, '_> {
             if self.cost(&set) == Cost::NOTHING && set.is_empty() {
                 continue;
             }
-            helped |= self.judge_set(set, b.level)?;
+            helped |= self.judge_set(set, b.level.strict)?;
         }
         if helped || !self.need.monotone {
             return Ok(true);
@@ -62,7 +62,7 @@ impl Search<'_, '_> {
         {
             self.best = Some(Best { cost, atoms: closed, plan });
         }
-        self.put_back_by_trial(b)?;
+        self.put_back_by_trial()?;
         Ok(true)
     }
 
@@ -168,7 +168,7 @@ impl Search<'_, '_> {
     /// The atoms on the nodes that cost least to clear, as many nodes as suffice.
     fn clear_nodes(&self, b: &Branching<'_>) -> Option<Vec<u32>> {
         let mut on_node: Vec<(u64, usize, Vec<u32>)> =
-            (0..b.arena.rows.len()).map(|place| (0, place, Vec::new())).collect();
+            (0..b.arena.ground.rows.len()).map(|place| (0, place, Vec::new())).collect();
         for &(atom, place) in &b.order {
             let Some(place) = place else { continue };
             let nodes = b.arena.places_of(place).count().max(1) as u64;
@@ -199,22 +199,21 @@ impl Search<'_, '_> {
     }
 
     /// Puts units of the best set back, one after another, as long as the group fits by the
-    /// planner's word.
-    pub(super) fn put_back_by_trial(&mut self, b: &Branching<'_>) -> Result<(), PlaceError> {
+    /// planner's word: first what breaks budgets, then the highest priorities. No unit of what is
+    /// left can stay alone.
+    pub(super) fn put_back_by_trial(&mut self) -> Result<(), PlaceError> {
         let Some(best) = &self.best else { return Ok(()) };
-        let mut order: Vec<(i32, u64, u32)> = best
-            .atoms
-            .iter()
-            .map(|&atom| {
-                let work = self.work[atom as usize].unwrap_or(0);
-                (self.units.atoms[atom as usize].priority, work, atom)
-            })
-            .collect();
+        let cost = self.cost(&best.atoms);
+        let mut order: Vec<(u64, i32, u64, u32)> = Vec::with_capacity(best.atoms.len());
+        for &atom in &best.atoms {
+            let work = self.work[atom as usize].unwrap_or(0);
+            let without: Vec<u32> =
+                best.atoms.iter().copied().filter(|&other| other != atom).collect();
+            let breaks = cost.budgets_broken.saturating_sub(self.cost(&without).budgets_broken);
+            order.push((breaks, self.units.atoms[atom as usize].priority, work, atom));
+        }
         order.sort_unstable();
-        for (_, _, atom) in order.into_iter().rev() {
-            if self.steps < TRIAL_STEPS {
-                break;
-            }
+        for (_, _, _, atom) in order.into_iter().rev() {
             let Some(best) = &self.best else { break };
             let rest: Vec<u32> =
                 best.atoms.iter().copied().filter(|&other| other != atom).collect();
@@ -222,8 +221,8 @@ impl Search<'_, '_> {
             if closed.binary_search(&atom).is_ok() || closed.is_empty() {
                 continue;
             }
-            self.steps -= TRIAL_STEPS;
-            self.judge_set(closed, b.level)?;
+            let strict = self.cost(&best.atoms).budgets_broken == 0;
+            self.judge_set(closed, strict)?;
         }
         Ok(())
     }

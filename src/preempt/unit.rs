@@ -16,7 +16,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use super::policy::{Candidate, Policy, Preemptor};
 use super::running::{RunningWork, Tree};
 use crate::base::Time;
 use crate::model::{DisruptionMode, PodGroup};
@@ -43,9 +42,9 @@ pub(crate) struct Atom {
     size: u32,
     /// Sum of the starts that are known, in milliseconds, how many they are, and a time that none
     /// is after: the last of them where its group has a minimum run time.
-    starts: u64,
-    started: u32,
-    latest: Time,
+    pub(super) starts: u64,
+    pub(super) started: u32,
+    pub(super) latest: Time,
 }
 
 /// A group that goes whole when it falls below its minimum.
@@ -83,28 +82,6 @@ pub(crate) struct Units {
     /// Charges by atom: where those of each begin, and budget and count of each charge.
     charges_at: Vec<u32>,
     charges: Vec<(u32, u32)>,
-}
-
-/// Why a unit may not be taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
-#[non_exhaustive]
-pub enum KeptBy {
-    /// It belongs to the group that room is made for.
-    OwnMember,
-    /// Its group is not to be preempted.
-    NonPreemptible,
-    /// It has not run for as long as it is promised.
-    MinRunTime {
-        /// When that is over.
-        until: Time,
-    },
-    /// The policy of the request does not allow it; under the default policy its priority is not
-    /// lower.
-    Policy,
-    /// A minimum would be broken, and the rest of its group is kept.
-    Group,
 }
 
 impl Units {
@@ -311,65 +288,6 @@ impl Units {
         self.groups.get(self.atoms[atom].group as usize).map(|group| &**group)
     }
 
-    /// The time that the pods of an atom have run, summed, in milliseconds.
-    pub(crate) fn run(&self, cluster: &Cluster, atom: usize, now: Time) -> u64 {
-        let Atom { starts, started, latest, .. } = self.atoms[atom];
-        let (sum, wrapped) = now.as_millis().overflowing_mul(u64::from(started));
-        // Without starts that lie ahead the sum is what the sums say.
-        if !wrapped && starts <= sum && latest <= now {
-            return sum - starts;
-        }
-        let starts = self.pods_of(cluster, atom).filter_map(PodView::start);
-        starts.fold(0, |sum, start| {
-            sum.saturating_add(now.as_millis().saturating_sub(start.as_millis()))
-        })
-    }
-
-    /// The work lost with each atom, or why it is kept. What a minimum takes along
-    /// is judged with a whole set, by [`Units::closure`].
-    pub(crate) fn verdict(
-        &self,
-        cluster: &Cluster,
-        policy: &dyn Policy,
-        preemptor: &Preemptor<'_>,
-        atom: usize,
-    ) -> Result<u64, KeptBy> {
-        let own = &self.atoms[atom];
-        let group = self.group_of(atom);
-        let find = || self.pods_of(cluster, atom).next();
-        let is_own = match group {
-            Some(group) => {
-                let is =
-                    |own: &PodGroup| (&own.name, &own.namespace) == (&group.name, &group.namespace);
-                preemptor.group.any(&is)
-            }
-            None => find().is_some_and(|pod| is_member(preemptor.group, pod)),
-        };
-        if is_own {
-            return Err(KeptBy::OwnMember);
-        }
-        if let Some(group) = group {
-            if group.non_preemptible {
-                return Err(KeptBy::NonPreemptible);
-            }
-            if let Some(least) = group.min_run_time {
-                // A pod of which the start is not known has started now.
-                let known = own.started == own.size;
-                let latest = if known { own.latest } else { own.latest.max(preemptor.now) };
-                let until = latest.after(least);
-                if preemptor.now < until {
-                    return Err(KeptBy::MinRunTime { until });
-                }
-            }
-        }
-        let pods = own.size as usize;
-        let candidate = Candidate { priority: own.priority, group, pods, find: &find };
-        if !policy.allows(preemptor, &candidate) {
-            return Err(KeptBy::Policy);
-        }
-        Ok(policy.work_lost(preemptor, &candidate, self.run(cluster, atom, preemptor.now)))
-    }
-
     /// The atoms that go if these go: those, and what minima take along. `taken` is a buffer in
     /// which none is marked, before and after.
     pub(crate) fn closure(&self, atoms: &[u32], taken: &mut [bool]) -> Vec<u32> {
@@ -515,15 +433,4 @@ fn sums_of<'a>(pods: impl Iterator<Item = PodView<'a>>) -> GroupSums {
         }
         sums
     })
-}
-
-/// Whether a pod runs for a group or one inside.
-fn is_member(group: &PodGroup, pod: PodView<'_>) -> bool {
-    let Some(name) = pod.group() else { return false };
-    let is = |group: &PodGroup| {
-        pod.namespace() == group.namespace
-            && name.len() == group.namespace.len() + 1 + group.name.len()
-            && name.ends_with(group.name.as_str())
-    };
-    group.any(&is)
 }

@@ -4,6 +4,7 @@
 //! field that is missing, altered or not known differs.
 
 mod gangs;
+mod least;
 mod pods;
 mod scenario;
 
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::Disagreement;
 pub(super) use gangs::compare as compare_gang;
+pub(super) use least::{Comparison, compare as compare_cost, table};
 pub(super) use pods::compare as compare_pods;
 use scenario::read;
 
@@ -44,6 +46,13 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
 /// A list of texts.
 fn texts<S: ToString>(texts: impl IntoIterator<Item = S>) -> Value {
     texts.into_iter().map(|text| Value::String(text.to_string())).collect()
+}
+
+/// The texts of a list; none if the field is absent.
+fn list_of_texts(of: &Value, field: &str) -> Result<Vec<String>, String> {
+    let list = of.get(field).and_then(Value::as_array).into_iter().flatten();
+    let text = |text: &Value| text.as_str().map(String::from).ok_or(format!("{field}: no text"));
+    list.map(text).collect()
 }
 
 /// The names of victims, in their order.

@@ -4,7 +4,7 @@ use phalanx::kubernetes::{self, Mode};
 use phalanx::model::{DisruptionMode, LabelSelector, Operator, Requirement};
 use phalanx::preempt::kubernetes::Snapshot;
 use phalanx::preempt::{DisruptionBudget, RunningWork};
-use phalanx::{Pod, PodGroup, Time};
+use phalanx::{Cluster, Pod, PodGroup, Time};
 use serde_json::Value;
 
 use super::super::expect::{list, text};
@@ -13,7 +13,7 @@ use super::super::scenario;
 /// What a case is about.
 pub(super) struct Scenario {
     inner: scenario::Scenario,
-    work: RunningWork,
+    pub(super) work: RunningWork,
     /// What the manifests say of the status of running pods, in order.
     running: Vec<Status>,
     /// The nodes that pending pods are nominated to.
@@ -30,7 +30,7 @@ struct Status {
 }
 
 /// The moment at which all cases are asked.
-fn now() -> Time {
+pub(super) fn now() -> Time {
     // 2026-01-03T00:00:00Z
     Time::from_secs(1_767_398_400)
 }
@@ -104,6 +104,26 @@ impl Scenario {
         &self.inner.pending
     }
 
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.inner.cluster
+    }
+
+    /// The pending pods that are nominated to a node, with that node.
+    pub(super) fn nominations(&self) -> impl Iterator<Item = (&Pod, &str)> {
+        let all = self.pending().iter().zip(&self.nominated);
+        all.filter_map(|(pod, node)| Some((pod, node.as_deref()?)))
+    }
+
+    /// The namespace and the name of a running pod.
+    pub(super) fn running_pod(&self, name: &str) -> Result<(&str, &str), String> {
+        let mut all = self.running.iter().filter(|pod| pod.name == name);
+        match (all.next(), all.next()) {
+            (Some(pod), None) => Ok((&pod.namespace, &pod.name)),
+            (None, _) => Err(format!("victim {name}: does not run")),
+            (Some(_), Some(_)) => Err(format!("victim {name}: runs in two namespaces")),
+        }
+    }
+
     /// The snapshot at the beginning.
     pub(super) fn snapshot(&self) -> Result<Snapshot<'_>, String> {
         let (cluster, framework) = (&self.inner.cluster, &self.inner.framework);
@@ -115,10 +135,8 @@ impl Scenario {
                 snapshot.preempt(&status.namespace, &status.name).map_err(told)?;
             }
         }
-        for (pod, node) in self.pending().iter().zip(&self.nominated) {
-            if let Some(node) = node {
-                snapshot.nominate(pod, node).map_err(told)?;
-            }
+        for (pod, node) in self.nominations() {
+            snapshot.nominate(pod, node).map_err(told)?;
         }
         Ok(snapshot)
     }

@@ -54,7 +54,7 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> &
     match answer {
         Preemption::Preempt(preempt) => {
             assert_eq!(Some(preempt.cost), least, "seed {seed}: {world:#?}");
-            assert!(preempt.is_least(), "seed {seed}");
+            assert_eq!(preempt.lower_bound, preempt.cost, "seed {seed}");
             // The victims are sound, cost what is said, and the plan holds without them.
             let named: BTreeSet<String> = preempt
                 .victims
@@ -70,6 +70,10 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> &
             let chosen: Vec<&Vec<usize>> =
                 atoms.iter().filter(|atom| gone.contains(&atom[0])).collect();
             assert_eq!(world.cost(&chosen), preempt.cost, "seed {seed}");
+            let asked = PreemptionRequest::new(request(&world));
+            let pods = named.iter().map(|name| ("default", name.as_str()));
+            let cost = asked.cost_of(&cluster, &running, pods).unwrap();
+            assert_eq!(cost, preempt.cost, "seed {seed}");
             let mut after = cluster.clone();
             for pod in world.pods.iter().enumerate().filter(|(n, p)| p.deleting || gone.contains(n))
             {

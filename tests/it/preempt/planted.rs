@@ -108,7 +108,7 @@ fn sets_no_dearer_than_planted_ones_are_found() {
         after.commit(&framework, &preempt.plan).unwrap();
     }
     println!("{least} proved least, {cheaper} cheaper than planted, of 2000");
-    assert!(least > 1_000, "{least} proved least");
+    assert!(least > 1_900, "{least} proved least");
 }
 
 #[test]

@@ -119,7 +119,15 @@ impl World {
             let (a, b) = (part("new-a", &mut dice), part("new-b", &mut dice));
             PodGroup::gang("new", 2).group(a).group(b)
         } else {
-            PodGroup::gang("new", least).pods(members, pod)
+            let gang = PodGroup::gang("new", least).pods(members, pod.clone());
+            if dice.one_in(3) {
+                // Members of another shape, some of which may be all it takes.
+                let mut other = pod;
+                other = other.request(GPU, 1 + dice.roll(3) as i64);
+                gang.pods(1 + dice.roll(2) as usize, other)
+            } else {
+                gang
+            }
         };
         let gang = gang.priority(1 + dice.roll(3) as i32);
         let gang = if dice.one_in(2) { gang.require("rack") } else { gang };

@@ -1,0 +1,219 @@
+//! Several domains at once: units are released one after another, cheapest first, and a domain is
+//! looked at when those that were released make room in it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::arena::{Arena, Counts, Ground, Sizes};
+use super::branch::{Level, Search};
+use super::cost::Cost;
+use crate::place::PlaceError;
+use crate::state::{Cluster, Row};
+
+/// Finds the work lost with the units of a priority.
+pub(crate) type Admit<'a> = &'a dyn Fn(&mut Vec<Option<u64>>, i32);
+
+/// Notes that sets from a cost on were not looked at.
+pub(super) fn note(open: &mut Option<Cost>, least: Cost) {
+    *open = Some(open.map_or(least, |open| open.min(least)));
+}
+
+/// A row in no domain.
+const NONE: u32 = u32::MAX;
+
+/// Domains that are tried for a first set while units are released.
+const FIRST_TRIED: u32 = 8;
+
+/// The domains one of which must hold the group.
+struct Field {
+    domains: Vec<Domain>,
+    /// By row: the domain, and the place in it.
+    of_row: Vec<(u32, u32)>,
+    sizes: Sizes,
+}
+
+struct Domain {
+    ground: Ground,
+    /// Without what was released.
+    counts: Counts,
+    /// What was released and has pods here.
+    atoms: Vec<u32>,
+}
+
+impl Field {
+    fn new(search: &Search<'_, '_>, cluster: &Cluster) -> Field {
+        let mut of_row = vec![(NONE, 0); cluster.rows()];
+        let mut domains = Vec::new();
+        for rows in search.need.domains(cluster) {
+            for (place, &row) in rows.iter().enumerate() {
+                of_row[row] = (domains.len() as u32, place as u32);
+            }
+            let ground = Ground::new(cluster, search.need, rows);
+            let counts = Counts::new(&ground, search.need);
+            domains.push(Domain { ground, counts, atoms: Vec::new() });
+        }
+        Field { domains, of_row, sizes: Sizes::default() }
+    }
+
+    /// Releases an atom: its pods are counted as gone. Notes the domains that suffice since.
+    fn release(
+        &mut self,
+        search: &Search<'_, '_>,
+        cluster: &Cluster,
+        atom: u32,
+        ready: &mut Vec<usize>,
+    ) {
+        let need = search.need;
+        for pod in search.units.pods_of(cluster, atom as usize) {
+            let Some(node) = pod.node() else { continue };
+            let Some(&(number, place)) = self.of_row.get(node.row().index()) else { continue };
+            let Some(domain) = self.domains.get_mut(number as usize) else { continue };
+            let amounts = self.sizes.of(cluster, need, pod);
+            let sufficed = domain.counts.suffices(need);
+            domain.counts.give(&domain.ground, need, (place as usize, amounts), 1);
+            if domain.atoms.last() != Some(&atom) {
+                domain.atoms.push(atom);
+            }
+            if !sufficed && domain.counts.suffices(need) {
+                ready.push(number as usize);
+            }
+        }
+    }
+
+    /// A domain with what was released of no more work than so much.
+    fn arena(
+        &mut self,
+        search: &Search<'_, '_>,
+        cluster: &Cluster,
+        number: usize,
+        most: u64,
+    ) -> Arena<'_> {
+        let Domain { ground, atoms, .. } = &mut self.domains[number];
+        atoms.sort_unstable();
+        let work = |atom: u32| search.work[atom as usize].unwrap_or(0);
+        let atoms = atoms.iter().copied().filter(|&atom| work(atom) <= most);
+        let of_row = &self.of_row;
+        let place_of = |row: Row| {
+            let (own, place) = of_row[row];
+            (own as usize == number).then_some(place)
+        };
+        let units = (search.need, search.units);
+        Arena::of_atoms(cluster, units, (ground, &place_of), &mut self.sizes, atoms)
+    }
+}
+
+/// Looks for the least set that breaks no budget: priority by priority, and there in all domains.
+pub(super) fn within_budgets(
+    search: &mut Search<'_, '_>,
+    cluster: &Cluster,
+    admit: Admit<'_>,
+    open: &mut Option<Cost>,
+) -> Result<(), PlaceError> {
+    let mut field = Field::new(search, cluster);
+    let levels = search.units.classes.len();
+    let mut ready = Vec::new();
+    for (number, (&ceiling, class)) in search.units.classes.iter().enumerate() {
+        admit(&mut search.work, ceiling);
+        let level = Level { ceiling, strict: true };
+        let admitted = class.iter().copied().filter(|&atom| search.admits(level, atom));
+        let work = |atom: u32| search.work[atom as usize].unwrap_or(0);
+        let mut queue: Vec<(u64, u32)> = admitted.map(|atom| (work(atom), atom)).collect();
+        if queue.is_empty() {
+            continue;
+        }
+        queue.sort_unstable();
+        // What is left goes to this priority and the others, none of which starves.
+        let kept = search.steps - search.steps / (levels - number).min(4) as u64;
+        search.steps -= kept;
+        let mut tried = 0;
+        for (work, atom) in queue {
+            if search.best.as_ref().is_some_and(|best| best.cost.work_lost < work) {
+                break;
+            }
+            ready.clear();
+            field.release(search, cluster, atom, &mut ready);
+            for &domain in &ready {
+                if search.best.is_none() && tried < FIRST_TRIED {
+                    tried += 1;
+                    let arena = field.arena(search, cluster, domain, u64::MAX);
+                    search.first(&arena, level)?;
+                }
+            }
+        }
+        in_domains(search, cluster, &mut field, level, open)?;
+        search.steps += kept;
+        if search.best.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Looks for the least set among all that may be taken, budgets or not.
+pub(super) fn beyond_budgets(
+    search: &mut Search<'_, '_>,
+    cluster: &Cluster,
+    open: &mut Option<Cost>,
+) -> Result<(), PlaceError> {
+    let Some(&ceiling) = search.units.classes.keys().next_back() else { return Ok(()) };
+    let level = Level { ceiling, strict: false };
+    let mut field = Field::new(search, cluster);
+    let mut ready = Vec::new();
+    for atom in 0..search.units.atoms.len() as u32 {
+        if search.admits(level, atom) {
+            field.release(search, cluster, atom, &mut ready);
+        }
+    }
+    in_domains(search, cluster, &mut field, level, open)
+}
+
+/// Searches the domains that suffice, least bound first, as long as one may hold something better
+/// than the best set.
+fn in_domains(
+    search: &mut Search<'_, '_>,
+    cluster: &Cluster,
+    field: &mut Field,
+    level: Level,
+    open: &mut Option<Cost>,
+) -> Result<(), PlaceError> {
+    // A set in which one unit alone loses more work than the best set is none.
+    let most = search.best.as_ref().filter(|_| level.strict);
+    let most = most.map_or(u64::MAX, |best| best.cost.work_lost);
+    let mut ranked: Vec<(Cost, usize)> = Vec::new();
+    for number in 0..field.domains.len() {
+        if !field.domains[number].counts.suffices(search.need) {
+            continue;
+        }
+        let arena = field.arena(search, cluster, number, most);
+        let Some(work_lost) = search.bound(&arena, level) else { continue };
+        let least = if level.strict {
+            // Without a unit of this priority it would have helped at one before.
+            let highest_priority = Some(level.ceiling);
+            Cost { highest_priority, work_lost, units: 1, pods: 1, ..Cost::NOTHING }
+        } else {
+            Cost { budgets_broken: 1, ..Cost::NOTHING }
+        };
+        if search.best.as_ref().is_none_or(|best| least < best.cost) {
+            ranked.push((least, number));
+        }
+    }
+    ranked.sort_unstable();
+    let wide = search.need.wide;
+    let count = ranked.len();
+    for (at, (least, number)) in ranked.into_iter().enumerate() {
+        if search.best.as_ref().is_some_and(|best| best.cost <= least) {
+            break;
+        }
+        let extra: Vec<u32> = (0..search.units.atoms.len() as u32)
+            .filter(|&atom| wide && search.admits(level, atom))
+            .collect();
+        // What is left goes to this domain and the others, none of which starves.
+        let share = (count - at).min(4) as u64;
+        let quota = (search.steps / share).max(1);
+        let arena = field.arena(search, cluster, number, most);
+        if !search.solve(&arena, level, &extra, quota)? {
+            note(open, least);
+        }
+    }
+    Ok(())
+}
