@@ -6,7 +6,7 @@
 //! the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `sets`; `search`; `planner`.
+//! `request`; `unit`, `need`; `arena`, `trial`; `branch`; `sets`; `search`; `moves`; `planner`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod answer;
@@ -15,6 +15,7 @@ mod branch;
 mod budget;
 mod cost;
 pub mod kubernetes;
+mod moves;
 mod need;
 mod planner;
 mod policy;
@@ -28,6 +29,9 @@ pub(crate) mod unit;
 pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
 pub use cost::Cost;
+pub use moves::{
+    AnyUnit, Consolidation, DEFAULT_UNITS, Defragmentation, MOST_UNITS, MoveClaim, MoveCost, Room,
+};
 pub use planner::PreemptingPlanner;
 pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue};
 pub use request::{DEFAULT_BUDGET, PreemptionRequest};

@@ -1,5 +1,6 @@
 //! Requests that may preempt.
 
+use super::moves::Consolidation;
 use super::policy::{LowerPriority, Policy};
 use crate::place::Request;
 
@@ -18,6 +19,7 @@ pub struct PreemptionRequest<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) policy: &'a dyn Policy,
     pub(crate) budget: u64,
+    pub(crate) consolidation: Option<Consolidation<'a>>,
 }
 
 /// Steps that a search for victims may take unless the request says otherwise.
@@ -27,12 +29,23 @@ impl<'a> PreemptionRequest<'a> {
     /// A request that may take units of strictly lower priority.
     pub fn new(request: impl Into<Request<'a>>) -> PreemptionRequest<'a> {
         let request = request.into();
-        PreemptionRequest { request, policy: &LowerPriority, budget: DEFAULT_BUDGET }
+        PreemptionRequest {
+            request,
+            policy: &LowerPriority,
+            budget: DEFAULT_BUDGET,
+            consolidation: None,
+        }
     }
 
     /// Sets what may be taken.
     pub fn policy(mut self, policy: &'a dyn Policy) -> PreemptionRequest<'a> {
         self.policy = policy;
+        self
+    }
+
+    /// Lets running units move to other nodes, in place of being evicted or before any is.
+    pub fn consolidation(mut self, settings: Consolidation<'a>) -> PreemptionRequest<'a> {
+        self.consolidation = Some(settings);
         self
     }
 
