@@ -123,12 +123,13 @@ impl<'a, 't> MoveSearch<'a, 't> {
                 let quota = (self.steps / share).max(self.steps.min(TRIAL_STEPS));
                 let spare = self.steps - quota;
                 self.steps = quota;
-                if self.is_open((0, least.max(1))) {
+                let lead = (0, least.max(1));
+                if self.is_open(lead) {
                     let mut domain = self.domain(&arena, prices, strict);
                     let set = Set { atoms: Vec::new(), now, pods: 0, broken: 0 };
                     self.extend(&mut domain, 0, &set)?;
                 } else {
-                    self.open.1 = true;
+                    self.pass_over(lead);
                 }
                 self.steps += spare;
             }
@@ -198,6 +199,15 @@ impl<'a, 't> MoveSearch<'a, 't> {
         lead < best.cost.lead() || lead == best.cost.lead() && self.ties > 0
     }
 
+    fn is_tie(&self, lead: (u64, u64)) -> bool {
+        self.best.as_ref().is_some_and(|best| best.cost.lead() == lead)
+    }
+
+    /// Notes sets that are not looked at any more, for want of steps where they may be as good.
+    fn pass_over(&mut self, lead: (u64, u64)) {
+        self.open.1 |= self.is_tie(lead);
+    }
+
     /// Takes or leaves what comes from a place in the order on.
     fn extend(&mut self, d: &mut Domain<'_>, from: usize, set: &Set) -> Result<(), PlaceError> {
         let mut left = from;
@@ -215,11 +225,10 @@ impl<'a, 't> MoveSearch<'a, 't> {
             };
             let lead = (set.broken, set.pods + more.max(1));
             if !self.is_open(lead) {
-                let best = self.best.as_ref().map(|best| best.cost.lead());
-                self.open.1 |= best == Some(lead);
+                self.pass_over(lead);
                 break;
             }
-            if self.best.as_ref().is_some_and(|best| best.cost.lead() == lead) {
+            if self.is_tie(lead) {
                 self.ties = self.ties.saturating_sub(1);
             }
             let (atom, place) = d.order[at];
@@ -311,7 +320,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
     fn judge(&mut self, atoms: &[u32]) -> Result<bool, PlaceError> {
         let cost = self.cost(atoms);
         if !self.is_open(cost.lead()) {
-            self.open.1 |= self.best.as_ref().is_some_and(|best| best.cost.lead() == cost.lead());
+            self.pass_over(cost.lead());
             return Ok(true);
         }
         if self.steps < TRIAL_STEPS {
@@ -319,7 +328,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
             return Ok(false);
         }
         self.steps -= TRIAL_STEPS;
-        if self.best.as_ref().is_some_and(|best| best.cost.lead() == cost.lead()) {
+        if self.is_tie(cost.lead()) {
             self.ties = self.ties.saturating_sub(TRIAL_STEPS);
         }
         let repack = &mut self.repack;

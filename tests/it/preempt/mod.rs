@@ -1,5 +1,6 @@
 //! Preemption: sets of victims against brute force, and what is promised of them.
 
 mod brute;
+mod moves;
 mod planted;
 mod world;
