@@ -162,7 +162,11 @@ impl PreemptingPlanner {
             let counts = moves::room(&need, &before, &rows).into_iter();
             let counts = counts.zip(moves::room(&need, &txn, &rows)).zip(&need.kinds);
             room = counts
-                .map(|((before, after), kind)| Room { need: kind.count.max(0) as u64, before, after })
+                .map(|((before, after), kind)| Room {
+                    need: kind.count.max(0) as u64,
+                    before,
+                    after,
+                })
                 .collect();
         }
         Ok(Defragmentation { answer, nodes, room })
@@ -271,8 +275,8 @@ impl PreemptingPlanner {
                 }
                 Moved::Never(proof) if !evict => {
                     let group = group.full_name();
-                    let (together, certificate) = proof.unzip();
-                    let together = together.map(Box::new);
+                    let (together, certificate) =
+                        proof.map(|proof| (Box::new(proof.tree), proof.certificate)).unzip();
                     let reason = NoVictims::NoMoves;
                     let help = NoVictimsHelp { group, reason, certificate, together };
                     return Ok(Preemption::NoVictimsHelp(help));

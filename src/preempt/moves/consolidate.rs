@@ -1,17 +1,18 @@
 //! Consolidation: moves alone, or moves in place of evictions.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::cost::{MoveClaim, MoveCost};
-use super::repack::{Block, Joint, Repack};
+use super::repack::{Block, Joint, Proof, Repack};
 use super::search::{Best, MoveSearch, move_cost, plan_after};
 use super::sequence::Layout;
 use super::settings::Consolidation;
 use super::stops::schedule;
-use crate::model::{PodGroup, TopologyRequest};
-use crate::place::{Certificate, PlaceError};
+use crate::model::TopologyRequest;
+use crate::place::PlaceError;
 use crate::preempt::cost::Cost;
 use crate::preempt::need::Need;
 use crate::preempt::policy::Preemptor;
@@ -25,8 +26,8 @@ pub(crate) enum Moved {
     /// The group fits without any: the strategy of the request has only not found it.
     Placed(Plan),
     Moves(Best, MoveClaim),
-    /// No moves help. The certificate is about the tree of the group and all that may move.
-    Never(Option<(PodGroup, Certificate)>),
+    /// No moves help. The proof is about the tree of the group and all that may move.
+    Never(Option<Box<Proof>>),
     /// The budget ran out.
     Exhausted,
 }
@@ -102,7 +103,10 @@ pub(crate) fn consolidate(
     }
     if !suffices(need, cluster) {
         // Moves free nothing in sum.
-        let proof = all_out(&mut repack, usize::MAX)?.unwrap_or_default();
+        let proof = match all_out(&mut repack, usize::MAX)? {
+            Joint::Never(proof) => proof,
+            Joint::Fits(_) | Joint::Unknown => None,
+        };
         return Ok(Consolidated { moved: Moved::Never(proof), steps, trials: repack.count });
     }
     let mut search = MoveSearch::new(need, repack, settings.units, steps);
@@ -112,10 +116,9 @@ pub(crate) fn consolidate(
     let moved = match best {
         Some(best) => Moved::Moves(best, claim),
         None => match all_out(&mut repack, MOST_PROVED)? {
-            Some(proof @ Some(_)) => Moved::Never(proof),
-            Some(None) => Moved::Never(None),
-            None if complete => Moved::Never(None),
-            None => Moved::Exhausted,
+            Joint::Never(proof) => Moved::Never(proof),
+            Joint::Fits(_) | Joint::Unknown if complete => Moved::Never(None),
+            Joint::Fits(_) | Joint::Unknown => Moved::Exhausted,
         },
     };
     Ok(Consolidated { moved, steps: left, trials: repack.count })
@@ -136,27 +139,19 @@ fn suffices(need: &Need<'_>, cluster: &Cluster) -> bool {
     need.least.iter().zip(sums).all(|(least, sum)| sum >= i128::from(*least))
 }
 
-/// The proof that there is no layout even if all moves that may, if there is none; the inner
-/// certificate is absent where the strategy gives none.
-#[expect(clippy::type_complexity, reason = "a proof that there is none, perhaps with what shows it")]
-fn all_out(
-    repack: &mut Repack<'_>,
-    most: usize,
-) -> Result<Option<Option<(PodGroup, Certificate)>>, PlaceError> {
+/// The layout where all moves that may, at most so many pods.
+fn all_out(repack: &mut Repack<'_>, most: usize) -> Result<Joint, PlaceError> {
     let atoms = (0..repack.work.len()).filter(|&atom| repack.work[atom].is_some());
-    let pods: Vec<_> =
-        atoms.flat_map(|atom| repack.units.pods_of(repack.cluster, atom)).map(PodView::id).collect();
+    let pods = atoms.flat_map(|atom| repack.units.pods_of(repack.cluster, atom));
+    let pods: Vec<_> = pods.map(PodView::id).collect();
     if pods.len() > most {
-        return Ok(None);
+        return Ok(Joint::Unknown);
     }
     let before = repack.txn.changes();
     repack.evict(&pods)?;
     let joint = repack.joint(&pods);
     repack.txn.rollback_to(before)?;
-    Ok(match joint? {
-        Joint::Never(proof) => Some(proof),
-        Joint::Fits(_) | Joint::Unknown => None,
-    })
+    joint
 }
 
 /// More blocks than these are not exchanged in all subsets.
@@ -180,11 +175,8 @@ pub(crate) fn exchange(
     };
     let mut sets: Vec<(Cost, MoveCost, Vec<usize>)> = Vec::new();
     let mut marks = alloc::vec![false; repack.units.atoms.len()];
-    let masks = if able.len() <= ALL_SUBSETS {
-        (1..1_u32 << able.len()).collect()
-    } else {
-        Vec::new()
-    };
+    let masks =
+        if able.len() <= ALL_SUBSETS { (1..1_u32 << able.len()).collect() } else { Vec::new() };
     let of_mask = |mask: &u32| -> Vec<usize> {
         able.iter().enumerate().filter(|(bit, _)| mask & 1 << bit != 0).map(|(_, at)| *at).collect()
     };

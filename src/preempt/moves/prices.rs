@@ -92,13 +92,17 @@ impl Prices {
         }
         let free = now.free_on(arena, place);
         let fits = need.times(kind, free);
-        let items: Vec<&Vec<i64>> =
-            self.on_node[place].iter().filter(|(atom, _)| open(*atom)).map(|(_, all)| all).collect();
+        let items: Vec<&Vec<i64>> = self.on_node[place]
+            .iter()
+            .filter(|(atom, _)| open(*atom))
+            .map(|(_, all)| all)
+            .collect();
         let mut best: Option<(u64, i64)> = None;
         for more in 1..=MOST_ON_NODE {
             let mut pods: u128 = 0;
             let mut possible = true;
-            for (dimension, &ask) in need.kinds[kind].ask.iter().enumerate().filter(|(_, a)| **a > 0)
+            for (dimension, &ask) in
+                need.kinds[kind].ask.iter().enumerate().filter(|(_, a)| **a > 0)
             {
                 let wanted = i128::from(ask) * i128::from(fits.saturating_add(more));
                 let lacking = wanted - i128::from(free[dimension]);

@@ -4,6 +4,7 @@
 //! running group that has pods among them, each with its own constraints, under a root without any.
 //! Members that stay pin their groups as they always do.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
@@ -33,10 +34,17 @@ pub(crate) struct Place {
 pub(crate) enum Joint {
     /// They fit: the places of the units' pods, in the order in which filters passed them.
     Fits(Vec<Place>),
-    /// There is no layout. The certificate is about the tree that was asked for.
-    Never(Option<(PodGroup, Certificate)>),
+    /// There is no layout.
+    Never(Option<Box<Proof>>),
     /// None was found.
     Unknown,
+}
+
+/// The proof that there is no layout: a certificate, and the tree that it is about.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    pub(crate) tree: PodGroup,
+    pub(crate) certificate: Certificate,
 }
 
 /// Units that move as one: a unit, or the rest of a group that has lost more than it can spare.
@@ -221,8 +229,8 @@ impl<'t> Repack<'t> {
         let plan = match self.planner.place(self.txn, &self.without_permits, request) {
             Ok(Outcome::Placed(plan)) => plan,
             Ok(Outcome::Unplaced(unplaced)) if unplaced.kind == UnplacedKind::Infeasible => {
-                let tree = |proof| (gang.group().clone(), proof);
-                return Ok(Joint::Never(unplaced.certificate.map(tree)));
+                let proof = |certificate| Proof { tree: gang.group().clone(), certificate };
+                return Ok(Joint::Never(unplaced.certificate.map(proof).map(Box::new)));
             }
             Ok(_) | Err(PlaceError::Unsupported { .. }) => return Ok(Joint::Unknown),
             // What stays of a group is scattered already: the rest has no domain to go to.

@@ -160,12 +160,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
         u64::from(self.repack.units.size(atom as usize))
     }
 
-    fn domain<'d>(
-        &self,
-        arena: &'d Arena,
-        prices: Prices,
-        strict: bool,
-    ) -> Domain<'d> {
+    fn domain<'d>(&self, arena: &'d Arena, prices: Prices, strict: bool) -> Domain<'d> {
         let units = self.repack.units;
         let ask = prices.kind().map_or(&self.need.least, |kind| &self.need.kinds[kind].ask);
         let all = 0..units.atoms.len() as u32;

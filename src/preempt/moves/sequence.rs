@@ -20,77 +20,60 @@ pub(crate) struct Layout {
 
 /// An order that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ordered {
-    Found(Vec<Place>),
+pub(crate) enum Ordered<T> {
+    Found(Vec<T>),
     Never,
     /// The budget ran out.
     Unknown,
 }
 
-/// A search for an order of items, each of which is applied or found impossible.
-struct Items<'s> {
+/// An order in which `apply` does so many items, one after another; each that cannot be done leaves
+/// the transaction as it was. What was done is not taken back.
+fn order(
+    repack: &mut Repack<'_>,
     count: usize,
-    steps: &'s mut u64,
-}
-
-impl Items<'_> {
-    /// An order in which `apply` does all items; `undo` goes back to a number of changes.
-    fn order<S>(
-        &mut self,
-        on: &mut S,
-        apply: &dyn Fn(&mut S, usize) -> Result<bool, PlaceError>,
-        (changes, undo): (&dyn Fn(&S) -> usize, &dyn Fn(&mut S, usize) -> Result<(), PlaceError>),
-    ) -> Result<Option<Option<Vec<usize>>>, PlaceError> {
-        let mut done = vec![false; self.count];
-        let mut order: Vec<(usize, usize)> = Vec::with_capacity(self.count);
-        let mut visited: BTreeSet<Vec<bool>> = BTreeSet::new();
-        let mut next = 0;
-        loop {
-            if order.len() == self.count {
-                return Ok(Some(Some(order.into_iter().map(|(item, _)| item).collect())));
-            }
-            let mut taken = None;
-            for item in next..self.count {
-                if done[item] {
-                    continue;
-                }
-                done[item] = true;
-                let fresh = !visited.contains(&done);
-                done[item] = false;
-                if !fresh {
-                    continue;
-                }
-                if *self.steps == 0 {
-                    return Ok(None);
-                }
-                *self.steps -= 1;
-                let before = changes(on);
-                if apply(on, item)? {
-                    taken = Some((item, before));
-                    break;
-                }
-            }
-            if let Some((item, before)) = taken {
-                done[item] = true;
-                visited.insert(done.clone());
-                order.push((item, before));
-                next = 0;
+    steps: &mut u64,
+    apply: &dyn Fn(&mut Repack<'_>, usize) -> Result<bool, PlaceError>,
+) -> Result<Ordered<usize>, PlaceError> {
+    let mut done = vec![false; count];
+    // What was done, with the changes before it.
+    let mut order: Vec<(usize, usize)> = Vec::with_capacity(count);
+    let mut visited: BTreeSet<Vec<bool>> = BTreeSet::new();
+    let mut next = 0;
+    while order.len() < count {
+        let mut taken = None;
+        for item in next..count {
+            if core::mem::replace(&mut done[item], true) {
                 continue;
             }
-            let Some((item, before)) = order.pop() else { return Ok(Some(None)) };
-            undo(on, before)?;
+            let known = visited.contains(&done);
             done[item] = false;
-            next = item + 1;
+            if known {
+                continue;
+            }
+            if *steps == 0 {
+                return Ok(Ordered::Unknown);
+            }
+            *steps -= 1;
+            let before = repack.txn.changes();
+            if apply(repack, item)? {
+                taken = Some((item, before));
+                break;
+            }
         }
+        if let Some((item, before)) = taken {
+            done[item] = true;
+            visited.insert(done.clone());
+            order.push((item, before));
+            next = 0;
+            continue;
+        }
+        let Some((item, before)) = order.pop() else { return Ok(Ordered::Never) };
+        repack.txn.rollback_to(before)?;
+        done[item] = false;
+        next = item + 1;
     }
-}
-
-fn changes(repack: &Repack<'_>) -> usize {
-    repack.txn.changes()
-}
-
-fn undo(repack: &mut Repack<'_>, to: usize) -> Result<(), PlaceError> {
-    Ok(repack.txn.rollback_to(to)?)
+    Ok(Ordered::Found(order.into_iter().map(|(item, _)| item).collect()))
 }
 
 /// An order in which the blocks that do not stop move one after another, on a transaction that those
@@ -100,32 +83,22 @@ pub(crate) fn sequence(
     layout: &Layout,
     stops: &[bool],
     steps: &mut u64,
-) -> Result<Ordered, PlaceError> {
+) -> Result<Ordered<Place>, PlaceError> {
     let moving: Vec<usize> = (0..layout.blocks.len()).filter(|&at| !stops[at]).collect();
-    // Pods of each block one by one.
-    let mut inside: Vec<Vec<Place>> = vec![Vec::new(); layout.blocks.len()];
     let before = repack.txn.changes();
-    let mut items = Items { count: moving.len(), steps };
-    let found = {
-        let apply = |repack: &mut Repack<'_>, item: usize| {
-            Ok(step(repack, &layout.places[moving[item]])?.is_some())
-        };
-        items.order(repack, &apply, (&changes, &undo))
-    };
+    let found = order(repack, moving.len(), steps, &|repack, item| {
+        Ok(step(repack, &layout.places[moving[item]])?.is_some())
+    });
     repack.txn.rollback_to(before)?;
     let order = match found? {
-        None => return Ok(Ordered::Unknown),
-        Some(None) => return Ok(Ordered::Never),
-        Some(Some(order)) => order,
+        Ordered::Found(order) => order,
+        Ordered::Never => return Ok(Ordered::Never),
+        Ordered::Unknown => return Ok(Ordered::Unknown),
     };
     // Once more, for the order of pods within each.
     let mut all = Vec::new();
     for item in order {
-        let at = moving[item];
-        if let Some(places) = step(repack, &layout.places[at])? {
-            inside[at] = places;
-        }
-        all.append(&mut inside[at]);
+        all.extend(step(repack, &layout.places[moving[item]])?.unwrap_or_default());
     }
     repack.txn.rollback_to(before)?;
     Ok(Ordered::Found(all))
@@ -141,11 +114,10 @@ pub(crate) fn step(
     places: &[Place],
 ) -> Result<Option<Vec<Place>>, PlaceError> {
     let before = repack.txn.changes();
-    let mut order: Vec<usize> = vec![0; places.len().min(1)];
+    let mut sequence: Vec<usize> = vec![0; places.len().min(1)];
     if places.len() > 1 {
         let mut steps = INSIDE.max((places.len() * places.len()) as u64);
-        let mut items = Items { count: places.len(), steps: &mut steps };
-        let apply = |repack: &mut Repack<'_>, item: usize| {
+        let found = order(repack, places.len(), &mut steps, &|repack, item| {
             let before = repack.txn.changes();
             repack.evict(&[places[item].pod])?;
             if repack.has_room(&places[item]) {
@@ -154,11 +126,10 @@ pub(crate) fn step(
             }
             repack.txn.rollback_to(before)?;
             Ok(false)
-        };
-        let found = items.order(repack, &apply, (&changes, &undo));
+        });
         repack.txn.rollback_to(before)?;
-        let Some(Some(found)) = found? else { return Ok(None) };
-        order = found;
+        let Ordered::Found(found) = found? else { return Ok(None) };
+        sequence = found;
     }
     let pods: Vec<_> = places.iter().map(|place| place.pod).collect();
     repack.evict(&pods)?;
@@ -169,5 +140,5 @@ pub(crate) fn step(
         }
         repack.put(place)?;
     }
-    Ok(Some(order.into_iter().map(|item| places[item].clone()).collect()))
+    Ok(Some(sequence.into_iter().map(|item| places[item].clone()).collect()))
 }

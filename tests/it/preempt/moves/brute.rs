@@ -18,9 +18,8 @@ impl Case {
         let mut atoms: Vec<Vec<usize>> = Vec::new();
         for (number, pod) in self.pods.iter().enumerate() {
             let whole = pod.group.filter(|&group| self.groups[group].all);
-            let same = |atom: &&mut Vec<usize>| {
-                whole.is_some() && self.pods[atom[0]].group == whole
-            };
+            let same =
+                |atom: &&mut Vec<usize>| whole.is_some() && self.pods[atom[0]].group == whole;
             match atoms.iter_mut().find(same) {
                 Some(atom) => atom.push(number),
                 None => atoms.push(vec![number]),
@@ -74,7 +73,9 @@ impl Case {
                 cost.pods += 1;
             }
             // Of a group that falls, those above the minimum are units of their own.
-            let extra = group.filter(|group| !group.all && block.len() == self.members(first.group.unwrap()).len());
+            let extra = group.filter(|group| {
+                !group.all && block.len() == self.members(first.group.unwrap()).len()
+            });
             cost.units += extra.map_or(1, |group| (block.len() + 1 - group.minimum) as u64);
         }
         for (app, allowed) in &self.budgets {
@@ -115,8 +116,12 @@ impl Case {
 
     fn is_together(&self, state: &State) -> bool {
         (0..self.groups.len()).filter(|&group| self.groups[group].rack).all(|group| {
-            let racks: BTreeSet<u64> =
-                self.members(group).iter().filter_map(|&pod| state[pod]).map(|n| self.nodes[n].0).collect();
+            let racks: BTreeSet<u64> = self
+                .members(group)
+                .iter()
+                .filter_map(|&pod| state[pod])
+                .map(|n| self.nodes[n].0)
+                .collect();
             racks.len() <= 1
         })
     }

@@ -53,9 +53,8 @@ impl Case {
     pub(super) fn random(seed: u64) -> Case {
         let mut dice = Dice(seed);
         let racks = 1 + dice.roll(2);
-        let nodes: Vec<(u64, i64)> = (0..2 + dice.roll(3))
-            .map(|_| (dice.roll(racks), 3 + dice.roll(3) as i64))
-            .collect();
+        let nodes: Vec<(u64, i64)> =
+            (0..2 + dice.roll(3)).map(|_| (dice.roll(racks), 3 + dice.roll(3) as i64)).collect();
         let mut groups: Vec<CaseGroup> = (0..dice.roll(3))
             .map(|_| CaseGroup {
                 all: dice.one_in(2),
@@ -75,8 +74,8 @@ impl Case {
             if free[node] < gpus || pods.len() == 6 {
                 continue;
             }
-            let mut group =
-                (!groups.is_empty() && !dice.one_in(3)).then(|| dice.roll(groups.len() as u64) as usize);
+            let mut group = (!groups.is_empty() && !dice.one_in(3))
+                .then(|| dice.roll(groups.len() as u64) as usize);
             if let Some(number) = group {
                 // A group that must be in one rack is.
                 let rack = *home[number].get_or_insert(nodes[node].0);
@@ -168,7 +167,7 @@ impl Case {
     pub(super) fn request<'a>(&self, gang: &'a PodGroup) -> PreemptionRequest<'a> {
         let request = Request::new(gang).now(Time::from_secs(NOW)).strategy(Strategy::Search);
         PreemptionRequest::new(request)
-            .budget(2_000_000)
+            .budget(400_000)
             .consolidation(Consolidation::new(self.limit))
     }
 }

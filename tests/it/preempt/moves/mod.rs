@@ -2,6 +2,7 @@
 
 mod brute;
 mod case;
+mod nested;
 mod planted;
 mod rules;
 mod simulate;

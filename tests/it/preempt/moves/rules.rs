@@ -71,10 +71,7 @@ fn steps(preempt: &Preempt) -> Vec<(&str, &str, bool)> {
 
 #[test]
 fn one_pod_moves_out_of_the_way() {
-    let cluster = cluster(
-        &[("n1", "a", 8), ("n2", "a", 8)],
-        &[("p", "n1", 4), ("q", "n2", 2)],
-    );
+    let cluster = cluster(&[("n1", "a", 8), ("n2", "a", 8)], &[("p", "n1", 4), ("q", "n2", 2)]);
     let answer = place(&cluster, &RunningWork::new(), &gang(1, 8), Consolidation::new(1));
     let preempt = answer.preempt().unwrap();
     assert_eq!(steps(preempt).len(), 1);
@@ -225,11 +222,13 @@ fn that_no_moves_help_is_proved_with_what_may_move() {
 #[test]
 fn devices_are_chosen_anew_and_held_by_one_pod_at_a_time() {
     let framework = Framework::builder().filter(Fit).filter(DeviceFit).build().unwrap();
-    let node = |name: &str| (0..4).fold(Node::new(name), |n, _| n.device(Device::new("gpu", "H100")));
+    let node =
+        |name: &str| (0..4).fold(Node::new(name), |n, _| n.device(Device::new("gpu", "H100")));
     let mut cluster = Cluster::new();
     cluster.add_node(node("n1")).unwrap();
     cluster.add_node(node("n2")).unwrap();
-    let pod = |name: &str, count: u32| Pod::new().name(name).device(DeviceRequest::whole("gpu", count));
+    let pod =
+        |name: &str, count: u32| Pod::new().name(name).device(DeviceRequest::whole("gpu", count));
     let bound = |name: &str, node: &str, held: &[u32]| {
         let mut pod = pod(name, held.len() as u32).on(node);
         pod.device_indexes = vec![held.to_vec()];
@@ -301,8 +300,9 @@ fn a_domain_is_freed_and_the_room_is_counted() {
     let shape = gang(2, 8).require("rack");
     let (known, framework) = (RunningWork::new(), Framework::default());
     let mut planner = PreemptingPlanner::new();
-    let freed =
-        planner.defragment(&cluster, &framework, &known, ask(&shape, Consolidation::new(4))).unwrap();
+    let freed = planner
+        .defragment(&cluster, &framework, &known, ask(&shape, Consolidation::new(4)))
+        .unwrap();
     let preempt = freed.answer.preempt().unwrap();
     carry_out(&cluster, &known, &framework, preempt).unwrap();
     assert_eq!((preempt.moves.len(), preempt.move_claim), (2, Some(MoveClaim::Least)));
