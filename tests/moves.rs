@@ -3,5 +3,7 @@
 mod support {
     pub(crate) mod dice;
 }
+#[path = "it/house/mod.rs"]
+mod house;
 #[path = "it/preempt/mod.rs"]
 mod preempt;

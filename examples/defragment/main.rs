@@ -57,8 +57,7 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         anywhere: arguments.flag("--anywhere"),
     };
     let units = arguments.number("--units", 8, 0..=64)?;
-    let (code, out) =
-        decide(&shape, units).map_err(|error| Mistake::Input(error.to_string()))?;
+    let (code, out) = decide(&shape, units).map_err(|error| Mistake::Input(error.to_string()))?;
     Ok(Finish::with(code, out))
 }
 
@@ -84,10 +83,7 @@ fn decide(shape: &Shape, units: u32) -> Result<(u8, String), Box<dyn Error>> {
 }
 
 /// The cluster once the moves are made, one after another: what stops leaves first.
-fn moved(
-    before: &Cluster,
-    preempt: &phalanx::preempt::Preempt,
-) -> Result<Cluster, Box<dyn Error>> {
+fn moved(before: &Cluster, preempt: &phalanx::preempt::Preempt) -> Result<Cluster, Box<dyn Error>> {
     let mut cluster = before.clone();
     let mut stopped = Vec::new();
     for step in preempt.moves.iter().filter(|step| step.stops) {

@@ -90,8 +90,7 @@ fn moves_of_trees_are_the_fewest_of_all() {
         let world = World::random(seed);
         let (cluster, running) = (world.cluster(), world.running());
         let settings = Consolidation::new(LIMIT).policy(&LowerPriority);
-        let asked =
-            PreemptionRequest::new(request(&world)).budget(400_000).consolidation(settings);
+        let asked = PreemptionRequest::new(request(&world)).budget(400_000).consolidation(settings);
         let answer = planner.place(&cluster, &framework, &running, asked).unwrap();
         match &answer {
             Preemption::Placed(_) => {}

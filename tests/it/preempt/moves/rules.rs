@@ -78,7 +78,7 @@ fn one_pod_moves_out_of_the_way() {
     assert_eq!(preempt.move_claim, Some(MoveClaim::Least));
     // Without leave to move nothing does.
     let (known, framework) = (RunningWork::new(), Framework::default());
-    let answer = PreemptingPlanner::new().place(&cluster, &framework, &known, &gang(1, 8)).unwrap();
+    let answer = PreemptingPlanner::new().place(&cluster, &framework, &known, gang(1, 8)).unwrap();
     assert!(answer.preempt().is_none_or(|preempt| preempt.moves.is_empty()));
 }
 

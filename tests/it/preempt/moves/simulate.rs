@@ -45,14 +45,13 @@ pub(crate) fn carry_out(
         if !moved.insert((step.pod.namespace.clone(), name.clone())) {
             return Err(format!("{name} moves twice"));
         }
-        let pod = match stopped.remove(name) {
-            Some(pod) => pod,
-            None => {
-                let pod = cluster.pod(&step.pod.namespace, name);
-                let pod = pod.ok_or_else(|| format!("{name} does not run"))?.to_pod();
-                cluster.remove_pod(&step.pod.namespace, name).map_err(|e| text(&e))?;
-                pod
-            }
+        let pod = if let Some(pod) = stopped.remove(name) {
+            pod
+        } else {
+            let pod = cluster.pod(&step.pod.namespace, name);
+            let pod = pod.ok_or_else(|| format!("{name} does not run"))?.to_pod();
+            cluster.remove_pod(&step.pod.namespace, name).map_err(|e| text(&e))?;
+            pod
         };
         if step.stops {
             late = true;
