@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx::preempt::{Cost, MoveClaim, MoveCost, PreemptingPlanner, Preemption};
-use phalanx::{Framework, Planner, Request, Strategy};
+use phalanx::preempt::{
+    Consolidation, Cost, MoveClaim, MoveCost, Preempt, PreemptingPlanner, Preemption,
+    PreemptionRequest,
+};
+use phalanx::{Framework, Planner, Request, Strategy, Time};
 
 use super::case::{Case, NOW};
 use super::simulate::carry_out;
@@ -301,4 +304,42 @@ fn moves_of_small_clusters_are_the_least_of_all() {
     assert!(counts.get("moves proved least").is_some_and(|count| *count > 100), "{counts:?}");
     assert!(counts.get("stops proved least").is_some_and(|count| *count > 0), "{counts:?}");
     assert!(counts.get("none, certified").is_some_and(|count| *count > 100), "{counts:?}");
+}
+
+#[test]
+fn what_can_move_is_not_evicted_and_no_answer_is_dearer_for_it() {
+    let framework = Framework::default();
+    let mut planner = PreemptingPlanner::new();
+    let (mut cheaper, mut both, mut only_victims) = (0, 0, 0);
+    for seed in 0..1_000 {
+        let case = Case::random(seed);
+        let (cluster, running, gang) = (case.cluster(), case.running(), case.group());
+        let asked = case.request(&gang).budget(20_000);
+        let settings = Consolidation::new(case.limit);
+        let victims = PreemptionRequest::new(
+            Request::new(&gang).now(Time::from_secs(NOW)).strategy(Strategy::Search),
+        );
+        let alone = planner.place(&cluster, &framework, &running, victims).unwrap();
+        let mixed = asked.consolidation(settings.or_evict());
+        let mixed = planner.place(&cluster, &framework, &running, mixed).unwrap();
+        if let Some(alone) = alone.preempt() {
+            let mixed = mixed.preempt().unwrap_or_else(|| panic!("seed {seed}: {mixed}"));
+            let total = |preempt: &Preempt| Cost {
+                budgets_broken: preempt.cost.budgets_broken + preempt.move_cost.budgets_broken,
+                ..preempt.cost
+            };
+            assert!(total(mixed) <= total(alone), "seed {seed}: {mixed:#?} {alone:#?}");
+            cheaper += u32::from(total(mixed) < total(alone));
+            both += u32::from(!mixed.victims.is_empty() && !mixed.moves.is_empty());
+            only_victims += u32::from(mixed.moves.is_empty());
+        }
+        if let Some(mixed) = mixed.preempt() {
+            assert!(mixed.lower_bound <= mixed.cost, "seed {seed}");
+            assert!(mixed.move_cost.units <= u64::from(case.limit), "seed {seed}");
+            carry_out(&cluster, &running, &framework, mixed)
+                .unwrap_or_else(|fault| panic!("seed {seed}: {fault}: {mixed:#?} {case:#?}"));
+        }
+    }
+    println!("{cheaper} cheaper, {both} with victims and moves, {only_victims} with victims alone");
+    assert!(cheaper > 100 && both > 10 && only_victims > 50);
 }

@@ -66,7 +66,7 @@ pub(crate) fn carry_out(
         cluster.add_pod(pod).map_err(|e| text(&e))?;
         check_capacity(&cluster, &step.to)?;
     }
-    check_groups(before, &cluster, running, &moved)?;
+    check_groups((before, &cluster), running, preempt, &moved)?;
     cluster.commit(framework, &preempt.plan).map_err(|e| text(&e))?;
     for node in cluster.nodes() {
         check_capacity(&cluster, node.name())?;
@@ -104,9 +104,9 @@ fn check_capacity(cluster: &Cluster, name: &str) -> Result<(), String> {
 /// Whether groups that go whole have moved whole, and all that have moved are within the domains
 /// they require.
 fn check_groups(
-    before: &Cluster,
-    after: &Cluster,
+    (before, after): (&Cluster, &Cluster),
     running: &RunningWork,
+    preempt: &Preempt,
     moved: &BTreeSet<(String, String)>,
 ) -> Result<(), String> {
     for group in running.groups() {
@@ -133,7 +133,14 @@ fn check_groups(
                 return Err(format!("{} is in {domains:?}", group.name));
             }
         }
-        let kept = before.pods_of(group).filter(|pod| !pod.deleting()).count();
+        let victims = || preempt.victims.iter().flat_map(|victim| &victim.pods);
+        let stays = |pod: &phalanx::state::PodView<'_>| {
+            let same = |gone: &phalanx::preempt::EvictedPod| {
+                (&*gone.namespace, &*gone.name) == (pod.namespace(), pod.name())
+            };
+            !pod.deleting() && !victims().any(same)
+        };
+        let kept = before.pods_of(group).filter(stays).count();
         if kept != pods.len() {
             return Err(format!("{} had {kept} pods and has {}", group.name, pods.len()));
         }
