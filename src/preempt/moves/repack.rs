@@ -318,7 +318,40 @@ fn part(
         0 => all_of(cluster, &group),
         count => GroupPolicy::Gang { min_count: count },
     };
+    if !group.groups.is_empty() {
+        pin(cluster, tree, &mut group);
+    }
     (!group.pods.is_empty() || !group.groups.is_empty()).then_some(group)
+}
+
+/// Keeps what moves of a tree in the required domain of what stays: groups inside of which nothing
+/// moves are not in the request, so it does not see their members.
+fn pin(cluster: &Cluster, tree: &Tree, group: &mut PodGroup) {
+    let Some(key) = group.topology.require.clone() else { return };
+    let mut home = None;
+    shell(tree).visit(&mut |inner| {
+        home = home.or_else(|| cluster.pods_of(inner).find_map(PodView::node));
+    });
+    let Some(home) = home else { return };
+    let above = cluster.levels().position(|level| level == key).unwrap_or(0);
+    let keys = cluster.levels().take(above).chain([&*key]);
+    let labels: Vec<(String, String)> =
+        keys.filter_map(|key| Some((String::from(key), String::from(home.label(key)?)))).collect();
+    select(group, &labels);
+}
+
+/// Confines all pods of a tree to nodes with some labels, beside what they select themselves.
+fn select(group: &mut PodGroup, labels: &[(String, String)]) {
+    for pod in &mut group.pods {
+        for (key, value) in labels {
+            if !pod.shape().node_selector.contains_key(key) {
+                pod.shape_mut().node_selector.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for inner in &mut group.groups {
+        select(inner, labels);
+    }
 }
 
 /// A running tree without pods.

@@ -158,6 +158,33 @@ fn a_member_that_moves_alone_stays_in_the_rack_of_the_others() {
 }
 
 #[test]
+fn a_group_stays_in_the_domain_that_the_group_around_it_requires() {
+    // Of the tree `t` all is in rack a: `u-0` goes to z1, though m1 comes first.
+    let nodes = [("n1", "a", 4), ("n2", "a", 4), ("z1", "a", 2), ("m1", "b", 2)];
+    let pods = [("u-0", "n1", 2), ("u-1", "n2", 2), ("v-0", "n2", 2)];
+    let cluster = cluster(&nodes, &pods);
+    let mut known = RunningWork::new();
+    let tree = PodGroup::basic("t").group(PodGroup::basic("u")).group(PodGroup::basic("v"));
+    known.add_group(&tree.clone().require("rack")).unwrap();
+    let answer = place(&cluster, &known, &in_rack_a(4), Consolidation::new(1));
+    let preempt = answer.preempt().unwrap();
+    assert_eq!(steps(preempt), [("u-0", "z1", false)]);
+    assert_eq!(preempt.move_claim, Some(MoveClaim::Least));
+    // Also where all of `u` moves, and `v` alone says where the tree is.
+    let pods = [("u-0", "n1", 2), ("v-0", "n2", 2), ("x", "n2", 2)];
+    let cluster = self::cluster(&nodes, &pods);
+    let mut known = RunningWork::new();
+    let tree = PodGroup::basic("t").group(PodGroup::basic("u").evicted_whole());
+    let tree = tree.group(PodGroup::basic("v"));
+    known.add_group(&tree.clone().require("rack")).unwrap();
+    let answer = place(&cluster, &known, &in_rack_a(4), Consolidation::new(1));
+    assert_eq!(steps(answer.preempt().unwrap()), [("u-0", "z1", false)]);
+    known.add_group(&tree).unwrap();
+    let answer = place(&cluster, &known, &in_rack_a(4), Consolidation::new(1));
+    assert_eq!(steps(answer.preempt().unwrap()), [("u-0", "m1", false)]);
+}
+
+#[test]
 fn what_is_protected_does_not_move() {
     let cluster = cluster(&[("n1", "a", 4), ("n2", "a", 4)], &[("g-0", "n1", 2), ("h-0", "n2", 2)]);
     let mut known = RunningWork::new();
