@@ -242,6 +242,14 @@ impl Framework {
         &self.parts.permits
     }
 
+    /// The framework without its permits; itself if it has none.
+    pub(crate) fn without_permits(&self) -> Framework {
+        if self.parts.permits.is_empty() {
+            return self.clone();
+        }
+        Framework { parts: Arc::new(Parts { permits: Vec::new(), ..Parts::clone(&self.parts) }) }
+    }
+
     /// The domain-level scores with their weights, in order.
     pub fn domain_scores(&self) -> &[(i64, Arc<dyn DomainScore>)] {
         &self.parts.domain_scores

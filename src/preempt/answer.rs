@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::cost::Cost;
+use super::moves::{MoveClaim, MoveCost};
 use crate::base::ObjectName;
+use crate::model::PodGroup;
 use crate::place::{Certificate, Outcome};
-use crate::state::Plan;
+use crate::state::{NodeView, Plan, PodView};
 
 /// The answer to a request that may preempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,14 +48,21 @@ pub struct Preempt {
     /// it is enough to wait for pods that terminate.
     pub victims: Vec<Victim>,
     /// Pods that go elsewhere instead of going for good, in an order in which no node is ever over
-    /// its capacity.
+    /// its capacity: one after another, once the victims have gone. Those that stop leave before the
+    /// first of them, and start at their turn.
     pub moves: Vec<Move>,
-    /// The plan, to be committed when the victims are gone.
+    /// The plan, to be committed when the victims are gone and the moves are made.
     pub plan: Plan,
     /// What the victims cost.
     pub cost: Cost,
     /// What any set costs at least. Where it is the cost, the set is proved to be least.
     pub lower_bound: Cost,
+    /// What the moves cost.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub move_cost: MoveCost,
+    /// What is claimed of the moves; `None` where there are none, or some in place of evictions.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub move_claim: Option<MoveClaim>,
     /// Steps that the search has taken.
     pub steps: u64,
 }
@@ -104,8 +113,11 @@ pub struct EvictedPod {
 pub struct Move {
     /// The pod, and the node it is on.
     pub pod: EvictedPod,
-    /// The node it goes to.
+    /// The node it goes to. Of a group that moves whole, a member may come back to its own.
     pub to: String,
+    /// The devices chosen for it there, one list a device request: indexes of the node's devices.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub devices: Vec<Vec<u32>>,
     /// Whether it has to stop before the others are done: there is no order in which it could move
     /// at once.
     pub stops: bool,
@@ -124,6 +136,10 @@ pub struct NoVictimsHelp {
     /// The proof that the group does not fit even without all units that may be taken, where the
     /// strategy gives one. It is to be verified on a transaction that has evicted them.
     pub certificate: Option<Certificate>,
+    /// The tree that the certificate is about, where that is not the group alone: the group together
+    /// with all that may move.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub together: Option<Box<PodGroup>>,
 }
 
 /// The reason that no victims help.
@@ -138,6 +154,21 @@ pub enum NoVictims {
     NoUnits,
     /// The group does not fit even without all units that may be taken.
     DoesNotFit,
+    /// No moves of as many units as may move make room, and nothing may be evicted.
+    NoMoves,
+}
+
+impl EvictedPod {
+    /// A pod by its names.
+    pub(crate) fn of(pod: PodView<'_>) -> EvictedPod {
+        EvictedPod {
+            namespace: String::from(pod.namespace()),
+            name: String::from(pod.name()),
+            uid: String::from(pod.uid()),
+            key: pod.key(),
+            node: pod.node().map(NodeView::name).map(String::from).unwrap_or_default(),
+        }
+    }
 }
 
 impl Preempt {
@@ -193,6 +224,7 @@ impl fmt::Display for NoVictims {
         f.write_str(match self {
             NoVictims::PreemptionPolicyNever => "its preemption policy is Never",
             NoVictims::NoUnits => "there is no unit that may be taken",
+            NoVictims::NoMoves => "no moves of running units make room",
             NoVictims::DoesNotFit => "it does not fit without all that may be taken either",
         })
     }
@@ -203,7 +235,15 @@ impl fmt::Display for Preemption {
         match self {
             Preemption::Placed(plan) => write!(f, "{}: {} pods placed", plan.group(), plan.len()),
             Preemption::Preempt(preempt) => {
-                write!(f, "{}: fits when these go: {}", preempt.plan.group(), preempt.cost)
+                let group = preempt.plan.group();
+                match (preempt.victims.is_empty(), preempt.moves.is_empty()) {
+                    (true, false) => write!(f, "{group}: fits when {}", preempt.move_cost),
+                    (false, false) => {
+                        let (cost, moves) = (preempt.cost, preempt.move_cost);
+                        write!(f, "{group}: fits when {moves} and these go: {cost}")
+                    }
+                    _ => write!(f, "{group}: fits when these go: {}", preempt.cost),
+                }
             }
             Preemption::NoVictimsHelp(help) => {
                 write!(f, "{}: no victims help: {}", help.group, help.reason)

@@ -223,6 +223,19 @@ impl<'g> Arena<'g> {
         self.gains_of(atom).iter().map(|gain| gain.place as usize)
     }
 
+    /// What an atom gives back, by node: the node's place, and the amounts by dimension.
+    pub(crate) fn gains(&self, atom: usize) -> impl Iterator<Item = (usize, &[i64])> {
+        self.gains_of(atom).iter().map(|gain| {
+            let at = gain.at as usize;
+            (gain.place as usize, &self.amounts[at..at + self.ground.width])
+        })
+    }
+
+    /// Whether pods of a kind may use a node.
+    pub(crate) fn may_use(&self, need: &Need<'_>, kind: usize, place: usize) -> bool {
+        self.ground.usable[place * need.kinds.len() + kind]
+    }
+
     fn gains_of(&self, atom: usize) -> &[Gain] {
         &self.gains[self.gains_at[atom] as usize..self.gains_at[atom + 1] as usize]
     }
@@ -308,6 +321,11 @@ impl Counts {
     pub(crate) fn suffices(&self, need: &Need<'_>) -> bool {
         need.kinds.iter().zip(&self.total).all(|(kind, total)| *total >= kind.count)
             && need.least.iter().zip(&self.sum).all(|(least, sum)| *sum >= i128::from(*least))
+    }
+
+    /// What is free on a node, by dimension.
+    pub(crate) fn free_on(&self, arena: &Arena<'_>, place: usize) -> &[i64] {
+        &self.free[place * arena.ground.width..(place + 1) * arena.ground.width]
     }
 
     /// Members of a kind that find no room.

@@ -7,7 +7,7 @@
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
 //! `request`; `unit`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
-//! `domains`; `search`; `planner`; `explain`.
+//! `domains`; `search`; `moves`; `planner`; `explain`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
 mod answer;
@@ -19,6 +19,7 @@ mod cost;
 mod domains;
 mod explain;
 pub mod kubernetes;
+mod moves;
 mod need;
 mod planner;
 mod policy;
@@ -35,6 +36,9 @@ pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption
 pub use budget::DisruptionBudget;
 pub use cost::Cost;
 pub use explain::{Instead, Kept, PreemptionExplanation, Taken, TakenFor};
+pub use moves::{
+    AnyUnit, Consolidation, DEFAULT_UNITS, Defragmentation, MOST_UNITS, MoveClaim, MoveCost, Room,
+};
 pub use planner::PreemptingPlanner;
 pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue};
 pub use request::{DEFAULT_BUDGET, PreemptionRequest};

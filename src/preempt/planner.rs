@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use super::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 use super::branch::{Best, Search};
 use super::cost::Cost;
+use super::moves::{
+    self, Consolidation, Defragmentation, MoveClaim, MoveCost, Moved, Repack, Room,
+};
 use super::need::Need;
 use super::policy::Preemptor;
 use super::request::{Lifted, PreemptionRequest};
@@ -18,7 +21,7 @@ use crate::framework::Framework;
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
 use crate::state::journal::Moment;
-use crate::state::{Cluster, PodView, Txn};
+use crate::state::{Cluster, NodeView, Txn};
 
 /// A planner that preempts: answers requests, with what it keeps between them.
 ///
@@ -104,6 +107,71 @@ impl PreemptingPlanner {
         answer
     }
 
+    /// Finds the fewest moves that free a domain for a gang, or the cluster if the gang asks for none,
+    /// and the room that is won. Nothing is evicted; the gang need not come.
+    ///
+    /// What may move is as the request has it, or [`Consolidation::default`].
+    ///
+    /// ```
+    /// use phalanx::preempt::{Consolidation, PreemptingPlanner, PreemptionRequest, RunningWork};
+    /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup};
+    ///
+    /// // Two nodes, each half full.
+    /// let mut cluster = Cluster::new();
+    /// for name in ["n1", "n2"] {
+    ///     cluster.add_node(Node::new(name).capacity("gpu", 8))?;
+    ///     cluster.add_pod(Pod::new().name(format!("old-{name}")).request("gpu", 4).on(name))?;
+    /// }
+    /// let shape = PodGroup::gang("whole-node", 1).pods(1, Pod::new().request("gpu", 8));
+    /// let request = PreemptionRequest::new(&shape).consolidation(Consolidation::new(1));
+    /// let mut planner = PreemptingPlanner::new();
+    /// let freed =
+    ///     planner.defragment(&cluster, &Framework::default(), &RunningWork::new(), request)?;
+    /// assert_eq!(freed.answer.preempt().unwrap().moves.len(), 1);
+    /// assert_eq!((freed.room[0].before, freed.room[0].after), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`place_gang`](crate::place_gang).
+    pub fn defragment<'a>(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        running: &RunningWork,
+        request: impl Into<PreemptionRequest<'a>>,
+    ) -> Result<Defragmentation, PlaceError> {
+        let mut ask = request.into();
+        let settings = ask.consolidation.unwrap_or_default();
+        ask.consolidation = Some(Consolidation { evict: false, ..settings });
+        let answer = self.place(cluster, framework, running, ask.clone())?;
+        let (mut nodes, mut room) = (Vec::new(), Vec::new());
+        if let Some(preempt) = answer.preempt().filter(|preempt| !preempt.moves.is_empty()) {
+            let mut txn = cluster.txn();
+            let going: Vec<_> = cluster.pods().filter(|pod| pod.deleting()).collect();
+            for pod in going.iter().filter(|pod| pod.node().is_some()) {
+                txn.evict_pod(pod.id())?;
+            }
+            let before = Cluster::clone(&txn);
+            moves::make(&mut txn, &preempt.moves)?;
+            let (group, now) = (ask.request.group(), ask.request.now);
+            let need = Need::new(&before, framework, group, now, ask.request.rows(&before));
+            let rows = moves::domain_rows(&need, &before, &preempt.plan);
+            nodes = rows.iter().filter_map(|&row| before.view(row)).map(name_of).collect();
+            nodes.sort();
+            let counts = moves::room(&need, &before, &rows).into_iter();
+            let counts = counts.zip(moves::room(&need, &txn, &rows)).zip(&need.kinds);
+            room = counts
+                .map(|((before, after), kind)| Room {
+                    need: kind.count.max(0) as u64,
+                    before,
+                    after,
+                })
+                .collect();
+        }
+        Ok(Defragmentation { answer, nodes, room })
+    }
+
     /// A transaction that is equal to the cluster.
     fn copy_of(&mut self, cluster: &Cluster) -> Txn {
         if let Some((moment, txn)) = self.base.take() {
@@ -142,7 +210,8 @@ impl PreemptingPlanner {
         let preemptor = Preemptor { group, now: request.now };
         let refuse = |reason, certificate| {
             let group = group.full_name();
-            Ok(Preemption::NoVictimsHelp(NoVictimsHelp { group, reason, certificate }))
+            let help = NoVictimsHelp { group, reason, certificate, together: None };
+            Ok(Preemption::NoVictimsHelp(help))
         };
         if never_preempts(group) {
             return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
@@ -150,7 +219,7 @@ impl PreemptingPlanner {
         let ceiling = ask.policy.ceiling(&preemptor).filter(|_| ask.lifted != Lifted::Policy);
         let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
         let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
-        if too_high && !cluster.has_deleting_pods() {
+        if too_high && !cluster.has_deleting_pods() && ask.consolidation.is_none() {
             return refuse(NoVictims::NoUnits, unplaced.certificate);
         }
         let stamps = (cluster.moment(), running.stamp());
@@ -185,6 +254,47 @@ impl PreemptingPlanner {
             &copy
         };
         let need = Need::new(now, framework, group, request.now, request.rows(now));
+        let mut movable = Vec::new();
+        let mut moves_at_a_price = None;
+        if let Some(settings) = &ask.consolidation {
+            movable = moves::movable(now, (units, running), (ask, settings), &preemptor);
+            let repack = Repack::new(
+                (cluster, units, &movable),
+                running,
+                (framework, request),
+                (&mut self.planner, txn),
+            );
+            let found = moves::consolidate(repack, (&need, now), settings, ask.budget)?;
+            self.trials += found.trials;
+            let evict = settings.evict;
+            match found.moved {
+                Moved::Placed(mut plan) => {
+                    plan.basis = cluster.moment();
+                    return Ok(Preemption::Placed(plan));
+                }
+                Moved::Moves(best, claim) => {
+                    let broken = best.cost.budgets_broken;
+                    let answer = moved(cluster, best, claim, ask.budget - found.steps);
+                    if !evict || broken == 0 {
+                        return Ok(answer);
+                    }
+                    // Victims may break fewer.
+                    moves_at_a_price = Some((broken, answer));
+                }
+                Moved::Never(proof) if !evict => {
+                    let group = group.full_name();
+                    let (together, certificate) =
+                        proof.map(|proof| (Box::new(proof.tree), proof.certificate)).unzip();
+                    let reason = NoVictims::NoMoves;
+                    let help = NoVictimsHelp { group, reason, certificate, together };
+                    return Ok(Preemption::NoVictimsHelp(help));
+                }
+                Moved::Exhausted if !evict => {
+                    return Ok(Preemption::Exhausted { lower_bound: Cost::NOTHING });
+                }
+                Moved::Never(_) | Moved::Exhausted => {}
+            }
+        }
         let trial = Trial { planner: &mut self.planner, txn, framework, request, count: 0 };
         let work = alloc::vec![None; units.atoms.len()];
         let mut search = Search::new(&need, units, work, trial, ask.budget);
@@ -204,7 +314,21 @@ impl PreemptingPlanner {
         let Search { best, mut trial, work, .. } = search;
         self.trials += trial.count;
         let Claim { lower_bound } = result?;
+        if let Some((broken, answer)) = moves_at_a_price
+            && best.as_ref().is_none_or(|best| best.cost.budgets_broken >= broken)
+        {
+            return Ok(answer);
+        }
         if let Some(best) = best {
+            if let Some(settings) = &ask.consolidation {
+                let repack = Repack::new(
+                    (cluster, units, &movable),
+                    running,
+                    (framework, request),
+                    (trial.planner, trial.txn),
+                );
+                return exchanged(repack, (units, &work), best, settings, ask.budget);
+            }
             let least = lower_bound.map_or(best.cost, |least| least.min(best.cost));
             return Ok(preempt(cluster, units, &work, best, (least, spent)));
         }
@@ -235,6 +359,50 @@ fn never_preempts(group: &PodGroup) -> bool {
     group.any(&|group| group.pods.iter().any(|pod| pod.preemption_policy == never))
 }
 
+fn name_of(node: NodeView<'_>) -> String {
+    String::from(node.name())
+}
+
+/// The answer for moves alone.
+fn moved(cluster: &Cluster, best: moves::Best, claim: MoveClaim, steps: u64) -> Preemption {
+    let mut plan = best.plan;
+    plan.basis = cluster.moment();
+    Preemption::Preempt(Box::new(Preempt {
+        victims: Vec::new(),
+        moves: moves::named(cluster, &best.moves),
+        plan,
+        cost: Cost::NOTHING,
+        lower_bound: Cost::NOTHING,
+        move_cost: best.cost,
+        move_claim: Some(claim),
+        steps,
+    }))
+}
+
+/// The answer for victims, as many of which move instead as can be.
+fn exchanged(
+    mut repack: Repack<'_>,
+    (units, work): (&Units, &[Option<u64>]),
+    best: Best,
+    settings: &Consolidation<'_>,
+    budget: u64,
+) -> Result<Preemption, PlaceError> {
+    let (cluster, mut steps) = (repack.cluster, budget);
+    let moves = moves::exchange(&mut repack, &best.atoms, work, settings, &mut steps)?;
+    // Other victims may be cheaper beside other moves.
+    let spent = (Cost::NOTHING, budget - steps);
+    let Some((atoms, cost, moves)) = moves else {
+        return Ok(preempt(cluster, units, work, best, spent));
+    };
+    let best = Best { cost, atoms, plan: moves.plan };
+    let mut answer = preempt(cluster, units, work, best, spent);
+    if let Preemption::Preempt(preempt) = &mut answer {
+        preempt.moves = moves::named(cluster, &moves.moves);
+        preempt.move_cost = moves.cost;
+    }
+    Ok(answer)
+}
+
 /// The answer for a set.
 fn preempt(
     cluster: &Cluster,
@@ -251,14 +419,22 @@ fn preempt(
     };
     let mut victims: Vec<Victim> = atoms.iter().map(victim).collect();
     victims.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
-    let moves = Vec::new();
-    Preemption::Preempt(Box::new(Preempt { victims, moves, plan, cost, lower_bound, steps }))
+    Preemption::Preempt(Box::new(Preempt {
+        victims,
+        moves: Vec::new(),
+        plan,
+        cost,
+        lower_bound,
+        move_cost: MoveCost::NOTHING,
+        move_claim: None,
+        steps,
+    }))
 }
 
 /// An atom by names.
 pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
     let own = &units.atoms[atom];
-    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(evicted).collect();
+    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(EvictedPod::of).collect();
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));
@@ -270,15 +446,5 @@ pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost
         priority: own.priority,
         work_lost,
         pods,
-    }
-}
-
-fn evicted(pod: PodView<'_>) -> EvictedPod {
-    EvictedPod {
-        namespace: String::from(pod.namespace()),
-        name: String::from(pod.name()),
-        uid: String::from(pod.uid()),
-        key: pod.key(),
-        node: pod.node().map_or_else(String::new, |node| String::from(node.name())),
     }
 }

@@ -1,5 +1,6 @@
 //! Requests that may preempt.
 
+use super::moves::Consolidation;
 use super::policy::{LowerPriority, Policy};
 use crate::place::Request;
 
@@ -20,6 +21,7 @@ pub struct PreemptionRequest<'a> {
     pub(crate) budget: u64,
     /// The rules that are left out, to learn what they keep.
     pub(crate) lifted: Lifted,
+    pub(crate) consolidation: Option<Consolidation<'a>>,
 }
 
 /// Rules that an explanation leaves out, one at a time.
@@ -39,13 +41,24 @@ impl<'a> PreemptionRequest<'a> {
     /// A request that may take units of strictly lower priority.
     pub fn new(request: impl Into<Request<'a>>) -> PreemptionRequest<'a> {
         let request = request.into();
-        let (policy, budget) = (&LowerPriority, DEFAULT_BUDGET);
-        PreemptionRequest { request, policy, budget, lifted: Lifted::Nothing }
+        PreemptionRequest {
+            request,
+            policy: &LowerPriority,
+            budget: DEFAULT_BUDGET,
+            lifted: Lifted::Nothing,
+            consolidation: None,
+        }
     }
 
     /// Sets what may be taken.
     pub fn policy(mut self, policy: &'a dyn Policy) -> PreemptionRequest<'a> {
         self.policy = policy;
+        self
+    }
+
+    /// Lets running units move to other nodes, in place of being evicted or before any is.
+    pub fn consolidation(mut self, settings: Consolidation<'a>) -> PreemptionRequest<'a> {
+        self.consolidation = Some(settings);
         self
     }
 

@@ -150,6 +150,7 @@ impl Tree {
             non_preemptible: group.non_preemptible,
             min_run_time: group.min_run_time,
             topology: group.topology.clone(),
+            leader: group.leader,
             attributes: group.attributes.clone(),
             ..PodGroup::default()
         };

@@ -2,5 +2,6 @@
 
 mod brute;
 mod explained;
+mod moves;
 mod planted;
 mod world;

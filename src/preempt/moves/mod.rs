@@ -1,0 +1,25 @@
+//! Moves: running units that go elsewhere, so that a group can start and nothing is lost for good.
+//!
+//! [`Consolidation`] says how many units may move; [`MoveCost`] is what a set of moves costs.
+//! Files import downwards only, in this order: `settings`, `cost`; `repack`; `sequence`; `stops`;
+//! `prices`; `search`; `consolidate`; `names`; `defragment`.
+
+mod consolidate;
+mod cost;
+mod defragment;
+mod names;
+mod prices;
+mod repack;
+mod search;
+mod sequence;
+mod settings;
+mod stops;
+
+pub(crate) use consolidate::{Moved, consolidate, exchange, movable};
+pub use cost::{MoveClaim, MoveCost};
+pub use defragment::{Defragmentation, Room};
+pub(crate) use defragment::{domain_rows, room};
+pub(crate) use names::{make, named};
+pub(crate) use repack::Repack;
+pub(crate) use search::Best;
+pub use settings::{AnyUnit, Consolidation, DEFAULT_UNITS, MOST_UNITS};
