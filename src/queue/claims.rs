@@ -47,6 +47,7 @@ pub(super) fn amounts_of(shape: &PodShape) -> Amounts {
 }
 
 /// The claim of a group's pending members.
+#[derive(Clone)]
 pub(super) struct GroupClaim {
     pub(super) claim: Claim,
     /// By pod set: full names of its pods, and what each is charged for.

@@ -367,6 +367,9 @@ impl Scheduler {
             let wait = now.after(self.settings.backoff.after(1));
             queued.no_search_before = queued.no_search_before.max(wait);
         }
+        if preempting && self.tenancy.is_some() {
+            queued.nominated = None;
+        }
         self.reserving.remove(&id);
         self.timers.remove(&(reserved.until, Timer::Reservation(id)));
         if reason == ReservationEnd::Timeout {
@@ -386,6 +389,7 @@ impl Scheduler {
         }
         self.emit(id, GroupChange::ReservationEnded { reason });
         if preempting {
+            self.unreserve(id, reason == ReservationEnd::Used);
             self.cancel_evictions(id, &BTreeSet::new());
         }
         // The group had no wake condition, since it was tried after every change.

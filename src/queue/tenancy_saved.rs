@@ -1,12 +1,14 @@
 //! The serialised tenants of a scheduler.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::{GroupId, QueueKey};
-use super::tenancy::{Charge, Tenancy};
+use super::tenancy::{Charge, ReservedClaim, Tenancy};
+use crate::base::Time;
 use crate::quota::{QueueKind, SavedTenants};
 
 /// A queue, a resource in a flavor, by name.
@@ -21,6 +23,14 @@ pub(super) struct SavedTenancy {
     moved: Vec<SavedPlace>,
     tried: Vec<(String, Option<QueueKey>)>,
     aside: Option<GroupId>,
+    #[serde(default)]
+    reserved: BTreeMap<GroupId, ReservedClaim>,
+    #[serde(default)]
+    kept: BTreeMap<GroupId, Option<Time>>,
+    #[serde(default)]
+    leaving: BTreeSet<GroupId>,
+    #[serde(default)]
+    reclaim_due: bool,
 }
 
 impl Tenancy {
@@ -37,11 +47,17 @@ impl Tenancy {
             moved: self.moved.iter().filter_map(place).collect(),
             tried: self.tried.iter().map(|(queue, key)| (queue.clone(), key.clone())).collect(),
             aside: self.aside,
+            reserved: self.reserved.clone(),
+            kept: self.kept.clone(),
+            leaving: self.leaving.clone(),
+            reclaim_due: self.reclaim_due,
         }
     }
 
     pub(super) fn restore(saved: SavedTenancy) -> Tenancy {
         let mut tenancy = Tenancy::new(saved.tenants.restore());
+        (tenancy.reserved, tenancy.reclaim_due) = (saved.reserved, saved.reclaim_due);
+        (tenancy.kept, tenancy.leaving) = (saved.kept, saved.leaving);
         for (id, charge) in saved.charges {
             tenancy.charge(id, charge);
         }

@@ -29,6 +29,7 @@ mod kueue;
 mod order;
 mod own;
 mod queue;
+mod reserved;
 #[cfg(feature = "serde")]
 mod saved;
 mod share;

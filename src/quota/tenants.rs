@@ -1,5 +1,7 @@
 //! Tenants: whose turn it is, and what may be taken back.
 
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::amount::{minus, plus};
@@ -13,6 +15,7 @@ use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
 use super::own::{Own, TenantSettings};
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
+use super::reserved::Reserved;
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
 use crate::Time;
@@ -109,6 +112,8 @@ pub struct Tenants {
     pub(super) rules: KueueSettings,
     /// The dialect of this crate, in place of Kueue's.
     pub(super) own: Option<Own>,
+    /// By claim.
+    pub(super) reserved: BTreeMap<String, Reserved>,
 }
 
 impl Tenants {
@@ -121,7 +126,7 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules, own: None }
+        Tenants { books, rules, own: None, reserved: BTreeMap::new() }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -215,7 +220,8 @@ impl Tenants {
     /// before.
     ///
     /// Where the claim neither fits nor finds victims, and fewer pods would do, the largest number
-    /// that fits or finds victims is assigned. A queue that is not active has no flavors to give.
+    /// that fits or finds victims is assigned. A queue that is not active has no flavors to give. What
+    /// is reserved for other claims ([`Tenants::reserve`]) is left to them.
     ///
     /// O(flavors · depth), and where others hold what is asked O((depth + victims) · log holders) for
     /// each search, holders that are passed over aside.
@@ -233,10 +239,10 @@ impl Tenants {
             };
             return Ok(Decision { assignment, victims: Vec::new() });
         }
-        if self.own.is_some() {
-            return Ok(self.decide_own(queue, claim));
-        }
-        Ok(self.decide_plain(queue, claim))
+        Ok(self.beside_reserved(&claim.name, |tenants| match tenants.own {
+            Some(_) => tenants.decide_own(queue, claim),
+            None => tenants.decide_plain(queue, claim),
+        }))
     }
 
     /// The decision on a claim of an active leaf, with nothing put aside.

@@ -4,4 +4,5 @@
 mod dialect;
 mod edges;
 mod random;
+mod reclaim;
 mod scheduler;
