@@ -1,6 +1,7 @@
 //! Nominations: where a group goes once preemption has made room.
 
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::error::QueueError;
@@ -9,7 +10,7 @@ use super::observe::ReservationEnd;
 use super::queued_group::{MemberState, Reservation, full_name};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
-use crate::model::Pod;
+use crate::model::{Pod, PodShape};
 use crate::state::{Assignment, Plan};
 
 impl Scheduler {
@@ -81,6 +82,8 @@ impl Scheduler {
     pub(super) fn drop_unsuitable_nomination(&mut self, id: GroupId) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         let Some(plan) = &queued.nominated else { return false };
+        let is_reserved =
+            self.tenancy.as_ref().is_some_and(|tenancy| tenancy.reserved.contains_key(&id));
         let mut nominated = BTreeSet::new();
         let is_member = |pod: &Pod| {
             let Some((_, seq)) = self.pods.get(&full_name(pod)) else { return false };
@@ -88,7 +91,7 @@ impl Scheduler {
             queued.members.get(seq).is_some_and(|member| {
                 member.state == MemberState::Pending
                     && member.pod.scheduling_gates.is_empty()
-                    && member.pod.shape() == pod.shape()
+                    && is_same_shape(member.pod.shape(), pod.shape(), is_reserved)
                     && member.pod.group == pod.group
             })
         };
@@ -104,4 +107,17 @@ impl Scheduler {
         self.end_reservation(id, ReservationEnd::Outranked);
         true
     }
+}
+
+/// Whether two shapes are equal, but for what flavors add to one: with a reservation of quota, what
+/// the group asks of nodes is compared with that.
+fn is_same_shape(own: &Arc<PodShape>, planned: &Arc<PodShape>, is_reserved: bool) -> bool {
+    if own == planned || !is_reserved {
+        return own == planned;
+    }
+    let mut planned = PodShape::clone(planned);
+    planned.node_selector.clone_from(&own.node_selector);
+    planned.node_affinity.clone_from(&own.node_affinity);
+    planned.tolerations.clone_from(&own.tolerations);
+    **own == planned
 }

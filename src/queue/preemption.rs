@@ -22,7 +22,7 @@ use super::takeable::Takeable;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
-use crate::preempt::{Candidate, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
+use crate::preempt::{Candidate, EvictedPod, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
 use crate::state::journal::Moment;
 use crate::state::{Assignment, Cluster, Plan, PodView};
 
@@ -130,9 +130,11 @@ impl Scheduler {
         let mut named: Vec<Victim> =
             giving.iter().filter_map(|&other| self.whole_victim(other)).collect();
         named.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
-        let without = (!named.is_empty()).then(|| {
+        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id).collect();
+        let without = (!named.is_empty() || !others.is_empty()).then(|| {
             let mut without = self.cluster.clone();
-            for pod in named.iter().flat_map(|victim| &victim.pods) {
+            let named = named.iter().flat_map(|victim| &victim.pods);
+            for pod in named.chain(others).filter(|pod| is_there(&self.cluster, pod)) {
                 let _ = without.remove_pod(&pod.namespace, &pod.name);
             }
             without
@@ -187,10 +189,24 @@ impl Scheduler {
         {
             let _ = cluster.remove_pod(&namespace, &name);
         }
-        for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
+        let others = self.pods_of_other_claims(id);
+        let others = others.filter(|pod| is_there(&self.cluster, pod));
+        for pod in found.victims.iter().flat_map(|victim| &victim.pods).chain(others) {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
         cluster.commit(&self.framework, &found.plan).is_ok()
+    }
+
+    /// The pods that are to go for groups that hold their room themselves, but for a group and those
+    /// that are less important: their placeholders stand for them.
+    fn pods_of_other_claims(&self, id: GroupId) -> impl Iterator<Item = &EvictedPod> {
+        let holds = move |other: GroupId| {
+            let is_held = self.groups.get(&other).is_some_and(|own| own.preempting);
+            is_held && other != id && !self.is_less_important(id, other)
+        };
+        let units = self.preemption.units();
+        let units = units.filter(move |(other, unit)| unit.retry_at.is_none() && holds(*other));
+        units.flat_map(|(_, unit)| &unit.victim.pods)
     }
 
     /// Groups with a reservation that are less important than a group.
@@ -464,6 +480,9 @@ impl Scheduler {
                     let _ = cluster.remove_pod(&pod.namespace, &pod.name);
                 }
             }
+        }
+        for pod in self.pods_of_other_claims(id).filter(|pod| is_there(&self.cluster, pod)) {
+            let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
         cluster.commit(&self.framework, plan).is_ok()
     }

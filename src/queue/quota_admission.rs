@@ -81,7 +81,7 @@ impl Scheduler {
                 && let Some(leaf) = tenancy.leaf(&refused.claim.queue)
                 && tenancy.tenants.is_active(leaf)
             {
-                let found = tenancy.shortage(leaf, &decision);
+                let found = tenancy.shortage(leaf, &refused.claim, &decision);
                 short = (found.place, found.needed, found.available, found.reason);
             }
             self.withdraw(admitted);
@@ -195,8 +195,9 @@ impl Scheduler {
         let tree = tenancy.tenants.tree();
         let kind = if *inner { QueueKind::Inner } else { QueueKind::Leaf };
         let at = tree.queue(kind, queue);
-        let place = at.zip(tree.flavor_resource(flavor, resource));
         let own = tenancy.leaf(&queued.root.queue);
+        let place = at.zip(tree.flavor_resource(flavor, resource));
+        let places = at.map(|at| tenancy.places(own, at, flavor, resource)).unwrap_or_default();
         let pending = match &queued.shortage {
             Some(Shortage::Quota { needed, .. }) => {
                 own.zip(place).map(|(leaf, (_, of))| (leaf, of, *needed))
@@ -207,7 +208,7 @@ impl Scheduler {
             pending,
             key: key.clone(),
             queue: queued.root.queue.clone(),
-            place,
+            places,
             needed: *needed,
             pooled_since: queued.ready_since.filter(|_| *pooled),
         });

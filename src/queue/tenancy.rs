@@ -275,12 +275,51 @@ impl Tenancy {
         needed <= room.saturating_sub(aside)
     }
 
-    /// Where a claim is short, by its assignment.
-    pub(super) fn shortage(&self, leaf: QueueId, decision: &Decision) -> Short {
+    /// Where a group waits that is short of a resource: at a queue, of each flavor in which its own
+    /// queue has the resource; the one that is short comes first.
+    pub(super) fn places(
+        &self,
+        leaf: Option<QueueId>,
+        at: QueueId,
+        flavor: &str,
+        resource: &str,
+    ) -> Vec<Place> {
         let tree = self.tenants.tree();
-        let unknown = Short { place: None, needed: 0, available: 0, reason: QuotaReason::Never };
+        let groups = leaf.and_then(|leaf| tree.spec(leaf)).map_or(&[][..], |spec| &spec.groups);
+        let covers = |own: &String| own == resource;
+        let groups = groups.iter().filter(|group| group.covered_resources.iter().any(covers));
+        let others = groups.flat_map(|group| &group.flavors).map(|own| own.name.as_str());
+        let others = others.filter(|other| *other != flavor);
+        let all = core::iter::once(flavor).chain(others);
+        all.filter_map(|flavor| Some((at, tree.flavor_resource(flavor, resource)?))).collect()
+    }
+
+    /// Where a claim is short that no flavor serves as others use them now; nowhere if none could
+    /// ever.
+    fn shortage_of_all(&self, leaf: QueueId, claim: &Claim) -> Short {
+        let tree = self.tenants.tree();
+        let root = tree.path(leaf).last().unwrap_or(leaf);
+        let asked = claim.pod_sets.iter().flat_map(|set| set.requests.iter());
+        for (resource, needed) in asked.filter(|(_, needed)| *needed > 0) {
+            let places = self.places(Some(leaf), root, "", resource);
+            let most = places.iter().map(|(_, of)| tree.available(leaf, *of)).max();
+            if most.is_some_and(|most| most >= needed) {
+                continue;
+            }
+            let can = |(_, of): &&Place| tree.potential(leaf, *of) >= needed;
+            let Some(&(_, of)) = places.iter().find(can) else { break };
+            let place = Some((root, of));
+            let available = tree.available(leaf, of);
+            return Short { place, needed, available, reason: QuotaReason::InUse };
+        }
+        Short { place: None, needed: 0, available: 0, reason: QuotaReason::Never }
+    }
+
+    /// Where a claim is short, by its assignment.
+    pub(super) fn shortage(&self, leaf: QueueId, claim: &Claim, decision: &Decision) -> Short {
+        let tree = self.tenants.tree();
         if decision.assignment.mode == Mode::NoFit {
-            return unknown;
+            return self.shortage_of_all(leaf, claim);
         }
         let mut usage = decision.assignment.usage.clone();
         usage.sort_unstable();

@@ -35,7 +35,9 @@ fn dialects() -> [Tenants; 2] {
 }
 
 fn settings() -> Settings {
-    Settings { preemption: Some(PreemptionSettings::default()), ..Settings::default() }
+    let mut settings = Settings::default();
+    settings.preemption = Some(PreemptionSettings::default());
+    settings
 }
 
 fn preempting(cluster: Cluster, tenants: Tenants) -> Scheduler {
@@ -176,6 +178,7 @@ fn quota_that_comes_otherwise_takes_the_evictions_back() {
         scheduler.handle_group(gang("c1", "c", 1, 1), at(12)).expect("sound");
         assert!(poll(&mut scheduler, at(12)).started.is_empty());
         scheduler.handle_pod_finished("default", "b1-0", at(13)).expect("known");
+        eprintln!("DBG {:?} {:?}", scheduler.status("default/c1"), scheduler.next_wake());
         assert_eq!(poll(&mut scheduler, at(13)).started, ["default/c1"]);
     }
 }
@@ -387,6 +390,7 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
             scheduler.handle_pod_finished("default", &name, at(11)).expect("known");
         }
         let found = poll(&mut scheduler, at(11));
+        eprintln!("DBG {:?} {:?}", found, scheduler.status(&victim));
         assert_eq!((&found.started[..], &found.back[..]), (&["default/b1".into()][..], &[victim][..]));
         assert_eq!(on(&scheduler, "default/b1"), Some(free.clone()));
         let status = scheduler.queue_status("b").expect("known");
