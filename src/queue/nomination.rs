@@ -17,7 +17,8 @@ impl Scheduler {
     /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
     /// reserved, even beyond what nodes have free now, until the group is placed or
     /// [`Settings::permit_timeout`](super::Settings::permit_timeout) has passed. The nomination
-    /// itself outlasts failed bindings, holds and conflicts, until the group starts.
+    /// itself outlasts failed bindings, holds and conflicts, until the group starts or a reservation
+    /// by [`Settings::reservation`](super::Settings::reservation) takes its place.
     ///
     /// While the plan does not hold, the group is tried as any other. The nomination is dropped, and
     /// what it reserved is given back, once it no longer suits the group: a pod of it is not pending
@@ -73,8 +74,27 @@ impl Scheduler {
             return None;
         }
         let plan = self.groups.get(&id)?.nominated.clone()?;
-        self.cluster.commit(&self.framework, &plan).ok()?;
-        Some(plan)
+        if self.cluster.commit(&self.framework, &plan).is_ok() {
+            return Some(plan);
+        }
+        if !self.groups.get(&id)?.preempting || self.preemption.units().any(|(own, _)| own == id) {
+            return None;
+        }
+        // Its own victims have gone. Where others wait for theirs, these and the placeholders stand
+        // for the same room.
+        let waits = |other: &&GroupId| {
+            **other != id && self.groups.get(other).is_some_and(|own| own.preempting)
+        };
+        let others = self.reserving.iter().filter(waits).filter_map(|own| self.groups.get(own));
+        let held = others.filter_map(|own| own.reservation.as_ref());
+        let mut aside: Vec<Pod> =
+            held.flat_map(|own| own.placeholders.iter().map(|(pod, _)| pod.clone())).collect();
+        aside.retain(|pod| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
+        let is_placed = !aside.is_empty() && self.cluster.commit(&self.framework, &plan).is_ok();
+        for pod in aside {
+            let _ = self.cluster.add_pod(pod);
+        }
+        is_placed.then_some(plan)
     }
 
     /// Drops a nomination that no longer suits its group, with its reservation. Returns whether

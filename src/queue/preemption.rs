@@ -130,7 +130,7 @@ impl Scheduler {
         let mut named: Vec<Victim> =
             giving.iter().filter_map(|&other| self.whole_victim(other)).collect();
         named.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
-        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id).collect();
+        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id, false).collect();
         let without = (!named.is_empty() || !others.is_empty()).then(|| {
             let mut without = self.cluster.clone();
             let named = named.iter().flat_map(|victim| &victim.pods);
@@ -189,7 +189,7 @@ impl Scheduler {
         {
             let _ = cluster.remove_pod(&namespace, &name);
         }
-        let others = self.pods_of_other_claims(id);
+        let others = self.pods_of_other_claims(id, false);
         let others = others.filter(|pod| is_there(&self.cluster, pod));
         for pod in found.victims.iter().flat_map(|victim| &victim.pods).chain(others) {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
@@ -197,12 +197,12 @@ impl Scheduler {
         cluster.commit(&self.framework, &found.plan).is_ok()
     }
 
-    /// The pods that are to go for groups that hold their room themselves, but for a group and those
-    /// that are less important: their placeholders stand for them.
-    fn pods_of_other_claims(&self, id: GroupId) -> impl Iterator<Item = &EvictedPod> {
+    /// The pods that are to go for other groups that hold their room: placeholders stand for them
+    /// already. `all` says that those of less important groups do, too.
+    fn pods_of_other_claims(&self, id: GroupId, all: bool) -> impl Iterator<Item = &EvictedPod> {
         let holds = move |other: GroupId| {
             let is_held = self.groups.get(&other).is_some_and(|own| own.preempting);
-            is_held && other != id && !self.is_less_important(id, other)
+            is_held && other != id && (all || !self.is_less_important(id, other))
         };
         let units = self.preemption.units();
         let units = units.filter(move |(other, unit)| unit.retry_at.is_none() && holds(*other));
@@ -481,7 +481,7 @@ impl Scheduler {
                 }
             }
         }
-        for pod in self.pods_of_other_claims(id).filter(|pod| is_there(&self.cluster, pod)) {
+        for pod in self.pods_of_other_claims(id, true).filter(|pod| is_there(&self.cluster, pod)) {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
         cluster.commit(&self.framework, plan).is_ok()

@@ -91,6 +91,8 @@ impl Scheduler {
             self.emit(id, GroupChange::ReservationEnded { reason: ReservationEnd::Infeasible });
             return false;
         };
+        // What is left of a nomination, after a failed binding, holds no room.
+        queued.nominated = None;
         queued.reservation =
             Some(Reservation { since: now, until, domain, placeholders: Vec::new() });
         self.reserving.insert(id);
