@@ -6,3 +6,4 @@ mod edges;
 mod random;
 mod reclaim;
 mod scheduler;
+mod stream;
