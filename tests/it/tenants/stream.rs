@@ -64,6 +64,8 @@ struct World {
     asked: Vec<Asked>,
     /// Groups that wait for victims, and whether one of those has gone in the quiet.
     claims: BTreeMap<String, bool>,
+    /// Groups of which an eviction failed or was taken back, and how long they may be left alone.
+    refused: BTreeMap<String, Time>,
     vain: Vec<String>,
     next: usize,
     reclaimed: usize,
@@ -124,6 +126,7 @@ impl World {
             gangs: BTreeMap::new(),
             asked: Vec::new(),
             claims: BTreeMap::new(),
+            refused: BTreeMap::new(),
             vain: Vec::new(),
             next: 0,
             reclaimed: 0,
@@ -215,6 +218,7 @@ impl World {
                         let Asked { ticket, group, .. } = &asked;
                         self.both(|s| s.handle_eviction_failed(*ticket, group, retry, now).is_ok());
                         self.asked.retain(|own| own.group != asked.group);
+                        self.leave_alone(&asked.group);
                     }
                     1 => {
                         // One pod first: the others follow.
@@ -307,6 +311,7 @@ impl World {
                         let is = |own: &Asked| own.ticket == ticket && own.group == victim.name;
                         assert!(self.asked.iter().any(is), "{} was not asked for", victim.name);
                         self.asked.retain(|own| !is(own));
+                        self.leave_alone(&victim.name);
                     }
                 }
                 other => panic!("{other:?}"),
@@ -327,6 +332,11 @@ impl World {
                 _ => {}
             }
         }
+    }
+
+    fn leave_alone(&mut self, name: &str) {
+        let until = self.now.after(PreemptionSettings::default().timeout);
+        self.refused.insert(name.to_owned(), until);
     }
 
     fn protected(&self, gang: &Gang) -> bool {
@@ -427,8 +437,9 @@ impl World {
         let mut can = 0;
         for (queue, promise) in self.promises.iter().enumerate() {
             let borrowed = (used[queue] - promise.guaranteed).max(0);
-            let open = self.gangs.iter().filter(|(_, gang)| {
-                gang.queue == queue && !self.protected(gang)
+            let is_free = |name: &String| self.refused.get(name).is_none_or(|end| *end <= self.now);
+            let open = self.gangs.iter().filter(|(name, gang)| {
+                gang.queue == queue && !self.protected(gang) && is_free(name)
             });
             let open: i64 = open.map(|(name, _)| self.used_by(name)).sum();
             can += borrowed.min(open);
@@ -448,10 +459,19 @@ impl World {
             assert!(
                 free + can < gang.gpus || self.limit.is_some(),
                 "{first} waits for {} within the guarantee of {name}: {free} are free, {can} could be \
-                 given back: {status:?}",
-                gang.gpus
+                 given back: {status:?} {:?}",
+                gang.gpus,
+                self.holders()
             );
         }
+    }
+
+    /// Who holds how much, leaves, is kept.
+    fn holders(&self) -> Vec<(String, i64, bool, bool)> {
+        let tenants = self.scheduler.tenants().expect("there");
+        let held = self.gangs.keys().filter_map(|name| tenants.holder(tenants.find(name)?));
+        let of = |own: &phalanx::quota::Holder| own.usage.iter().map(|(_, amount)| *amount).sum();
+        held.map(|own| (own.name.clone(), of(own), own.leaving, own.kept)).collect()
     }
 
     fn save(&mut self) {
