@@ -22,7 +22,9 @@ use super::takeable::Takeable;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
-use crate::preempt::{Candidate, EvictedPod, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
+use crate::preempt::{
+    Candidate, EvictedPod, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim,
+};
 use crate::state::journal::Moment;
 use crate::state::{Assignment, Cluster, Plan, PodView};
 
@@ -495,10 +497,8 @@ impl Scheduler {
         }
         let mut next: Option<Time> = None;
         let mut is_put_off = false;
-        let reclaims_due = self
-            .tenancy
-            .as_mut()
-            .is_some_and(|tenancy| mem::take(&mut tenancy.reclaim_due));
+        let reclaims_due =
+            self.tenancy.as_mut().is_some_and(|tenancy| mem::take(&mut tenancy.reclaim_due));
         for key in self.queues.first_of_each(CANDIDATES) {
             let id = key.group;
             let Some(queued) = self.groups.get(&id) else { continue };

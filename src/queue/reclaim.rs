@@ -169,9 +169,9 @@ impl Scheduler {
         let mut work_lost = 0_u64;
         let mut pods = Vec::new();
         for pod in self.pods_of(queued) {
-            let run = pod.start().map_or(0, |start| {
-                self.now.as_millis().saturating_sub(start.as_millis())
-            });
+            let run = pod
+                .start()
+                .map_or(0, |start| self.now.as_millis().saturating_sub(start.as_millis()));
             work_lost = work_lost.saturating_add(run);
             pods.push(EvictedPod {
                 namespace: pod.namespace().into(),

@@ -6,11 +6,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::claims::GroupClaim;
 use super::ids::{GroupId, QueueKey};
 use super::quota_sleepers::{Place, QuotaSleepers, Sleeper};
 use super::shortage::QuotaReason;
 use crate::base::Time;
-use super::claims::GroupClaim;
 use crate::quota::{
     Assignment, Claim, Decision, FlavorChoice, Heads, Mode, PodSet, PodSetAssignment, QueueId,
     QueueKind, Tenants, Usage,

@@ -378,10 +378,13 @@ fn first_pass<'a>(
                 // What leaves anyway is gone, and the guarantee is of what stays.
                 let is_going = preemptor.keeps_guarantees && !key.staying;
                 let allowed = is_going
-                    || kept && match strategy {
-                        FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
-                        FairStrategy::LessThanInitialShare => share < initial,
-                    };
+                    || kept
+                        && match strategy {
+                            FairStrategy::LessThanOrEqualToFinalShare => {
+                                share <= trial.share(others)
+                            }
+                            FairStrategy::LessThanInitialShare => share < initial,
+                        };
                 if allowed {
                     taken.push((key.holder, VictimReason::InCohortFairSharing));
                     break;

@@ -171,7 +171,10 @@ fn quota_that_comes_otherwise_takes_the_evictions_back() {
             scheduler.handle_pod_finished("default", pod, at(11)).expect("known");
         }
         let found = poll(&mut scheduler, at(11));
-        assert_eq!((found.started, found.back), (vec!["default/b2".into()], vec!["default/a3".into()]));
+        assert_eq!(
+            (found.started, found.back),
+            (vec!["default/b2".into()], vec!["default/a3".into()])
+        );
         assert_eq!((used(&scheduler, "a"), used(&scheduler, "b")), (8, 8));
         assert_eq!(scheduler.state("default/a3"), Some(GroupState::Running));
         // Nothing is left behind: what remains is lent again.
@@ -391,7 +394,10 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
         }
         let found = poll(&mut scheduler, at(11));
         eprintln!("DBG {:?} {:?}", found, scheduler.status(&victim));
-        assert_eq!((&found.started[..], &found.back[..]), (&["default/b1".into()][..], &[victim][..]));
+        assert_eq!(
+            (&found.started[..], &found.back[..]),
+            (&["default/b1".into()][..], &[victim][..])
+        );
         assert_eq!(on(&scheduler, "default/b1"), Some(free.clone()));
         let status = scheduler.queue_status("b").expect("known");
         let used = status.report.resources.iter().filter(|own| own.sums.used > 0);

@@ -340,20 +340,18 @@ impl World {
     }
 
     fn protected(&self, gang: &Gang) -> bool {
-        let ends = |least: Duration| {
-            gang.since.is_none_or(|since| self.now < since.after(least))
-        };
+        let ends = |least: Duration| gang.since.is_none_or(|since| self.now < since.after(least));
         gang.non_preemptible || gang.min_run_time.is_some_and(ends)
     }
 
     /// What is named as victims when it is named.
     fn check_victims(&self, group: &str, victims: &[Victim]) {
-        let own = &self.gangs[group];
+        // What has begun to go is asked for again also when the other is not there any more.
+        let Some(own) = self.gangs.get(group) else { return };
         let mut lost: BTreeMap<usize, i64> = BTreeMap::new();
         for victim in victims {
             let name = victim.group.as_ref().expect("all are of groups").as_str();
-            let late = self.asked.iter().any(|asked| asked.group == name);
-            assert!(!late, "{name} is evicted twice");
+            assert!(!self.is_asked(name), "{name} is evicted twice");
             let theirs = &self.gangs[name];
             assert!(!self.protected(theirs), "{name} is protected");
             assert_eq!(victim.pods.len() as i64, self.used_by(name), "{name} goes in part");
@@ -384,7 +382,10 @@ impl World {
             let status = self.scheduler.queue_status(&format!("q{queue}")).expect("known");
             let sums = status.report.resources.iter().map(|own| own.sums.used).sum::<i64>();
             assert_eq!(sums, used, "q{queue}");
-            assert!(promise.limit.is_none_or(|limit| used <= limit), "q{queue} is beyond its limit");
+            assert!(
+                promise.limit.is_none_or(|limit| used <= limit),
+                "q{queue} is beyond its limit"
+            );
         }
         assert!(self.limit.is_none_or(|limit| all <= limit), "the root is beyond its limit");
         for (name, gang) in &self.gangs {
@@ -450,7 +451,8 @@ impl World {
             let name = format!("q{queue}");
             let Some(first) = self.scheduler.queue(&name).next() else { continue };
             let gang = &self.gangs[first];
-            let within = used[queue] + gang.gpus <= promise.guaranteed.min(promise.limit.unwrap_or(i64::MAX));
+            let within = used[queue] + gang.gpus
+                <= promise.guaranteed.min(promise.limit.unwrap_or(i64::MAX));
             if !within || aside == Some(queue) {
                 continue;
             }
