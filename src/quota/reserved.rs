@@ -79,6 +79,12 @@ impl Tenants {
         self.books.set_kept(holder, kept)
     }
 
+    /// How many sums have been changed so far, each queue on a path counted, those that searches have
+    /// tried and taken back among them: a measure of work that no clock disturbs.
+    pub fn steps(&self) -> u64 {
+        self.books.tree.cells.steps
+    }
+
     /// Runs something with what is reserved for others charged. Nothing happens to the books where
     /// nothing is.
     pub(super) fn beside_reserved<R>(

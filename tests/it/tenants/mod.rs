@@ -3,6 +3,7 @@
 
 mod dialect;
 mod edges;
+mod growth;
 mod random;
 mod reclaim;
 mod scheduler;
