@@ -3,9 +3,9 @@
 //! Run it with `cargo bench --bench tenants`. Half of the queues use 5 of 10, half 15 of 10, ten claims
 //! a queue on average; "flat" is one cohort, "tree" a root, cohorts of 100 queues and in each cohorts of
 //! 10, each of which is balanced in itself; "classical" and "fair" are Kueue's rules, "default" those of
-//! `Tenants::default`. It prints a pass over the queues, the time to build the
-//! books, of a change of use, of a head that fits, of a head that reclaims from one, of 1,000 heads in
-//! order that all fit, and of 100 heads that each reclaim from one; and each as a multiple of the pass.
+//! `Tenants::default`. It prints a pass over the queues, the time to build the books, of a change of use,
+//! of a head that fits, of a head that reclaims from one, of 1,000 heads in order that all fit, and of
+//! 100 heads that each reclaim from one; and each as a multiple of the pass.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

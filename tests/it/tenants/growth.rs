@@ -62,11 +62,8 @@ fn steps(tenants: &mut Tenants, queues: usize) -> (u64, u64) {
 
 #[test]
 fn decisions_and_changes_cost_no_more_with_ten_times_the_queues() {
-    let dialects: [fn() -> Tenants; 3] = [
-        Tenants::kueue,
-        || Tenants::kueue_with(KueueSettings::default().fair()),
-        Tenants::default,
-    ];
+    let dialects: [fn() -> Tenants; 3] =
+        [Tenants::kueue, || Tenants::kueue_with(KueueSettings::default().fair()), Tenants::default];
     for dialect in dialects {
         for tree in [false, true] {
             let few = steps(&mut world(dialect(), 1_000, tree), 1_000);
