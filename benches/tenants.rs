@@ -2,9 +2,10 @@
 //!
 //! Run it with `cargo bench --bench tenants`. Half of the queues use 5 of 10, half 15 of 10, ten claims
 //! a queue on average; "flat" is one cohort, "tree" a root, cohorts of 100 queues and in each cohorts of
-//! 10, each of which is balanced in itself. It prints a pass over the queues, the time to build the
-//! books, of a change of use, of a head that fits, of a head that reclaims from one, of 1,000 heads in
-//! order that all fit, and of 100 heads that each reclaim from one; and each as a multiple of the pass.
+//! 10, each of which is balanced in itself; "classical" and "fair" are Kueue's rules, "default" those of
+//! `Tenants::default`. It prints a pass over the queues, the time to build the books, of a change of use,
+//! of a head that fits, of a head that reclaims from one, of 1,000 heads in order that all fit, and of
+//! 100 heads that each reclaim from one; and each as a multiple of the pass.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,6 +19,14 @@ use phalanx::quota::{
 
 const CPU: i64 = 1_000;
 
+/// Whose rules.
+#[derive(Debug, Clone, Copy)]
+enum Rules {
+    Classical,
+    Fair,
+    Default,
+}
+
 fn claim(name: String, queue: usize, cpus: i64) -> Claim {
     let mut requests = Amounts::new();
     requests.set("cpu", cpus * CPU);
@@ -25,10 +34,12 @@ fn claim(name: String, queue: usize, cpus: i64) -> Claim {
 }
 
 /// The queues; those of even number use `low` of 10, the others `high`.
-fn world(queues: usize, tree: bool, fair: bool, low: usize, high: usize) -> Tenants {
-    let settings = KueueSettings::default();
-    let settings = if fair { settings.fair() } else { settings };
-    let mut tenants = Tenants::kueue_with(settings);
+fn world(queues: usize, tree: bool, rules: Rules, low: usize, high: usize) -> Tenants {
+    let mut tenants = match rules {
+        Rules::Classical => Tenants::kueue(),
+        Rules::Fair => Tenants::kueue_with(KueueSettings::default().fair()),
+        Rules::Default => Tenants::default(),
+    };
     tenants.set_flavor(Flavor::new("default"));
     for at in 0..queues / 10 {
         if tree {
@@ -100,8 +111,8 @@ fn head(claim: &Claim, tenants: &mut Tenants) -> (QueueId, Head) {
     (queue, head)
 }
 
-fn measure(queues: usize, tree: bool, fair: bool) {
-    let mut tenants = world(queues, tree, fair, 5, 15);
+fn measure(queues: usize, tree: bool, rules: Rules) {
+    let mut tenants = world(queues, tree, rules, 5, 15);
     let cpu = tenants.intern("default", "cpu");
     let ids: Vec<QueueId> = (0..queues).map(|at| leaf(&tenants, at)).collect();
     let pass = median(
@@ -115,7 +126,11 @@ fn measure(queues: usize, tree: bool, fair: bool) {
     let kind = format!(
         "{queues} queues, {}, {}",
         if tree { "tree" } else { "flat" },
-        if fair { "fair" } else { "classical" }
+        match rules {
+            Rules::Classical => "classical",
+            Rules::Fair => "fair",
+            Rules::Default => "default",
+        }
     );
     let print = |what: &str, time: Duration| {
         let ratio = time.as_secs_f64() / pass.as_secs_f64();
@@ -153,7 +168,7 @@ fn measure(queues: usize, tree: bool, fair: bool) {
     });
     print("a head that reclaims from five", time);
 
-    let mut room = world(queues, tree, fair, 5, 9);
+    let mut room = world(queues, tree, rules, 5, 9);
     let time = median(
         1_001,
         |number| claim("in".into(), number * 2 % queues, 1),
@@ -217,8 +232,8 @@ fn main() {
     let sizes: &[usize] = if quick { &[1_000] } else { &[1_000, 10_000] };
     for &queues in sizes {
         for tree in [false, true] {
-            for fair in [false, true] {
-                measure(queues, tree, fair);
+            for rules in [Rules::Classical, Rules::Fair, Rules::Default] {
+                measure(queues, tree, rules);
             }
         }
     }

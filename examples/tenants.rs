@@ -4,9 +4,9 @@
 //!
 //! `cargo run --release --example tenants` runs two days with the default dialect and prints the
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
-//! had to give back. `--dialect kueue` has Kueue's rules instead, `koordinator`
-//! Koordinator's, `volcano_proportion`, `volcano_capacity` and `volcano_drf` those of Volcano's
-//! plugins, `yunikorn` YuniKorn's. `--days N` other lengths (1 to 7),
+//! had to give back; these stop within half a minute, and begin anew. `--dialect kueue` has Kueue's
+//! rules instead, `koordinator` Koordinator's, `volcano_proportion`, `volcano_capacity` and
+//! `volcano_drf` those of Volcano's plugins, `yunikorn` YuniKorn's. `--days N` other lengths (1 to 7),
 //! `--svg FILE` draws use against guarantee, queue by queue, and `--output json` prints the same
 //! numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
 
@@ -83,7 +83,7 @@ fn text(report: &Report) -> String {
     );
     let _ = writeln!(
         out,
-        "{:<8} {:>10} {:>8} {:>6} {:>6} {:>9} {:>9} {:>9} {:>10} {:>9}",
+        "{:<8} {:>10} {:>8} {:>6} {:>6} {:>9} {:>9} {:>9} {:>10} {:>9} {:>7}",
         "queue",
         "guaranteed",
         "used",
@@ -93,12 +93,13 @@ fn text(report: &Report) -> String {
         "p90",
         "most",
         "borrowed h",
-        "reclaimed"
+        "reclaimed",
+        "lost h"
     );
     for queue in &report.queues {
         let _ = writeln!(
             out,
-            "{:<8} {:>10} {:>8.1} {:>6} {:>6} {:>9} {:>9} {:>9} {:>10.0} {:>9}",
+            "{:<8} {:>10} {:>8.1} {:>6} {:>6} {:>9} {:>9} {:>9} {:>10.0} {:>9} {:>7.0}",
             queue.name,
             queue.guaranteed,
             queue.mean_used,
@@ -108,7 +109,8 @@ fn text(report: &Report) -> String {
             span(queue.wait_p90),
             span(queue.wait_most),
             queue.borrowed_hours,
-            queue.reclaimed
+            queue.reclaimed,
+            queue.lost_hours
         );
     }
     let _ = writeln!(out, "\nGPUs in use, by queue, over time");
@@ -131,12 +133,15 @@ fn text(report: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{} tries: {} placed, {} refused by quota, {} by room; {} sleepers looked at; {} gangs gave back",
+        "\n{} tries: {} placed, {} refused by quota, {} by room; {} sleepers looked at; gangs \
+         were asked {} times to give back, {} times not any more, and gave back {} times",
         report.attempts,
         report.placed,
         report.refused_by_quota,
         report.refused_by_room,
         report.quota_checks,
+        report.asked,
+        report.taken_back,
         report.queues.iter().map(|queue| queue.reclaimed).sum::<u64>()
     );
     out

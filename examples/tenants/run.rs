@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 use std::io::Read;
 
-use phalanx::queue::Settings;
-use phalanx::quota::{Flavor, Queue, Quota, ROOT_QUOTA, Tenants, Weight};
+use phalanx::queue::{PreemptionSettings, Settings, Ticket};
+use phalanx::quota::{
+    Flavor, Preemption, PreemptionPolicy, Queue, Quota, ROOT_QUOTA, Tenants, Weight,
+};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde::Serialize;
 
@@ -17,6 +19,8 @@ const PER_RACK: usize = 40;
 const GPUS: i64 = (SERVERS * PER_SERVER) as i64;
 const DAY: u64 = 86_400;
 const HOUR: u64 = 3_600;
+/// Seconds that a gang takes to stop.
+const GRACE: u64 = 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -105,8 +109,10 @@ pub(crate) struct QueueReport {
     pub(crate) wait_most: u64,
     /// GPU-hours beyond the guarantee.
     pub(crate) borrowed_hours: f64,
-    /// Gangs that had to give back.
+    /// Gangs that had to give back, as often as they had.
     pub(crate) reclaimed: u64,
+    /// GPU-hours that they had run; they begin anew.
+    pub(crate) lost_hours: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -123,6 +129,9 @@ pub(crate) struct Report {
     pub(crate) refused_by_quota: u64,
     pub(crate) refused_by_room: u64,
     pub(crate) quota_checks: u64,
+    /// Times that gangs were asked to give back, and times that this was taken back.
+    pub(crate) asked: u64,
+    pub(crate) taken_back: u64,
 }
 
 struct Job {
@@ -134,8 +143,13 @@ struct Job {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
-    End(usize),
+    /// A gang is done, if it still is the run of this number.
+    End(usize, u32),
+    /// A gang has stopped, if it still is to.
+    Gone(usize, u32),
     Submit(usize),
+    /// The scheduler wants to be asked.
+    Wake,
     Sample,
 }
 
@@ -206,11 +220,28 @@ fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> 
         let all = Quota::nominal(GPUS);
         tenants.set_queue(Queue::inner(root).quota("all", GPU, all)).expect("sound");
     }
+    // Kueue reclaims where a queue says so; the others do not read it.
+    let reclaims = Preemption {
+        reclaim_within_cohort: PreemptionPolicy::Any,
+        within_cluster_queue: PreemptionPolicy::LowerPriority,
+        ..Preemption::default()
+    };
     for ((name, _), own) in totals.iter().zip(guaranteed) {
-        let queue = Queue::leaf(name.as_str()).parent(root);
+        let queue = Queue::leaf(name.as_str()).parent(root).preemption(reclaims);
         tenants.set_queue(dialect.queue(queue, *own)).expect("sound");
     }
-    Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
+    let mut settings = Settings::default();
+    settings.preemption = Some(PreemptionSettings::default());
+    Scheduler::new(cluster, Framework::default(), settings).with_tenants(tenants)
+}
+
+/// A gang that runs.
+struct Running {
+    since: u64,
+    /// How often the gang has been started.
+    number: u32,
+    /// The decision by which it has to stop.
+    asked: Option<Ticket>,
 }
 
 struct Days {
@@ -219,12 +250,18 @@ struct Days {
     guaranteed: Vec<i64>,
     scheduler: Scheduler,
     agenda: BinaryHeap<Reverse<(u64, Act)>>,
+    /// When each gang first began.
     started: BTreeMap<usize, u64>,
+    running: BTreeMap<usize, Running>,
+    runs: BTreeMap<usize, u32>,
     used: Vec<i64>,
     used_seconds: Vec<u128>,
     borrowed_seconds: Vec<u128>,
     reclaimed: Vec<u64>,
+    lost_seconds: Vec<u128>,
     since: u64,
+    /// The last wake-up that stands on the agenda.
+    wake: u64,
 }
 
 impl Days {
@@ -241,20 +278,69 @@ impl Days {
     fn decide(&mut self, now: u64) {
         let time = Time::from_secs(now);
         while let Some(decision) = self.scheduler.poll_decision(time) {
-            // Nothing fails here, and no gang falls below its minimum: there is nothing but to bind.
-            let Decision::Bind { ticket, groups, .. } = decision else { continue };
-            self.scheduler.handle_bound(ticket, time).expect("it was decided just now");
-            for group in groups {
-                let job = number_of(&group);
-                self.started.insert(job, now);
-                self.used[self.jobs[job].queue] += self.jobs[job].gpus as i64;
-                let end = now + self.jobs[job].duration;
-                self.agenda.push(Reverse((end, Act::End(job))));
+            // Nothing fails here, and no gang falls below its minimum.
+            match decision {
+                Decision::Bind { ticket, groups, .. } => {
+                    self.scheduler.handle_bound(ticket, time).expect("it was decided just now");
+                    for group in groups {
+                        self.start(number_of(&group), now);
+                    }
+                }
+                Decision::Preempt { ticket, victims, .. } => {
+                    for victim in victims {
+                        let job = number_of(&victim.name);
+                        let run = self.running.get_mut(&job).expect("it runs");
+                        run.asked = Some(ticket);
+                        self.agenda.push(Reverse((now + GRACE, Act::Gone(job, run.number))));
+                    }
+                }
+                Decision::CancelEvictions { victims, .. } => {
+                    for victim in victims {
+                        let run = self.running.get_mut(&number_of(&victim.name));
+                        run.expect("it runs").asked = None;
+                    }
+                }
+                _ => {}
             }
+        }
+        let wake = self.scheduler.next_wake().map(|wake| wake.as_millis().div_ceil(1_000));
+        if let Some(wake) = wake.filter(|wake| *wake > now && *wake != self.wake) {
+            self.wake = wake;
+            self.agenda.push(Reverse((wake, Act::Wake)));
         }
     }
 
-    fn end(&mut self, job: usize, now: u64) {
+    fn start(&mut self, job: usize, now: u64) {
+        self.started.entry(job).or_insert(now);
+        let number = self.runs.entry(job).and_modify(|number| *number += 1).or_insert(1);
+        self.running.insert(job, Running { since: now, number: *number, asked: None });
+        self.used[self.jobs[job].queue] += self.jobs[job].gpus as i64;
+        let end = now + self.jobs[job].duration;
+        self.agenda.push(Reverse((end, Act::End(job, *number))));
+    }
+
+    /// The run of a number, which has ended.
+    fn stop(&mut self, job: usize, number: u32, is_asked: bool) -> Option<Running> {
+        let runs = |run: &&Running| run.number == number && (!is_asked || run.asked.is_some());
+        self.running.get(&job).filter(runs)?;
+        self.used[self.jobs[job].queue] -= self.jobs[job].gpus as i64;
+        self.running.remove(&job)
+    }
+
+    fn gone(&mut self, job: usize, number: u32, now: u64) {
+        let Some(run) = self.stop(job, number, true) else { return };
+        let ticket = run.asked.expect("it was asked to stop");
+        let name = format!("default/job-{job}");
+        self.scheduler.handle_evicted(ticket, &name, Time::from_secs(now)).expect("it is to go");
+        let queue = self.jobs[job].queue;
+        self.reclaimed[queue] += 1;
+        self.lost_seconds[queue] += u128::from(now - run.since) * self.jobs[job].gpus as u128;
+    }
+
+    fn end(&mut self, job: usize, number: u32, now: u64) {
+        if self.stop(job, number, false).is_none() {
+            return;
+        }
         let time = Time::from_secs(now);
         for pod in 0..self.jobs[job].gpus {
             let name = format!("job-{job}-{pod}");
@@ -262,7 +348,6 @@ impl Days {
         }
         let name = format!("default/job-{job}");
         self.scheduler.handle_group_removed(&name, time).expect("it is known");
-        self.used[self.jobs[job].queue] -= self.jobs[job].gpus as i64;
     }
 }
 
@@ -284,11 +369,15 @@ pub(crate) fn run(dialect: Dialect, days: u64) -> Report {
         guaranteed,
         agenda: BinaryHeap::new(),
         started: BTreeMap::new(),
+        running: BTreeMap::new(),
+        runs: BTreeMap::new(),
         used: vec![0; queues],
         used_seconds: vec![0; queues],
         borrowed_seconds: vec![0; queues],
         reclaimed: vec![0; queues],
+        lost_seconds: vec![0; queues],
         since: 0,
+        wake: 0,
     };
     for (at, job) in state.jobs.iter().enumerate() {
         state.agenda.push(Reverse((job.submit, Act::Submit(at))));
@@ -307,7 +396,9 @@ pub(crate) fn run(dialect: Dialect, days: u64) -> Report {
         // What happens in one second is one input.
         while let Some(act) = next {
             match act {
-                Act::End(job) => state.end(job, now),
+                Act::End(job, number) => state.end(job, number, now),
+                Act::Gone(job, number) => state.gone(job, number, now),
+                Act::Wake => {}
                 Act::Submit(at) => {
                     let job = &state.jobs[at];
                     let gang = gang(at, job, &state.names[job.queue]);
@@ -363,6 +454,7 @@ fn report(
             wait_most: quantile(100),
             borrowed_hours: state.borrowed_seconds[at] as f64 / HOUR as f64,
             reclaimed: state.reclaimed[at],
+            lost_hours: state.lost_seconds[at] as f64 / HOUR as f64,
         });
     }
     let metrics = state.scheduler.metrics();
@@ -378,5 +470,7 @@ fn report(
         refused_by_quota: metrics.short_of_quota,
         refused_by_room: metrics.short_of_capacity + metrics.no_placement,
         quota_checks: state.scheduler.wake_stats().quota_checks,
+        asked: metrics.victims,
+        taken_back: metrics.evictions_cancelled,
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn is_non_preemptible(shape: &PodShape) -> bool {
 }
 
 /// The claim of a group's pending members.
+#[derive(Clone)]
 pub(super) struct GroupClaim {
     pub(super) claim: Claim,
     /// By pod set: full names of its pods, and what each is charged for.

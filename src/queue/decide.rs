@@ -130,7 +130,8 @@ impl Scheduler {
         match self.find_plan(id, &gang, &tree, true) {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
-                if !self.preempt(id, &tree, &shortage) {
+                let may_help = !shortage.waits_for_quota_alone();
+                if !(may_help && self.preempt(id, &tree, &shortage)) {
                     self.mark_unschedulable(&gang, &shortage, &wake_on);
                 }
             }
@@ -191,10 +192,18 @@ impl Scheduler {
                 AttemptResult::Unschedulable(shortage, wake_on)
             }
             Ok(admitted) => {
+                // A plan that waits for victims is of the flavors that were reserved with it.
+                let is_reserved = admitted.iter().all(|given| given.is_reserved);
+                let aside = self.groups.get_mut(&id).filter(|queued| queued.preempting);
+                let aside = aside.filter(|_| !is_reserved).and_then(|own| own.nominated.take());
                 let result = self.find_place(id, gang, &tree, in_step);
-                match &result {
-                    AttemptResult::Plan(plan, _) => self.charge_plan(admitted, plan),
-                    _ => self.withdraw(admitted),
+                if let AttemptResult::Plan(plan, _) = &result {
+                    self.charge_plan(admitted, plan);
+                } else {
+                    self.withdraw(admitted);
+                    if let Some(queued) = self.groups.get_mut(&id).filter(|_| aside.is_some()) {
+                        queued.nominated = aside;
+                    }
                 }
                 self.tried(id, false);
                 result

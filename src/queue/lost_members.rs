@@ -209,8 +209,12 @@ impl Scheduler {
             fell = true;
         }
         let changes = (queued.started, queued.evicting) != (was_started, was_evicting);
+        let is_settled = was_evicting && !queued.evicting;
         if let Some(since) = was_below.filter(|_| queued.below_since.is_none()) {
             self.timers.remove(&(since.after(stale_after), Timer::Below(id)));
+        }
+        if is_settled {
+            self.set_leaving(id, false);
         }
         if changes {
             // The phase may stay: a paused group that begins anew is a partner again.
@@ -239,6 +243,7 @@ impl Scheduler {
             return;
         }
         queued.below_since = None;
+        self.set_leaving(id, true);
         self.timers.remove(&(since.after(self.settings.stale_after), Timer::Below(id)));
         let phase = self.groups.get(&id).map(|queued| queued.phase.clone());
         if let Some(Phase::Held(ticket) | Phase::Binding(ticket)) = phase {

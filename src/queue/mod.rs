@@ -26,6 +26,7 @@ mod preemption;
 mod queued_group;
 mod quota_admission;
 mod quota_sleepers;
+mod reclaim;
 mod reservation;
 pub(crate) mod scheduler;
 mod settings;
@@ -33,6 +34,7 @@ mod shortage;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod status;
+mod takeable;
 mod tenancy;
 #[cfg(feature = "serde")]
 mod tenancy_saved;

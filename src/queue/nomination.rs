@@ -1,6 +1,7 @@
 //! Nominations: where a group goes once preemption has made room.
 
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::error::QueueError;
@@ -9,14 +10,15 @@ use super::observe::ReservationEnd;
 use super::queued_group::{MemberState, Reservation, full_name};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
-use crate::model::Pod;
+use crate::model::{Pod, PodShape};
 use crate::state::{Assignment, Plan};
 
 impl Scheduler {
     /// A nomination: where a group goes once preemption has made room. Capacity for the plan is
     /// reserved, even beyond what nodes have free now, until the group is placed or
     /// [`Settings::permit_timeout`](super::Settings::permit_timeout) has passed. The nomination
-    /// itself outlasts failed bindings, holds and conflicts, until the group starts.
+    /// itself outlasts failed bindings, holds and conflicts, until the group starts or a reservation
+    /// by [`Settings::reservation`](super::Settings::reservation) takes its place.
     ///
     /// While the plan does not hold, the group is tried as any other. The nomination is dropped, and
     /// what it reserved is given back, once it no longer suits the group: a pod of it is not pending
@@ -72,8 +74,27 @@ impl Scheduler {
             return None;
         }
         let plan = self.groups.get(&id)?.nominated.clone()?;
-        self.cluster.commit(&self.framework, &plan).ok()?;
-        Some(plan)
+        if self.cluster.commit(&self.framework, &plan).is_ok() {
+            return Some(plan);
+        }
+        if !self.groups.get(&id)?.preempting || self.preemption.units().any(|(own, _)| own == id) {
+            return None;
+        }
+        // Its own victims have gone. Where others wait for theirs, these and the placeholders stand
+        // for the same room.
+        let waits = |other: &&GroupId| {
+            **other != id && self.groups.get(other).is_some_and(|own| own.preempting)
+        };
+        let others = self.reserving.iter().filter(waits).filter_map(|own| self.groups.get(own));
+        let held = others.filter_map(|own| own.reservation.as_ref());
+        let mut aside: Vec<Pod> =
+            held.flat_map(|own| own.placeholders.iter().map(|(pod, _)| pod.clone())).collect();
+        aside.retain(|pod| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
+        let is_placed = !aside.is_empty() && self.cluster.commit(&self.framework, &plan).is_ok();
+        for pod in aside {
+            let _ = self.cluster.add_pod(pod);
+        }
+        is_placed.then_some(plan)
     }
 
     /// Drops a nomination that no longer suits its group, with its reservation. Returns whether
@@ -81,6 +102,8 @@ impl Scheduler {
     pub(super) fn drop_unsuitable_nomination(&mut self, id: GroupId) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         let Some(plan) = &queued.nominated else { return false };
+        let is_reserved =
+            self.tenancy.as_ref().is_some_and(|tenancy| tenancy.reserved.contains_key(&id));
         let mut nominated = BTreeSet::new();
         let is_member = |pod: &Pod| {
             let Some((_, seq)) = self.pods.get(&full_name(pod)) else { return false };
@@ -88,7 +111,7 @@ impl Scheduler {
             queued.members.get(seq).is_some_and(|member| {
                 member.state == MemberState::Pending
                     && member.pod.scheduling_gates.is_empty()
-                    && member.pod.shape() == pod.shape()
+                    && is_same_shape(member.pod.shape(), pod.shape(), is_reserved)
                     && member.pod.group == pod.group
             })
         };
@@ -104,4 +127,17 @@ impl Scheduler {
         self.end_reservation(id, ReservationEnd::Outranked);
         true
     }
+}
+
+/// Whether two shapes are equal, but for what flavors add to one: with a reservation of quota, what
+/// the group asks of nodes is compared with that.
+fn is_same_shape(own: &Arc<PodShape>, planned: &Arc<PodShape>, is_reserved: bool) -> bool {
+    if own == planned || !is_reserved {
+        return own == planned;
+    }
+    let mut planned = PodShape::clone(planned);
+    planned.node_selector.clone_from(&own.node_selector);
+    planned.node_affinity.clone_from(&own.node_affinity);
+    planned.tolerations.clone_from(&own.tolerations);
+    **own == planned
 }

@@ -34,6 +34,7 @@ impl Scheduler {
             }
         }
         queued.phase = phase;
+        self.release_kept(id);
         self.update_readiness(id);
         self.partners.set_stale(id, true);
         if !waits {

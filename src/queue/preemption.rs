@@ -5,23 +5,26 @@
 //! placeholders of its plan hold the room, also where victims still use it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
 use super::decision::Decision;
-use super::evictions::{Evictions, PreemptionState, UnitInFlight, is_there, pod_name};
+use super::evictions::{Evictions, UnitInFlight, is_there, pod_name};
 use super::ids::{GroupId, Ticket};
 use super::observe::{GroupChange, ReservationEnd};
-use super::queued_group::{Member, Phase, QueuedGroup, Reservation};
+use super::queued_group::{Phase, Reservation};
+use super::quota_admission::Admitted;
 use super::scheduler::{Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::shortage::Shortage;
+use super::takeable::Takeable;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
-use crate::preempt::{Candidate, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim};
+use crate::preempt::{
+    Candidate, EvictedPod, Move, Policy, Preemption, PreemptionRequest, Preemptor, Victim,
+};
 use crate::state::journal::Moment;
 use crate::state::{Assignment, Cluster, Plan, PodView};
 
@@ -34,87 +37,8 @@ pub(super) struct Found {
     victims: Vec<Victim>,
     moves: Vec<Move>,
     plan: Plan,
-}
-
-/// The policy of the embedder, without pods that the queue keeps: placeholders, pods of plans in
-/// flight, victims of groups that are not less important, and those whose eviction has failed.
-#[derive(Debug)]
-struct Takeable<'a> {
-    policy: &'a dyn Policy,
-    cluster: &'a Cluster,
-    groups: &'a BTreeMap<GroupId, QueuedGroup>,
-    pods: &'a BTreeMap<String, (GroupId, u64)>,
-    state: &'a PreemptionState,
-    /// Victims of decisions before, and whether they may be taken for this group instead.
-    victims: BTreeMap<String, bool>,
-}
-
-impl<'a> Takeable<'a> {
-    /// The pods that go with one of a unit: of several, all that run of its tree, whichever of them
-    /// is looked at.
-    fn pods_of<'p>(
-        &self,
-        unit: &Candidate<'_>,
-        pod: PodView<'p>,
-        queued: Option<&QueuedGroup>,
-    ) -> Vec<PodView<'p>>
-    where
-        'a: 'p,
-    {
-        if unit.pods == 1 {
-            return alloc::vec![pod];
-        }
-        match (queued, unit.group) {
-            (Some(queued), _) => {
-                let members = queued.members.values();
-                let find =
-                    |member: &Member| self.cluster.pod(member.pod.namespace(), &member.pod.name);
-                members.filter_map(find).filter(|pod| pod.node().is_some()).collect()
-            }
-            (None, Some(group)) => self.cluster.pods_of(group).collect(),
-            (None, None) => alloc::vec![pod],
-        }
-    }
-}
-
-impl Policy for Takeable<'_> {
-    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
-        let Some(pod) = unit.pod() else { return false };
-        if pod.namespace() == Scheduler::RESERVED_NAMESPACE {
-            return false;
-        }
-        let name = format!("{}/{}", pod.namespace(), pod.name());
-        let queued = self.pods.get(&name).and_then(|(id, _)| self.groups.get(id));
-        let all = self.pods_of(unit, pod, queued);
-        let is_open = |pod: &PodView<'_>| {
-            let name = format!("{}/{}", pod.namespace(), pod.name());
-            !self.state.refused.contains_key(&name) && self.victims.get(&name) != Some(&false)
-        };
-        if !all.iter().all(is_open) {
-            return false;
-        }
-        let is_free = queued.is_none_or(|queued| {
-            !queued.phase.busy() && (!queued.evicting || self.victims.contains_key(&name))
-        });
-        let Some(root) = queued.map(|queued| &queued.root) else {
-            return self.policy.allows(preemptor, unit);
-        };
-        // What a root says of itself holds for all of its members.
-        let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));
-        let start = starts.max().unwrap_or(preemptor.now);
-        let is_kept = root.non_preemptible
-            || root.min_run_time.is_some_and(|least| preemptor.now < start.after(least));
-        let unit = Candidate { priority: unit.priority.max(root.priority), ..*unit };
-        is_free && !is_kept && self.policy.allows(preemptor, &unit)
-    }
-
-    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
-        self.policy.ceiling(preemptor)
-    }
-
-    fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
-        self.policy.work_lost(preemptor, unit, run)
-    }
+    /// The quota that the group is given, kept for it.
+    admitted: Vec<Admitted>,
 }
 
 impl Scheduler {
@@ -149,14 +73,39 @@ impl Scheduler {
         is_found
     }
 
-    /// The victims of least cost, with the plan that they make room for. Placeholders of less
-    /// important groups are no obstacle.
+    /// The victims of least cost, with the plan that they make room for. With tenants, the groups
+    /// that quota names are among them, and room is made in the group's own queue beside them.
     fn find_victims(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
-        let budget = self.settings.preemption?.budget;
-        let queued = self.groups.get(&id)?;
-        let (priority, strategy) = (queued.root.priority, queued.strategy);
+        let mut tree = tree.clone();
+        let (admitted, giving) = match self.tenancy {
+            Some(_) => self.seek_quota(id, &mut tree)?,
+            None => (Vec::new(), Vec::new()),
+        };
+        self.metrics.add_one(|metrics| &mut metrics.victim_searches);
+        let (aside, victims) = self.set_less_important_aside(id);
+        let found = self.search_beside(id, &tree, &giving, victims);
+        let found = found.filter(|found| self.is_suitable(id, found));
+        for (pod, _) in aside {
+            let _ = self.cluster.add_pod(pod);
+        }
+        match found {
+            Some(found) => Some(Found { admitted, ..found }),
+            None => {
+                self.withdraw(admitted);
+                None
+            }
+        }
+    }
+
+    /// Takes the placeholders of a group and of less important ones out of the cluster, and returns
+    /// them; and the victims of decisions before, with whether they may be taken instead.
+    fn set_less_important_aside(
+        &mut self,
+        id: GroupId,
+    ) -> (Vec<(Pod, String)>, BTreeMap<String, bool>) {
         let mut aside: Vec<(Pod, String)> = Vec::new();
-        for other in self.less_important(id).into_iter().chain([id]) {
+        let less_important = self.less_important(id);
+        for other in less_important.iter().copied().chain([id]) {
             let reservation =
                 self.groups.get(&other).and_then(|queued| queued.reservation.as_ref());
             aside.extend(reservation.into_iter().flat_map(|own| own.placeholders.iter().cloned()));
@@ -164,47 +113,68 @@ impl Scheduler {
         aside.retain(|(pod, _)| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
         let mut victims = BTreeMap::new();
         for (other, unit) in self.preemption.units() {
-            let is_less = self.groups.get(&other).is_none_or(|own| own.root.priority < priority);
+            let is_less = !self.groups.contains_key(&other) || self.is_less_important(id, other);
             let is_free = !unit.begun && (other == id || is_less);
             victims.extend(unit.names().map(|name| (name, is_free)));
         }
+        (aside, victims)
+    }
+
+    /// The search for victims beside groups that go anyway.
+    fn search_beside(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        giving: &[GroupId],
+        victims: BTreeMap<String, bool>,
+    ) -> Option<Found> {
+        let budget = self.settings.preemption?.budget;
+        let mut named: Vec<Victim> =
+            giving.iter().filter_map(|&other| self.whole_victim(other)).collect();
+        named.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id, false).collect();
+        let without = (!named.is_empty() || !others.is_empty()).then(|| {
+            let mut without = self.cluster.clone();
+            let named = named.iter().flat_map(|victim| &victim.pods);
+            for pod in named.chain(others).filter(|pod| is_there(&self.cluster, pod)) {
+                let _ = without.remove_pod(&pod.namespace, &pod.name);
+            }
+            without
+        });
+        let cluster = without.as_ref().unwrap_or(&self.cluster);
+        let queued = self.groups.get(&id)?;
+        let queue = self.tenancy.is_some().then_some(queued.root.queue.as_str());
         let policy = alloc::sync::Arc::clone(&self.policy);
-        let mut planner = mem::take(&mut self.victim_planner);
         let takeable = Takeable {
             policy: &*policy,
-            cluster: &self.cluster,
+            cluster,
             groups: &self.groups,
             pods: &self.pods,
             state: &self.preemption,
             victims,
+            queue,
         };
-        let request = self.request(tree, strategy, self.now);
-        let request = PreemptionRequest::new(request).policy(&takeable).budget(budget);
-        let answer = planner.place(&self.cluster, &self.framework, &self.running_work, request);
-        let found = match answer {
-            Ok(Preemption::Placed(plan)) => {
-                Some(Found { victims: Vec::new(), moves: Vec::new(), plan })
-            }
-            Ok(Preemption::Preempt(preempt)) => {
-                let preempt = *preempt;
-                let (victims, moves, plan) = (preempt.victims, preempt.moves, preempt.plan);
-                let found = Found { victims, moves, plan };
-                self.is_admitted(tree, &found).then_some(found)
-            }
-            _ => None,
-        };
+        let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
+        let request = self.request(tree, queued.strategy, self.now);
+        let request = PreemptionRequest::new(request).policy(policy).budget(budget);
+        let mut planner = mem::take(&mut self.victim_planner);
+        let answer = planner.place(cluster, &self.framework, &self.running_work, request);
         self.victim_planner = planner;
-        let found = found.filter(|found| !found.plan.is_empty()).map(|mut found| {
-            // The plan is to be judged in the cluster without the victims, not as it was made.
-            found.plan.basis = Moment::default();
-            found
-        });
-        let found = found.filter(|found| self.is_suitable(id, found));
-        self.metrics.add_one(|metrics| &mut metrics.victim_searches);
-        for (pod, _) in aside {
-            let _ = self.cluster.add_pod(pod);
+        let (moves, mut plan) = match answer {
+            Ok(Preemption::Placed(plan)) => (Vec::new(), plan),
+            Ok(Preemption::Preempt(preempt)) => {
+                named.extend(preempt.victims);
+                (preempt.moves, preempt.plan)
+            }
+            _ => return None,
+        };
+        if plan.is_empty() {
+            return None;
         }
-        found
+        // The plan is to be judged in the cluster without the victims, not as it was made.
+        plan.basis = Moment::default();
+        let found = Found { victims: named, moves, plan, admitted: Vec::new() };
+        (found.victims.is_empty() || self.is_admitted(tree, &found)).then_some(found)
     }
 
     /// Whether a plan leaves no part of a group below its minimum, and holds once its victims and
@@ -221,21 +191,39 @@ impl Scheduler {
         {
             let _ = cluster.remove_pod(&namespace, &name);
         }
-        for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
+        let others = self.pods_of_other_claims(id, false);
+        let others = others.filter(|pod| is_there(&self.cluster, pod));
+        for pod in found.victims.iter().flat_map(|victim| &victim.pods).chain(others) {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
         cluster.commit(&self.framework, &found.plan).is_ok()
     }
 
-    /// Groups with a reservation and a lower priority than a group.
+    /// The pods that are to go for other groups that hold their room: placeholders stand for them
+    /// already. `all` says that those of less important groups do, too.
+    fn pods_of_other_claims(&self, id: GroupId, all: bool) -> impl Iterator<Item = &EvictedPod> {
+        let holds = move |other: GroupId| {
+            let is_held = self.groups.get(&other).is_some_and(|own| own.preempting);
+            is_held && other != id && (all || !self.is_less_important(id, other))
+        };
+        let units = self.preemption.units();
+        let units = units.filter(move |(other, unit)| unit.retry_at.is_none() && holds(*other));
+        units.flat_map(|(_, unit)| &unit.victim.pods)
+    }
+
+    /// Groups with a reservation that are less important than a group.
     fn less_important(&self, id: GroupId) -> Vec<GroupId> {
-        let Some(own) = self.groups.get(&id).map(|queued| queued.root.priority) else {
-            return Vec::new();
+        let reserving = self.reserving.iter().copied();
+        reserving.filter(|other| *other != id && self.is_less_important(id, *other)).collect()
+    }
+
+    /// Whether a group has a lower priority than another. Tenants compare those of one queue alone.
+    fn is_less_important(&self, id: GroupId, other: GroupId) -> bool {
+        let (Some(own), Some(other)) = (self.groups.get(&id), self.groups.get(&other)) else {
+            return false;
         };
-        let is_less = |other: &GroupId| {
-            self.groups.get(other).is_some_and(|queued| queued.root.priority < own)
-        };
-        self.reserving.iter().copied().filter(|other| *other != id && is_less(other)).collect()
+        other.root.priority < own.root.priority
+            && (self.tenancy.is_none() || own.root.queue == other.root.queue)
     }
 
     /// Whether every permit admits a plan once its victims are gone: nothing is evicted for a plan
@@ -255,7 +243,7 @@ impl Scheduler {
     /// The claim of a group to the room that a plan takes: less important groups give way, what is
     /// still to be evicted goes out as a decision, and placeholders hold the room.
     fn claim(&mut self, id: GroupId, found: Found, shortage: &Shortage) {
-        let Found { victims, moves, plan } = found;
+        let Found { victims, moves, plan, admitted } = found;
         let wanted: BTreeSet<String> =
             victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
         self.give_way(id, &plan, &wanted);
@@ -265,11 +253,14 @@ impl Scheduler {
             queued.nominated = None;
         }
         self.end_reservation(id, ReservationEnd::Outranked);
+        self.unreserve(id, true);
         if victims.is_empty() && self.cluster.commit(&self.framework, &plan).is_ok() {
             self.metrics.add_one(|metrics| &mut metrics.placed);
+            self.charge_plan(admitted, &plan);
             self.start_plan(alloc::vec![id], plan, None);
             return;
         }
+        self.reserve(admitted);
         let Some(settings) = self.settings.preemption else { return };
         self.stay_unschedulable(id, shortage);
         let (now, until) = (self.now, self.now.after(settings.timeout));
@@ -362,6 +353,7 @@ impl Scheduler {
             if !queued.evicting && queued.is_left_without(members) {
                 queued.evicting = true;
                 queued.preempted = true;
+                self.set_leaving(root, true);
                 self.settle_linked(root);
             }
         }
@@ -432,6 +424,7 @@ impl Scheduler {
         if queued.preempted && !queued.is_left_without(&going) {
             queued.preempted = false;
             queued.evicting = false;
+            self.set_leaving(root, false);
             self.settle_linked(root);
         }
     }
@@ -450,13 +443,15 @@ impl Scheduler {
             let may = queued.nominated.is_none() && queued.no_search_before <= self.now;
             return may && self.preempt(id, tree, shortage);
         }
-        if self.suffices(id, false) {
+        let may_search = queued.no_search_before <= self.now;
+        let has_quota = self.quota_suffices(id);
+        if has_quota && self.suffices(id, false) {
             return false;
         }
-        if queued.no_search_before <= self.now && self.preempt(id, tree, shortage) {
+        if may_search && self.preempt(id, tree, shortage) {
             return true;
         }
-        if self.suffices(id, true) {
+        if has_quota && self.suffices(id, true) {
             // A victim that could not go is asked for again later.
             return false;
         }
@@ -488,6 +483,9 @@ impl Scheduler {
                 }
             }
         }
+        for pod in self.pods_of_other_claims(id, true).filter(|pod| is_there(&self.cluster, pod)) {
+            let _ = cluster.remove_pod(&pod.namespace, &pod.name);
+        }
         cluster.commit(&self.framework, plan).is_ok()
     }
 
@@ -498,6 +496,9 @@ impl Scheduler {
             return false;
         }
         let mut next: Option<Time> = None;
+        let mut is_put_off = false;
+        let reclaims_due =
+            self.tenancy.as_mut().is_some_and(|tenancy| mem::take(&mut tenancy.reclaim_due));
         for key in self.queues.first_of_each(CANDIDATES) {
             let id = key.group;
             let Some(queued) = self.groups.get(&id) else { continue };
@@ -509,19 +510,29 @@ impl Scheduler {
                 continue;
             }
             if queued.no_search_before > self.now {
+                is_put_off |= reclaims_due;
                 let earlier =
                     next.map_or(queued.no_search_before, |next| next.min(queued.no_search_before));
                 next = Some(earlier);
                 continue;
             }
             let Some(shortage) = queued.shortage.clone() else { continue };
+            if !reclaims_due && shortage.waits_for_quota_alone() {
+                continue;
+            }
             let Some(tree) = self.joint_tree(&[id]) else { continue };
             if self.preempt(id, &tree, &shortage) {
                 self.preemption.searches_due = true;
+                if let Some(tenancy) = &mut self.tenancy {
+                    tenancy.reclaim_due |= reclaims_due;
+                }
                 return true;
             }
         }
         self.timers.extend(next.map(|next| (next, Timer::Searches)));
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.reclaim_due |= is_put_off;
+        }
         false
     }
 
@@ -541,6 +552,16 @@ impl Scheduler {
             });
         }
         self.timers.extend(next.map(|next| (next, Timer::Searches)));
+    }
+}
+
+/// The policy that allows nothing.
+#[derive(Debug)]
+struct Nothing;
+
+impl Policy for Nothing {
+    fn allows(&self, _: &Preemptor<'_>, _: &Candidate<'_>) -> bool {
+        false
     }
 }
 

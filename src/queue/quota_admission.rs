@@ -20,10 +20,12 @@ use crate::state::{NodeView, Plan, PodView};
 
 /// What a group has been admitted with, until its pods are placed.
 pub(super) struct Admitted {
-    id: GroupId,
-    leaf: QueueId,
-    claim: GroupClaim,
-    assignment: Assignment,
+    pub(super) id: GroupId,
+    pub(super) leaf: QueueId,
+    pub(super) claim: GroupClaim,
+    pub(super) assignment: Assignment,
+    /// Whether it is what was reserved for the group while its victims went.
+    pub(super) is_reserved: bool,
 }
 
 impl Scheduler {
@@ -53,38 +55,68 @@ impl Scheduler {
             else {
                 continue;
             };
-            let Some(tenancy) = &mut self.tenancy else { return Ok(admitted) };
-            let leaf = tenancy.leaf(&claim.claim.queue);
-            let decision = tenancy.tenants.decide(&claim.claim);
-            let (leaf, decision) = match (leaf, decision) {
-                (Some(leaf), Ok(decision)) => (leaf, decision),
-                (_, error) => {
-                    let reason = error.err().map(|error| error.to_string()).unwrap_or_default();
+            if let Some(given) = self.take_reserved(id, &claim) {
+                admitted.push(given);
+                continue;
+            }
+            let decision = match self.decide_claim(&claim) {
+                Ok(found) => found.decision,
+                Err(error) => {
+                    let reason = error.to_string();
                     let place = (None, 0, 0, QuotaReason::Refused { reason });
                     self.withdraw(admitted);
                     return Err(Box::new(refusal(self, &claim, place)));
                 }
             };
-            let kept = decision.assignment.mode == Mode::Fit
-                && tenancy.tenants.keep(leaf, &decision.assignment.usage, 1).is_ok();
-            if !kept {
-                let short = if tenancy.tenants.is_active(leaf) {
-                    let short = tenancy.shortage(leaf, &decision);
-                    (short.place, short.needed, short.available, short.reason)
-                } else {
-                    (None, 0, 0, QuotaReason::Inactive)
-                };
-                self.withdraw(admitted);
-                return Err(Box::new(refusal(self, &claim, short)));
+            let refused = if decision.assignment.mode == Mode::Fit {
+                match self.keep_given(id, claim, decision.assignment.clone(), false) {
+                    Ok(given) => {
+                        admitted.push(given);
+                        continue;
+                    }
+                    Err(claim) => claim,
+                }
+            } else {
+                claim
+            };
+            let mut short = (None, 0, 0, QuotaReason::Inactive);
+            if let Some(tenancy) = &self.tenancy
+                && let Some(leaf) = tenancy.leaf(&refused.claim.queue)
+                && tenancy.tenants.is_active(leaf)
+            {
+                let found = tenancy.shortage(leaf, &refused.claim, &decision);
+                short = (found.place, found.needed, found.available, found.reason);
             }
-            admitted.push(Admitted { id, leaf, claim, assignment: decision.assignment });
+            self.withdraw(admitted);
+            return Err(Box::new(refusal(self, &refused, short)));
         }
-        if let Some(tenancy) = &self.tenancy {
-            for given in &admitted {
-                restrict(tree, &given.claim, &given.assignment, &tenancy.tenants, &self.cluster);
-            }
-        }
+        self.restrict_to(tree, &admitted);
         Ok(admitted)
+    }
+
+    /// Keeps what a claim is given for its group; the claim again, if no sum can hold that.
+    pub(super) fn keep_given(
+        &mut self,
+        id: GroupId,
+        claim: GroupClaim,
+        assignment: Assignment,
+        is_reserved: bool,
+    ) -> Result<Admitted, GroupClaim> {
+        let Some(tenancy) = &mut self.tenancy else { return Err(claim) };
+        match tenancy.leaf(&claim.claim.queue) {
+            Some(leaf) if tenancy.tenants.keep(leaf, &assignment.usage, 1).is_ok() => {
+                Ok(Admitted { id, leaf, claim, assignment, is_reserved })
+            }
+            _ => Err(claim),
+        }
+    }
+
+    /// Keeps a tree on the nodes of the flavors that its groups are given.
+    pub(super) fn restrict_to(&self, tree: &mut PodGroup, admitted: &[Admitted]) {
+        let Some(tenancy) = &self.tenancy else { return };
+        for given in admitted {
+            restrict(tree, &given.claim, &given.assignment, &tenancy.tenants, &self.cluster);
+        }
     }
 
     /// Takes back what groups were admitted with.
@@ -168,8 +200,9 @@ impl Scheduler {
         let tree = tenancy.tenants.tree();
         let kind = if *inner { QueueKind::Inner } else { QueueKind::Leaf };
         let at = tree.queue(kind, queue);
-        let place = at.zip(tree.flavor_resource(flavor, resource));
         let own = tenancy.leaf(&queued.root.queue);
+        let place = at.zip(tree.flavor_resource(flavor, resource));
+        let places = at.map(|at| tenancy.places(own, at, flavor, resource)).unwrap_or_default();
         let pending = match &queued.shortage {
             // Elsewhere all that the group requests is counted.
             Some(Shortage::Quota { needed, .. }) if tenancy.tenants.elastic().is_none() => {
@@ -181,7 +214,7 @@ impl Scheduler {
             pending,
             key: key.clone(),
             queue: queued.root.queue.clone(),
-            place,
+            places,
             needed: *needed,
             pooled_since: queued.ready_since.filter(|_| *pooled),
         });

@@ -17,7 +17,8 @@ pub(super) struct Sleeper {
     pub(super) key: QueueKey,
     /// Its own queue.
     pub(super) queue: String,
-    pub(super) place: Option<Place>,
+    /// A resource in each flavor that would do.
+    pub(super) places: Vec<Place>,
     /// What it needs of it; at most so much where a limit, not the pool, is short.
     pub(super) needed: i64,
     /// What it adds to what waits in its leaf.
@@ -50,7 +51,7 @@ impl QuotaSleepers {
     pub(super) fn insert(&mut self, sleeper: Sleeper) {
         let id = sleeper.key.group;
         self.remove(id);
-        if let Some(place) = sleeper.place {
+        for &place in &sleeper.places {
             self.change(place, &sleeper.queue, |line| {
                 line.by_key.insert(sleeper.key.clone(), sleeper.needed);
                 line.by_need.insert((sleeper.needed, sleeper.key.clone()));
@@ -64,7 +65,7 @@ impl QuotaSleepers {
 
     pub(super) fn remove(&mut self, id: GroupId) -> Option<Sleeper> {
         let sleeper = self.all.remove(&id)?;
-        if let Some(place) = sleeper.place {
+        for &place in &sleeper.places {
             self.change(place, &sleeper.queue, |line| {
                 line.by_key.remove(&sleeper.key);
                 line.by_need.remove(&(sleeper.needed, sleeper.key.clone()));

@@ -91,6 +91,8 @@ impl Scheduler {
             self.emit(id, GroupChange::ReservationEnded { reason: ReservationEnd::Infeasible });
             return false;
         };
+        // What is left of a nomination, after a failed binding, holds no room.
+        queued.nominated = None;
         queued.reservation =
             Some(Reservation { since: now, until, domain, placeholders: Vec::new() });
         self.reserving.insert(id);
@@ -367,6 +369,9 @@ impl Scheduler {
             let wait = now.after(self.settings.backoff.after(1));
             queued.no_search_before = queued.no_search_before.max(wait);
         }
+        if preempting && self.tenancy.is_some() {
+            queued.nominated = None;
+        }
         self.reserving.remove(&id);
         self.timers.remove(&(reserved.until, Timer::Reservation(id)));
         if reason == ReservationEnd::Timeout {
@@ -386,6 +391,7 @@ impl Scheduler {
         }
         self.emit(id, GroupChange::ReservationEnded { reason });
         if preempting {
+            self.unreserve(id, reason == ReservationEnd::Used);
             self.cancel_evictions(id, &BTreeSet::new());
         }
         // The group had no wake condition, since it was tried after every change.

@@ -109,6 +109,16 @@ pub enum QuotaReason {
     },
 }
 
+impl Shortage {
+    /// Whether quota is short, and nothing else could help but quota that moves.
+    pub(super) fn waits_for_quota_alone(&self) -> bool {
+        match self {
+            Shortage::Quota { reason, .. } => !matches!(reason, QuotaReason::Reclaimable { .. }),
+            _ => false,
+        }
+    }
+}
+
 /// The shortage of capacity of a tree of pending members, and the condition to wake it on.
 ///
 /// Selects the largest shortage: a group that must be placed, and a shape of which it needs at

@@ -6,11 +6,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::claims::GroupClaim;
 use super::ids::{GroupId, QueueKey};
 use super::quota_sleepers::{Place, QuotaSleepers, Sleeper};
 use super::shortage::QuotaReason;
 use crate::base::Time;
-use crate::quota::{Claim, Decision, Heads, Mode, QueueId, QueueKind, Tenants, Usage};
+use crate::quota::{
+    Assignment, Claim, Decision, FlavorChoice, Heads, Mode, PodSet, PodSetAssignment, QueueId,
+    QueueKind, Tenants, Usage,
+};
 
 /// What a group is charged for, by pod, until the pod is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +31,60 @@ pub(super) struct Charge {
     pub(super) non_preemptible: bool,
     /// By pod: flavor, resource, amount.
     pub(super) pods: BTreeMap<String, Vec<(String, String, i64)>>,
+}
+
+/// What is reserved for a group that waits for its victims, beside the amounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub(super) struct ReservedClaim {
+    /// What the group asked for.
+    pub(super) pod_sets: Vec<PodSet>,
+    given: Vec<ReservedPodSet>,
+}
+
+/// What one pod set is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+struct ReservedPodSet {
+    pod_set: usize,
+    count: u32,
+    /// Flavor, resource, amount.
+    flavors: Vec<(String, String, i64)>,
+}
+
+impl ReservedClaim {
+    pub(super) fn new(
+        claim: &GroupClaim,
+        assignment: &Assignment,
+        tenants: &Tenants,
+    ) -> ReservedClaim {
+        let given = assignment.pod_sets.iter().map(|set| {
+            let flavors = set.flavors.iter().zip(&set.requests).map(|(choice, amount)| {
+                let (flavor, resource) = tenants.tree().names(choice.of);
+                (flavor.into(), resource.into(), *amount)
+            });
+            ReservedPodSet { pod_set: set.pod_set, count: set.count, flavors: flavors.collect() }
+        });
+        ReservedClaim { pod_sets: claim.claim.pod_sets.clone(), given: given.collect() }
+    }
+
+    /// The assignment that it was made of, as one that fits.
+    pub(super) fn assignment(&self, usage: Usage, tenants: &Tenants) -> Assignment {
+        let mut assignment = Assignment::new(usage, Mode::Fit, 0);
+        for own in &self.given {
+            let mut set = PodSetAssignment::new(own.pod_set, own.count);
+            for (flavor, resource, amount) in &own.flavors {
+                if let Some(of) = tenants.tree().flavor_resource(flavor, resource) {
+                    set.flavors.push(FlavorChoice { of, mode: Mode::Fit, tried: None });
+                    set.requests.push(*amount);
+                }
+            }
+            assignment.pod_sets.push(set);
+        }
+        assignment
+    }
 }
 
 /// The tenants of a scheduler.
@@ -51,6 +109,14 @@ pub(super) struct Tenancy {
     pub(super) aside: Option<GroupId>,
     /// Groups looked at that slept.
     pub(super) looked_at: u64,
+    /// What is reserved for groups that wait for their victims.
+    pub(super) reserved: BTreeMap<GroupId, ReservedClaim>,
+    /// Groups that quota does not name as victims, and until when; `None`: until they change.
+    pub(super) kept: BTreeMap<GroupId, Option<Time>>,
+    /// Groups that are being evicted whole.
+    pub(super) leaving: BTreeSet<GroupId>,
+    /// Whether groups may give back that could not when claims were last refused.
+    pub(super) reclaim_due: bool,
 }
 
 impl Tenancy {
@@ -67,6 +133,10 @@ impl Tenancy {
             tried: BTreeMap::new(),
             aside: None,
             looked_at: 0,
+            reserved: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            reclaim_due: false,
         }
     }
 
@@ -158,18 +228,50 @@ impl Tenancy {
         }
         if charge.pods.is_empty() {
             self.charges.remove(&id);
+            self.kept.remove(&id);
+            self.leaving.remove(&id);
         } else {
             let mut claim = Claim::new(charge.holder.clone(), charge.queue.clone());
             (claim.priority, claim.created) = (charge.priority, charge.created);
             claim.non_preemptible = charge.non_preemptible;
             let usage = self.usage(&charge.pods);
             // A queue that is gone has nothing to charge.
-            let _ = self.tenants.restore(&claim, &usage, charge.since);
+            if let Ok(holder) = self.tenants.restore(&claim, &usage, charge.since) {
+                if self.leaving.contains(&id) {
+                    let _ = self.tenants.set_leaving(holder, true);
+                }
+                if self.kept.contains_key(&id) {
+                    let _ = self.tenants.set_kept(holder, true);
+                }
+            }
             self.charged.extend(charge.pods.keys().map(|pod| (pod.clone(), id)));
             let queue = charge.queue.clone();
             self.charges.insert(id, charge);
             self.changed(&queue);
         }
+    }
+
+    /// Records whether a group is being evicted whole.
+    pub(super) fn set_leaving(&mut self, id: GroupId, leaving: bool) {
+        let charge = self.charges.get(&id);
+        let holder = charge.and_then(|charge| self.tenants.find(&charge.holder));
+        let Some(holder) = holder else { return };
+        let _ = self.tenants.set_leaving(holder, leaving);
+        if leaving {
+            self.leaving.insert(id);
+        } else {
+            self.leaving.remove(&id);
+            self.reclaim_due = true;
+        }
+    }
+
+    /// Lets a group be named as a victim again.
+    pub(super) fn offer(&mut self, id: GroupId) {
+        let charge = self.charges.get(&id);
+        if let Some(holder) = charge.and_then(|charge| self.tenants.find(&charge.holder)) {
+            let _ = self.tenants.set_kept(holder, false);
+        }
+        self.reclaim_due = true;
     }
 
     /// Ends the charge for a pod that is gone.
@@ -213,12 +315,51 @@ impl Tenancy {
         needed <= room.saturating_sub(aside)
     }
 
-    /// Where a claim is short, by its assignment.
-    pub(super) fn shortage(&self, leaf: QueueId, decision: &Decision) -> Short {
+    /// Where a group waits that is short of a resource: at a queue, of each flavor in which its own
+    /// queue has the resource; the one that is short comes first.
+    pub(super) fn places(
+        &self,
+        leaf: Option<QueueId>,
+        at: QueueId,
+        flavor: &str,
+        resource: &str,
+    ) -> Vec<Place> {
         let tree = self.tenants.tree();
-        let unknown = Short { place: None, needed: 0, available: 0, reason: QuotaReason::Never };
+        let groups = leaf.and_then(|leaf| tree.spec(leaf)).map_or(&[][..], |spec| &spec.groups);
+        let covers = |own: &String| own == resource;
+        let groups = groups.iter().filter(|group| group.covered_resources.iter().any(covers));
+        let others = groups.flat_map(|group| &group.flavors).map(|own| own.name.as_str());
+        let others = others.filter(|other| *other != flavor);
+        let all = core::iter::once(flavor).chain(others);
+        all.filter_map(|flavor| Some((at, tree.flavor_resource(flavor, resource)?))).collect()
+    }
+
+    /// Where a claim is short that no flavor serves as others use them now; nowhere if none could
+    /// ever.
+    fn shortage_of_all(&self, leaf: QueueId, claim: &Claim) -> Short {
+        let tree = self.tenants.tree();
+        let root = tree.path(leaf).last().unwrap_or(leaf);
+        let asked = claim.pod_sets.iter().flat_map(|set| set.requests.iter());
+        for (resource, needed) in asked.filter(|(_, needed)| *needed > 0) {
+            let places = self.places(Some(leaf), root, "", resource);
+            let most = places.iter().map(|(_, of)| tree.available(leaf, *of)).max();
+            if most.is_some_and(|most| most >= needed) {
+                continue;
+            }
+            let can = |(_, of): &&Place| tree.potential(leaf, *of) >= needed;
+            let Some(&(_, of)) = places.iter().find(can) else { break };
+            let place = Some((root, of));
+            let available = tree.available(leaf, of);
+            return Short { place, needed, available, reason: QuotaReason::InUse };
+        }
+        Short { place: None, needed: 0, available: 0, reason: QuotaReason::Never }
+    }
+
+    /// Where a claim is short, by its assignment.
+    pub(super) fn shortage(&self, leaf: QueueId, claim: &Claim, decision: &Decision) -> Short {
+        let tree = self.tenants.tree();
         if decision.assignment.mode == Mode::NoFit {
-            return unknown;
+            return self.shortage_of_all(leaf, claim);
         }
         let mut usage = decision.assignment.usage.clone();
         usage.sort_unstable();
@@ -252,7 +393,8 @@ impl Tenancy {
                 return Short { place: Some((root, of)), needed, available, reason };
             }
         }
-        let aside = self.tenants.aside().unwrap_or_default().to_owned();
+        let aside = self.tenants.aside().or_else(|| self.tenants.reserving().next());
+        let aside = aside.unwrap_or_default().to_owned();
         let of = usage.first().copied();
         Short {
             place: of.map(|(of, _)| (root, of)),

@@ -1,12 +1,14 @@
 //! The serialised tenants of a scheduler.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::{GroupId, QueueKey};
-use super::tenancy::{Charge, Tenancy};
+use super::tenancy::{Charge, ReservedClaim, Tenancy};
+use crate::base::Time;
 use crate::quota::{QueueId, QueueKind, SavedTenants, Usage};
 
 /// A queue, a resource in a flavor, by name.
@@ -27,6 +29,14 @@ pub(super) struct SavedTenancy {
     #[serde(default)]
     asked: Vec<SavedRequest>,
     aside: Option<GroupId>,
+    #[serde(default)]
+    reserved: BTreeMap<GroupId, ReservedClaim>,
+    #[serde(default)]
+    kept: BTreeMap<GroupId, Option<Time>>,
+    #[serde(default)]
+    leaving: BTreeSet<GroupId>,
+    #[serde(default)]
+    reclaim_due: bool,
 }
 
 impl Tenancy {
@@ -51,11 +61,17 @@ impl Tenancy {
             tried: self.tried.iter().map(|(queue, key)| (queue.clone(), key.clone())).collect(),
             asked: self.asked.iter().filter_map(asked).collect(),
             aside: self.aside,
+            reserved: self.reserved.clone(),
+            kept: self.kept.clone(),
+            leaving: self.leaving.clone(),
+            reclaim_due: self.reclaim_due,
         }
     }
 
     pub(super) fn restore(saved: SavedTenancy) -> Tenancy {
         let mut tenancy = Tenancy::new(saved.tenants.restore());
+        (tenancy.reserved, tenancy.reclaim_due) = (saved.reserved, saved.reclaim_due);
+        (tenancy.kept, tenancy.leaving) = (saved.kept, saved.leaving);
         for (id, charge) in saved.charges {
             tenancy.charge(id, charge);
         }

@@ -191,7 +191,8 @@ impl Scheduler {
                 queues.insert(queue, None);
             }
         }
-        let mut woken = Vec::new();
+        // Woken in the order of arrival: places are numbered as it happens.
+        let mut woken = BTreeSet::new();
         for (queue, behind) in queues {
             for (place, least) in tenancy.sleepers.places(&queue) {
                 tenancy.looked_at += 1;

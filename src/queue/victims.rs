@@ -122,8 +122,10 @@ impl Scheduler {
     pub(super) fn group_changed(&mut self, id: GroupId) -> Result<(), QueueError> {
         let Some(queued) = self.groups.get(&id) else { return Ok(()) };
         self.preemption.running.remove(queued.name.as_str());
+        let root = queued.root.clone();
         self.preemption.searches_due = true;
-        Ok(self.running_work.add_group(&queued.root)?)
+        self.release_kept(id);
+        Ok(self.running_work.add_group(&root)?)
     }
 
     /// Passes on what budgets allow now.
@@ -385,6 +387,7 @@ impl Scheduler {
     pub(super) fn searches_due(&mut self) {
         let now = self.now;
         self.preemption.refused.retain(|_, until| *until > now);
+        self.release_kept_until_now();
         self.preemption.searches_due = true;
     }
 }

@@ -42,6 +42,8 @@ pub struct Holder {
     pub leaving: bool,
     /// Whether it may never be a victim; see [`Claim::non_preemptible`].
     pub non_preemptible: bool,
+    /// Whether no search names it as a victim; see [`Tenants::set_kept`](super::Tenants::set_kept).
+    pub kept: bool,
     /// What it holds.
     pub usage: Usage,
     pub(super) key: VictimKey,
@@ -125,12 +127,18 @@ impl Index {
         self.fair_inner.get(at as usize).unwrap_or(&NO_INNER)
     }
 
-    fn insert(&mut self, leaf: u32, key: &VictimKey, usage: &Usage) {
-        if self.leaves.len() <= leaf as usize {
-            self.leaves.resize_with(leaf as usize + 1, LeafHolders::default);
+    fn insert(&mut self, leaf_at: u32, key: &VictimKey, usage: &Usage) {
+        if self.leaves.len() <= leaf_at as usize {
+            self.leaves.resize_with(leaf_at as usize + 1, LeafHolders::default);
         }
-        let leaf = &mut self.leaves[leaf as usize];
+        let leaf = &mut self.leaves[leaf_at as usize];
         leaf.all.insert(key.clone());
+        self.offer(leaf_at, key, usage);
+    }
+
+    /// Takes a holder in among those that may give back.
+    fn offer(&mut self, leaf: u32, key: &VictimKey, usage: &Usage) {
+        let Some(leaf) = self.leaves.get_mut(leaf as usize) else { return };
         for (of, amount) in usage {
             if *amount == 0 {
                 continue;
@@ -143,8 +151,14 @@ impl Index {
     }
 
     fn remove(&mut self, leaf: u32, key: &VictimKey, usage: &Usage) {
+        let Some(own) = self.leaves.get_mut(leaf as usize) else { return };
+        own.all.remove(key);
+        self.withhold(leaf, key, usage);
+    }
+
+    /// Takes a holder out of those that may give back.
+    fn withhold(&mut self, leaf: u32, key: &VictimKey, usage: &Usage) {
         let Some(leaf) = self.leaves.get_mut(leaf as usize) else { return };
-        leaf.all.remove(key);
         for (of, _) in usage {
             if let Some((_, users)) = leaf.by_pair.iter_mut().find(|(pair, _)| *pair == of.0) {
                 users.remove(key);
@@ -387,6 +401,7 @@ impl Books {
             reserved,
             leaving: false,
             non_preemptible: claim.non_preemptible,
+            kept: false,
             usage: usage.clone(),
             key,
         };
@@ -417,14 +432,33 @@ impl Books {
     pub(super) fn set_leaving(&mut self, id: HolderId, leaving: bool) -> Result<(), QuotaError> {
         let holder = self.holder(id).ok_or_else(|| QuotaError::NotHeld(String::new()))?;
         let (slot, usage, key) = (holder.queue.slot, holder.usage.clone(), holder.key.clone());
+        let kept = holder.kept;
         self.index.remove(slot, &key, &usage);
         let key = VictimKey { staying: !leaving, ..key };
         self.index.insert(slot, &key, &usage);
+        if kept {
+            self.index.withhold(slot, &key, &usage);
+        }
         if let Some(holder) = &mut self.holders[id.at as usize].1 {
             (holder.leaving, holder.key) = (leaving, key);
         }
         if self.index.shape == Some(self.tree.shape()) {
             self.index.refresh(&self.tree, slot, self.fair);
+        }
+        Ok(())
+    }
+
+    /// Notes that a holder is no victim, or may be one again.
+    pub(super) fn set_kept(&mut self, id: HolderId, kept: bool) -> Result<(), QuotaError> {
+        let holder = self.holder(id).ok_or_else(|| QuotaError::NotHeld(String::new()))?;
+        let (slot, usage, key) = (holder.queue.slot, holder.usage.clone(), holder.key.clone());
+        if kept {
+            self.index.withhold(slot, &key, &usage);
+        } else {
+            self.index.offer(slot, &key, &usage);
+        }
+        if let Some(holder) = &mut self.holders[id.at as usize].1 {
+            holder.kept = kept;
         }
         Ok(())
     }

@@ -118,6 +118,8 @@ pub(super) struct Cells {
     free: Vec<u32>,
     /// Whether any quota ever stated a limit.
     limited: bool,
+    /// Cells that charges have gone through.
+    pub(super) steps: u64,
 }
 
 impl core::ops::Index<u32> for Cells {
@@ -231,6 +233,7 @@ impl Cells {
     pub(super) fn charge(&mut self, mut at: u32, amount: i64) {
         let mut flow = amount;
         while at != NONE {
+            self.steps += 1;
             let cell = &mut self.list[at as usize];
             cell.used += amount;
             if flow != 0 {

@@ -31,6 +31,7 @@ mod order;
 mod own;
 mod peer;
 mod queue;
+mod reserved;
 #[cfg(feature = "serde")]
 mod saved;
 mod share;

@@ -28,7 +28,7 @@ enum Dialect {
     YuniKorn(YuniKornSettings),
 }
 
-/// A claim that quota is put aside for.
+/// A claim that quota is put aside or reserved for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedAside {
     claim: String,
@@ -61,6 +61,9 @@ pub struct SavedTenants {
     /// Leaves that are being removed.
     draining: Vec<String>,
     aside: Option<SavedAside>,
+    /// What is reserved for claims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    reserved: Vec<SavedAside>,
 }
 
 impl Tenants {
@@ -78,6 +81,17 @@ impl Tenants {
         let named = |id: &QueueId| tree.spec(*id).map(|own| own.name.clone()).unwrap_or_default();
         let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
         let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
+        let saved = |claim: &str, queue: &QueueId, usage: &Usage| SavedAside {
+            claim: claim.into(),
+            queue: named(queue),
+            usage: usage
+                .iter()
+                .map(|(of, amount)| {
+                    let (flavor, resource) = name(*of);
+                    (flavor, resource, *amount)
+                })
+                .collect(),
+        };
         SavedTenants {
             dialect: match (&self.own, &self.peer) {
                 (Some(own), _) => Dialect::Default(own.settings),
@@ -92,19 +106,24 @@ impl Tenants {
             flavors: self.books.flavors().cloned().collect(),
             queues: ids.iter().filter_map(|id| tree.spec(*id).cloned()).collect(),
             draining,
-            aside: aside.map(|aside| SavedAside {
-                claim: aside.claim.clone(),
-                queue: named(&aside.queue),
-                usage: aside
-                    .usage
-                    .iter()
-                    .map(|(of, amount)| {
-                        let (flavor, resource) = name(*of);
-                        (flavor, resource, *amount)
-                    })
-                    .collect(),
-            }),
+            aside: aside.map(|aside| saved(&aside.claim, &aside.queue, &aside.usage)),
+            reserved: self
+                .reserved
+                .iter()
+                .map(|(claim, own)| saved(claim, &own.queue, &own.usage))
+                .collect(),
         }
+    }
+}
+
+impl SavedAside {
+    /// The leaf and the amounts; `None` if the leaf is not known.
+    fn restore(&self, tenants: &mut Tenants) -> Option<(QueueId, Usage)> {
+        let queue = tenants.tree().queue(QueueKind::Leaf, &self.queue)?;
+        let intern = |(flavor, resource, amount): &(String, String, i64)| {
+            (tenants.intern(flavor, resource), *amount)
+        };
+        Some((queue, self.usage.iter().map(intern).collect()))
     }
 }
 
@@ -129,15 +148,14 @@ impl SavedTenants {
             let _ = tenants.set_queue(queue.clone());
         }
         if let Some(saved) = &self.aside
-            && let Some(queue) = tenants.tree().queue(QueueKind::Leaf, &saved.queue)
+            && let Some((queue, usage)) = saved.restore(&mut tenants)
+            && let Some(own) = &mut tenants.own
         {
-            let intern = |(flavor, resource, amount): &(String, String, i64)| {
-                (tenants.intern(flavor, resource), *amount)
-            };
-            let usage: Usage =
-                saved.usage.iter().map(intern).collect::<Vec<(FlavorResource, i64)>>().into();
-            if let Some(own) = &mut tenants.own {
-                own.aside = Some(Aside { claim: saved.claim.clone(), queue, usage });
+            own.aside = Some(Aside { claim: saved.claim.clone(), queue, usage });
+        }
+        for saved in &self.reserved {
+            if let Some((queue, usage)) = saved.restore(&mut tenants) {
+                let _ = tenants.reserve(&saved.claim, queue, &usage);
             }
         }
         tenants

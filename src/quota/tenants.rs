@@ -1,5 +1,6 @@
 //! Tenants: whose turn it is, and what may be taken back.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -16,6 +17,7 @@ use super::kueue::{self, FairStrategy, Outlook};
 use super::own::{Own, TenantSettings};
 use super::peer::Peer;
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
+use super::reserved::Reserved;
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
 use crate::Time;
@@ -116,6 +118,8 @@ pub struct Tenants {
     pub(super) koordinator: Option<Koordinator>,
     /// The dialect of another scheduler, in place of Kueue's.
     pub(super) peer: Option<Peer>,
+    /// By claim.
+    pub(super) reserved: BTreeMap<String, Reserved>,
 }
 
 impl Tenants {
@@ -128,7 +132,14 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules, own: None, koordinator: None, peer: None }
+        Tenants {
+            books,
+            rules,
+            own: None,
+            koordinator: None,
+            peer: None,
+            reserved: BTreeMap::new(),
+        }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -232,7 +243,8 @@ impl Tenants {
     /// before.
     ///
     /// Where the claim neither fits nor finds victims, and fewer pods would do, the largest number
-    /// that fits or finds victims is assigned. A queue that is not active has no flavors to give.
+    /// that fits or finds victims is assigned. A queue that is not active has no flavors to give. What
+    /// is reserved for other claims ([`Tenants::reserve`]) is left to them.
     ///
     /// O(flavors · depth), and where others hold what is asked O((depth + victims) · log holders) for
     /// each search, holders that are passed over aside.
@@ -250,16 +262,21 @@ impl Tenants {
             };
             return Ok(Decision { assignment, victims: Vec::new() });
         }
+        Ok(self.beside_reserved(&claim.name, |tenants| tenants.decide_active(queue, claim)))
+    }
+
+    /// The decision on a claim of an active leaf, beside what is reserved for others.
+    fn decide_active(&mut self, queue: QueueId, claim: &Claim) -> Decision {
         if self.own.is_some() {
-            return Ok(self.decide_own(queue, claim));
+            return self.decide_own(queue, claim);
         }
         if self.koordinator.is_some() {
-            return Ok(self.decide_koordinator(queue, claim));
+            return self.decide_koordinator(queue, claim);
         }
         if let Some(peer) = &self.peer {
-            return Ok(self.decide_peer(peer, queue, claim));
+            return self.decide_peer(peer, queue, claim);
         }
-        Ok(self.decide_plain(queue, claim))
+        self.decide_plain(queue, claim)
     }
 
     /// The decision on a claim of an active leaf, with nothing put aside.

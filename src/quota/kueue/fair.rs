@@ -375,11 +375,16 @@ fn first_pass<'a>(
                 trial.remove(key.holder);
                 let kept = !preemptor.keeps_guarantees
                     || trial.keeps_guarantee(leaf, key.holder, preemptor.pairs);
-                let allowed = kept
-                    && match strategy {
-                        FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
-                        FairStrategy::LessThanInitialShare => share < initial,
-                    };
+                // What leaves anyway is gone, and the guarantee is of what stays.
+                let is_going = preemptor.keeps_guarantees && !key.staying;
+                let allowed = is_going
+                    || kept
+                        && match strategy {
+                            FairStrategy::LessThanOrEqualToFinalShare => {
+                                share <= trial.share(others)
+                            }
+                            FairStrategy::LessThanInitialShare => share < initial,
+                        };
                 if allowed {
                     taken.push((key.holder, VictimReason::InCohortFairSharing));
                     break;

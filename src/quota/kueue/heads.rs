@@ -141,6 +141,15 @@ struct Key {
     leaf: u32,
 }
 
+impl Key {
+    /// Whether two keys of one queue are alike in all that they say.
+    fn is_same(&self, other: &Key) -> bool {
+        self.leaf == other.leaf
+            && self.standing == other.standing
+            && Arc::ptr_eq(&self.identity, &other.identity)
+    }
+}
+
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
         self.rules
@@ -233,13 +242,21 @@ impl Heads {
                 self.sets.get(&at).and_then(|set| set.first()).map(|(key, _)| key.leaf)
             };
             let key = winner.and_then(|winner| self.key(tree, cells, at, winner));
-            let set = self.sets.entry(parent).or_default();
-            if let Some(old) = self.entered.remove(&at) {
-                set.remove(&(old, at));
-            }
-            if let Some(key) = key {
-                set.insert((key.clone(), at));
-                self.entered.insert(at, key);
+            let old = self.entered.get(&at);
+            let is_same = match (old, &key) {
+                (Some(old), Some(key)) => old.is_same(key),
+                (old, key) => old.is_none() && key.is_none(),
+            };
+            // What is above may stand otherwise all the same: its sums have changed.
+            if !is_same {
+                let set = self.sets.entry(parent).or_default();
+                if let Some(old) = self.entered.remove(&at) {
+                    set.remove(&(old, at));
+                }
+                if let Some(key) = key {
+                    set.insert((key.clone(), at));
+                    self.entered.insert(at, key);
+                }
             }
             if parent == NONE {
                 return;
@@ -259,8 +276,16 @@ impl Heads {
             priority: head.priority,
             since: head.since,
         };
-        if self.rules.fair && tree.slots[at as usize].parent != NONE {
-            let slot = &tree.slots[leaf as usize];
+        let slot = &tree.slots[leaf as usize];
+        let is_ranked = self.rules.fair && tree.slots[at as usize].parent != NONE;
+        if is_ranked && at == leaf && head.usage.iter().all(|(of, _)| slot.cell(of.0).is_some()) {
+            // Of the leaf itself nothing else changes.
+            standing.share = borrowed_share(tree, cells, at, &head.usage);
+            standing.borrows = head.usage.iter().any(|(of, amount)| {
+                let cell = slot.cell(of.0).map(|cell| &cells[cell]);
+                cell.is_some_and(|cell| cell.drawn.saturating_add(*amount) > cell.subtree)
+            });
+        } else if is_ranked {
             let charge = |cells: &mut Cells, sign: i64| {
                 for (of, amount) in &head.usage {
                     if let Some(cell) = slot.cell(of.0) {

@@ -12,4 +12,4 @@ mod rules;
 mod sharing;
 mod starvation;
 mod steps;
-mod world;
+pub(crate) mod world;

@@ -57,6 +57,7 @@ struct World {
     tried: BTreeMap<String, (u64, usize)>,
     devices: bool,
     kind: usize,
+    loud: bool,
     preemption: evictions::Model,
 }
 
@@ -109,6 +110,7 @@ impl World {
             tried: BTreeMap::new(),
             devices: kind == DEVICES,
             kind,
+            loud: std::env::var_os("PHALANX_STREAM_TRACE").is_some(),
             preemption: evictions::Model::default(),
             random,
         }
@@ -375,6 +377,7 @@ impl World {
         for round in 0.. {
             assert!(round < limit, "decisions never end");
             let Some(decision) = self.both(|s| s.poll_decision(now)) else { break };
+            self.tell(|| format!("{decision:?}"));
             match decision {
                 Decision::Bind { ticket, plan, .. } => {
                     self.placed_events += 1;
@@ -412,9 +415,13 @@ impl World {
         }
         while let Some(event) = self.both(Scheduler::poll_event) {
             self.preemption.hear(&event);
-            if std::env::var_os("PHALANX_STREAM_TRACE").is_some() {
-                eprintln!("{event:?}");
-            }
+            self.tell(|| format!("{event:?}"));
+        }
+    }
+
+    fn tell(&self, what: impl Fn() -> String) {
+        if self.loud {
+            eprintln!("{}", what());
         }
     }
 }
@@ -433,6 +440,7 @@ fn stream(seed: u64, events: usize) -> usize {
 
 fn stream_of(mut world: World, seed: u64, events: usize) -> World {
     let twins = seed.is_multiple_of(4);
+    world.tell(|| format!("framework {}, {:?}", world.kind, world.scheduler.settings()));
     for event in 0..events {
         if twins && event % 50 == 0 {
             world.save();

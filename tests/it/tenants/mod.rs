@@ -3,5 +3,8 @@
 
 mod dialect;
 mod edges;
+mod growth;
 mod random;
+mod reclaim;
 mod scheduler;
+mod stream;

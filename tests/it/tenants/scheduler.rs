@@ -11,7 +11,7 @@ use phalanx::quota::{
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time};
 
-fn cluster(nodes: usize, gpus: i64) -> Cluster {
+pub(super) fn cluster(nodes: usize, gpus: i64) -> Cluster {
     let mut cluster = Cluster::new();
     for at in 0..nodes {
         cluster.add_node(Node::new(format!("n{at}")).capacity("gpu", gpus)).expect("sound");
@@ -34,14 +34,14 @@ fn scheduler(cluster: Cluster, tenants: Tenants) -> Scheduler {
     Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
 }
 
-fn gang(name: &str, queue: &str, pods: usize, gpus: i64) -> PodGroup {
+pub(super) fn gang(name: &str, queue: &str, pods: usize, gpus: i64) -> PodGroup {
     let pod = Pod::new().request("gpu", gpus);
     let mut gang = PodGroup::gang(name, pods as u32).pods(pods, pod);
     gang.queue = queue.into();
     gang
 }
 
-fn at(seconds: u64) -> Time {
+pub(super) fn at(seconds: u64) -> Time {
     Time::from_secs(seconds)
 }
 
@@ -56,7 +56,7 @@ fn run(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     started
 }
 
-fn used(scheduler: &Scheduler, queue: &str) -> i64 {
+pub(super) fn used(scheduler: &Scheduler, queue: &str) -> i64 {
     let status = scheduler.queue_status(queue).expect("known");
     status.report.resources.iter().map(|own| own.sums.used).sum()
 }

@@ -381,11 +381,9 @@ fn one_stream_with_preemption_by_its_seed() {
     stream(budget::number("PHALANX_STREAM_TRACE").unwrap_or(7), 250);
 }
 
-/// As many in a soak, for now: streams 4294967456 and 4294967523, of the first hundred thousand
-/// events, show promises that are not kept yet.
 #[test]
 fn random_event_streams_with_preemption_keep_every_promise() {
-    let events = 20_000;
+    let events = budget::of(20_000, 1_000_000) as usize;
     let (evicted, started, taken_over) = streams(events, "PHALANX_STREAM_SEED", stream)
         .into_iter()
         .fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));

@@ -1,0 +1,100 @@
+//! Units that a group may take, as the queue sees them.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::evictions::PreemptionState;
+use super::ids::GroupId;
+use super::queued_group::{Member, QueuedGroup};
+use super::scheduler::Scheduler;
+use crate::preempt::{Candidate, Policy, Preemptor};
+use crate::state::{Cluster, PodView};
+
+/// The policy of the embedder, without pods that the queue keeps: placeholders, pods of plans in
+/// flight, victims of groups that are not less important, and those whose eviction has failed.
+#[derive(Debug)]
+pub(super) struct Takeable<'a> {
+    pub(super) policy: &'a dyn Policy,
+    pub(super) cluster: &'a Cluster,
+    pub(super) groups: &'a BTreeMap<GroupId, QueuedGroup>,
+    pub(super) pods: &'a BTreeMap<String, (GroupId, u64)>,
+    pub(super) state: &'a PreemptionState,
+    /// Victims of decisions before, and whether they may be taken for this group instead.
+    pub(super) victims: BTreeMap<String, bool>,
+    /// With tenants, the only queue of which units are taken; the others' quota is not short.
+    pub(super) queue: Option<&'a str>,
+}
+
+impl<'a> Takeable<'a> {
+    /// The pods that go with one of a unit: of several, all that run of its tree, whichever of them
+    /// is looked at.
+    fn pods_of<'p>(
+        &self,
+        unit: &Candidate<'_>,
+        pod: PodView<'p>,
+        queued: Option<&QueuedGroup>,
+    ) -> Vec<PodView<'p>>
+    where
+        'a: 'p,
+    {
+        if unit.pods == 1 {
+            return alloc::vec![pod];
+        }
+        match (queued, unit.group) {
+            (Some(queued), _) => {
+                let members = queued.members.values();
+                let find =
+                    |member: &Member| self.cluster.pod(member.pod.namespace(), &member.pod.name);
+                members.filter_map(find).filter(|pod| pod.node().is_some()).collect()
+            }
+            (None, Some(group)) => self.cluster.pods_of(group).collect(),
+            (None, None) => alloc::vec![pod],
+        }
+    }
+}
+
+impl Policy for Takeable<'_> {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        let Some(pod) = unit.pod() else { return false };
+        if pod.namespace() == Scheduler::RESERVED_NAMESPACE {
+            return false;
+        }
+        let name = format!("{}/{}", pod.namespace(), pod.name());
+        let queued = self.pods.get(&name).and_then(|(id, _)| self.groups.get(id));
+        let queue = queued.map_or_else(|| unit.queue(), |queued| queued.root.queue.as_str());
+        if self.queue.is_some_and(|own| own != queue) {
+            return false;
+        }
+        let all = self.pods_of(unit, pod, queued);
+        let is_open = |pod: &PodView<'_>| {
+            let name = format!("{}/{}", pod.namespace(), pod.name());
+            !self.state.refused.contains_key(&name) && self.victims.get(&name) != Some(&false)
+        };
+        if !all.iter().all(is_open) {
+            return false;
+        }
+        let is_free = queued.is_none_or(|queued| {
+            !queued.phase.busy() && (!queued.evicting || self.victims.contains_key(&name))
+        });
+        let Some(root) = queued.map(|queued| &queued.root) else {
+            return self.policy.allows(preemptor, unit);
+        };
+        // What a root says of itself holds for all of its members.
+        let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));
+        let start = starts.max().unwrap_or(preemptor.now);
+        let is_kept = root.non_preemptible
+            || root.min_run_time.is_some_and(|least| preemptor.now < start.after(least));
+        let unit = Candidate { priority: unit.priority.max(root.priority), ..*unit };
+        is_free && !is_kept && self.policy.allows(preemptor, &unit)
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        self.policy.ceiling(preemptor)
+    }
+
+    fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
+        self.policy.work_lost(preemptor, unit, run)
+    }
+}
