@@ -3,5 +3,8 @@
 
 mod dialect;
 mod edges;
+mod peers;
 mod random;
 mod scheduler;
+mod volcano_session;
+mod yunikorn_attempt;
