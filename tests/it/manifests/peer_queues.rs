@@ -114,8 +114,10 @@ fn maxima_bound_queues_along_the_path() {
     assert_eq!(mode(&mut tenants, "root.tenants.group-a", 4_000), Fit::Fit);
     assert_eq!(mode(&mut tenants, "root.tenants.group-a", 4_001), Fit::NoFit);
     assert_eq!(mode(&mut tenants, "root.system", 6_000), Fit::Fit);
-    let twice = "partitions: [{name: default, queues: [{name: root, queues: [{name: a}, {name: A}]}]}]";
+    let twice =
+        "partitions: [{name: default, queues: [{name: root, queues: [{name: a}, {name: A}]}]}]";
     assert!(read(twice).is_err(), "names differ by more than case");
-    let more = "partitions: [{queues: [{name: a, resources: {guaranteed: {vcore: 2}, max: {vcore: 1}}}]}]";
+    let more =
+        "partitions: [{queues: [{name: a, resources: {guaranteed: {vcore: 2}, max: {vcore: 1}}}]}]";
     assert!(read(more).is_err());
 }

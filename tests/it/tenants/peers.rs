@@ -44,7 +44,10 @@ fn proportion_holds_queues_to_what_they_deserve_by_weight() {
     add(&mut tenants, Queue::leaf("a").weight(Weight::new(2)), Quota::nominal(0));
     add(&mut tenants, Queue::leaf("b"), Quota::nominal(0));
     for at in 0..3 {
-        assert_eq!(give(&mut tenants, &claim(&format!("a{at}"), "a", 4)).assignment.mode, Mode::Fit);
+        assert_eq!(
+            give(&mut tenants, &claim(&format!("a{at}"), "a", 4)).assignment.mode,
+            Mode::Fit
+        );
     }
     // Four are deserved, and one of three gangs of four is beyond the eight of the other.
     let decision = tenants.decide(&claim("b0", "b", 4)).expect("sound");

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::model::{Node, Pod};
 use phalanx::quota::volcano::Resources;
 use phalanx::reference::volcano::{
     Action, Configuration, JobInput, NodeInput, Phase, Plugin, QueueInput, SessionInput,
     SessionOutcome, TaskInput, TaskStatus, TierPlugin, Vote, session,
 };
+use phalanx::{Node, Pod};
 
 const GIB: i64 = 1 << 30;
 
@@ -38,12 +38,21 @@ fn job(name: &str, queue: &str, least: i32, priority: i32) -> JobInput {
     }
 }
 
+fn pod(name: String, cpu: i64, memory: i64) -> Pod {
+    let mut pod = Pod::new();
+    for (resource, amount) in [("cpu", cpu * 1000), ("memory", memory * GIB)] {
+        if amount > 0 {
+            pod = pod.request(resource, amount);
+        }
+    }
+    pod.name = name;
+    pod
+}
+
 /// Tasks of a job, so many CPUs and GiB each; on the node if they run.
 fn tasks(job: &JobInput, count: usize, cpu: i64, memory: i64, runs: bool) -> Vec<TaskInput> {
     let task = |at| TaskInput {
-        pod: Pod::named(format!("{}-{at}", job.name))
-            .request("cpu", cpu * 1000)
-            .request("memory", memory * GIB),
+        pod: pod(format!("{}-{at}", job.name), cpu, memory),
         job: job.name.clone(),
         requests: Resources::new(cpu as f64 * 1000.0, (memory * GIB) as f64).scalar("pods", 1.0),
         priority: job.priority,
@@ -67,7 +76,12 @@ fn tier(plugins: &[(Plugin, &[Vote])]) -> Vec<TierPlugin> {
 
 /// A job of lower priority runs on the whole node; one of higher priority wants so many of its tasks'
 /// places.
-fn preempt(floor: i32, priorities: [i32; 2], wants: usize, voters: Vec<TierPlugin>) -> SessionOutcome {
+fn preempt(
+    floor: i32,
+    priorities: [i32; 2],
+    wants: usize,
+    voters: Vec<TierPlugin>,
+) -> SessionOutcome {
     let low = job("low", "q", floor, priorities[0]);
     let high = job("high", "q", wants as i32, priorities[1]);
     let mut all = tasks(&low, 3, 1, 1, true);
@@ -91,10 +105,8 @@ const GANG: (Plugin, &[Vote]) = (
     Plugin::Gang,
     &[Vote::JobReady, Vote::JobPipelined, Vote::JobStarving, Vote::Preemptable, Vote::Reclaimable],
 );
-const PRIORITY: (Plugin, &[Vote]) = (
-    Plugin::Priority,
-    &[Vote::JobOrder, Vote::TaskOrder, Vote::Preemptable, Vote::JobStarving],
-);
+const PRIORITY: (Plugin, &[Vote]) =
+    (Plugin::Priority, &[Vote::JobOrder, Vote::TaskOrder, Vote::Preemptable, Vote::JobStarving]);
 
 #[test]
 fn a_gang_gives_up_no_more_than_what_it_has_beyond_its_floor() {
@@ -122,8 +134,7 @@ fn shares_below_a_queue_are_rescaled_before_it_is_compared() {
         hierarchy_weights: weights.into(),
         ..queue(name)
     };
-    let jobs =
-        [job("pg1", "sci", 0, 0), job("pg21", "dev", 0, 0), job("pg22", "prod", 0, 0)];
+    let jobs = [job("pg1", "sci", 0, 0), job("pg21", "dev", 0, 0), job("pg22", "prod", 0, 0)];
     // The one wants both, and each of the two others one of both.
     let mut all = tasks(&jobs[0], 10, 1, 1, false);
     all.extend(tasks(&jobs[1], 10, 1, 0, false));
