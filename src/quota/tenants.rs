@@ -143,8 +143,8 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        self.check_peer(&queue)?;
-        self.books.set_queue(self.below_root(queue))
+        let queue = self.below_root(queue)?;
+        self.books.set_queue(queue)
     }
 
     /// Removes a queue: see [`QueueTree::remove_queue`].

@@ -48,7 +48,9 @@ fn is_told(case: &Value, path: &str) -> bool {
         "TestFitInScore" if part("fit") => return false,
         _ => {}
     }
-    !path.contains("no ")
+    // Names in any order.
+    let unordered = text("system") == "volcano" && path.ends_with("swapped");
+    !unordered && !path.contains("no ")
 }
 
 #[test]

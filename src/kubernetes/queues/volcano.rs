@@ -3,7 +3,7 @@
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::field::{Fault, Field};
@@ -115,7 +115,7 @@ fn hierarchy(annotations: &Field<'_>, queue: &mut Queue) -> Fault<Vec<Queue>> {
         own.weight = weight(at);
         inner.push(own);
     }
-    queue.parent = inner.last().map(|above| above.name.to_string());
+    queue.parent = inner.last().map(|above| above.name.clone());
     queue.weight = weight(names.len() - 1);
     Ok(inner)
 }

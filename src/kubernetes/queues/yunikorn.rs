@@ -111,9 +111,9 @@ impl Reader<'_> {
                 ("preemption.policy", "disabled") => {
                     rules.preemption = PreemptionPolicy::Disabled;
                 }
-                ("preemption.policy", _) => {}
                 // Leaves are sorted by priority and age here, their parents by share.
-                ("application.sort.policy", "fifo" | "stateaware")
+                ("preemption.policy", _)
+                | ("application.sort.policy", "fifo" | "stateaware")
                 | ("application.sort.priority", "enabled") => {}
                 (name, _) => {
                     let text = format!("{}.properties[{name}] is not understood", field.path());
