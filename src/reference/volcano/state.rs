@@ -287,9 +287,9 @@ impl State {
         }
         let allocated = &mut self.jobs[job].allocated;
         if more {
-            allocated.add(&requests)
+            allocated.add(&requests);
         } else {
-            allocated.subtract(&requests)
+            allocated.subtract(&requests);
         }
         self.update_hierarchy(job);
     }
