@@ -107,7 +107,7 @@ fn altered(value: &Value) -> Vec<(String, Value)> {
         Value::Number(number) => {
             let more = number.as_i64().map_or_else(
                 || (number.as_f64().expect("a number") + 1.0).into(),
-                |number| Value::from(number + 1),
+                |number| Value::from(number.checked_add(1).unwrap_or(0)),
             );
             all.push(("more".into(), more));
         }

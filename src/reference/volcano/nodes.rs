@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::input::{Configuration, Plugin, Vote};
-use super::state::{NodeState, TaskState};
+use super::standing::{NodeState, TaskState};
 use super::status::TaskStatus;
 use crate::base::Time;
 use crate::framework::{Evaluation, Framework, Rejection, Verdict};
