@@ -8,6 +8,8 @@
 
 #[path = "../examples/conformance/mod.rs"]
 mod conformance;
+#[path = "conformance/volcano_yunikorn.rs"]
+mod volcano_yunikorn;
 
 use std::fs;
 use std::io::Read;
@@ -151,7 +153,11 @@ fn altered(value: &Value) -> Vec<(String, Value)> {
         }
         Value::Bool(truth) => all.push(("not".into(), (!truth).into())),
         Value::Number(number) => {
-            all.push(("more".into(), (number.as_i64().expect("an integer") + 1).into()));
+            let more = number.as_i64().map_or_else(
+                || (number.as_f64().expect("a number") + 1.0).into(),
+                |number| Value::from(number.checked_add(1).unwrap_or(0)),
+            );
+            all.push(("more".into(), more));
         }
         Value::String(text) => all.push(("other".into(), format!("{text}0").into())),
         Value::Null => {}

@@ -122,13 +122,24 @@ impl Tenants {
         tenants
     }
 
-    /// A queue of such a dialect stands in the root if it names no parent.
-    pub(super) fn below_root(&self, mut queue: Queue) -> Queue {
-        let is_root = queue.kind == QueueKind::Inner && queue.name == ROOT;
-        if self.peer.is_some() && queue.parent.is_none() && !is_root {
-            queue.parent = Some(ROOT.into());
+    /// A queue of such a dialect stands in the root if it names no parent, as does a parent that is
+    /// only named; and its name is its alone.
+    pub(super) fn below_root(&mut self, mut queue: Queue) -> Result<Queue, QuotaError> {
+        if self.peer.is_none() || (queue.kind == QueueKind::Inner && queue.name == ROOT) {
+            return Ok(queue);
         }
-        queue
+        let other = match queue.kind {
+            QueueKind::Leaf => QueueKind::Inner,
+            QueueKind::Inner => QueueKind::Leaf,
+        };
+        if self.books.tree.queue(other, &queue.name).is_some() {
+            return Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name });
+        }
+        let parent = queue.parent.get_or_insert_with(|| ROOT.into());
+        if parent != ROOT && self.books.tree.queue(QueueKind::Inner, parent).is_none() {
+            self.books.set_queue(Queue::inner(parent.as_str()).parent(ROOT))?;
+        }
+        Ok(queue)
     }
 
     /// In a dialect of another scheduler, what limits and the whole leave to a leaf of a resource;
@@ -173,12 +184,13 @@ impl Tenants {
         })
     }
 
-    /// The holders below the root, those that are leaving first, then lower priority, then the newest.
+    /// The holders below the root that may go, those that are leaving first, then lower priority, then the newest.
     pub(super) fn candidates(&self) -> Vec<Candidate<'_>> {
         let leaves = self.books.tree.queues(QueueKind::Leaf);
         let holders = leaves.flat_map(|leaf| self.books.holders(leaf));
         let candidate = |id| Some(Candidate { id, holder: self.books.holder(id)? });
-        let mut all: Vec<Candidate<'_>> = holders.filter_map(candidate).collect();
+        let mut all: Vec<Candidate<'_>> =
+            holders.filter_map(candidate).filter(|own| !own.holder.kept).collect();
         all.sort_by(|a, b| a.holder.key.cmp(&b.holder.key));
         all
     }
@@ -270,18 +282,5 @@ impl Tenants {
     /// The share of a queue by the rule of the dialect.
     pub(super) fn peer_share(&self, at: u32, more: &Usage) -> ShareValue {
         super::share::borrowed_share(&self.books.tree, &self.books.tree.cells, at, more)
-    }
-
-    /// Checks what a dialect cannot have: two queues of one name.
-    pub(super) fn check_peer(&self, queue: &Queue) -> Result<(), QuotaError> {
-        let other = match queue.kind {
-            QueueKind::Leaf => QueueKind::Inner,
-            QueueKind::Inner => QueueKind::Leaf,
-        };
-        if self.peer.is_some() && self.books.tree.queue(other, &queue.name).is_some() {
-            let name = queue.name.clone();
-            return Err(QuotaError::Twice { queue: name.clone(), name });
-        }
-        Ok(())
     }
 }

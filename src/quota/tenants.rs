@@ -158,8 +158,8 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        self.check_peer(&queue)?;
-        let queue = self.placed(self.below_root(queue))?;
+        let queue = self.below_root(queue)?;
+        let queue = self.placed(queue)?;
         let (kind, name) = (queue.kind, queue.name.clone());
         let id = self.books.set_queue(queue)?;
         self.quota_changed(kind, &name);

@@ -1,5 +1,6 @@
 //! Manifests of queues: Kueue's `ClusterQueue`, `Cohort`, `ResourceFlavor`, `LocalQueue` and
-//! `Workload`, Koordinator's `ElasticQuota`, and priority classes.
+//! `Workload`, and priority classes; Koordinator's `ElasticQuota`; Volcano's `Queue`; YuniKorn's
+//! `queues.yaml`.
 //!
 //! Of Kueue, versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
 //! its place; a kind that is not is counted.
@@ -10,7 +11,9 @@ mod cluster_queue;
 mod elastic_quota;
 mod timestamp;
 mod unread;
+mod volcano;
 mod workload;
+mod yunikorn;
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -26,9 +29,10 @@ use super::value::Value;
 use super::{affinity, metadata, node};
 use crate::Time;
 use crate::model::{Amounts, LabelSelector, Labels, ModelError, Problem};
+use crate::quota::yunikorn::YuniKornSettings;
 use crate::quota::{
-    Claim, DEFAULT_QUOTA, ElasticQuota, Flavor, KoordinatorSettings, QUOTA_LABEL, Queue, Quota,
-    QuotaError, ROOT_QUOTA, Tenants, Usage,
+    Claim, DEFAULT_QUOTA, ElasticQuota, Flavor, KoordinatorSettings, QUOTA_LABEL, Queue, QueueKind,
+    Quota, QuotaError, ROOT_QUOTA, Tenants, Usage,
 };
 
 use unread::unread;
@@ -36,6 +40,7 @@ use unread::unread;
 const KUEUE: &str = "kueue.x-k8s.io";
 /// The group of `ElasticQuota`, which Koordinator has of scheduler-plugins.
 const SCHEDULING: &str = "scheduling.sigs.k8s.io";
+const VOLCANO: &str = "scheduling.volcano.sh";
 
 /// Everything that was read of queues.
 ///
@@ -84,6 +89,8 @@ pub struct QueueManifests {
     pub elastic_namespaces: BTreeMap<String, String>,
     /// Workloads, in the order of the input.
     pub workloads: Vec<QueuedWorkload>,
+    /// The properties of YuniKorn's queues, by path.
+    pub yunikorn: YuniKornSettings,
     /// What was not understood.
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.
@@ -128,6 +135,7 @@ impl QueueManifests {
             elastic_quotas: Vec::new(),
             elastic_namespaces: BTreeMap::new(),
             workloads: Vec::new(),
+            yunikorn: YuniKornSettings::default(),
             notes: Vec::new(),
             ignored: BTreeMap::new(),
             classes: Classes::default(),
@@ -152,6 +160,13 @@ impl QueueManifests {
         {
             return items.iter().try_for_each(|value| self.take(value));
         }
+        if kind.is_empty() && document.entry("partitions").is_some() {
+            let object = metadata::object("queues.yaml", false, document, self.mode);
+            let root = Field::root(&object, document);
+            let queues = yunikorn::partitions(&root, &mut self.yunikorn, &mut self.notes)?;
+            self.of_one_flavor(queues);
+            return Ok(());
+        }
         if kind.is_empty() {
             return Err(ModelError::new("document", "kind", Problem::Required));
         }
@@ -172,6 +187,10 @@ impl QueueManifests {
                 self.queues.push(cluster_queue::inner(&root, &mut self.notes)?);
             }
             (KUEUE, "ResourceFlavor") => self.flavor(&root)?,
+            (VOLCANO, "Queue") => {
+                let queues = volcano::queue(&root, &mut self.notes)?;
+                self.of_one_flavor(queues);
+            }
             (KUEUE, "LocalQueue") => self.local_queue(&root)?,
             (KUEUE, "Workload") => {
                 self.workloads.push(workload::workload(&root, &mut self.notes)?);
@@ -196,6 +215,61 @@ impl QueueManifests {
                     if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
                 *self.ignored.entry(name).or_default() += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds queues of a scheduler that knows no flavors; those that stand already stay.
+    fn of_one_flavor(&mut self, queues: Vec<Queue>) {
+        if !self.flavors.iter().any(|flavor| flavor.name == volcano::FLAVOR) {
+            self.flavors.push(Flavor::new(volcano::FLAVOR));
+        }
+        for queue in queues {
+            let known = |own: &Queue| own.kind == queue.kind && own.name == queue.name;
+            if queue.kind == QueueKind::Leaf || !self.queues.iter().any(known) {
+                self.queues.push(queue);
+            }
+        }
+    }
+
+    /// Gives flavors and queues to tenants of any dialect. A queue that another names as its parent is
+    /// an inner one. What there is in all is the caller's to say, at the queue `root`.
+    ///
+    /// ```
+    /// use phalanx::kubernetes::{Mode, Value, queues::QueueManifests};
+    /// use phalanx::quota::{QueueKind, Tenants};
+    ///
+    /// let queues: Value = serde_json::from_value(serde_json::json!({"partitions": [{
+    ///     "name": "default",
+    ///     "queues": [{"name": "root", "queues": [{
+    ///         "name": "vision",
+    ///         "resources": {"guaranteed": {"vcore": 32}, "max": {"vcore": 64}},
+    ///         "properties": {"priority.offset": "10"},
+    ///     }]}],
+    /// }]}))?;
+    /// let mut manifests = QueueManifests::new(Mode::AsWritten);
+    /// manifests.take(&queues)?;
+    /// let mut tenants = Tenants::yunikorn_with(manifests.yunikorn.clone());
+    /// manifests.give_to(&mut tenants)?;
+    /// let vision = tenants.tree().queue(QueueKind::Leaf, "root.vision").unwrap();
+    /// let cpu = tenants.tree().flavor_resource("default", "cpu").unwrap();
+    /// assert_eq!(tenants.tree().sums(vision, cpu).nominal, 32_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A queue makes no sense.
+    pub fn give_to(&self, tenants: &mut Tenants) -> Result<(), QueueManifestError> {
+        for flavor in &self.flavors {
+            tenants.set_flavor(flavor.clone());
+        }
+        for queue in &self.queues {
+            let mut queue = queue.clone();
+            let names = |other: &Queue| other.parent.as_ref() == Some(&queue.name);
+            if queue.name == "root" || self.queues.iter().any(names) {
+                queue.kind = QueueKind::Inner;
+            }
+            tenants.set_queue(queue)?;
         }
         Ok(())
     }

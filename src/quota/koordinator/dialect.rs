@@ -422,7 +422,8 @@ impl Tenants {
         // In the order of victims: the least important first.
         let lower = self.books.holders(queue).filter_map(|id| {
             let holder = self.books.holder(id)?;
-            (holder.priority < claim.priority && !holder.non_preemptible).then_some((id, holder))
+            let free = !holder.non_preemptible && !holder.kept;
+            (holder.priority < claim.priority && free).then_some((id, holder))
         });
         let lower: Vec<_> = lower.collect();
         for (_, holder) in &lower {

@@ -176,7 +176,9 @@ impl<'a> Session<'a> {
         };
         let leaves: Vec<Attributes> = tree.queues(QueueKind::Leaf).filter_map(attributes).collect();
         let mut guarantees = Resources::default();
-        leaves.iter().for_each(|own| guarantees.add(&own.guarantee));
+        for own in &leaves {
+            guarantees.add(&own.guarantee);
+        }
         let nested = leaves.iter().any(|own| own.parent != ROOT);
         let quotas = match rule {
             VolcanoRule::Drf => None,

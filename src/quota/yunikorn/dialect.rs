@@ -4,12 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::guarantees::{Guarantees, is_over_guarantee, is_under_guarantee};
 use super::queues::{PreemptionPolicy, PriorityRule, QueueState, Queues};
 use super::resources::{self, Resource};
 use crate::quota::books::HolderId;
-use crate::quota::claim::{Claim, Mode, Usage, add_usage};
+use crate::quota::claim::{Claim, Mode, Usage};
 use crate::quota::peer::{Candidate, Peer};
 use crate::quota::queue::QueueKind;
 use crate::quota::tenants::Tenants;
@@ -101,7 +102,7 @@ impl Tenants {
         if fits(&[]) {
             return (Mode::Fit, Vec::new());
         }
-        (Mode::Preempt, self.guaranteed_victims(settings, queue, claim, usage, &fits))
+        (Mode::Preempt, self.guaranteed_victims(settings, queue, claim, usage, fits))
     }
 
     /// What a queue itself may still use once others have given back.
@@ -124,7 +125,7 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
         usage: &Usage,
-        fits: &dyn Fn(&[(QueueId, Usage)]) -> bool,
+        fits: impl Fn(&[(QueueId, Usage)]) -> bool,
     ) -> Vec<HolderId> {
         let tree = self.tree();
         let queues = states(tree, settings);
@@ -137,7 +138,7 @@ impl Tenants {
         let (mut victims, mut freed) = (Vec::new(), Vec::new());
         let mut all: Vec<Candidate<'_>> = self.candidates();
         // The newest first, whatever their priorities.
-        all.sort_by(|a, b| b.holder.reserved.cmp(&a.holder.reserved));
+        all.sort_by_key(|own| Reverse(own.holder.reserved));
         for own in all {
             let from = self::path(tree, own.holder.queue);
             let has = amounts(tree, &own.holder.usage);
@@ -150,9 +151,7 @@ impl Tenants {
             }
             left.take(&from, &has);
             victims.push(own.id);
-            let mut gone = Usage::new();
-            own.holder.usage.iter().for_each(|&(of, amount)| add_usage(&mut gone, of, amount));
-            freed.push((own.holder.queue, gone));
+            freed.push((own.holder.queue, own.holder.usage.clone()));
             if fits(&freed) && is_under_guarantee(Some(&ask), left.remaining(&path).as_ref()) {
                 return victims;
             }

@@ -20,6 +20,7 @@ mod input;
 mod nodes;
 mod order;
 mod place;
+mod standing;
 mod state;
 mod status;
 mod victims;

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::input::{Configuration, Plugin, Vote};
-use super::state::{NodeState, TaskState};
+use super::standing::{NodeState, TaskState};
 use super::status::TaskStatus;
 use crate::base::Time;
 use crate::framework::{Evaluation, Framework, Rejection, Verdict};
@@ -12,7 +12,7 @@ use crate::plugins::{
     BalancedAllocation, ImageLocality, InterPodAffinity, LeastAllocated, MostAllocated,
     NodeAffinity, NodePorts, NodeUnschedulable, PodTopologySpread, SpreadDefaults, TaintToleration,
 };
-use crate::state::{Cluster, Row, StateError};
+use crate::state::{Cluster, NodeView, Row, StateError};
 
 /// Why a node is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl NodeJudge {
         let cluster = self.cluster(tasks, nodes, &[]);
         let shape = tasks[task].input.pod.shape();
         let mut evaluation = Evaluation::new(&self.framework, &cluster, shape, None, Time::ZERO);
-        let row = |at: &usize| cluster.node(&nodes[*at].input.node.name).map(|view| view.row());
+        let row = |at: &usize| cluster.node(&nodes[*at].input.node.name).map(NodeView::row);
         let rows: Vec<Row> = among.iter().filter_map(row).collect();
         evaluation.totals(&rows)
     }

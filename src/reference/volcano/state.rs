@@ -4,44 +4,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::input::{JobInput, NodeInput, Phase, Plugin, QueueInput, SessionInput, TaskInput, Vote};
+use super::input::{JobInput, Phase, Plugin, QueueInput, SessionInput, Vote};
 use super::nodes::NodeJudge;
+use super::standing::{NodeState, TaskState};
 use super::status::{Readiness, TaskStatus};
 use crate::quota::volcano::{
     Attributes, HierarchicalShares, JobStanding, Missing, Quotas, Resources, inqueue,
 };
 use crate::state::StateError;
-
-/// A node and what is used of it.
-#[derive(Debug, Clone)]
-pub(super) struct NodeState {
-    pub(super) input: NodeInput,
-    pub(super) idle: Resources,
-    pub(super) releasing: Resources,
-    pub(super) pipelined: Resources,
-}
-
-impl NodeState {
-    /// What will be idle when those that leave are gone and those that wait for them have come.
-    pub(super) fn future_idle(&self) -> Resources {
-        self.idle.plus(&self.releasing).minus(&self.pipelined)
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct TaskState {
-    pub(super) input: TaskInput,
-    pub(super) name: String,
-    pub(super) job: Option<usize>,
-    pub(super) status: TaskStatus,
-    pub(super) node: Option<usize>,
-}
-
-impl TaskState {
-    pub(super) fn is_best_effort(&self) -> bool {
-        self.input.requests.is_empty()
-    }
-}
 
 #[derive(Debug, Clone)]
 pub(super) struct JobState {
@@ -287,9 +257,9 @@ impl State {
         }
         let allocated = &mut self.jobs[job].allocated;
         if more {
-            allocated.add(&requests)
+            allocated.add(&requests);
         } else {
-            allocated.subtract(&requests)
+            allocated.subtract(&requests);
         }
         self.update_hierarchy(job);
     }

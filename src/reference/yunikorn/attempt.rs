@@ -25,6 +25,7 @@ struct Solution<'a> {
 }
 
 impl Attempt {
+    #[allow(clippy::unnecessary_wraps, reason = "amounts may be absent everywhere")]
     fn ask(&self) -> Option<&Resource> {
         Some(&self.ask.resource)
     }
@@ -172,15 +173,13 @@ impl Attempt {
         solutions.sort_by(|a, b| (a.index, a.node).cmp(&(b.index, b.node)));
         let Some(predicates) = &self.predicates else { return solutions.into_iter().next() };
         let mut best: Option<(u64, Solution<'a>)> = None;
-        let mut asked = 0;
-        for mut own in solutions {
+        for (asked, mut own) in solutions.into_iter().enumerate() {
             if asked > 0
                 && asked % BATCH == 0
                 && best.as_ref().is_some_and(|(score, _)| *score < GOOD)
             {
                 break;
             }
-            asked += 1;
             if own.victims.is_empty() {
                 let only = predicates.allocations.get(&self.ask.key);
                 if only.is_none_or(|only| only != own.node) {

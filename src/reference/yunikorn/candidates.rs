@@ -109,6 +109,8 @@ pub(super) fn by_node<'a>(candidates: &[&'a Allocation]) -> BTreeMap<String, Vec
     for own in candidates {
         nodes.entry(own.node.clone()).or_default().push(own);
     }
-    nodes.values_mut().for_each(|own| sort(own));
+    for own in nodes.values_mut() {
+        sort(own);
+    }
     nodes
 }

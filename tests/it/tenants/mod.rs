@@ -4,7 +4,10 @@
 mod dialect;
 mod edges;
 mod growth;
+mod peers;
 mod random;
 mod reclaim;
 mod scheduler;
 mod stream;
+mod volcano_session;
+mod yunikorn_attempt;

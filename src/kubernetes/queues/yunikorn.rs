@@ -1,0 +1,143 @@
+//! YuniKorn's `queues.yaml`.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::super::field::{Fault, Field};
+use super::super::manifests::Note;
+use super::super::value::Value;
+use super::unread::unread;
+use super::volcano::FLAVOR;
+use crate::model::Problem;
+use crate::quota::yunikorn::{PreemptionPolicy, QueueRules, Resource, YuniKornSettings, resources};
+use crate::quota::{Queue, Quota};
+
+/// The queues of all partitions, named by their paths, and what their properties say.
+pub(super) fn partitions(
+    root: &Field<'_>,
+    settings: &mut YuniKornSettings,
+    notes: &mut Vec<Note>,
+) -> Fault<Vec<Queue>> {
+    unread(root, &["partitions"], notes);
+    let mut reader = Reader { settings, notes, queues: Vec::new() };
+    root.each("partitions", |partition| {
+        unread(&partition, &["name", "queues", "nodesortpolicy"], reader.notes);
+        partition.each("queues", |queue| {
+            if queue.need("name")?.text()?.eq_ignore_ascii_case("root") {
+                return reader.queue(&queue, None);
+            }
+            // A missing root is put above all.
+            reader.queue(&queue, Some("root"))
+        })?;
+        Ok(())
+    })?;
+    Ok(reader.queues)
+}
+
+struct Reader<'a> {
+    settings: &'a mut YuniKornSettings,
+    notes: &'a mut Vec<Note>,
+    queues: Vec<Queue>,
+}
+
+impl Reader<'_> {
+    fn queue(&mut self, field: &Field<'_>, parent: Option<&str>) -> Fault<()> {
+        const READ: [&str; 7] =
+            ["name", "parent", "queues", "resources", "properties", "adminacl", "submitacl"];
+        unread(field, &READ, self.notes);
+        let named = field.need("name")?;
+        let name = named.text()?.to_lowercase();
+        if name.is_empty() || name.contains('.') {
+            return Err(named.invalid("is no name of a queue"));
+        }
+        let path = parent.map_or_else(|| name.clone(), |parent| format!("{parent}.{name}"));
+        if self.queues.iter().any(|own| own.name == path) {
+            return Err(named.invalid("stands twice"));
+        }
+        let inner = parent.is_none() || field.get("queues")?.is_some() || field.flag("parent")?;
+        let mut queue =
+            if inner { Queue::inner(path.as_str()) } else { Queue::leaf(path.as_str()) };
+        queue.parent = parent.map(Into::into);
+        if let Some(stated) = field.get("resources")? {
+            if parent.is_none() && field.strict() {
+                return Err(stated.invalid("the root has what the nodes have"));
+            }
+            unread(&stated, &["guaranteed", "max"], self.notes);
+            let (guaranteed, most) = (amounts(&stated, "guaranteed")?, amounts(&stated, "max")?);
+            let names = guaranteed.keys().chain(most.keys());
+            let names: alloc::collections::BTreeSet<&String> = names.collect();
+            for name in names {
+                let limit = most.get(name).copied();
+                let nominal = guaranteed.get(name).copied().unwrap_or(0);
+                if field.strict() && limit.is_some_and(|limit| nominal > limit) {
+                    let rule = format!("{name}: is more than the maximum");
+                    return Err(stated.fail_at("guaranteed", Problem::Invalid(rule)));
+                }
+                // A `vcore` is what others call `cpu`.
+                let resource = if name == "vcore" { "cpu" } else { name };
+                let quota = Quota { limit, ..Quota::nominal(nominal) };
+                queue = queue.quota(FLAVOR, resource, quota);
+            }
+        }
+        self.properties(field, &path)?;
+        self.queues.push(queue);
+        field.each("queues", |child| self.queue(&child, Some(&path)))?;
+        Ok(())
+    }
+
+    /// What the properties of a queue say; a value that makes no sense counts as none.
+    fn properties(&mut self, field: &Field<'_>, path: &str) -> Fault<()> {
+        let mut rules = QueueRules::default();
+        let mut stated: Vec<(String, String)> = Vec::new();
+        field.entries("properties", |name, value| {
+            let text = match value.value {
+                Value::Integer(number) => number.to_string(),
+                Value::Bool(truth) => truth.to_string(),
+                _ => value.text()?.to_owned(),
+            };
+            stated.push((name.into(), text));
+            Ok(())
+        })?;
+        for (name, value) in stated {
+            match (name.as_str(), value.as_str()) {
+                ("priority.offset", value) => {
+                    rules.priority.offset = value.parse().unwrap_or_default();
+                }
+                ("priority.policy", value) => rules.priority.fence = value == "fence",
+                ("preemption.policy", "fence") => rules.preemption = PreemptionPolicy::Fence,
+                ("preemption.policy", "disabled") => {
+                    rules.preemption = PreemptionPolicy::Disabled;
+                }
+                // Leaves are sorted by priority and age here, their parents by share.
+                ("preemption.policy", _)
+                | ("application.sort.policy", "fifo" | "stateaware")
+                | ("application.sort.priority", "enabled") => {}
+                (name, _) => {
+                    let text = format!("{}.properties[{name}] is not understood", field.path());
+                    self.notes.push(Note::new(field, &text));
+                }
+            }
+        }
+        if rules != QueueRules::default() {
+            self.settings.rules.insert(path.into(), rules);
+        }
+        Ok(())
+    }
+}
+
+fn amounts(of: &Field<'_>, name: &str) -> Fault<Resource> {
+    let mut stated = BTreeMap::new();
+    of.entries(name, |resource, field| {
+        let quantity = match field.value {
+            Value::Integer(number) => number.to_string(),
+            _ => field.text()?.to_owned(),
+        };
+        stated.insert(resource.to_owned(), quantity);
+        Ok(())
+    })?;
+    resources::from_configuration(&stated)
+        .map_err(|kind| of.fail_at(name, Problem::Invalid(format!("{kind}: is no amount"))))
+}
