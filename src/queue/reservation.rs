@@ -36,7 +36,8 @@ impl Scheduler {
         let is_nominated =
             |id: &GroupId| self.groups.get(id).is_some_and(|queued| queued.nominated.is_some());
         let nominated: Vec<GroupId> = self.reserving.iter().copied().filter(is_nominated).collect();
-        let Some(policy) = self.settings.reservation else {
+        let reservation = self.settings.reservation.filter(|_| self.settings.backfill.is_none());
+        let Some(policy) = reservation else {
             self.refresh_reservations(&nominated);
             return;
         };
