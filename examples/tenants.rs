@@ -5,7 +5,8 @@
 //! `cargo run --release --example tenants` runs two days with the default dialect and prints the
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
 //! had to give back. `--dialect kueue` has Kueue's rules instead, `volcano_proportion`,
-//! `volcano_capacity` and `volcano_drf` those of Volcano's plugins, `yunikorn` YuniKorn's. `--days N` other lengths (1 to 7),
+//! `volcano_capacity` and `volcano_drf` those of Volcano's plugins, `yunikorn` YuniKorn's, `kai` those
+//! of KAI-Scheduler. `--days N` other lengths (1 to 7),
 //! `--svg FILE` draws use against guarantee, queue by queue, and `--output json` prints the same
 //! numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
 
@@ -22,7 +23,7 @@ use run::{Dialect, Report};
 
 const USAGE: &str = "usage: tenants [--dialect NAME] [--days 1..7] [--svg FILE] \
     [--output text|json]\n\
-    dialects: default, kueue, volcano_proportion, volcano_capacity, volcano_drf, yunikorn\n";
+    dialects: default, kueue, volcano_proportion, volcano_capacity, volcano_drf, yunikorn, kai\n";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {

@@ -3,6 +3,7 @@
 mod expect;
 mod feasible;
 mod gangs;
+mod kai;
 #[path = "../common/kueue_cases.rs"]
 pub(crate) mod kueue_cases;
 mod pods;
@@ -43,6 +44,8 @@ Files hold one JSON object a line; gzip will do. A line is one of:
             sharing and cycles; docs/tenants.md names the rules that are left out
   systems   {name, system, family, input, expect, ...}: sessions, queues, preemption and tables of
             Volcano, YuniKorn and others; docs/tenants.md names what is left out
+  kai       {name, family, source, input, expect, ...}: KAI-Scheduler's fair shares, order, reclaim
+            and sessions; docs/tenants.md names the rules that are left out
 
 Kubernetes objects are taken as an API server stores them.
 
@@ -127,6 +130,10 @@ impl Tally {
         }
         if systems::is_case(&case) {
             self.judged(systems::run(&case)?);
+            return Ok(());
+        }
+        if kai::is_case(&case) {
+            self.judged(kai::run(&case)?);
             return Ok(());
         }
         if tenants::is_case(&case) {

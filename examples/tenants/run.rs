@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::Read;
 
 use phalanx::queue::Settings;
+use phalanx::quota::kai::KaiSettings;
 use phalanx::quota::{Flavor, Queue, Quota, Tenants, Weight};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde::Serialize;
@@ -13,6 +14,7 @@ use serde::Serialize;
 const GPU: &str = "nvidia.com/gpu";
 const SERVERS: usize = 125;
 const PER_SERVER: usize = 8;
+const GPUS: i64 = (SERVERS * PER_SERVER) as i64;
 const PER_RACK: usize = 40;
 const DAY: u64 = 86_400;
 const HOUR: u64 = 3_600;
@@ -26,16 +28,18 @@ pub(crate) enum Dialect {
     VolcanoCapacity,
     VolcanoDrf,
     Yunikorn,
+    Kai,
 }
 
 impl Dialect {
-    pub(crate) const ALL: [Dialect; 6] = [
+    pub(crate) const ALL: [Dialect; 7] = [
         Dialect::Default,
         Dialect::Kueue,
         Dialect::VolcanoProportion,
         Dialect::VolcanoCapacity,
         Dialect::VolcanoDrf,
         Dialect::Yunikorn,
+        Dialect::Kai,
     ];
 
     /// No queues yet, and the queue that all stand below.
@@ -47,6 +51,10 @@ impl Dialect {
             Dialect::VolcanoCapacity => (Tenants::volcano_capacity(), "root"),
             Dialect::VolcanoDrf => (Tenants::volcano_drf(), "root"),
             Dialect::Yunikorn => (Tenants::yunikorn(), "root"),
+            Dialect::Kai => {
+                let settings = KaiSettings::default().capacity(GPU, GPUS);
+                (Tenants::kai_with(settings), "philly")
+            }
         }
     }
 
@@ -54,7 +62,7 @@ impl Dialect {
     fn queue(self, queue: Queue, own: i64) -> Queue {
         let weight = Weight::new(own.unsigned_abs());
         match self {
-            Dialect::Default | Dialect::Kueue | Dialect::Yunikorn => {
+            Dialect::Default | Dialect::Kueue | Dialect::Yunikorn | Dialect::Kai => {
                 queue.quota("all", GPU, Quota::nominal(own))
             }
             // What Volcano guarantees to a queue, no other may use.
@@ -75,6 +83,7 @@ impl fmt::Display for Dialect {
             Dialect::VolcanoCapacity => "volcano_capacity",
             Dialect::VolcanoDrf => "volcano_drf",
             Dialect::Yunikorn => "yunikorn",
+            Dialect::Kai => "kai",
         })
     }
 }

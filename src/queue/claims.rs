@@ -65,6 +65,7 @@ impl GroupClaim {
         let mut claim = Claim::new(queued.name.clone(), queued.root.queue.clone())
             .priority(i64::from(queued.root.priority))
             .created(queued.ready_since.unwrap_or(now));
+        claim.preemptible = queued.root.non_preemptible.then_some(false);
         let mut sets: Vec<(usize, &Arc<PodShape>, Vec<String>)> = Vec::new();
         let pending = queued.members.values().filter(|member| {
             member.state == MemberState::Pending && member.pod.scheduling_gates.is_empty()

@@ -32,7 +32,7 @@ impl Scheduler {
         let queued = self.groups.get(&id)?;
         let tenancy = self.tenancy.as_ref()?;
         let tree = tenancy.tenants.tree();
-        let counted = tenancy.tenants.patience().is_some();
+        let counted = tenancy.tenants.counts_known_only();
         let known = |resource: &str| !counted || tree.knows(resource);
         Some(GroupClaim::new(queued, &self.cluster, self.now, &known))
     }
@@ -52,6 +52,7 @@ impl Scheduler {
             };
             let Some(tenancy) = &mut self.tenancy else { return Ok(admitted) };
             let leaf = tenancy.leaf(&claim.claim.queue);
+            tenancy.tenants.advance(self.now);
             let decision = tenancy.tenants.decide(&claim.claim);
             let (leaf, decision) = match (leaf, decision) {
                 (Some(leaf), Ok(decision)) => (leaf, decision),
@@ -108,6 +109,7 @@ impl Scheduler {
                 priority: given.claim.claim.priority,
                 created: given.claim.claim.created,
                 since: now,
+                preemptible: given.claim.claim.preemptible,
                 pods: BTreeMap::new(),
             });
             charge.pods.extend(pods);
@@ -141,6 +143,7 @@ impl Scheduler {
             priority: i64::from(queued.root.priority),
             created: queued.since,
             since: self.now,
+            preemptible: queued.root.non_preemptible.then_some(false),
             pods: BTreeMap::new(),
         });
         charge.pods.insert(pod, charged);

@@ -38,6 +38,8 @@ pub struct Holder {
     pub created: Time,
     /// Since when it holds quota.
     pub reserved: Time,
+    /// Whether it may be evicted; `None`: as the dialect says.
+    pub preemptible: Option<bool>,
     /// Whether it is being evicted: it is charged until it is gone.
     pub leaving: bool,
     /// What it holds.
@@ -383,6 +385,7 @@ impl Books {
             priority: claim.priority,
             created: claim.created,
             reserved,
+            preemptible: claim.preemptible,
             leaving: false,
             usage: usage.clone(),
             key,

@@ -72,6 +72,8 @@ pub struct Claim {
     pub priority: i64,
     /// Since when it waits.
     pub created: Time,
+    /// Whether it may be evicted; `None`: as the dialect says.
+    pub preemptible: Option<bool>,
     /// Its pods.
     pub pod_sets: Vec<PodSet>,
     /// The only flavors that it may have; `None`: any.

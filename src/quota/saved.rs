@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claim::Usage;
 use super::flavor::Flavor;
+use super::kai::KaiSettings;
 use super::own::{Aside, TenantSettings};
 use super::peer::Peer;
 use super::queue::{Queue, QueueKind};
@@ -24,6 +25,7 @@ enum Dialect {
     Kueue(KueueSettings),
     Volcano(VolcanoRule),
     YuniKorn(YuniKornSettings),
+    Kai(KaiSettings),
 }
 
 /// A claim that quota is put aside for.
@@ -77,11 +79,12 @@ impl Tenants {
         let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
         let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
         SavedTenants {
-            dialect: match (&self.own, &self.peer) {
-                (Some(own), _) => Dialect::Default(own.settings),
-                (None, Some(Peer::Volcano(rule))) => Dialect::Volcano(*rule),
-                (None, Some(Peer::YuniKorn(settings))) => Dialect::YuniKorn(settings.clone()),
-                (None, None) => Dialect::Kueue(self.rules.clone()),
+            dialect: match (&self.own, &self.peer, &self.kai) {
+                (Some(own), _, _) => Dialect::Default(own.settings),
+                (None, Some(Peer::Volcano(rule)), _) => Dialect::Volcano(*rule),
+                (None, Some(Peer::YuniKorn(settings)), _) => Dialect::YuniKorn(settings.clone()),
+                (None, None, Some(kai)) => Dialect::Kai(kai.settings.clone()),
+                (None, None, None) => Dialect::Kueue(self.rules.clone()),
             },
             numbers: tree.numbers().map(name).collect(),
             flavors: self.books.flavors().cloned().collect(),
@@ -112,6 +115,7 @@ impl SavedTenants {
             Dialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
             Dialect::Volcano(rule) => Tenants::of_peer(Peer::Volcano(*rule)),
             Dialect::YuniKorn(settings) => Tenants::yunikorn_with(settings.clone()),
+            Dialect::Kai(settings) => Tenants::kai_with(settings.clone()),
         };
         for (flavor, resource) in &self.numbers {
             tenants.intern(flavor, resource);

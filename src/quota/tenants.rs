@@ -8,6 +8,7 @@ use super::cells::Cells;
 use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
 use super::error::QuotaError;
 use super::flavor::Flavor;
+use super::kai::Kai;
 use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
@@ -112,6 +113,8 @@ pub struct Tenants {
     pub(super) own: Option<Own>,
     /// The dialect of another scheduler, in place of Kueue's.
     pub(super) peer: Option<Peer>,
+    /// KAI's dialect, in place of Kueue's.
+    pub(super) kai: Option<Kai>,
 }
 
 impl Tenants {
@@ -124,7 +127,7 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants { books, rules, own: None, peer: None }
+        Tenants { books, rules, own: None, peer: None, kai: None }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -143,6 +146,9 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
+        if self.kai.is_some() {
+            return self.set_kai_queue(queue);
+        }
         self.check_peer(&queue)?;
         self.books.set_queue(self.below_root(queue))
     }
@@ -239,6 +245,9 @@ impl Tenants {
         }
         if self.own.is_some() {
             return Ok(self.decide_own(queue, claim));
+        }
+        if self.kai.is_some() {
+            return Ok(self.decide_kai(queue, claim));
         }
         if let Some(peer) = &self.peer {
             return Ok(self.decide_peer(peer, queue, claim));

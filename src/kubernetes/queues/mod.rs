@@ -1,5 +1,5 @@
 //! Manifests of queues: Kueue's `ClusterQueue`, `Cohort`, `ResourceFlavor`, `LocalQueue` and
-//! `Workload`, and priority classes.
+//! `Workload`; KAI-Scheduler's `Queue` and `PodGroup`; and priority classes.
 //!
 //! Versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
 //! its place; a kind that is not is counted.
@@ -7,12 +7,13 @@
 //! This file and `workload` import each other: a workload is read here and converted there.
 
 mod cluster_queue;
+mod kai;
 mod timestamp;
 mod unread;
 mod workload;
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,9 +25,12 @@ use super::priority::Classes;
 use super::value::Value;
 use super::{affinity, metadata, node};
 use crate::Time;
-use crate::model::{LabelSelector, Labels, ModelError, Problem};
-use crate::quota::{Claim, Flavor, Queue, QuotaError, Tenants, Usage};
+use crate::model::{LabelSelector, Labels, ModelError, PodGroup, Problem};
+use crate::quota::kai::{KaiSettings, QueueMinRuntime};
+use crate::quota::{Claim, Flavor, Queue, Quota, QuotaError, Tenants, UNLIMITED, Usage};
 
+use kai::{KAI, KaiGroup};
+pub use kai::{KaiQueue, KaiQuota};
 use unread::unread;
 
 const KUEUE: &str = "kueue.x-k8s.io";
@@ -74,6 +78,9 @@ pub struct QueueManifests {
     pub local_queues: BTreeMap<(String, String), String>,
     /// Workloads, in the order of the input.
     pub workloads: Vec<QueuedWorkload>,
+    /// Queues of KAI, in the order of the input.
+    pub kai_queues: Vec<KaiQueue>,
+    kai_groups: Vec<KaiGroup>,
     /// What was not understood.
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.
@@ -116,6 +123,8 @@ impl QueueManifests {
             namespaces: BTreeMap::new(),
             local_queues: BTreeMap::new(),
             workloads: Vec::new(),
+            kai_queues: Vec::new(),
+            kai_groups: Vec::new(),
             notes: Vec::new(),
             ignored: BTreeMap::new(),
             classes: Classes::default(),
@@ -144,7 +153,7 @@ impl QueueManifests {
             return Err(ModelError::new("document", "kind", Problem::Required));
         }
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let namespaced = matches!(kind, "LocalQueue" | "Workload");
+        let namespaced = matches!(kind, "LocalQueue" | "Workload" | "PodGroup");
         let object = metadata::object(kind, namespaced, document, self.mode);
         let root = Field::root(&object, document);
         if root.strict() {
@@ -168,6 +177,8 @@ impl QueueManifests {
                 let value = root.need("value")?.int32()?;
                 self.workload_classes.insert(metadata::name(&root)?, value);
             }
+            (KAI, "Queue") => self.kai_queues.push(kai::queue(&root, &mut self.notes)?),
+            (KAI, "PodGroup") => self.kai_groups.push(kai::group(&root, &mut self.notes)?),
             ("scheduling.k8s.io", "PriorityClass") => self.classes.add(&root)?,
             ("", "Namespace") => {
                 self.namespaces.insert(metadata::name(&root)?, node::labels(&root)?);
@@ -255,6 +266,89 @@ impl QueueManifests {
             claims.push(claim);
         }
         Ok(claims)
+    }
+
+    /// KAI's pod groups, in the order of the input, without their pods: with queue, priority, minimum,
+    /// groups inside, and what they say of topology and preemption. Without such a word a group of
+    /// priority 100 or more is not preemptible.
+    ///
+    /// # Errors
+    /// A priority class has no manifest.
+    pub fn kai_pod_groups(&self) -> Result<Vec<PodGroup>, ModelError> {
+        let group = |own: &KaiGroup| {
+            let mut group = own.group.clone();
+            let value = match &own.class {
+                Some(class) => self.classes.value(class),
+                None => self.classes.resolve(None, None, false).ok(),
+            };
+            let unknown = || {
+                let object = format!("pod group {}", group.name);
+                let problem = Problem::Unknown(own.class.clone().unwrap_or_default());
+                ModelError::new(object, "spec.priorityClassName", problem)
+            };
+            group.priority = value.ok_or_else(unknown)?;
+            group.non_preemptible = !own.preemptible.unwrap_or(group.priority < 100);
+            Ok(group)
+        };
+        self.kai_groups.iter().map(group).collect()
+    }
+
+    /// The tenants of KAI's queues, in a flavor named `default` that takes any node. A queue that is
+    /// the parent of none takes work.
+    ///
+    /// GPUs count under `nvidia.com/gpu`, in the [`unit`](KaiSettings::unit) of that resource: 1, or
+    /// 1000 for thousandths.
+    ///
+    /// # Errors
+    /// A queue makes no sense; or one has a part of a GPU, and GPUs count as wholes.
+    pub fn kai_tenants(&self, settings: KaiSettings) -> Result<Tenants, QueueManifestError> {
+        let mut settings = settings;
+        let parents: BTreeSet<&str> =
+            self.kai_queues.iter().filter_map(|queue| queue.parent.as_deref()).collect();
+        for queue in &self.kai_queues {
+            if queue.min_runtime != QueueMinRuntime::default() {
+                settings = settings.min_runtime(queue.name.clone(), queue.min_runtime);
+            }
+        }
+        let unit = |resource: &str| settings.units.get(resource).copied().unwrap_or(1);
+        let mut queues = Vec::new();
+        for own in &self.kai_queues {
+            let mut queue = if parents.contains(own.name.as_str()) {
+                Queue::inner(own.name.clone())
+            } else {
+                Queue::leaf(own.name.clone())
+            };
+            queue.parent.clone_from(&own.parent);
+            queue.priority = own.priority;
+            for (resource, quota) in &own.resources {
+                let parts = if resource.ends_with("/gpu") { 1000 } else { 1 };
+                let amount = |amount: i64| match amount {
+                    UNLIMITED => Ok(UNLIMITED),
+                    amount if parts == 1 => Ok(amount),
+                    amount if amount.saturating_mul(unit(resource)) % parts == 0 => {
+                        Ok(amount.saturating_mul(unit(resource)) / parts)
+                    }
+                    _ => {
+                        let object = format!("queue {}", own.name);
+                        let text = "is a part of a device, and devices count as wholes".to_owned();
+                        let problem = Problem::Invalid(text);
+                        Err(ModelError::new(object, "spec.resources.gpu", problem))
+                    }
+                };
+                let mut of = Quota::nominal(0);
+                of.deserved = Some(amount(quota.quota)?);
+                of.limit = Some(amount(quota.limit)?);
+                of.over_quota_weight = Some(quota.over_quota_weight);
+                queue = queue.quota("default", resource.clone(), of);
+            }
+            queues.push(queue);
+        }
+        let mut tenants = Tenants::kai_with(settings);
+        tenants.set_flavor(Flavor::new("default"));
+        for queue in queues {
+            tenants.set_queue(queue)?;
+        }
+        Ok(tenants)
     }
 
     /// The tenants: queues, flavors, and the workloads that hold quota.

@@ -3,6 +3,7 @@
 mod broken;
 mod defaults;
 mod dialects;
+mod kai;
 mod queues;
 mod reading;
 mod refusals;

@@ -3,5 +3,6 @@
 
 mod dialect;
 mod edges;
+mod kai;
 mod random;
 mod scheduler;
