@@ -6,7 +6,8 @@
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
 //! had to give back; these stop within half a minute, and begin anew. `--dialect kueue` has Kueue's
 //! rules instead, `koordinator` Koordinator's, `volcano_proportion`, `volcano_capacity` and
-//! `volcano_drf` those of Volcano's plugins, `yunikorn` YuniKorn's. `--days N` other lengths (1 to 7),
+//! `volcano_drf` those of Volcano's plugins, `yunikorn` YuniKorn's, `kai` those of KAI-Scheduler.
+//! `--days N` other lengths (1 to 7),
 //! `--svg FILE` draws use against guarantee, queue by queue, and `--output json` prints the same
 //! numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
 
@@ -23,7 +24,8 @@ use run::{Dialect, Report};
 
 const USAGE: &str = "usage: tenants [--dialect NAME] [--days 1..7] [--svg FILE] \
     [--output text|json]\n\
-    dialects: default, koordinator, kueue, volcano_proportion, volcano_capacity, volcano_drf, yunikorn\n";
+    dialects: default, kai, koordinator, kueue, volcano_proportion, volcano_capacity, volcano_drf, \
+    yunikorn\n";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {

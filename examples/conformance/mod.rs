@@ -4,6 +4,7 @@ mod backfill;
 mod expect;
 mod feasible;
 mod gangs;
+mod kai;
 mod koordinator;
 #[path = "../common/kueue_cases.rs"]
 pub(crate) mod kueue_cases;
@@ -49,6 +50,8 @@ Files hold one JSON object a line; gzip will do. A line is one of:
             Volcano, YuniKorn and others; docs/tenants.md names what is left out
   streams   {name, processors, jobs, expect: {starts}}: jobs on equal processors, and when pyss starts
             them by each policy; one pass for each policy of each
+  kai       {name, family, source, input, expect, ...}: KAI-Scheduler's fair shares, order, reclaim
+            and sessions; docs/tenants.md names the rules that are left out
 
 Kubernetes objects are taken as an API server stores them.
 
@@ -135,6 +138,10 @@ impl Tally {
         }
         if systems::is_case(&case) {
             self.judged(systems::run(&case)?);
+            return Ok(());
+        }
+        if kai::is_case(&case) {
+            self.judged(kai::run(&case)?);
             return Ok(());
         }
         if tenants::is_case(&case) {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::Read;
 
 use phalanx::queue::{PreemptionSettings, Settings, Ticket};
+use phalanx::quota::kai::KaiSettings;
 use phalanx::quota::{
     Flavor, Preemption, PreemptionPolicy, Queue, Quota, ROOT_QUOTA, Tenants, Weight,
 };
@@ -32,6 +33,7 @@ pub(crate) enum Dialect {
     VolcanoCapacity,
     VolcanoDrf,
     Yunikorn,
+    Kai,
 }
 
 impl Dialect {
@@ -43,6 +45,7 @@ impl Dialect {
         Dialect::VolcanoCapacity,
         Dialect::VolcanoDrf,
         Dialect::Yunikorn,
+        Dialect::Kai,
     ];
 
     /// No queues yet, and the queue that all stand below.
@@ -55,6 +58,10 @@ impl Dialect {
             Dialect::VolcanoCapacity => (Tenants::volcano_capacity(), "root"),
             Dialect::VolcanoDrf => (Tenants::volcano_drf(), "root"),
             Dialect::Yunikorn => (Tenants::yunikorn(), "root"),
+            Dialect::Kai => {
+                let settings = KaiSettings::default().capacity(GPU, GPUS);
+                (Tenants::kai_with(settings), "philly")
+            }
         }
     }
 
@@ -62,7 +69,7 @@ impl Dialect {
     fn queue(self, queue: Queue, own: i64) -> Queue {
         let weight = Weight::new(own.unsigned_abs());
         match self {
-            Dialect::Default | Dialect::Kueue | Dialect::Yunikorn => {
+            Dialect::Default | Dialect::Kueue | Dialect::Yunikorn | Dialect::Kai => {
                 queue.quota("all", GPU, Quota::nominal(own))
             }
             // Each may have all that others leave.
@@ -86,6 +93,7 @@ impl fmt::Display for Dialect {
             Dialect::VolcanoCapacity => "volcano_capacity",
             Dialect::VolcanoDrf => "volcano_drf",
             Dialect::Yunikorn => "yunikorn",
+            Dialect::Kai => "kai",
         })
     }
 }

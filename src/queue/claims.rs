@@ -46,9 +46,11 @@ pub(super) fn amounts_of(shape: &PodShape) -> Amounts {
     amounts
 }
 
-/// Whether a pod says that quota may never be taken back from it: Koordinator's label.
-pub(super) fn is_non_preemptible(shape: &PodShape) -> bool {
-    shape.labels.get(PREEMPTIBLE_LABEL).is_some_and(|value| value == "false")
+/// Whether quota may be taken back from a pod of a group, if the group or the pod says so, the latter
+/// by Koordinator's label; `None`: neither does.
+pub(super) fn preemptible(root: &PodGroup, shape: &PodShape) -> Option<bool> {
+    let label = shape.labels.get(PREEMPTIBLE_LABEL);
+    (root.non_preemptible || label.is_some_and(|value| value == "false")).then_some(false)
 }
 
 /// The claim of a group's pending members.
@@ -92,7 +94,7 @@ impl GroupClaim {
             for (name, amount) in amounts_of(shape).iter().filter(|(name, _)| counted(name)) {
                 each.set(name, amount);
             }
-            claim.non_preemptible |= is_non_preemptible(shape);
+            claim.preemptible = claim.preemptible.or(preemptible(&queued.root, shape));
             let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
             let mut requests = Amounts::new();
             for (name, amount) in each.iter() {

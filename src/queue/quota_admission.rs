@@ -6,7 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::claims::{GroupClaim, amounts_of, is_node_of, is_non_preemptible, restrict};
+use super::claims::{GroupClaim, amounts_of, is_node_of, preemptible, restrict};
 use super::ids::GroupId;
 use super::queued_group::{MemberState, full_name};
 use super::quota_sleepers::{Place, Sleeper};
@@ -34,7 +34,7 @@ impl Scheduler {
         let queued = self.groups.get(&id)?;
         let tenancy = self.tenancy.as_ref()?;
         let tree = tenancy.tenants.tree();
-        let counted = tenancy.tenants.patience().is_some();
+        let counted = tenancy.tenants.counts_known_only();
         let known = |resource: &str| !counted || tree.knows(resource);
         Some(GroupClaim::new(queued, &self.cluster, self.now, &known))
     }
@@ -143,7 +143,7 @@ impl Scheduler {
                 priority: given.claim.claim.priority,
                 created: given.claim.claim.created,
                 since: now,
-                non_preemptible: given.claim.claim.non_preemptible,
+                preemptible: given.claim.claim.preemptible,
                 pods: BTreeMap::new(),
             });
             charge.pods.extend(pods);
@@ -177,7 +177,7 @@ impl Scheduler {
             priority: i64::from(queued.root.priority),
             created: queued.since,
             since: self.now,
-            non_preemptible: is_non_preemptible(member.pod.shape()),
+            preemptible: preemptible(&queued.root, member.pod.shape()),
             pods: BTreeMap::new(),
         });
         charge.pods.insert(pod, charged);

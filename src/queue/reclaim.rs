@@ -48,6 +48,7 @@ impl Scheduler {
             let Some(tenancy) = &mut self.tenancy else {
                 return Err(QuotaError::UnknownQueue(claim.claim.queue.clone()));
             };
+            tenancy.tenants.advance(self.now);
             let decision = tenancy.tenants.decide(&claim.claim)?;
             let mut groups = Vec::new();
             if self.settings.preemption.is_none() || decision.victims.is_empty() {

@@ -27,8 +27,9 @@ pub(super) struct Charge {
     pub(super) priority: i64,
     pub(super) created: Time,
     pub(super) since: Time,
+    /// Whether it may be evicted; `None`: as the dialect says.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub(super) non_preemptible: bool,
+    pub(super) preemptible: Option<bool>,
     /// By pod: flavor, resource, amount.
     pub(super) pods: BTreeMap<String, Vec<(String, String, i64)>>,
 }
@@ -233,7 +234,7 @@ impl Tenancy {
         } else {
             let mut claim = Claim::new(charge.holder.clone(), charge.queue.clone());
             (claim.priority, claim.created) = (charge.priority, charge.created);
-            claim.non_preemptible = charge.non_preemptible;
+            claim.preemptible = charge.preemptible;
             let usage = self.usage(&charge.pods);
             // A queue that is gone has nothing to charge.
             if let Ok(holder) = self.tenants.restore(&claim, &usage, charge.since) {

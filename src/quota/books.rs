@@ -38,10 +38,10 @@ pub struct Holder {
     pub created: Time,
     /// Since when it holds quota.
     pub reserved: Time,
+    /// Whether it may be evicted; `None`: as the dialect says.
+    pub preemptible: Option<bool>,
     /// Whether it is being evicted: it is charged until it is gone.
     pub leaving: bool,
-    /// Whether it may never be a victim; see [`Claim::non_preemptible`].
-    pub non_preemptible: bool,
     /// Whether no search names it as a victim; see [`Tenants::set_kept`](super::Tenants::set_kept).
     pub kept: bool,
     /// What it holds.
@@ -399,8 +399,8 @@ impl Books {
             priority: claim.priority,
             created: claim.created,
             reserved,
+            preemptible: claim.preemptible,
             leaving: false,
-            non_preemptible: claim.non_preemptible,
             kept: false,
             usage: usage.clone(),
             key,

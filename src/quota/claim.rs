@@ -72,9 +72,9 @@ pub struct Claim {
     pub priority: i64,
     /// Since when it waits.
     pub created: Time,
-    /// Whether it may never be a victim, where a dialect tells such claims apart: Koordinator holds
-    /// what they use to the minimum of their quota.
-    pub non_preemptible: bool,
+    /// Whether it may be evicted; `None`: as the dialect says. Koordinator holds what those use that
+    /// may not to the minimum of their quota.
+    pub preemptible: Option<bool>,
     /// Its pods.
     pub pod_sets: Vec<PodSet>,
     /// The only flavors that it may have; `None`: any.

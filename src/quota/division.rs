@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::amount::UNLIMITED;
+use super::kai::{DivisionRules, Sibling, divide};
 use super::queue::Weight;
 
 /// One of the queues among which an amount of one resource is divided.
@@ -122,68 +123,27 @@ impl Division for WaterFilling {
 /// rounds while one of the parts has enough; remainders of less than a unit then go one by one to the
 /// largest, first to the higher priorities.
 ///
-/// KAI's division of what is above the guarantees.
+/// KAI's division of what is above the guarantees, [`kai::divide`], with units of one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByPriority;
 
 impl Division for ByPriority {
     fn divide(&self, total: i64, parts: &[Part<'_>]) -> Vec<i64> {
-        let mut shares: Vec<i64> = parts.iter().map(Part::granted).collect();
-        let mut rest = left(total, &shares);
-        let mut order: Vec<usize> = (0..parts.len()).collect();
-        order.sort_by_key(|&at| (Reverse(parts[at].priority), parts[at].name));
-        // Numerator over denominator of what rounding has left a part.
-        let mut remainders: Vec<Option<(u128, u128)>> = alloc::vec![None; parts.len()];
-        for level in order.chunk_by(|&a, &b| parts[a].priority == parts[b].priority) {
-            loop {
-                let open: Vec<usize> =
-                    level.iter().copied().filter(|&at| shares[at] < parts[at].wants).collect();
-                let weights: u128 =
-                    open.iter().map(|&at| u128::from(parts[at].weight.as_nanos())).sum();
-                if rest <= 0 || weights == 0 {
-                    break;
-                }
-                let (round, mut again) = (rest as u128, false);
-                for at in open {
-                    let product = u128::from(parts[at].weight.as_nanos()) * round;
-                    if product == 0 {
-                        continue;
-                    }
-                    let missing = parts[at].wants - shares[at];
-                    let whole = i64::try_from(product / weights).unwrap_or(UNLIMITED);
-                    let given = if missing as u128 * weights <= product { missing } else { whole };
-                    again |= (missing as u128) * weights < product;
-                    let part = product % weights;
-                    let unmet = given < missing && part > 0;
-                    remainders[at] = unmet.then_some((part, weights));
-                    shares[at] += given;
-                    rest -= given;
-                }
-                if !again {
-                    break;
-                }
+        fn sibling<'a>(part: &Part<'a>) -> Sibling<'a> {
+            Sibling {
+                name: part.name,
+                priority: part.priority,
+                created: 0,
+                deserved: part.granted(),
+                limit: UNLIMITED,
+                weight: part.weight,
+                request: part.wants.max(0),
+                usage: 0,
+                share: 0,
             }
         }
-        for level in order.chunk_by(|&a, &b| parts[a].priority == parts[b].priority) {
-            let mut open: Vec<usize> =
-                level.iter().copied().filter(|&at| remainders[at].is_some()).collect();
-            open.sort_by(|&a, &b| {
-                let of = |at: usize| remainders[at].unwrap_or((0, 1));
-                let ((one, under), (other, over)) = (of(a), of(b));
-                // Denominators are sums of weights of 64 bits.
-                (other.saturating_mul(under))
-                    .cmp(&one.saturating_mul(over))
-                    .then(parts[a].name.cmp(parts[b].name))
-            });
-            for at in open {
-                if rest <= 0 {
-                    return shares;
-                }
-                shares[at] += 1;
-                rest -= 1;
-            }
-        }
-        shares
+        let siblings: Vec<Sibling<'_>> = parts.iter().map(sibling).collect();
+        divide(total, DivisionRules::default(), &siblings).0
     }
 }
 

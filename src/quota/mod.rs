@@ -25,6 +25,7 @@ mod division;
 mod entitlement;
 mod error;
 mod flavor;
+pub mod kai;
 mod koordinator;
 mod kueue;
 mod order;

@@ -201,6 +201,11 @@ pub struct QueueReport {
 }
 
 impl Tenants {
+    /// Whether resources that no queue has quota of are not counted.
+    pub fn counts_known_only(&self) -> bool {
+        self.own.is_some() || self.kai.is_some()
+    }
+
     /// How long a claim waits before quota is put aside for it; `None` in other dialects.
     pub fn patience(&self) -> Option<Duration> {
         self.own.as_ref().map(|own| own.settings.patience)
@@ -299,6 +304,9 @@ impl Tenants {
     /// guarantees, divided from the root down by [`WaterFilling`] among those that use and want some;
     /// guarantees first, the rest by weight. O(queues below those on the path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
+        if self.kai.is_some() {
+            return self.kai_fair_share(queue, of);
+        }
         let tree = &self.books.tree;
         let mut path: Vec<QueueId> = tree.path(queue).collect();
         let Some(root) = path.pop() else { return 0 };
@@ -361,6 +369,12 @@ impl Tenants {
             if other == queue || tree.root_of(other.slot) != root || !borrows() {
                 continue;
             }
+            if self.kai.is_some() {
+                if self.kai_may_take(queue, other) {
+                    may_take_from.extend(tree.spec(other).map(|spec| spec.name.clone()));
+                }
+                continue;
+            }
             let (own, others) = self.sides(queue, other);
             if within || self.share(own) < self.share(others) {
                 may_take_from.extend(tree.spec(other).map(|spec| spec.name.clone()));
@@ -408,7 +422,7 @@ fn borrowable(cells: &Cells, mut at: u32) -> i64 {
 }
 
 /// Makes an assignment one that waits for others to be done.
-fn wait(assignment: &mut Assignment) {
+pub(super) fn wait(assignment: &mut Assignment) {
     assignment.mode = Mode::Preempt;
     for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
         choice.mode = Mode::Preempt;

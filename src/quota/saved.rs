@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claim::Usage;
 use super::flavor::Flavor;
+use super::kai::KaiSettings;
 use super::koordinator::KoordinatorSettings;
 use super::own::{Aside, TenantSettings};
 use super::peer::Peer;
@@ -26,6 +27,7 @@ enum Dialect {
     Koordinator(KoordinatorSettings),
     Volcano(VolcanoRule),
     YuniKorn(YuniKornSettings),
+    Kai(KaiSettings),
 }
 
 /// A claim that quota is put aside or reserved for.
@@ -93,14 +95,13 @@ impl Tenants {
                 .collect(),
         };
         SavedTenants {
-            dialect: match (&self.own, &self.peer) {
-                (Some(own), _) => Dialect::Default(own.settings),
-                (None, Some(Peer::Volcano(rule))) => Dialect::Volcano(*rule),
-                (None, Some(Peer::YuniKorn(settings))) => Dialect::YuniKorn(settings.clone()),
-                (None, None) => match &self.koordinator {
-                    Some(own) => Dialect::Koordinator(own.settings.clone()),
-                    None => Dialect::Kueue(self.rules.clone()),
-                },
+            dialect: match (&self.own, &self.peer, &self.koordinator, &self.kai) {
+                (Some(own), ..) => Dialect::Default(own.settings),
+                (_, Some(Peer::Volcano(rule)), ..) => Dialect::Volcano(*rule),
+                (_, Some(Peer::YuniKorn(settings)), ..) => Dialect::YuniKorn(settings.clone()),
+                (_, _, Some(own), _) => Dialect::Koordinator(own.settings.clone()),
+                (_, _, _, Some(kai)) => Dialect::Kai(kai.settings.clone()),
+                (None, None, None, None) => Dialect::Kueue(self.rules.clone()),
             },
             numbers: tree.numbers().map(name).collect(),
             flavors: self.books.flavors().cloned().collect(),
@@ -137,6 +138,7 @@ impl SavedTenants {
             Dialect::Koordinator(settings) => Tenants::koordinator_with(settings.clone()),
             Dialect::Volcano(rule) => Tenants::of_peer(Peer::Volcano(*rule)),
             Dialect::YuniKorn(settings) => Tenants::yunikorn_with(settings.clone()),
+            Dialect::Kai(settings) => Tenants::kai_with(settings.clone()),
         };
         for (flavor, resource) in &self.numbers {
             tenants.intern(flavor, resource);

@@ -10,6 +10,7 @@ use super::cells::Cells;
 use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
 use super::error::QuotaError;
 use super::flavor::Flavor;
+use super::kai::Kai;
 use super::koordinator::Koordinator;
 use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
@@ -120,6 +121,8 @@ pub struct Tenants {
     pub(super) peer: Option<Peer>,
     /// By claim.
     pub(super) reserved: BTreeMap<String, Reserved>,
+    /// KAI's dialect, in place of Kueue's.
+    pub(super) kai: Option<Kai>,
 }
 
 impl Tenants {
@@ -138,6 +141,7 @@ impl Tenants {
             own: None,
             koordinator: None,
             peer: None,
+            kai: None,
             reserved: BTreeMap::new(),
         }
     }
@@ -158,6 +162,9 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
+        if self.kai.is_some() {
+            return self.set_kai_queue(queue);
+        }
         let queue = self.below_root(queue)?;
         let queue = self.placed(queue)?;
         let (kind, name) = (queue.kind, queue.name.clone());
@@ -272,6 +279,9 @@ impl Tenants {
         }
         if self.koordinator.is_some() {
             return self.decide_koordinator(queue, claim);
+        }
+        if self.kai.is_some() {
+            return self.decide_kai(queue, claim);
         }
         if let Some(peer) = &self.peer {
             return self.decide_peer(peer, queue, claim);
@@ -429,7 +439,7 @@ impl Tenants {
         since: Time,
     ) -> Result<HolderId, QuotaError> {
         let holder = self.books.hold(claim, usage, since)?;
-        self.counted(&claim.queue, usage, 1, claim.non_preemptible, false);
+        self.counted(&claim.queue, usage, 1, claim.preemptible == Some(false), false);
         Ok(holder)
     }
 
@@ -470,7 +480,7 @@ impl Tenants {
         let queue = self.books.holder(holder).map(|holder| holder.queue);
         let name = queue.map(|queue| self.leaf_name(queue)).unwrap_or_default();
         let holder = self.books.release(holder)?;
-        self.counted(&name, &holder.usage, -1, holder.non_preemptible, false);
+        self.counted(&name, &holder.usage, -1, holder.preemptible == Some(false), false);
         Ok(holder)
     }
 

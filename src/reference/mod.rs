@@ -9,6 +9,7 @@
 mod broken;
 mod devices;
 mod domains;
+pub mod kai;
 pub mod kueue;
 pub mod kueue_cycle;
 mod members;

@@ -123,7 +123,7 @@ pub(crate) fn now() -> Time {
 }
 
 /// An amount, which may be unlimited.
-pub(super) fn amount(title: &str, value: &Value) -> Result<i64, String> {
+pub(crate) fn amount(title: &str, value: &Value) -> Result<i64, String> {
     match value {
         Value::String(text) if text == "unlimited" => Ok(UNLIMITED),
         value => value.as_i64().ok_or_else(|| format!("{title}: is no amount: {value}")),
@@ -131,10 +131,10 @@ pub(super) fn amount(title: &str, value: &Value) -> Result<i64, String> {
 }
 
 /// Amounts by flavor and resource; zeros are left out.
-pub(super) type AmountTable = BTreeMap<(String, String), i64>;
+pub(crate) type AmountTable = BTreeMap<(String, String), i64>;
 
 /// An amount list.
-pub(super) fn amounts(title: &str, list: &[Value]) -> Result<AmountTable, String> {
+pub(crate) fn amounts(title: &str, list: &[Value]) -> Result<AmountTable, String> {
     let mut table = AmountTable::new();
     for value in list {
         let mut fields = Fields::new(title, value)?;

@@ -1,6 +1,6 @@
 //! Manifests of queues: Kueue's `ClusterQueue`, `Cohort`, `ResourceFlavor`, `LocalQueue` and
 //! `Workload`, and priority classes; Koordinator's `ElasticQuota`; Volcano's `Queue`; YuniKorn's
-//! `queues.yaml`.
+//! `queues.yaml`; KAI-Scheduler's `Queue` and `PodGroup`.
 //!
 //! Of Kueue, versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
 //! its place; a kind that is not is counted.
@@ -9,6 +9,7 @@
 
 mod cluster_queue;
 mod elastic_quota;
+mod kai;
 mod timestamp;
 mod unread;
 mod volcano;
@@ -16,7 +17,7 @@ mod workload;
 mod yunikorn;
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,13 +29,16 @@ use super::priority::Classes;
 use super::value::Value;
 use super::{affinity, metadata, node};
 use crate::Time;
-use crate::model::{Amounts, LabelSelector, Labels, ModelError, Problem};
+use crate::model::{Amounts, LabelSelector, Labels, ModelError, PodGroup, Problem};
+use crate::quota::kai::{KaiSettings, QueueMinRuntime};
 use crate::quota::yunikorn::YuniKornSettings;
 use crate::quota::{
     Claim, DEFAULT_QUOTA, ElasticQuota, Flavor, KoordinatorSettings, QUOTA_LABEL, Queue, QueueKind,
-    Quota, QuotaError, ROOT_QUOTA, Tenants, Usage,
+    Quota, QuotaError, ROOT_QUOTA, Tenants, UNLIMITED, Usage,
 };
 
+use kai::{KAI, KaiGroup};
+pub use kai::{KaiQueue, KaiQuota};
 use unread::unread;
 
 const KUEUE: &str = "kueue.x-k8s.io";
@@ -91,6 +95,9 @@ pub struct QueueManifests {
     pub workloads: Vec<QueuedWorkload>,
     /// The properties of YuniKorn's queues, by path.
     pub yunikorn: YuniKornSettings,
+    /// Queues of KAI, in the order of the input.
+    pub kai_queues: Vec<KaiQueue>,
+    kai_groups: Vec<KaiGroup>,
     /// What was not understood.
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.
@@ -136,6 +143,8 @@ impl QueueManifests {
             elastic_namespaces: BTreeMap::new(),
             workloads: Vec::new(),
             yunikorn: YuniKornSettings::default(),
+            kai_queues: Vec::new(),
+            kai_groups: Vec::new(),
             notes: Vec::new(),
             ignored: BTreeMap::new(),
             classes: Classes::default(),
@@ -171,7 +180,7 @@ impl QueueManifests {
             return Err(ModelError::new("document", "kind", Problem::Required));
         }
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let namespaced = matches!(kind, "LocalQueue" | "Workload" | "ElasticQuota");
+        let namespaced = matches!(kind, "LocalQueue" | "Workload" | "ElasticQuota" | "PodGroup");
         let object = metadata::object(kind, namespaced, document, self.mode);
         let root = Field::root(&object, document);
         if root.strict() {
@@ -206,6 +215,8 @@ impl QueueManifests {
                 }
                 self.elastic_quotas.push((metadata::namespace(&root)?, quota));
             }
+            (KAI, "Queue") => self.kai_queues.push(kai::queue(&root, &mut self.notes)?),
+            (KAI, "PodGroup") => self.kai_groups.push(kai::group(&root, &mut self.notes)?),
             ("scheduling.k8s.io", "PriorityClass") => self.classes.add(&root)?,
             ("", "Namespace") => {
                 self.namespaces.insert(metadata::name(&root)?, node::labels(&root)?);
@@ -390,6 +401,89 @@ impl QueueManifests {
         tenants.set_queue(root)?;
         for (_, quota) in self.elastic_quotas.iter().filter(|(_, quota)| quota.name != ROOT_QUOTA) {
             tenants.set_queue(quota.queue(FLAVOR))?;
+        }
+        Ok(tenants)
+    }
+
+    /// KAI's pod groups, in the order of the input, without their pods: with queue, priority, minimum,
+    /// groups inside, and what they say of topology and preemption. Without such a word a group of
+    /// priority 100 or more is not preemptible.
+    ///
+    /// # Errors
+    /// A priority class has no manifest.
+    pub fn kai_pod_groups(&self) -> Result<Vec<PodGroup>, ModelError> {
+        let group = |own: &KaiGroup| {
+            let mut group = own.group.clone();
+            let value = match &own.class {
+                Some(class) => self.classes.value(class),
+                None => self.classes.resolve(None, None, false).ok(),
+            };
+            let unknown = || {
+                let object = format!("pod group {}", group.name);
+                let problem = Problem::Unknown(own.class.clone().unwrap_or_default());
+                ModelError::new(object, "spec.priorityClassName", problem)
+            };
+            group.priority = value.ok_or_else(unknown)?;
+            group.non_preemptible = !own.preemptible.unwrap_or(group.priority < 100);
+            Ok(group)
+        };
+        self.kai_groups.iter().map(group).collect()
+    }
+
+    /// The tenants of KAI's queues, in a flavor named `default` that takes any node. A queue that is
+    /// the parent of none takes work.
+    ///
+    /// GPUs count under `nvidia.com/gpu`, in the [`unit`](KaiSettings::unit) of that resource: 1, or
+    /// 1000 for thousandths.
+    ///
+    /// # Errors
+    /// A queue makes no sense; or one has a part of a GPU, and GPUs count as wholes.
+    pub fn kai_tenants(&self, settings: KaiSettings) -> Result<Tenants, QueueManifestError> {
+        let mut settings = settings;
+        let parents: BTreeSet<&str> =
+            self.kai_queues.iter().filter_map(|queue| queue.parent.as_deref()).collect();
+        for queue in &self.kai_queues {
+            if queue.min_runtime != QueueMinRuntime::default() {
+                settings = settings.min_runtime(queue.name.clone(), queue.min_runtime);
+            }
+        }
+        let unit = |resource: &str| settings.units.get(resource).copied().unwrap_or(1);
+        let mut queues = Vec::new();
+        for own in &self.kai_queues {
+            let mut queue = if parents.contains(own.name.as_str()) {
+                Queue::inner(own.name.clone())
+            } else {
+                Queue::leaf(own.name.clone())
+            };
+            queue.parent.clone_from(&own.parent);
+            queue.priority = own.priority;
+            for (resource, quota) in &own.resources {
+                let parts = if resource.ends_with("/gpu") { 1000 } else { 1 };
+                let amount = |amount: i64| match amount {
+                    UNLIMITED => Ok(UNLIMITED),
+                    amount if parts == 1 => Ok(amount),
+                    amount if amount.saturating_mul(unit(resource)) % parts == 0 => {
+                        Ok(amount.saturating_mul(unit(resource)) / parts)
+                    }
+                    _ => {
+                        let object = format!("queue {}", own.name);
+                        let text = "is a part of a device, and devices count as wholes".to_owned();
+                        let problem = Problem::Invalid(text);
+                        Err(ModelError::new(object, "spec.resources.gpu", problem))
+                    }
+                };
+                let mut of = Quota::nominal(0);
+                of.deserved = Some(amount(quota.quota)?);
+                of.limit = Some(amount(quota.limit)?);
+                of.over_quota_weight = Some(quota.over_quota_weight);
+                queue = queue.quota("default", resource.clone(), of);
+            }
+            queues.push(queue);
+        }
+        let mut tenants = Tenants::kai_with(settings);
+        tenants.set_flavor(Flavor::new("default"));
+        for queue in queues {
+            tenants.set_queue(queue)?;
         }
         Ok(tenants)
     }

@@ -127,7 +127,14 @@ impl PodEntry {
 
     fn new(record: PodRecord, finished: bool) -> PodEntry {
         let PodRecord {
-            mut pod, priority, preempts, scheduler, membership, unmodelled, limits, ..
+            mut pod,
+            priority,
+            preempts,
+            scheduler,
+            membership,
+            unmodelled,
+            limits,
+            ..
         } = record;
         pod.priority = priority.unwrap_or(0);
         if !preempts {

@@ -366,7 +366,7 @@ impl Tenants {
                 mode = Mode::Preempt;
             }
         }
-        if claim.non_preemptible && self.is_beyond_min(spec, wanted) {
+        if claim.preemptible == Some(false) && self.is_beyond_min(spec, wanted) {
             return (Mode::Preempt, Vec::new());
         }
         let victims = if mode == Mode::Preempt {
@@ -422,7 +422,7 @@ impl Tenants {
         // In the order of victims: the least important first.
         let lower = self.books.holders(queue).filter_map(|id| {
             let holder = self.books.holder(id)?;
-            let free = !holder.non_preemptible && !holder.kept;
+            let free = holder.preemptible != Some(false) && !holder.kept;
             (holder.priority < claim.priority && free).then_some((id, holder))
         });
         let lower: Vec<_> = lower.collect();

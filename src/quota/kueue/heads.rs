@@ -222,7 +222,12 @@ impl Heads {
 
     /// Takes the head that goes first.
     pub fn pop(&mut self, tenants: &mut Tenants) -> Option<(QueueId, Head)> {
-        let first = self.sets.get(&NONE)?.first()?.0.leaf;
+        let first = if tenants.kai.is_some() {
+            let heads = self.entries.iter().map(|(slot, (head, _))| (*slot, &head.usage));
+            tenants.kai_first(heads)?
+        } else {
+            self.sets.get(&NONE)?.first()?.0.leaf
+        };
         let queue = tenants.tree().id(first);
         Some((queue, self.remove(tenants, queue)?))
     }

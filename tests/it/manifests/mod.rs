@@ -4,6 +4,7 @@ mod broken;
 mod defaults;
 mod dialects;
 mod elastic_quotas;
+mod kai;
 mod peer_queues;
 mod queues;
 mod reading;

@@ -4,6 +4,7 @@
 mod dialect;
 mod edges;
 mod growth;
+mod kai;
 mod peers;
 mod random;
 mod reclaim;

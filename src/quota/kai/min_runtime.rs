@@ -1,0 +1,120 @@
+//! How long work runs before it may be taken back.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// The minimum run times that a queue states.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RuntimeQueue {
+    /// The name.
+    pub name: String,
+    /// The place of the queue above.
+    pub parent: Option<usize>,
+    /// Before work of the same queue may preempt.
+    pub preempt: Option<Duration>,
+    /// Before work of other queues may reclaim.
+    pub reclaim: Option<Duration>,
+}
+
+/// Which queue's minimum protects from reclaim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub enum ReclaimMethod {
+    /// The nearest from the child of the lowest queue above both, on the victim's side, upwards. If
+    /// the two have nothing above them, only the victim's top queue counts.
+    #[default]
+    LowestCommonAncestor,
+    /// The nearest from the victim's queue upwards.
+    Queue,
+}
+
+/// Minimum run times of a tree of queues.
+#[derive(Debug, Clone, Default)]
+pub struct MinRuntime {
+    /// The queues.
+    pub queues: Vec<RuntimeQueue>,
+    /// What holds for preemption where no queue states anything.
+    pub default_preempt: Duration,
+    /// What holds for reclaim where no queue states anything.
+    pub default_reclaim: Duration,
+    /// How the minimum for reclaim is found.
+    pub method: ReclaimMethod,
+}
+
+impl MinRuntime {
+    /// The place of a queue.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.queues.iter().position(|queue| queue.name == name)
+    }
+
+    fn path(&self, queue: usize) -> Vec<usize> {
+        let next = |at: &usize| self.queues.get(*at).and_then(|queue| queue.parent);
+        let path = core::iter::successors(self.queues.get(queue).map(|_| queue), next);
+        path.take(self.queues.len()).collect()
+    }
+
+    /// How long work of a queue runs before others of it may preempt it.
+    pub fn before_preempt(&self, victim: usize) -> Duration {
+        let stated = self.path(victim).into_iter().find_map(|at| self.queues[at].preempt);
+        stated.unwrap_or(self.default_preempt)
+    }
+
+    /// How long work of a queue runs before that of another may reclaim what it has.
+    pub fn before_reclaim(&self, reclaimer: usize, victim: usize) -> Duration {
+        let path = self.path(victim);
+        let path = match self.method {
+            ReclaimMethod::Queue => &path[..],
+            ReclaimMethod::LowestCommonAncestor => {
+                let other = self.path(reclaimer);
+                let common =
+                    path.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+                // Of one queue, the queue itself.
+                let from = path.len().saturating_sub(common + 1);
+                &path[from..]
+            }
+        };
+        let stated = path.iter().find_map(|&at| self.queues[at].reclaim);
+        stated.unwrap_or(self.default_reclaim)
+    }
+}
+
+/// Whether work that has started so long ago is protected by a minimum; what has not started is not.
+pub fn is_protected(running_for: Option<Duration>, minimum: Duration) -> bool {
+    running_for.is_some_and(|running| running < minimum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_minimum_is_that_of_the_side_that_gives() {
+        let queue = |name: &str, parent, reclaim: Option<u64>| RuntimeQueue {
+            name: name.into(),
+            parent,
+            preempt: None,
+            reclaim: reclaim.map(Duration::from_secs),
+        };
+        let mut runtime = MinRuntime {
+            queues: alloc::vec![
+                queue("dev", None, Some(10)),
+                queue("one", Some(0), None),
+                queue("two", Some(0), Some(3)),
+                queue("prod", None, None),
+                queue("three", Some(3), Some(7)),
+            ],
+            default_reclaim: Duration::from_secs(1),
+            ..MinRuntime::default()
+        };
+        let seconds = |runtime: &MinRuntime, a, b| runtime.before_reclaim(a, b).as_secs();
+        assert_eq!(seconds(&runtime, 1, 2), 3);
+        assert_eq!(seconds(&runtime, 2, 1), 10);
+        assert_eq!(seconds(&runtime, 4, 2), 10);
+        assert_eq!(seconds(&runtime, 1, 4), 1, "the top queue alone counts");
+        runtime.method = ReclaimMethod::Queue;
+        assert_eq!(seconds(&runtime, 1, 4), 7);
+        assert_eq!(seconds(&runtime, 4, 2), 3);
+    }
+}

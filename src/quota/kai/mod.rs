@@ -1,0 +1,27 @@
+//! KAI-Scheduler's semantics: what is fair by level, priority and remainder; whose turn it is; what
+//! may be taken back.
+//!
+//! The tests here are on plain tables of queues ([`QueueShares`]), so that the dialect
+//! ([`Tenants::kai`](super::Tenants::kai)) and the session that is kept for comparison
+//! (`reference::kai`) share them.
+//!
+//! Source: KAI-Scheduler, commit 72de64f (March 2026), plugins `proportion`, `elastic` and
+//! `minruntime`.
+
+mod dialect;
+mod division;
+mod min_runtime;
+mod order;
+mod queues;
+mod settings;
+mod turns;
+
+pub(super) use dialect::Kai;
+pub use division::{DivisionRules, Sibling, divide};
+pub use min_runtime::{MinRuntime, ReclaimMethod, RuntimeQueue, is_protected};
+pub use order::{ElasticState, JobStanding, PodSetState, elastic_state, job_order, pod_set_order};
+pub use queues::{
+    Contender, OverCapacity, Quantities, QueueShare, QueueShares, Ratio, ReclaimStrategy,
+    Reclaimer, ResourceShare,
+};
+pub use settings::{KaiSettings, QueueMinRuntime};

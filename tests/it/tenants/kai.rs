@@ -1,0 +1,323 @@
+//! KAI's dialect: on its own, in the scheduler, and beside KAI's own sessions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use phalanx::model::Amounts;
+use phalanx::queue::Settings;
+use phalanx::quota::kai::{KaiSettings, QueueMinRuntime, QueueShare, ResourceShare};
+use phalanx::quota::{
+    Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, SavedTenants, Tenants, UNLIMITED,
+    VictimReason, Weight,
+};
+use phalanx::reference::kai::{
+    Action, Gpu, Job, Node, Pod, PodAffinity, PodSet as Set, PodState, Sessions, SubGroupSet, World,
+};
+use phalanx::{Cluster, Framework, PodGroup, Scheduler, Time};
+
+fn gpus(name: &str, queue: &str, priority: i64, amount: i64) -> Claim {
+    let mut requests = Amounts::new();
+    requests.set("gpu", amount);
+    Claim::new(name, queue).priority(priority).pods(PodSet::new("main", 1, requests))
+}
+
+fn admit(tenants: &mut Tenants, claim: &Claim, seconds: u64) {
+    let decision = tenants.decide(claim).expect("sound");
+    assert_eq!(decision.assignment.mode, Mode::Fit, "{}", claim.name);
+    tenants.admit(claim, &decision.assignment, Time::from_secs(seconds)).expect("sound");
+}
+
+fn decided(tenants: &mut Tenants, claim: &Claim) -> (Mode, Vec<(String, VictimReason)>) {
+    let decision = tenants.decide(claim).expect("sound");
+    let name = |victim: &phalanx::quota::Victim| {
+        let holder = tenants.holder(victim.holder).expect("holds");
+        (holder.name.clone(), victim.reason)
+    };
+    (decision.assignment.mode, decision.victims.iter().map(name).collect())
+}
+
+fn two_teams(settings: KaiSettings, deserved: i64) -> Tenants {
+    let mut tenants = Tenants::kai_with(settings);
+    tenants.set_flavor(Flavor::new("all"));
+    for team in ["vision", "speech"] {
+        let queue = Queue::leaf(team).quota("all", "gpu", Quota::nominal(deserved));
+        tenants.set_queue(queue).expect("sound");
+    }
+    tenants
+}
+
+#[test]
+fn work_that_is_not_preemptible_stays_within_what_is_deserved() {
+    let mut tenants = two_teams(KaiSettings::default(), 4);
+    admit(&mut tenants, &gpus("train", "vision", 50, 6), 0);
+    // 100 and above is not preemptible; what preemptible work holds does not count.
+    let two = gpus("serve", "vision", 100, 2);
+    admit(&mut tenants, &two, 0);
+    assert_eq!(decided(&mut tenants, &gpus("more", "vision", 100, 3)), (Mode::Preempt, vec![]));
+    let mut said = gpus("said", "vision", 50, 3);
+    said.preemptible = Some(false);
+    assert_eq!(decided(&mut tenants, &said), (Mode::Preempt, vec![]));
+}
+
+#[test]
+fn a_limit_is_never_passed_and_what_is_beyond_it_never_fits() {
+    let mut tenants = two_teams(KaiSettings::default(), 4);
+    let limited = Queue::leaf("vision").quota("all", "gpu", Quota::nominal(2).limit(3));
+    tenants.set_queue(limited).expect("sound");
+    admit(&mut tenants, &gpus("a", "vision", 50, 2), 0);
+    assert_eq!(decided(&mut tenants, &gpus("b", "vision", 50, 2)), (Mode::Preempt, vec![]));
+    assert_eq!(decided(&mut tenants, &gpus("c", "vision", 50, 4)).0, Mode::NoFit);
+    // Within the limit there is room once a lower priority gives way.
+    let own = vec![("a".to_string(), VictimReason::InClusterQueue)];
+    assert_eq!(decided(&mut tenants, &gpus("d", "vision", 60, 2)), (Mode::Preempt, own));
+}
+
+#[test]
+fn fair_shares_follow_weights_and_priorities_and_the_whole() {
+    let mut tenants = Tenants::kai_with(KaiSettings::default().capacity("gpu", 9));
+    tenants.set_flavor(Flavor::new("all"));
+    let mut of = None;
+    for (team, weight, priority) in [("a", 2, 0), ("b", 1, 0), ("c", 5, -1)] {
+        let mut quota = Quota::nominal(1);
+        quota.over_quota_weight = Some(Weight::new(weight));
+        let queue = Queue::leaf(team).quota("all", "gpu", quota).priority(priority);
+        let id = tenants.set_queue(queue).expect("sound");
+        let number = tenants.intern("all", "gpu");
+        tenants.wait(id, number, 9).expect("sound");
+        of = Some(number);
+    }
+    let tree = tenants.tree();
+    let share = |team: &str| {
+        let queue = tree.queue(QueueKind::Leaf, team).expect("known");
+        tenants.deserved(queue, of.expect("interned"))
+    };
+    // 1 + 4, 1 + 2, 1: the surplus is gone before the lower priority.
+    assert_eq!(["a", "b", "c"].map(share), [5, 3, 1]);
+}
+
+#[test]
+fn the_youngest_of_the_best_served_queue_gives_back_and_no_more_than_needed() {
+    let mut tenants = two_teams(KaiSettings::default(), 4);
+    for (at, name) in ["old", "mid", "new"].into_iter().enumerate() {
+        admit(&mut tenants, &gpus(name, "vision", 50, 2), at as u64);
+    }
+    admit(&mut tenants, &gpus("own", "speech", 50, 1), 0);
+    let victims = vec![("new".to_string(), VictimReason::InCohortReclamation)];
+    assert_eq!(decided(&mut tenants, &gpus("want", "speech", 50, 3)), (Mode::Preempt, victims));
+    // Beyond what is fair nothing is taken back.
+    assert_eq!(decided(&mut tenants, &gpus("much", "speech", 50, 5)), (Mode::Preempt, vec![]));
+}
+
+#[test]
+fn work_runs_for_its_minimum_before_it_is_taken_back() {
+    let runtime = QueueMinRuntime { reclaim: Some(Duration::from_secs(60)), preempt: None };
+    let mut tenants = two_teams(KaiSettings::default().min_runtime("vision", runtime), 4);
+    admit(&mut tenants, &gpus("all", "vision", 50, 8), 100);
+    let want = gpus("want", "speech", 50, 4);
+    tenants.advance(Time::from_secs(159));
+    assert_eq!(decided(&mut tenants, &want), (Mode::Preempt, vec![]));
+    tenants.advance(Time::from_secs(160));
+    assert_eq!(decided(&mut tenants, &want).1.len(), 1);
+    // Preemption has a minimum of its own.
+    tenants.advance(Time::from_secs(100));
+    assert_eq!(decided(&mut tenants, &gpus("high", "vision", 90, 1)).1.len(), 1);
+}
+
+#[test]
+fn capacity_is_what_top_queues_deserve_until_it_is_stated() {
+    let mut tenants = two_teams(KaiSettings::default(), 4);
+    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, Mode::NoFit);
+    tenants.set_capacity("gpu", 12).expect("sound");
+    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, Mode::Fit);
+    assert!(tenants.set_capacity("gpu", -1).is_err());
+    let text = serde_json::to_string(&tenants.save()).expect("plain");
+    let saved: SavedTenants = serde_json::from_str(&text).expect("plain");
+    let mut again = saved.restore();
+    assert_eq!(serde_json::to_string(&again.save()).expect("plain"), text);
+    assert_eq!(decided(&mut again, &gpus("ten", "vision", 50, 10)).0, Mode::Fit);
+}
+
+fn gang(name: &str, queue: &str, pods: usize) -> PodGroup {
+    let pod = phalanx::Pod::new().request("gpu", 1);
+    let mut gang = PodGroup::gang(name, pods as u32).pods(pods, pod);
+    gang.queue = queue.into();
+    gang
+}
+
+fn started(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
+    let mut started = Vec::new();
+    while let Some(decision) = scheduler.poll_decision(now) {
+        let phalanx::Decision::Bind { ticket, groups, .. } = decision else {
+            panic!("{decision:?}")
+        };
+        started.extend(groups.iter().map(ToString::to_string));
+        scheduler.handle_bound(ticket, now).expect("known");
+    }
+    started
+}
+
+#[test]
+fn the_scheduler_takes_turns_by_dominant_share_and_wakes_across_departments() {
+    let mut cluster = Cluster::new();
+    cluster.add_node(phalanx::Node::new("n").capacity("gpu", 8)).expect("sound");
+    let mut tenants = Tenants::kai();
+    tenants.set_flavor(Flavor::new("all"));
+    for department in ["east", "west"] {
+        let queue = Queue::inner(department).quota("all", "gpu", Quota::nominal(4));
+        tenants.set_queue(queue).expect("sound");
+        let team = Queue::leaf(format!("{department}-team")).parent(department);
+        let team = team.quota("all", "gpu", Quota::nominal(4));
+        tenants.set_queue(team).expect("sound");
+    }
+    let mut scheduler =
+        Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants);
+    let at = Time::from_secs;
+    for name in ["e1", "e2", "e3"] {
+        scheduler.handle_group(gang(name, "east-team", 3), at(0)).expect("sound");
+    }
+    for name in ["w1", "w2"] {
+        scheduler.handle_group(gang(name, "west-team", 2), at(1)).expect("sound");
+    }
+    // By dominant share with the gang, as far as there is room: 2, then 3, then 4 of 4.
+    let names = started(&mut scheduler, at(2));
+    assert_eq!(names, ["default/w1", "default/e1", "default/w2"]);
+    // Room in one department wakes the other.
+    for pod in 0..2 {
+        scheduler.handle_pod_finished("default", &format!("w1-{pod}"), at(3)).expect("known");
+    }
+    assert_eq!(started(&mut scheduler, at(3)), ["default/e2"]);
+}
+
+/// Draws numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// On one node without fragmentation, the dialect and KAI's own session take back for the same work.
+#[test]
+fn the_dialect_takes_back_where_a_session_does() {
+    let (mut taken, mut refused) = (0, 0);
+    for seed in 0..400 {
+        let mut dice = Dice(seed);
+        let queues = 2 + dice.below(3) as usize;
+        let mut world = World::default();
+        let settings = KaiSettings::default().capacity("gpu", 8);
+        let settings = settings.capacity("cpu", 1_000_000).capacity("memory", 1 << 40);
+        let mut tenants = Tenants::kai_with(settings);
+        tenants.set_flavor(Flavor::new("all"));
+        world.nodes.push(Node {
+            name: "n".into(),
+            cpu: 1_000_000,
+            memory: 1 << 40,
+            gpus: 8,
+            gpu_memory: 100,
+            pods: 100,
+            labels: BTreeMap::new(),
+        });
+        for at in 0..queues {
+            let (deserved, weight) = (dice.below(5) as i64, dice.below(3));
+            let priority = 100 + dice.below(2) as i32;
+            let unlimited = ResourceShare {
+                deserved: UNLIMITED,
+                weight: Weight::ONE,
+                ..ResourceShare::default()
+            };
+            let own = ResourceShare {
+                deserved: deserved * 1000,
+                weight: Weight::new(weight),
+                ..ResourceShare::default()
+            };
+            world.queues.push(QueueShare {
+                name: format!("q{at}"),
+                parent: None,
+                priority,
+                created: at as u64,
+                resources: vec![unlimited, unlimited, own],
+            });
+            let mut quota = Quota::nominal(deserved);
+            quota.over_quota_weight = Some(Weight::new(weight));
+            let all = Quota::nominal(0).deserved(UNLIMITED);
+            let queue = Queue::leaf(format!("q{at}"))
+                .quota("all", "cpu", all.clone())
+                .quota("all", "memory", all)
+                .quota("all", "gpu", quota)
+                .priority(priority);
+            tenants.set_queue(queue).expect("sound");
+        }
+        let mut free = 8;
+        let mut at = 0;
+        while free > 0 {
+            let size = (1 + dice.below(3) as i64).min(free);
+            free -= size;
+            let queue = format!("q{}", dice.below(queues as u64));
+            let name = format!("r{at}");
+            let since = at as i64;
+            world.jobs.push(job(&name, &queue, since, size, Some("n")));
+            let claim = gpus(&name, &queue, 50, size);
+            let amounts = [("cpu", 1), ("memory", 1), ("gpu", size)];
+            let number = |(name, amount)| (tenants.intern("all", name), amount);
+            let usage = amounts.into_iter().map(number).collect();
+            tenants.restore(&claim, &usage, Time::from_secs(at)).expect("sound");
+            at += 1;
+        }
+        let size = 1 + dice.below(4) as i64;
+        let queue = format!("q{}", dice.below(queues as u64));
+        world.jobs.push(job("p", &queue, 1_000, size, None));
+        let mut sessions = Sessions::new(world);
+        sessions.run(&[Action::Reclaim]);
+        let outcomes = sessions.outcomes();
+        let evicted: BTreeSet<String> = outcomes
+            .iter()
+            .filter(|(_, pod)| pod.state == PodState::Releasing)
+            .map(|(name, _)| (*name).to_string())
+            .collect();
+        let mut claim = gpus("p", &queue, 50, size);
+        for name in ["cpu", "memory"] {
+            claim.pod_sets[0].requests.set(name, 1);
+        }
+        let (_, victims) = decided(&mut tenants, &claim);
+        let victims: BTreeSet<String> = victims.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(victims, evicted, "seed {seed}");
+        if victims.is_empty() {
+            refused += 1;
+        } else {
+            taken += 1;
+        }
+    }
+    assert!(taken > 50 && refused > 50, "{taken} {refused}");
+}
+
+fn job(name: &str, queue: &str, since: i64, gpus: i64, node: Option<&str>) -> Job {
+    let pod = Pod {
+        name: name.into(),
+        pod_set: "default".into(),
+        state: if node.is_some() { PodState::Running } else { PodState::Pending },
+        node: node.map(Into::into),
+        devices: Vec::new(),
+        order: None,
+        cpu: 1,
+        memory: 1,
+        gpu: Gpu::Whole(gpus),
+        node_affinity: None,
+        labels: BTreeMap::new(),
+        affinity: PodAffinity::default(),
+    };
+    let set = Set { name: "default".into(), min_available: 1, topology: None };
+    Job {
+        name: name.into(),
+        queue: queue.into(),
+        priority: 50,
+        preemptible: true,
+        since,
+        stale_for: None,
+        stays_releasing: false,
+        tree: SubGroupSet { pod_sets: vec![set], ..SubGroupSet::default() },
+        pods: vec![pod],
+    }
+}
