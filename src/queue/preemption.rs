@@ -88,12 +88,11 @@ impl Scheduler {
         for (pod, _) in aside {
             let _ = self.cluster.add_pod(pod);
         }
-        match found {
-            Some(found) => Some(Found { admitted, ..found }),
-            None => {
-                self.withdraw(admitted);
-                None
-            }
+        if let Some(found) = found {
+            Some(Found { admitted, ..found })
+        } else {
+            self.withdraw(admitted);
+            None
         }
     }
 

@@ -74,7 +74,7 @@ impl Scheduler {
                         admitted.push(given);
                         continue;
                     }
-                    Err(claim) => claim,
+                    Err(claim) => *claim,
                 }
             } else {
                 claim
@@ -101,13 +101,13 @@ impl Scheduler {
         claim: GroupClaim,
         assignment: Assignment,
         is_reserved: bool,
-    ) -> Result<Admitted, GroupClaim> {
-        let Some(tenancy) = &mut self.tenancy else { return Err(claim) };
+    ) -> Result<Admitted, Box<GroupClaim>> {
+        let Some(tenancy) = &mut self.tenancy else { return Err(Box::new(claim)) };
         match tenancy.leaf(&claim.claim.queue) {
             Some(leaf) if tenancy.tenants.keep(leaf, &assignment.usage, 1).is_ok() => {
                 Ok(Admitted { id, leaf, claim, assignment, is_reserved })
             }
-            _ => Err(claim),
+            _ => Err(Box::new(claim)),
         }
     }
 

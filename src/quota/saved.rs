@@ -14,7 +14,7 @@ use super::own::{Aside, TenantSettings};
 use super::peer::Peer;
 use super::queue::{Queue, QueueKind};
 use super::tenants::{KueueSettings, Tenants};
-use super::tree::{FlavorResource, QueueId};
+use super::tree::QueueId;
 use super::volcano::VolcanoRule;
 use super::yunikorn::YuniKornSettings;
 

@@ -108,10 +108,10 @@ impl Input {
                 scheduler.handle_binding(ticket, &namespace, &name, result, now)?;
             }
             Input::Unbound { namespace, name } => {
-                scheduler.handle_unbound(&namespace, &name, now)?
+                scheduler.handle_unbound(&namespace, &name, now)?;
             }
             Input::Conflict { ticket, reason } => {
-                scheduler.handle_conflict(ticket, &reason, now)?
+                scheduler.handle_conflict(ticket, &reason, now)?;
             }
             Input::Permit { group, verdict } => {
                 scheduler.handle_permit(&group, verdict.into(), now)?;
@@ -120,7 +120,7 @@ impl Input {
             Input::Pause(group) => scheduler.handle_pause(&group, now)?,
             Input::Resume(group) => scheduler.handle_resume(&group, now)?,
             Input::Strategy { group, strategy } => {
-                scheduler.handle_strategy(&group, strategy, now)?
+                scheduler.handle_strategy(&group, strategy, now)?;
             }
             Input::Reorder => scheduler.handle_reorder(now),
             Input::Nomination(plan) => scheduler.handle_nomination(plan, now)?,

@@ -1,6 +1,6 @@
 //! A generator of numbers that look random.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same seed gives the same numbers, on any
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): the same seed gives the same numbers, on any
 /// machine.
 ///
 /// ```

@@ -13,6 +13,7 @@ use crate::queue::{Decision, QueueError, Scheduler};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "one is written, and gone, before the next is made")]
 pub enum Record {
     /// An input.
     Input {
@@ -32,6 +33,9 @@ pub enum Record {
         decision: Option<Decision>,
     },
 }
+
+/// What a recorder gives its records to.
+type Sink<'a> = Box<dyn FnMut(&Record) + 'a>;
 
 /// A scheduler whose every input and decision goes to a sink, one [`Record`] each.
 ///
@@ -57,7 +61,7 @@ pub enum Record {
 /// ```
 pub struct Recorder<'a> {
     scheduler: Scheduler,
-    sink: Option<Box<dyn FnMut(&Record) + 'a>>,
+    sink: Option<Sink<'a>>,
 }
 
 impl fmt::Debug for Recorder<'_> {

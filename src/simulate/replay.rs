@@ -203,11 +203,11 @@ fn judge(
     let feasible: Vec<Row> = cluster
         .nodes()
         .filter(|node| evaluation.filter(*node).is_ok())
-        .map(|node| node.row())
+        .map(super::super::state::view::NodeView::row)
         .collect();
     let mut judged =
         Judged { node: on.node().to_owned(), rejected_by: None, total: 0, scores: Vec::new() };
-    let row = cluster.node(on.node()).map(|node| node.row());
+    let row = cluster.node(on.node()).map(super::super::state::view::NodeView::row);
     let Some(place) = feasible.iter().position(|feasible| Some(*feasible) == row) else {
         let node = cluster.node(on.node());
         judged.rejected_by = Some(match node.map(|node| evaluation.filter(node)) {

@@ -202,7 +202,9 @@ impl Results {
                 sizes.entry(job.pods).or_default().push(wait);
             }
         }
-        sizes.values_mut().for_each(|waits| waits.sort_unstable());
+        for waits in sizes.values_mut() {
+            waits.sort_unstable();
+        }
         sizes
     }
 

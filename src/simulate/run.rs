@@ -1,6 +1,7 @@
 //! The simulation: virtual time over a scheduler.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,7 +55,7 @@ pub struct SimulationError {
     /// Full name of the job's group, or of what the input was about.
     pub job: String,
     /// The refusal.
-    pub error: QueueError,
+    pub error: Box<QueueError>,
 }
 
 /// A simulation to be run; see [the module](super).
@@ -238,7 +239,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         {
             match act {
                 Act::End(job, run) => self.end(job, run, now)?,
-                Act::Result(ticket, refused) => self.result(ticket, refused, now)?,
+                Act::Result(ticket, refused) => self.result(ticket, refused, now),
             }
         }
         while let Some((_, change)) = self.change.take_if(|(at, _)| *at <= now) {
@@ -252,7 +253,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
     }
 
     fn handle(&mut self, about: &str, input: Input, now: Time) -> Result<(), SimulationError> {
-        let refused = |error| SimulationError { job: about.to_owned(), error };
+        let refused = |error| SimulationError { job: about.to_owned(), error: Box::new(error) };
         self.recorder.handle(input, now).map_err(refused)
     }
 
@@ -277,7 +278,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         });
         if self.numbers.insert(String::from(&*name), number).is_some() {
             let error = QueueError::GroupTaken { group: name.clone(), root: name.clone() };
-            return Err(SimulationError { job: name.into(), error });
+            return Err(SimulationError { job: name.into(), error: Box::new(error) });
         }
         self.jobs.push(JobState { group: group.clone(), run: 0, running: false });
         self.waiting += 1;
@@ -313,22 +314,16 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         self.handle(&name, Input::PodsDeleted(pods), now)
     }
 
-    fn result(
-        &mut self,
-        ticket: Ticket,
-        refused: Option<(String, String)>,
-        now: Time,
-    ) -> Result<(), SimulationError> {
+    fn result(&mut self, ticket: Ticket, refused: Option<(String, String)>, now: Time) {
         if let Some((namespace, name)) = refused {
             (self.observe)(now, Happening::Refused(&name));
             let error = Some(String::from("the node refused it"));
             let input = Input::Binding { ticket, namespace, name, error };
             // The plan may have been undone in the meantime.
             let _ = self.recorder.handle(input, now);
-            return Ok(());
+            return;
         }
         let _ = self.recorder.handle(Input::Bound(ticket), now);
-        Ok(())
     }
 
     fn change_node(&mut self, change: NodeChange, now: Time) -> Result<(), SimulationError> {
@@ -411,7 +406,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                     (pod.namespace().to_owned(), pod.name.clone())
                 });
                 if binding.after == Duration::ZERO {
-                    self.result(ticket, refused, now)?;
+                    self.result(ticket, refused, now);
                 } else {
                     self.order += 1;
                     let act = Act::Result(ticket, refused);

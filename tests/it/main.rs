@@ -13,6 +13,7 @@ mod manifests;
 mod placement;
 mod plugins;
 mod preempt;
+mod simulate;
 mod support;
 mod tenants;
 mod topology;

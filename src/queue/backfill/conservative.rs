@@ -220,14 +220,13 @@ impl Scheduler {
                 let group = start.group;
                 let old = self.backfill.promises.get(&group).map(|promise| promise.plan.clone());
                 let old = old.filter(|old| later.commit(&self.framework, old).is_ok());
-                let plan = match old {
-                    Some(old) => old,
-                    None => {
-                        let tree = self.tree_of(group).ok_or(group)?;
-                        let plan = self.place_later(group, &tree, &later, at).ok_or(group)?;
-                        later.commit(&self.framework, &plan).map_err(|_| group)?;
-                        plan
-                    }
+                let plan = if let Some(old) = old {
+                    old
+                } else {
+                    let tree = self.tree_of(group).ok_or(group)?;
+                    let plan = self.place_later(group, &tree, &later, at).ok_or(group)?;
+                    later.commit(&self.framework, &plan).map_err(|_| group)?;
+                    plan
                 };
                 places.insert(group, plan);
             }

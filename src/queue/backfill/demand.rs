@@ -60,12 +60,11 @@ impl Demand {
 
 impl ResourceNumbers {
     fn number(&mut self, name: &str) -> usize {
-        match self.0.iter().position(|known| **known == *name) {
-            Some(number) => number,
-            None => {
-                self.0.push(name.into());
-                self.0.len() - 1
-            }
+        if let Some(number) = self.0.iter().position(|known| **known == *name) {
+            number
+        } else {
+            self.0.push(name.into());
+            self.0.len() - 1
         }
     }
 

@@ -163,7 +163,7 @@ fn lower_priorities_of_the_same_quota_give_back() {
     let mut tenants = tree(KoordinatorSettings::default(), &queues);
     let low = admit(&mut tenants, &claim("low", "vision", 4, 0));
     let mut firm = claim("firm", "vision", 4, 0);
-    firm.non_preemptible = true;
+    firm.preemptible = Some(false);
     admit(&mut tenants, &firm);
     admit(&mut tenants, &claim("other", "speech", 8, -5));
     let victims = |tenants: &mut Tenants, gpus, priority| -> Vec<HolderId> {
