@@ -10,6 +10,7 @@ mod draw;
 mod rule;
 mod scene;
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use phalanx::preempt::{PreemptingPlanner, Preemption, PreemptionRequest};
@@ -80,7 +81,7 @@ fn decide(
     after.commit(&framework, &preempt.plan)?;
     let stages = Stages { before: &scene.cluster, between: &between, after: &after };
     out += &draw::text(&stages, preempt);
-    out += &format!("\n{why}\n");
+    let _ = writeln!(out, "\n{why}");
     out += &rule::beside(scene, gang, &request, preempt.cost)?;
     let svg = draw::svg(&stages, preempt);
     Ok((0, out, Some(svg)))

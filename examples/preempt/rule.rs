@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::fmt::Write as _;
 
 use phalanx::preempt::kubernetes::{GroupRefusal, Snapshot, preempt_group};
 use phalanx::preempt::{Cost, PreemptionRequest};
@@ -42,7 +43,7 @@ pub(crate) fn beside(
     }
     match best {
         Some((cost, rack)) => {
-            out += &format!("its rule in the rack where that costs least, {rack}: {cost}\n");
+            let _ = writeln!(out, "its rule in the rack where that costs least, {rack}: {cost}");
         }
         None => out += "its rule finds no victims in any rack\n",
     }

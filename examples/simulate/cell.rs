@@ -180,16 +180,15 @@ impl Cell {
         let mut never = Vec::new();
         for (index, job) in trace.jobs.iter().enumerate() {
             let key = (job.size, job.milli);
-            let fits = match fits.get(&key) {
-                Some(fits) => *fits,
-                None => {
-                    let gang = self.gang(index, job);
-                    let outcome = place_gang(&cluster, &framework, &gang);
-                    let found = (job.size > 0 || job.milli.is_some())
-                        && outcome.map_err(|error| error.to_string())?.is_placed();
-                    fits.insert(key, found);
-                    found
-                }
+            let fits = if let Some(fits) = fits.get(&key) {
+                *fits
+            } else {
+                let gang = self.gang(index, job);
+                let outcome = place_gang(&cluster, &framework, &gang);
+                let found = (job.size > 0 || job.milli.is_some())
+                    && outcome.map_err(|error| error.to_string())?.is_placed();
+                fits.insert(key, found);
+                found
             };
             if fits {
                 order.push(index);
@@ -296,7 +295,9 @@ impl Cell {
                 waits.entry(trace.jobs[*index].size).or_default().push(wait.as_secs_f64());
             }
         }
-        waits.values_mut().for_each(|waits| waits.sort_by(f64::total_cmp));
+        for waits in waits.values_mut() {
+            waits.sort_by(f64::total_cmp);
+        }
         let metrics = &results.metrics;
         let mut figures = self.line();
         let own = json!({
@@ -363,7 +364,9 @@ impl Cell {
             busy += run * f64::from(job.size);
         }
         waits.sort_by(f64::total_cmp);
-        by_size.values_mut().for_each(|waits| waits.sort_by(f64::total_cmp));
+        for waits in by_size.values_mut() {
+            waits.sort_by(f64::total_cmp);
+        }
         let count = waits.len().max(1) as f64;
         let makespan = results.ends.iter().flatten().copied().fold(0.0, f64::max);
         let capacity = match self.machines {

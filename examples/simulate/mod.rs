@@ -141,7 +141,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     };
     let done = grid.run(threads).map_err(Mistake::Input)?;
     let out = match output {
-        "json" => done.iter().map(|done| format!("{}\n", done.figures)).collect(),
+        "json" => {
+            let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
+            lines.join("\n") + "\n"
+        }
         "csv" => csv(&done),
         "html" => report::html(file, &trace, &done),
         _ => table(file, &trace, &done),
@@ -231,7 +234,7 @@ struct Grid<'a> {
 impl Grid<'_> {
     /// Runs all cells that are not known, several at a time; the answers are in the order of cells.
     fn run(&self, threads: usize) -> Result<Vec<Done>, String> {
-        let known = self.known()?;
+        let known = self.known();
         let results = self.results.map(|file| {
             let file_options = std::fs::OpenOptions::new().create(true).append(true).open(file);
             file_options.map(Mutex::new).map_err(|error| format!("{file}: {error}"))
@@ -283,9 +286,9 @@ impl Grid<'_> {
     }
 
     /// Cells found in the file of results, by their line.
-    fn known(&self) -> Result<BTreeMap<String, Value>, String> {
+    fn known(&self) -> BTreeMap<String, Value> {
         let Some(text) = self.results.and_then(|file| std::fs::read_to_string(file).ok()) else {
-            return Ok(BTreeMap::new());
+            return BTreeMap::new();
         };
         let mut known = BTreeMap::new();
         // A last line that was cut off is a cell that is not done.
@@ -301,7 +304,7 @@ impl Grid<'_> {
                 }
             }
         }
-        Ok(known)
+        known
     }
 
     fn cell(&self, cell: &Cell, mut progress: impl FnMut()) -> Result<Done, String> {
@@ -331,7 +334,7 @@ fn replay(file: &str) -> Result<Finish, Mistake> {
         Framework::builder().filter(Fit).strategy(phalanx::Strategy::Kubernetes).build();
     let framework = framework.map_err(|error| Mistake::Input(error.to_string()))?;
     match record::replay(file, BufReader::new(opened).lines(), framework).map_err(Mistake::Input)? {
-        Ok(lines) => Ok(Finish::with(DONE, format!("{} lines, none differs\n", lines))),
+        Ok(lines) => Ok(Finish::with(DONE, format!("{lines} lines, none differs\n"))),
         Err(difference) => Ok(Finish::with(NO, difference)),
     }
 }

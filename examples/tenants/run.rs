@@ -37,7 +37,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    pub(crate) const ALL: [Dialect; 7] = [
+    pub(crate) const ALL: [Dialect; 8] = [
         Dialect::Default,
         Dialect::Koordinator,
         Dialect::Kueue,

@@ -1,6 +1,7 @@
 //! The example programs, run as a user runs them.
 //!
 //! A program of its own: the modules of the examples name each other from the root of a program.
+#![allow(clippy::duplicate_mod, reason = "two examples read one trace")]
 
 #[path = "../../examples/common/mod.rs"]
 mod common;
