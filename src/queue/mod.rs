@@ -38,6 +38,7 @@ mod takeable;
 mod tenancy;
 #[cfg(feature = "serde")]
 mod tenancy_saved;
+mod timers;
 mod turns;
 mod victims;
 mod waiting_queues;

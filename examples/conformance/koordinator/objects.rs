@@ -165,17 +165,17 @@ fn built(value: &Value) -> Result<ReadPod, String> {
     fields.pass(&["node", "node_name"]);
     conditions(fields.list("conditions")?, &mut read)?;
     fields.end()?;
-    finish(read, requests, &limits)
+    Ok(finish(read, requests, &limits))
 }
 
-fn finish(mut read: ReadPod, requests: Amounts, limits: &Amounts) -> Result<ReadPod, String> {
+fn finish(mut read: ReadPod, requests: Amounts, limits: &Amounts) -> ReadPod {
     let shape = read.pod.shape_mut();
     shape.labels.clone_from(&read.labels);
     shape.requests = requests;
     // Those that plugins read.
     shape.attributes.extend(read.annotations.clone());
     read.pod = read.pod.priority(read.priority.unwrap_or(0)).in_band(limits);
-    Ok(read)
+    read
 }
 
 /// A pod; an empty one if there is none.
@@ -227,7 +227,7 @@ pub(super) fn pod(value: Option<&Value>) -> Result<ReadPod, String> {
         status.end()?;
     }
     fields.end()?;
-    finish(read, requests, &limits)
+    Ok(finish(read, requests, &limits))
 }
 
 /// Capacity, allocatable amounts and annotations of a node; `None`: there are no such amounts.

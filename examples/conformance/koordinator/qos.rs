@@ -25,7 +25,7 @@ pub(super) fn compare(case: &mut Case<'_>) -> Result<(), Stop> {
         args.end()?;
         let labels = serde_json::from_value(labels).map_err(|error| error.to_string())?;
         let actual = named(QosClass::of_labels(&labels).map(QosClass::as_str));
-        return Ok(same("class", case.expect.maybe("want").unwrap_or(&named(None)), &actual)?);
+        return same("class", case.expect.maybe("want").unwrap_or(&named(None)), &actual);
     }
     let value = case.input.maybe("pod").or(case.input.maybe("arg"));
     let absent = value.is_none();

@@ -32,7 +32,7 @@ pub(super) fn listed(amounts: &Amounts) -> Vec<(String, i64)> {
 }
 
 /// Compares amounts with what an operation expects, all or some of them; whether it expects any.
-fn compare<'a>(step: &str, actual: &Amounts, op: &mut Fields<'a>) -> Result<bool, Stop> {
+fn compare(step: &str, actual: &Amounts, op: &mut Fields<'_>) -> Result<bool, Stop> {
     if let Some(expected) = op.maybe("expect") {
         same(step, &listed(&amounts("expect", Some(expected))?), &listed(actual))?;
         return Ok(true);

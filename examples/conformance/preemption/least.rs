@@ -123,7 +123,7 @@ pub(in super::super) fn compare(
     kind.cheaper += usize::from(own < least);
     kind.dearer += usize::from(own > least);
     kind.lower_priority += usize::from(own.highest_priority < least.highest_priority);
-    kind.least += usize::from(answer.preempt().is_none_or(|preempt| preempt.is_least()));
+    kind.least += usize::from(answer.preempt().is_none_or(phalanx::preempt::Preempt::is_least));
     kind.theirs.add(&least);
     kind.ours.add(&own);
     if own > least {
@@ -149,7 +149,7 @@ fn holds(cluster: &Cluster, framework: &Framework, answer: &Preemption) -> Resul
     for (namespace, name) in going {
         after.remove_pod(&namespace, &name).map_err(|error| error.to_string())?;
     }
-    after.commit(framework, plan).map(|_| ()).map_err(|error| error.to_string())
+    after.commit(framework, plan).map_err(|error| error.to_string())
 }
 
 /// What the recorded answer says.

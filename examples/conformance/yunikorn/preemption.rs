@@ -25,7 +25,7 @@ fn allocations(list: &[Value], queues: &BTreeMap<&str, &str>) -> Result<Vec<Allo
             None => 0.0,
             Some(value) => value.as_f64().ok_or("create_offset_s: is no number")?,
         };
-        let known = own.maybe("known_to_application").is_none_or(|value| value == &true);
+        let known = own.maybe("known_to_application").is_none_or(|value| value == true);
         let allocation = Allocation {
             key: own.text("key")?.into(),
             queue: (*queue).into(),

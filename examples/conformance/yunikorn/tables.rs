@@ -28,8 +28,8 @@ fn expect_truth<'a>(expect: &mut Fields<'a>, name: &'a str, actual: bool) -> Res
     same(name, &expect.flag(name)?, &actual)
 }
 
-fn expect_amounts(expect: &mut Fields<'_>, actual: Maybe) -> Result<(), Stop> {
-    same("expected", &maybe(expect, "expected")?, &actual)
+fn expect_amounts(expect: &mut Fields<'_>, actual: &Maybe) -> Result<(), Stop> {
+    same("expected", &maybe(expect, "expected")?, actual)
 }
 
 fn expect_number<'a>(expect: &mut Fields<'a>, name: &'a str, actual: f64) -> Result<(), Stop> {
@@ -76,12 +76,12 @@ pub(super) fn compare(case: &mut Case<'_>) -> Result<(), Stop> {
     }
     match case.function {
         "TestGetPreemptableResource" => {
-            guarantees(case, |own, path| own.preemptable(path), &[None])
+            guarantees(case, phalanx::quota::yunikorn::Guarantees::preemptable, &[None])
         }
         "TestGetRemainingGuaranteedResource" => {
             // The queue that asks is not in the row.
             let asks = [None, Some("root.parent.childQ1"), Some("root.parent.childQ2")];
-            guarantees(case, |own, path| own.remaining(path), &asks)
+            guarantees(case, phalanx::quota::yunikorn::Guarantees::remaining, &asks)
         }
         "TestSortAllocationsBasedOnAsk" => victims(case),
         "TestEqualsTracked" => tracked(case),
@@ -205,7 +205,7 @@ fn amounts<'a>(
     sum: impl Fn(Option<&Resource>, Option<&Resource>) -> Maybe,
 ) -> Result<(), Stop> {
     let (one, other) = nested(&mut case.input, |input| sides(input, names))?;
-    expect_amounts(&mut case.expect, sum(one.as_ref(), other.as_ref()))
+    expect_amounts(&mut case.expect, &sum(one.as_ref(), other.as_ref()))
 }
 
 /// Whether the larger is larger, and the smaller.

@@ -114,7 +114,7 @@ impl LoadAware {
                 let start = pod.start();
                 let until = self.estimated_until(&pod.shape().attributes, start, None);
                 // Of a pod of which nobody knows when it started, the report says that it runs.
-                start.is_some_and(|start| updated.before(usage.interval()) < start)
+                start.is_some_and(|start| updated < start.after(usage.interval()))
                     || until.is_some_and(|until| until > updated)
             };
             if own.is_none() || is_new(usage) {

@@ -224,12 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn higher_priorities_have_the_surplus_first_and_the_last_unit_too() {
+    fn higher_priorities_have_the_surplus_first_and_what_rounding_leaves_goes_on() {
         let mut parts = [gpus("a", 0, 9, 1), gpus("b", 0, 9, 1), gpus("c", 0, 9, 1)];
         for part in &mut parts[1..] {
             part.priority = 1;
         }
-        assert_eq!(divide(3000, WHOLE, &parts).0, [0, 2000, 1000]);
+        // 1½ each for the two, of which whole units stay, and the third for the lower priority.
+        assert_eq!(divide(3000, WHOLE, &parts).0, [1000, 1000, 1000]);
     }
 
     #[test]

@@ -186,8 +186,8 @@ mod tests {
         let mut shares = HierarchicalShares::new(Resources::new(10_000.0, 10_000.0));
         shares.set(&job("j1", "root/eng/dev", "1/1/1", 6000.0, 9000.0));
         shares.set(&job("j2", "root/eng/prod", "1/1/1", 1000.0, 9000.0));
-        shares.set(&job("j3", "root/sci", "1/1", 3000.0, 9000.0));
-        // 0.1 and 0.1 in place of 0.6 and 0.1.
+        shares.set(&job("j3", "root/sci", "1/1", 2500.0, 9000.0));
+        // 0.1 and 0.1 in place of 0.6 and 0.1: less than 0.25.
         assert_eq!(shares.compare("root/eng/dev", "root/sci"), Ordering::Less);
     }
 

@@ -153,6 +153,7 @@ mod tests {
     use super::super::queues::QueueState;
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "as queues have it")]
     fn cpu(amount: i64) -> Option<Resource> {
         Some(Resource::from([("cpu".into(), amount)]))
     }

@@ -204,6 +204,7 @@ impl Queues {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "as queues have it")]
     fn of<const N: usize>(amounts: [(&str, i64); N]) -> Option<Resource> {
         Some(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
     }

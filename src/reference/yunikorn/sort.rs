@@ -45,6 +45,7 @@ pub fn sort_applications(
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "as queues have it")]
     fn cpu(amount: i64) -> Option<Resource> {
         Some(Resource::from([("cpu".into(), amount)]))
     }

@@ -4,7 +4,9 @@
 use core::time::Duration;
 
 use phalanx::model::DisruptionMode;
-use phalanx::queue::{HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings};
+use phalanx::queue::{
+    Backfill, HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings,
+};
 use phalanx::state::Applied;
 use phalanx::{
     Cluster, CommitError, Event, Framework, Node, ObjectName, Plan, Planner, Pod, PodGroup,
@@ -220,6 +222,7 @@ fn every_option_of_a_scheduler_has_a_method() {
         .budget(5)
         .salt(6)
         .evict_half_bound(true)
+        .backfill(Backfill::easy())
         .preemption(PreemptionSettings::new())
         .event_capacity(7);
     let made = serde_json::to_value(&made).unwrap();

@@ -43,8 +43,10 @@ fn taken(why: &PreemptionExplanation) -> Vec<&str> {
     why.taken.iter().map(|taken| taken.victim.name.as_str()).collect()
 }
 
+type KeptAndOthers<'a> = (Vec<(&'a str, &'a KeptBy)>, Vec<&'a str>);
+
 /// The sets of an explanation: the kept units with what keeps them, and the others.
-fn instead(why: &PreemptionExplanation) -> Vec<(Vec<(&str, &KeptBy)>, Vec<&str>)> {
+fn instead(why: &PreemptionExplanation) -> Vec<KeptAndOthers<'_>> {
     let sets = why.instead.iter().map(|set| {
         let kept = set.kept.iter().map(|kept| (kept.unit.name.as_str(), &kept.by)).collect();
         (kept, set.others.iter().map(|unit| unit.name.as_str()).collect())

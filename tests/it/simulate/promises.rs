@@ -20,6 +20,7 @@ const RULES: [fn() -> Backfill; 3] =
 struct Slow(Random, Duration);
 
 impl World for Slow {
+    #[allow(clippy::field_reassign_with_default, reason = "more fields may come")]
     fn bind(&mut self, _: &Plan, _: Time) -> Binding {
         let mut binding = Binding::default();
         binding.after = Duration::from_millis(self.0.below(self.1.as_millis() as u64 + 1));

@@ -382,7 +382,7 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
         let others = (0..4).map(|number| format!("default/a{number}"));
         let on = |scheduler: &Scheduler, name: &str| {
             let pod = scheduler.cluster().pod("default", &format!("{}-0", &name[8..]));
-            pod.and_then(|pod| pod.node()).map(|node| node.name().to_owned())
+            pod.and_then(phalanx::state::PodView::node).map(|node| node.name().to_owned())
         };
         let there = on(&scheduler, &victim);
         let other = others.into_iter().find(|name| on(&scheduler, name) != there);
@@ -421,8 +421,8 @@ fn a_saved_reclaim_goes_on_alike() {
             scheduler.handle_evicted(*ticket, victim, at(11)).expect("known");
             assert_eq!(poll(scheduler, at(11)).started, ["default/b2"]);
         }
-        let [one, two] = [scheduler, again].map(|own| serde_json::to_string(&own.save()));
-        assert_eq!(one.expect("data"), two.expect("data"));
+        let text = |own: &Scheduler| serde_json::to_string(&own.save()).expect("data");
+        assert_eq!(text(&scheduler), text(&again));
     }
 }
 
