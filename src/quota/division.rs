@@ -123,7 +123,7 @@ impl Division for WaterFilling {
 /// rounds while one of the parts has enough; remainders of less than a unit then go one by one to the
 /// largest, first to the higher priorities.
 ///
-/// KAI's division of what is above the guarantees, [`kai::divide`], with units of one.
+/// KAI's division of what is above the guarantees, [`kai::divide`](super::kai::divide), with units of one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByPriority;
 

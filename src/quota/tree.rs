@@ -370,7 +370,6 @@ impl QueueTree {
     }
 
     /// All numbers of resources in flavors.
-    #[cfg(feature = "serde")]
     pub(super) fn numbers(&self) -> impl Iterator<Item = FlavorResource> {
         (0..self.pairs.len() as u32).map(FlavorResource)
     }

@@ -39,7 +39,7 @@ type Sink<'a> = Box<dyn FnMut(&Record) + 'a>;
 
 /// A scheduler whose every input and decision goes to a sink, one [`Record`] each.
 ///
-/// Write what the scheduler [saves](Scheduler::save) before the first line, and a recorded day is a
+/// Write what `Scheduler::save` gives (feature `serde`) before the first line, and a recorded day is a
 /// regression test: see [`Replay`](super::Replay).
 ///
 /// ```

@@ -337,9 +337,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             NodeChange::Down(name) => {
                 let node = self.recorder.scheduler().cluster().node(&name);
                 let Some(node) = node else { return Ok(()) };
-                let groups = node.pods().filter_map(|pod| {
-                    self.numbers.get(&alloc::format!("{}/{}", pod.namespace(), pod.group()?))
-                });
+                let groups = node.pods().filter_map(|pod| self.numbers.get(pod.group()?));
                 let hit: BTreeSet<usize> = groups.copied().collect();
                 (self.observe)(now, Happening::NodeDown(&name));
                 let event = Event::NodeRemoved { name: name.clone(), version: 0 };

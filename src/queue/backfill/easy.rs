@@ -195,7 +195,12 @@ impl Scheduler {
             standing.then = standing.then.take().or_else(|| self.at_promise(&standing));
             self.backfill.guard = Some(Guard { standing, moved: None });
         }
-        let tried = self.try_start(id);
+        let mut tried = self.try_start(id);
+        if matches!(tried, Tried::Waits(Shortage::Promised { .. }))
+            && let Some(plan) = self.place_beside_promise(id)
+        {
+            tried = self.try_promised(id, plan);
+        }
         let guard = self.backfill.guard.take();
         let moved = guard.and_then(|guard| {
             self.backfill.standing = Some(guard.standing);
@@ -223,6 +228,15 @@ impl Scheduler {
             }
             Tried::Left => false,
         }
+    }
+
+    /// A place for a group that runs beyond the promised start, once the first of the line has its
+    /// own. Whether it is free by now is for the attempt to say.
+    fn place_beside_promise(&mut self, id: GroupId) -> Option<Plan> {
+        let standing = &self.backfill.guard.as_ref()?.standing;
+        let (with, at) = (standing.then.as_ref()?.with.clone(), standing.at);
+        let tree = self.tree_of(id)?;
+        self.place_later(id, &tree, &with, at)
     }
 
     fn promised(&self, standing: &Standing) -> Shortage {

@@ -50,6 +50,7 @@ pub(in crate::queue) struct Guard {
     pub(in crate::queue) moved: Option<Plan>,
 }
 
+#[cfg(feature = "serde")]
 /// What of the state is saved; the rest follows from it.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

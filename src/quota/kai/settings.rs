@@ -17,7 +17,7 @@ pub struct QueueMinRuntime {
     pub reclaim: Option<Duration>,
 }
 
-/// Settings of [`Tenants::kai_with`].
+/// Settings of [`Tenants::kai_with`](crate::quota::Tenants::kai_with).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
