@@ -50,11 +50,10 @@ pub(in crate::queue) struct Guard {
     pub(in crate::queue) moved: Option<Plan>,
 }
 
-#[cfg(feature = "serde")]
 /// What of the state is saved; the rest follows from it.
-#[derive(Debug, Clone, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[cfg(feature = "serde")]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(in crate::queue) struct SavedBackfill {
     arrived: BTreeSet<GroupId>,
     freed: bool,
