@@ -17,7 +17,7 @@
 //! }
 //! let settings = Settings::new().backfill(Backfill::easy());
 //! let scheduler = Scheduler::new(cluster, Framework::default(), settings);
-//! let job = |name, submit, nodes: u32, minutes| {
+//! let job = |name, submit, nodes: u32, minutes: u64| {
 //!     let run = Duration::from_secs(60 * minutes);
 //!     let gang = PodGroup::gang(name, nodes).run_time_estimate(run);
 //!     let gang = gang.pods(nodes as usize, Pod::new().request("nvidia.com/gpu", 8));

@@ -22,7 +22,7 @@ use core::time::Duration;
 /// }
 /// let settings = Settings::new().backfill(Backfill::easy());
 /// let mut scheduler = Scheduler::new(cluster, Framework::default(), settings);
-/// let gang = |name, nodes: u32, minutes| {
+/// let gang = |name, nodes: u32, minutes: u64| {
 ///     PodGroup::gang(name, nodes)
 ///         .pods(nodes as usize, Pod::new().request("nvidia.com/gpu", 8))
 ///         .run_time_estimate(Duration::from_secs(60 * minutes))
