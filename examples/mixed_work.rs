@@ -3,12 +3,25 @@
 //!
 //! `cargo run --example mixed_work` prints what starts at noon and at night.
 
+#[path = "common/mod.rs"]
+mod common;
+
 use std::error::Error;
+use std::process::ExitCode;
 
 use phalanx::model::{Amounts, CPU, MEMORY, NodeUsage, Overcommit, PriorityBand};
 use phalanx::plugins::{Fit, LoadAwareFilter, LoadAwareScore};
 use phalanx::queue::Settings;
 use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
+
+use common::cli::say;
+
+const USAGE: &str = "\
+Shows services and batch work on one cluster: what starts in the morning, at noon and at night, by
+what is in use then.
+
+Usage: mixed_work [--help]
+";
 
 const GIB: i64 = 1 << 30;
 const NODES: [&str; 2] = ["n0", "n1"];
@@ -19,7 +32,7 @@ fn web() -> Pod {
     pod.label("koordinator.sh/qosClass", "LS").priority(9_500).in_band(&Amounts::new())
 }
 
-/// A batch pod: it asks for thousandths of cores that nobody uses.
+/// A batch pod: it asks for thousandths of cores that are not in use.
 fn batch() -> Pod {
     let pod = Pod::new().request("kubernetes.io/batch-cpu", 16_000);
     let pod = pod.request("kubernetes.io/batch-memory", 10 * GIB);
@@ -52,7 +65,7 @@ fn report(scheduler: &mut Scheduler, cores: i64, now: Time) -> Result<(), Box<dy
         for (resource, amount) in more.iter() {
             node.allocatable.set(resource, amount);
         }
-        println!("  {name}: batch pods may have {} m", more.of("kubernetes.io/batch-cpu"));
+        say!("  {name}: batch pods may have {} m", more.of("kubernetes.io/batch-cpu"));
         scheduler.handle_event(Event::NodeChanged { node, version }, now)?;
     }
     Ok(())
@@ -62,16 +75,20 @@ fn start(scheduler: &mut Scheduler, now: Time) -> Result<(), Box<dyn Error>> {
     while let Some(decision) = scheduler.poll_decision(now) {
         let Decision::Bind { ticket, plan, .. } = decision else { continue };
         for own in plan.assignments() {
-            println!("  {} starts on {}", own.pod().name, own.node());
+            say!("  {} starts on {}", own.pod().name, own.node());
         }
         scheduler.handle_bound(ticket, now)?;
     }
     let waiting: Vec<&str> = scheduler.queue("").collect();
-    println!("  waiting: {waiting:?}");
+    say!("  waiting: {waiting:?}");
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::cli::plain(USAGE, || mixed_work().map(|()| String::new()))
+}
+
+fn mixed_work() -> Result<(), Box<dyn Error>> {
     let mut cluster = Cluster::new();
     for name in NODES {
         cluster.add_node(Node::new(name).capacity(CPU, 100).capacity(MEMORY, 400 * GIB))?;
@@ -83,19 +100,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     let mut scheduler = Scheduler::new(cluster, framework, Settings::default());
 
-    println!("morning: two services");
+    say!("morning: two services");
     let now = Time::from_secs(0);
     scheduler.handle_group(PodGroup::gang("web", 2).pods(2, web()), now)?;
     start(&mut scheduler, now)?;
 
-    println!("noon: they use 30 cores each");
+    say!("noon: they use 30 cores each");
     let now = Time::from_secs(4 * 3_600);
     report(&mut scheduler, 30, now)?;
     scheduler.handle_group(PodGroup::gang("etl", 2).pods(2, batch()), now)?;
     scheduler.handle_group(PodGroup::gang("train", 2).pods(2, batch()), now)?;
     start(&mut scheduler, now)?;
 
-    println!("night: they use 5");
+    say!("night: they use 5");
     let now = Time::from_secs(16 * 3_600);
     report(&mut scheduler, 5, now)?;
     // A service and its batch work start together or not at all.

@@ -4,77 +4,42 @@
 //!
 //! `cargo run --release --example tenants` runs two days with the default dialect and prints the
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
-//! had to give back; these stop within half a minute, and begin anew. `--dialect kueue` has Kueue's
-//! rules instead, `koordinator` Koordinator's, `volcano_proportion`, `volcano_capacity` and
-//! `volcano_drf` those of Volcano's plugins, `yunikorn` YuniKorn's, `kai` those of KAI-Scheduler.
-//! `--days N` other lengths (1 to 7),
-//! `--svg FILE` draws use against guarantee, queue by queue, and `--output json` prints the same
-//! numbers as JSON. It ends with 0, with 1 if the drawing cannot be written, with 2 on misuse.
+//! had to give back; these stop within half a minute, and begin anew.
 
 #[path = "tenants/draw.rs"]
 mod draw;
 #[path = "tenants/run.rs"]
 mod run;
 
+#[path = "common/mod.rs"]
+mod common;
+
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
+use common::cli::{Arguments, DONE, Finish, Mistake, Program};
 use run::{Dialect, Report};
 
-const USAGE: &str = "usage: tenants [--dialect NAME] [--days 1..7] [--svg FILE] \
-    [--output text|json]\n\
-    dialects: default, kai, koordinator, kueue, volcano_proportion, volcano_capacity, volcano_drf, \
-    yunikorn\n";
+const PROGRAM: Program = Program {
+    usage: "\
+Runs days of Philly's gangs with its 15 virtual clusters as queues: shares over time, waiting,
+what is borrowed, and what has to be given back.
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Options {
-    dialect: Dialect,
-    days: u64,
-    svg: Option<String>,
-    json: bool,
-}
+Usage: tenants [OPTIONS]
 
-/// The options; `None` if help is asked for.
-fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options = Options { dialect: Dialect::Default, days: 2, svg: None, json: false };
-    let mut arguments = arguments.into_iter();
-    let mut seen: Vec<String> = Vec::new();
-    while let Some(argument) = arguments.next() {
-        if argument == "--help" || argument == "-h" {
-            return Ok(None);
-        }
-        let (name, attached) = match argument.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (argument, None),
-        };
-        if !["--dialect", "--days", "--svg", "--output"].contains(&name.as_str()) {
-            return Err(format!("unknown argument {name:?}"));
-        }
-        if seen.contains(&name) {
-            return Err(format!("{name} is given twice"));
-        }
-        let value = attached.or_else(|| arguments.next());
-        let value = value.ok_or_else(|| format!("{name} needs a value"))?;
-        match (name.as_str(), value.as_str()) {
-            ("--dialect", name) => {
-                let known = Dialect::ALL.into_iter().find(|own| own.to_string() == name);
-                options.dialect =
-                    known.ok_or_else(|| format!("--dialect {name:?} is not known"))?;
-            }
-            ("--output", "text") => options.json = false,
-            ("--output", "json") => options.json = true,
-            ("--svg", _) => options.svg = Some(value),
-            ("--days", days) => {
-                let days = days.parse().ok().filter(|days| (1..=7).contains(days));
-                options.days = days.ok_or_else(|| format!("--days {value:?} is not 1 to 7"))?;
-            }
-            _ => return Err(format!("{name} {value:?} is not known")),
-        }
-        seen.push(name);
-    }
-    Ok(Some(options))
-}
+Options:
+  --dialect NAME  whose rules: default, kai, koordinator, kueue, volcano_proportion,
+                  volcano_capacity, volcano_drf, yunikorn       (default)
+  --days N        how many days, 1 to 7                          (2)
+  --svg FILE      draws use against guarantee, queue by queue
+  --output text|json                                             (text)
+  --help          this text
+
+Exit code: 0 done; 2 misuse, or a drawing that cannot be written.
+",
+    options: &["--dialect", "--days", "--svg", "--output"],
+    flags: &[],
+};
 
 fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -159,40 +124,24 @@ fn span(seconds: u64) -> String {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = Vec::new();
-    for argument in std::env::args_os().skip(1) {
-        match argument.into_string() {
-            Ok(argument) => arguments.push(argument),
-            Err(argument) => return misuse(&format!("{} is not UTF-8", argument.display())),
-        }
+    PROGRAM.main(tenants)
+}
+
+fn tenants(arguments: &Arguments) -> Result<Finish, Mistake> {
+    let name = arguments.word("--dialect", &Dialect::ALL.map(Dialect::name))?;
+    let dialect = Dialect::ALL.into_iter().find(|own| own.name() == name).unwrap_or_default();
+    let days = arguments.number("--days", 2, 1..=7)?;
+    let output = arguments.word("--output", &["text", "json"])?;
+    let report = run::run(dialect, days.into());
+    if let Some(file) = arguments.value("--svg") {
+        std::fs::write(file, draw::svg(&report))
+            .map_err(|error| Mistake::Input(format!("{file}: {error}")))?;
     }
-    let options = match parse(arguments) {
-        Ok(Some(options)) => options,
-        Ok(None) => return print(USAGE),
-        Err(mistake) => return misuse(&mistake),
-    };
-    let report = run::run(options.dialect, options.days);
-    if let Some(file) = &options.svg
-        && let Err(error) = std::fs::write(file, draw::svg(&report))
-    {
-        let _ = writeln!(std::io::stderr().lock(), "error: {file}: {error}");
-        return ExitCode::from(1);
-    }
-    if options.json {
-        let json = serde_json::to_string_pretty(&report).unwrap_or_default();
-        print(&format!("{json}\n"))
+    let out = if output == "json" {
+        let json = serde_json::to_string_pretty(&report);
+        json.map_err(|error| Mistake::Input(error.to_string()))? + "\n"
     } else {
-        print(&text(&report))
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    // A reader that has gone away is no reason to fail.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    ExitCode::SUCCESS
-}
-
-fn misuse(mistake: &str) -> ExitCode {
-    let _ = write!(std::io::stderr().lock(), "error: {mistake}\n{USAGE}");
-    ExitCode::from(2)
+        text(&report)
+    };
+    Ok(Finish::with(DONE, out))
 }

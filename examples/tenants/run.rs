@@ -23,9 +23,10 @@ const HOUR: u64 = 3_600;
 /// Seconds that a gang takes to stop.
 const GRACE: u64 = 30;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Dialect {
+    #[default]
     Default,
     Koordinator,
     Kueue,
@@ -83,9 +84,10 @@ impl Dialect {
     }
 }
 
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Dialect {
+    /// The name, as an option has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Dialect::Default => "default",
             Dialect::Koordinator => "koordinator",
             Dialect::Kueue => "kueue",
@@ -94,7 +96,13 @@ impl fmt::Display for Dialect {
             Dialect::VolcanoDrf => "volcano_drf",
             Dialect::Yunikorn => "yunikorn",
             Dialect::Kai => "kai",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
