@@ -15,6 +15,7 @@ use super::claim::{
     Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
     add_usage,
 };
+use super::dialect::Dialect;
 use super::error::QuotaError;
 use super::kueue::reduced_counts;
 use super::queue::{Queue, QueueKind};
@@ -118,23 +119,17 @@ impl Tenants {
             tenants.rules.heads.fair = settings.fair;
         }
         tenants.books.tree.peer_share = Some(share);
-        tenants.peer = Some(peer);
+        tenants.dialect = Dialect::Peer(peer);
         tenants
     }
 
     /// A queue of such a dialect stands in the root if it names no parent, as does a parent that is
     /// only named; and its name is its alone.
     pub(super) fn below_root(&mut self, mut queue: Queue) -> Result<Queue, QuotaError> {
-        if self.peer.is_none() || (queue.kind == QueueKind::Inner && queue.name == ROOT) {
+        if queue.kind == QueueKind::Inner && queue.name == ROOT {
             return Ok(queue);
         }
-        let other = match queue.kind {
-            QueueKind::Leaf => QueueKind::Inner,
-            QueueKind::Inner => QueueKind::Leaf,
-        };
-        if self.books.tree.queue(other, &queue.name).is_some() {
-            return Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name });
-        }
+        self.check_name(&queue)?;
         let parent = queue.parent.get_or_insert_with(|| ROOT.into());
         if parent != ROOT && self.books.tree.queue(QueueKind::Inner, parent).is_none() {
             self.books.set_queue(Queue::inner(parent.as_str()).parent(ROOT))?;
@@ -145,7 +140,7 @@ impl Tenants {
     /// In a dialect of another scheduler, what limits and the whole leave to a leaf of a resource;
     /// `None` in others. More than that it never has at once; it may have less.
     pub fn peer_room(&self, queue: QueueId, of: FlavorResource) -> Option<i64> {
-        self.peer.as_ref()?;
+        let Dialect::Peer(_) = self.dialect else { return None };
         let tree = &self.books.tree;
         let room = |at: QueueId| {
             let sums = tree.sums(at, of);

@@ -1,5 +1,6 @@
 //! Tenants by Koordinator's rules.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
@@ -13,6 +14,7 @@ use crate::quota::claim::{
     Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
     add_usage,
 };
+use crate::quota::dialect::Dialect;
 use crate::quota::error::QuotaError;
 use crate::quota::kueue::reduced_counts;
 use crate::quota::queue::{Queue, QueueKind, Quota, Weight};
@@ -175,13 +177,13 @@ impl Tenants {
         let mut quotas = ElasticQuotas::new();
         quotas.set_scale_min(settings.scale_min);
         let mut tenants = Tenants::kueue_with(KueueSettings::default());
-        tenants.koordinator = Some(Koordinator { settings, quotas });
+        tenants.dialect = Dialect::Koordinator(Box::new(Koordinator { settings, quotas }));
         tenants
     }
 
     /// The elastic quotas of the dialect; `None` in other dialects.
     pub fn elastic(&self) -> Option<&ElasticQuotas> {
-        self.koordinator.as_ref().map(|own| &own.quotas)
+        self.dialect.koordinator().map(|own| &own.quotas)
     }
 
     /// How much more of a resource in a flavor a leaf may use, limits aside: in Koordinator's dialect
@@ -190,7 +192,7 @@ impl Tenants {
     /// may be.
     pub fn room_for(&self, queue: QueueId, of: FlavorResource, wanted: &Usage) -> i64 {
         let tree = &self.books.tree;
-        let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
+        let (Some(own), Some(spec)) = (self.dialect.koordinator(), tree.spec(queue)) else {
             return tree.available(queue, of);
         };
         let mut more = Amounts::new();
@@ -207,29 +209,20 @@ impl Tenants {
     /// What a claim that waits requests of its queue, in a dialect that divides by requests; elsewhere
     /// none.
     pub fn requested(&self, queue: QueueId, claim: &Claim) -> Usage {
-        match &self.koordinator {
-            Some(_) => self.wanted(queue, claim, None).usage,
-            None => Usage::new(),
+        match self.dialect {
+            Dialect::Koordinator(_) => self.wanted(queue, claim, None).usage,
+            _ => Usage::new(),
         }
     }
 
     /// Whether limits of the queues above a leaf bound it too.
     pub fn checks_parents(&self) -> bool {
-        self.koordinator.as_ref().is_none_or(|own| own.settings.check_parents)
+        self.dialect.koordinator().is_none_or(|own| own.settings.check_parents)
     }
 
     /// A queue of this dialect stands in the root if it names no parent, and its name is its alone.
     pub(in crate::quota) fn placed(&self, mut queue: Queue) -> Result<Queue, QuotaError> {
-        if self.koordinator.is_none() {
-            return Ok(queue);
-        }
-        let other = match queue.kind {
-            QueueKind::Leaf => QueueKind::Inner,
-            QueueKind::Inner => QueueKind::Leaf,
-        };
-        if self.books.tree.queue(other, &queue.name).is_some() {
-            return Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name });
-        }
+        self.check_name(&queue)?;
         if queue.parent.is_none() && queue.name != ROOT_QUOTA {
             queue.parent = Some(ROOT_QUOTA.into());
         }
@@ -238,7 +231,7 @@ impl Tenants {
 
     /// Brings the quota of a queue in line with the tree.
     pub(in crate::quota) fn quota_changed(&mut self, kind: QueueKind, name: &str) {
-        let Some(own) = &mut self.koordinator else { return };
+        let Dialect::Koordinator(own) = &mut self.dialect else { return };
         let tree = &self.books.tree;
         let spec = tree.queue(kind, name).and_then(|queue| tree.spec(queue));
         if name == ROOT_QUOTA {
@@ -259,7 +252,7 @@ impl Tenants {
         non_preemptible: bool,
         waiting: bool,
     ) {
-        let Some(own) = &mut self.koordinator else { return };
+        let Dialect::Koordinator(own) = &mut self.dialect else { return };
         let tree = &self.books.tree;
         let mut delta = Amounts::new();
         for &(of, amount) in usage {
@@ -279,8 +272,13 @@ impl Tenants {
     }
 
     /// The decision on a claim of an active leaf, by Koordinator's rules.
-    pub(in crate::quota) fn decide_koordinator(&self, queue: QueueId, claim: &Claim) -> Decision {
-        let mut found = self.attempt(queue, claim, None);
+    pub(in crate::quota) fn decide_koordinator(
+        &self,
+        own: &Koordinator,
+        queue: QueueId,
+        claim: &Claim,
+    ) -> Decision {
+        let mut found = self.attempt(own, queue, claim, None);
         let settled = |found: &Decision| match found.assignment.mode {
             Mode::Fit => true,
             Mode::Preempt => !found.victims.is_empty(),
@@ -293,16 +291,22 @@ impl Tenants {
                 .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
                 .collect();
             let reduced = reduced_counts(&sets, |counts| {
-                Some(self.attempt(queue, claim, Some(counts))).filter(settled)
+                Some(self.attempt(own, queue, claim, Some(counts))).filter(settled)
             });
             found = reduced.unwrap_or(found);
         }
         found
     }
 
-    fn attempt(&self, queue: QueueId, claim: &Claim, counts: Option<&[u32]>) -> Decision {
+    fn attempt(
+        &self,
+        own: &Koordinator,
+        queue: QueueId,
+        claim: &Claim,
+        counts: Option<&[u32]>,
+    ) -> Decision {
         let wanted = self.wanted(queue, claim, counts);
-        let (mode, victims) = self.judge(queue, claim, &wanted);
+        let (mode, victims) = self.judge(own, queue, claim, &wanted);
         let mut assignment =
             Assignment { pod_sets: wanted.sets, usage: wanted.usage, mode, level: 0 };
         for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
@@ -342,11 +346,15 @@ impl Tenants {
     }
 
     /// How a claim can have what it wants, and which holders of its queue have to give back.
-    fn judge(&self, queue: QueueId, claim: &Claim, wanted: &Wanted) -> (Mode, Vec<Victim>) {
+    fn judge(
+        &self,
+        own: &Koordinator,
+        queue: QueueId,
+        claim: &Claim,
+        wanted: &Wanted,
+    ) -> (Mode, Vec<Victim>) {
         let tree = &self.books.tree;
-        let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
-            return (Mode::NoFit, Vec::new());
-        };
+        let Some(spec) = tree.spec(queue) else { return (Mode::NoFit, Vec::new()) };
         let path: Vec<QueueId> = tree.path(queue).filter(|at| tree.parent(*at).is_some()).collect();
         let asked = if own.settings.check_parents { &path[..] } else { &path[..path.len().min(1)] };
         let mut mode = Mode::Fit;
@@ -367,7 +375,7 @@ impl Tenants {
                 mode = Mode::Preempt;
             }
         }
-        if claim.preemptible == Some(false) && self.is_beyond_min(spec, wanted) {
+        if claim.preemptible == Some(false) && own.is_beyond_min(&spec.name, wanted) {
             return (Mode::Preempt, Vec::new());
         }
         let victims = if mode == Mode::Preempt {
@@ -377,19 +385,6 @@ impl Tenants {
             Vec::new()
         };
         (mode, victims)
-    }
-
-    /// Whether what may not be preempted would come to more than the minimum.
-    fn is_beyond_min(&self, spec: &Queue, wanted: &Wanted) -> bool {
-        let Some(own) = &self.koordinator else { return false };
-        let (Some(quota), Some(sums)) = (own.quotas.quota(&spec.name), own.quotas.sums(&spec.name))
-        else {
-            return false;
-        };
-        wanted.amounts.iter().any(|(resource, amount)| {
-            let used = sums.non_preemptible_used.of(resource);
-            quota.max.lists(resource) && used.saturating_add(amount) > quota.min.of(resource)
-        })
     }
 
     /// Holders of the claim's own queue and of lower priority, as few as will do: all of them are
@@ -460,6 +455,17 @@ impl Koordinator {
             return Some(self.quotas.runtime_on_path(below, name, more));
         }
         self.quotas.max(name).cloned()
+    }
+
+    /// Whether what may not be preempted would come to more than the minimum of its quota.
+    fn is_beyond_min(&self, name: &str, wanted: &Wanted) -> bool {
+        let (Some(quota), Some(sums)) = (self.quotas.quota(name), self.quotas.sums(name)) else {
+            return false;
+        };
+        wanted.amounts.iter().any(|(resource, amount)| {
+            let used = sums.non_preemptible_used.of(resource);
+            quota.max.lists(resource) && used.saturating_add(amount) > quota.min.of(resource)
+        })
     }
 }
 
