@@ -286,7 +286,7 @@ impl Tenants {
         let mut decision = self.decide_plain(queue, claim);
         let within = aside.queue != queue && self.is_within(queue, &decision.assignment);
         if !within && decision.assignment.mode != Mode::NoFit {
-            wait(&mut decision.assignment);
+            decision.assignment.set_mode(Mode::Preempt);
             decision.victims.clear();
         }
         decision
@@ -425,12 +425,4 @@ fn borrowable(cells: &Cells, mut at: u32) -> i64 {
         at = cell.parent;
     }
     least
-}
-
-/// Makes an assignment one that waits for others to be done.
-pub(super) fn wait(assignment: &mut Assignment) {
-    assignment.mode = Mode::Preempt;
-    for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
-        choice.mode = Mode::Preempt;
-    }
 }

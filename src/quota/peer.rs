@@ -17,7 +17,7 @@ use super::claim::{
 };
 use super::dialect::Dialect;
 use super::error::QuotaError;
-use super::kueue::reduced_counts;
+use super::kueue::decide_reduced;
 use super::queue::{Queue, QueueKind};
 use super::share::ShareValue;
 use super::tenants::{KueueSettings, Tenants};
@@ -192,24 +192,7 @@ impl Tenants {
 
     /// The decision on a claim of an active leaf, by another scheduler's rules.
     pub(super) fn decide_peer(&self, peer: &Peer, queue: QueueId, claim: &Claim) -> Decision {
-        let mut found = self.attempt_peer(peer, queue, claim, None);
-        let settled = |found: &Decision| match found.assignment.mode {
-            Mode::Fit => true,
-            Mode::Preempt => !found.victims.is_empty(),
-            Mode::NoFit => false,
-        };
-        if !settled(&found) && claim.is_elastic() {
-            let sets: SmallVec<[(u32, u32); 4]> = claim
-                .pod_sets
-                .iter()
-                .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
-                .collect();
-            let reduced = reduced_counts(&sets, |counts| {
-                Some(self.attempt_peer(peer, queue, claim, Some(counts))).filter(settled)
-            });
-            found = reduced.unwrap_or(found);
-        }
-        found
+        decide_reduced(claim, |counts| self.attempt_peer(peer, queue, claim, counts))
     }
 
     fn attempt_peer(
@@ -235,9 +218,7 @@ impl Tenants {
             Victim { holder: id, reason }
         };
         let mut assignment = Assignment { pod_sets, usage, mode, level: 0 };
-        for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
-            choice.mode = mode;
-        }
+        assignment.set_mode(mode);
         Decision { assignment, victims: victims.into_iter().map(named).collect() }
     }
 

@@ -376,7 +376,7 @@ impl Tenants {
         if assignment.mode == Mode::NoFit || (assignment.mode == Mode::Fit && fits) {
             return Decision { assignment, victims: Vec::new() };
         }
-        super::super::own::wait(&mut assignment);
+        assignment.set_mode(Mode::Preempt);
         tables.ask(leaf, &request);
         tables.shares.divide();
         let reclaimer = Reclaimer { queue: leaf, request, preemptible };

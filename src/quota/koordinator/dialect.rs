@@ -16,10 +16,10 @@ use crate::quota::claim::{
 };
 use crate::quota::dialect::Dialect;
 use crate::quota::error::QuotaError;
-use crate::quota::kueue::reduced_counts;
+use crate::quota::kueue::decide_reduced;
 use crate::quota::queue::{Queue, QueueKind, Quota, Weight};
 use crate::quota::tenants::{KueueSettings, Tenants};
-use crate::quota::tree::{FlavorResource, QueueId};
+use crate::quota::tree::{FlavorResource, QueueId, QueueTree};
 
 /// Settings of [`Tenants::koordinator_with`]: those of the plugin `ElasticQuota`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +123,16 @@ impl ElasticQuota {
     }
 }
 
+/// So many times what a usage comes to of each resource.
+fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)], times: i64) -> Amounts {
+    let mut sum = Amounts::new();
+    for &(of, amount) in usage {
+        let resource = tree.names(of).1;
+        sum.set(resource, sum.of(resource).saturating_add(times.saturating_mul(amount)));
+    }
+    sum
+}
+
 /// What a claim would use of each resource of its queue.
 struct Wanted {
     sets: SmallVec<[PodSetAssignment; 1]>,
@@ -195,11 +205,7 @@ impl Tenants {
         let (Some(own), Some(spec)) = (self.dialect.koordinator(), tree.spec(queue)) else {
             return tree.available(queue, of);
         };
-        let mut more = Amounts::new();
-        for &(of, amount) in wanted {
-            let resource = tree.names(of).1;
-            more.set(resource, more.of(resource).saturating_add(amount));
-        }
+        let more = amounts(tree, wanted, 1);
         let resource = tree.names(of).1;
         let bound = own.bound(&spec.name, &more);
         let bound = bound.map_or(UNLIMITED, |bound| bound.of(resource));
@@ -254,12 +260,7 @@ impl Tenants {
     ) {
         let Dialect::Koordinator(own) = &mut self.dialect else { return };
         let tree = &self.books.tree;
-        let mut delta = Amounts::new();
-        for &(of, amount) in usage {
-            let resource = tree.names(of).1;
-            let amount = sign.saturating_mul(amount);
-            delta.set(resource, delta.of(resource).saturating_add(amount));
-        }
+        let delta = amounts(tree, usage, sign);
         let held = if non_preemptible { delta.clone() } else { Amounts::new() };
         own.quotas.add_request(queue, &delta, &held);
         if !waiting {
@@ -278,24 +279,7 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
     ) -> Decision {
-        let mut found = self.attempt(own, queue, claim, None);
-        let settled = |found: &Decision| match found.assignment.mode {
-            Mode::Fit => true,
-            Mode::Preempt => !found.victims.is_empty(),
-            Mode::NoFit => false,
-        };
-        if !settled(&found) && claim.is_elastic() {
-            let sets: SmallVec<[(u32, u32); 4]> = claim
-                .pod_sets
-                .iter()
-                .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
-                .collect();
-            let reduced = reduced_counts(&sets, |counts| {
-                Some(self.attempt(own, queue, claim, Some(counts))).filter(settled)
-            });
-            found = reduced.unwrap_or(found);
-        }
-        found
+        decide_reduced(claim, |counts| self.attempt(own, queue, claim, counts))
     }
 
     fn attempt(
@@ -309,9 +293,7 @@ impl Tenants {
         let (mode, victims) = self.judge(own, queue, claim, &wanted);
         let mut assignment =
             Assignment { pod_sets: wanted.sets, usage: wanted.usage, mode, level: 0 };
-        for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
-            choice.mode = mode;
-        }
+        assignment.set_mode(mode);
         Decision { assignment, victims }
     }
 
@@ -360,14 +342,14 @@ impl Tenants {
         let mut mode = Mode::Fit;
         for &at in asked {
             let Some(name) = tree.spec(at).map(|spec| spec.name.as_str()) else { continue };
-            let Some(max) = own.quotas.max(name).cloned() else { return (Mode::NoFit, Vec::new()) };
+            let Some(max) = own.quotas.max(name) else { return (Mode::NoFit, Vec::new()) };
             let beyond = |most: &Amounts, used: &dyn Fn(FlavorResource) -> i64| {
                 wanted.usage.iter().any(|&(of, amount)| {
                     let resource = tree.names(of).1;
                     max.lists(resource) && used(of).saturating_add(amount) > most.of(resource)
                 })
             };
-            if wanted.usage.iter().any(|&(_, amount)| amount > MOST) || beyond(&max, &|_| 0) {
+            if wanted.usage.iter().any(|&(_, amount)| amount > MOST) || beyond(max, &|_| 0) {
                 return (Mode::NoFit, Vec::new());
             }
             let Some(bound) = own.bound_of(name, &spec.name, &wanted.amounts) else { continue };
