@@ -24,10 +24,10 @@ use super::tenants::{KueueSettings, Tenants};
 use super::tree::{FlavorResource, QueueId, QueueTree};
 use super::volcano::VolcanoRule;
 use super::yunikorn::YuniKornSettings;
+use crate::model::resources::PODS;
 
 /// The queue that all others stand below.
 pub(super) const ROOT: &str = "root";
-const PODS: &str = "pods";
 
 /// Whose dialect it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,13 +142,15 @@ impl Tenants {
     pub fn peer_room(&self, queue: QueueId, of: FlavorResource) -> Option<i64> {
         let Dialect::Peer(_) = self.dialect else { return None };
         let tree = &self.books.tree;
-        let room = |at: QueueId| {
-            let sums = tree.sums(at, of);
-            let limit = tree.quota(at, of).and_then(|quota| quota.limit).unwrap_or(UNLIMITED);
-            let whole = if tree.parent(at).is_none() { sums.nominal } else { UNLIMITED };
-            minus(limit.min(whole), sums.used)
-        };
-        tree.path(queue).map(room).min()
+        tree.path(queue).map(|at| minus(self.most(at, of), tree.sums(at, of).used)).min()
+    }
+
+    /// The most of a resource that a queue itself may hold: its limit, and at the root what there is
+    /// in all.
+    pub(super) fn most(&self, at: QueueId, of: FlavorResource) -> i64 {
+        let tree = &self.books.tree;
+        let limit = tree.quota(at, of).and_then(|quota| quota.limit).unwrap_or(UNLIMITED);
+        if tree.parent(at).is_none() { limit.min(tree.sums(at, of).nominal) } else { limit }
     }
 
     /// Whether so much more fits into what there is in all, once so much is free.
@@ -166,16 +168,7 @@ impl Tenants {
     fn is_possible(&self, queue: QueueId, usage: &Usage) -> bool {
         let tree = &self.books.tree;
         usage.iter().all(|&(of, amount)| {
-            amount <= MOST
-                && tree.path(queue).all(|at| {
-                    let limit = tree.quota(at, of).and_then(|quota| quota.limit);
-                    let whole = if tree.parent(at).is_none() {
-                        tree.sums(at, of).nominal
-                    } else {
-                        UNLIMITED
-                    };
-                    amount <= limit.unwrap_or(UNLIMITED).min(whole)
-                })
+            amount <= MOST && tree.path(queue).all(|at| amount <= self.most(at, of))
         })
     }
 
