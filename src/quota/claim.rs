@@ -194,6 +194,14 @@ impl Assignment {
     pub fn new(usage: Usage, mode: Mode, level: u32) -> Assignment {
         Assignment { pod_sets: SmallVec::new(), usage, mode, level }
     }
+
+    /// Sets how the claim, and with it each resource, can have what it asks.
+    pub(super) fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+        for choice in self.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
+            choice.mode = mode;
+        }
+    }
 }
 
 /// Why a claim was chosen as a victim.

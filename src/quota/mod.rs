@@ -21,6 +21,7 @@ mod amount;
 mod books;
 mod cells;
 mod claim;
+mod dialect;
 mod division;
 mod entitlement;
 mod error;

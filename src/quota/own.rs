@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::amount::{UNLIMITED, minus};
 use super::cells::{Cells, NONE};
 use super::claim::{Assignment, Claim, Decision, Mode, Usage};
+use super::dialect::Dialect;
 use super::division::{Division, Part, WaterFilling};
 use super::error::QuotaError;
 use super::queue::{BorrowWithinCohort, Preemption, PreemptionPolicy, QueueKind};
@@ -203,12 +204,12 @@ pub struct QueueReport {
 impl Tenants {
     /// Whether resources that no queue has quota of are not counted.
     pub fn counts_known_only(&self) -> bool {
-        self.own.is_some() || self.kai.is_some()
+        matches!(self.dialect, Dialect::Own(_) | Dialect::Kai(_))
     }
 
     /// How long a claim waits before quota is put aside for it; `None` in other dialects.
     pub fn patience(&self) -> Option<Duration> {
-        self.own.as_ref().map(|own| own.settings.patience)
+        self.dialect.own().map(|own| own.settings.patience)
     }
 
     /// Puts quota aside for a claim that has waited beyond its patience, in place of what was put
@@ -219,7 +220,7 @@ impl Tenants {
     /// # Errors
     /// The claim is unsound, or its queue is not known.
     pub fn put_aside(&mut self, claim: &Claim, now: Time) -> Result<bool, QuotaError> {
-        let Some(own) = &mut self.own else { return Ok(false) };
+        let Dialect::Own(own) = &mut self.dialect else { return Ok(false) };
         own.aside = None;
         if now.since(claim.created) < own.settings.patience {
             return Ok(false);
@@ -236,7 +237,7 @@ impl Tenants {
             })
         };
         let can = decision.assignment.mode != Mode::NoFit && usage.iter().all(bounded);
-        if can && let Some(own) = &mut self.own {
+        if can && let Dialect::Own(own) = &mut self.dialect {
             own.aside = Some(Aside { claim: claim.name.clone(), queue, usage });
         }
         Ok(can)
@@ -244,26 +245,26 @@ impl Tenants {
 
     /// Gives up what is put aside.
     pub fn take_aside(&mut self) {
-        if let Some(own) = &mut self.own {
+        if let Dialect::Own(own) = &mut self.dialect {
             own.aside = None;
         }
     }
 
     /// The claim that quota is put aside for.
     pub fn aside(&self) -> Option<&str> {
-        Some(self.own.as_ref()?.aside.as_ref()?.claim.as_str())
+        Some(self.dialect.own()?.aside.as_ref()?.claim.as_str())
     }
 
     /// What is put aside for it.
     pub fn aside_usage(&self) -> Option<(QueueId, &Usage)> {
-        let aside = self.own.as_ref()?.aside.as_ref()?;
+        let aside = self.dialect.own()?.aside.as_ref()?;
         Some((aside.queue, &aside.usage))
     }
 
     /// The decision on a claim, which leaves what is put aside for another, unless it is within its
     /// queue's guarantee.
     pub(super) fn decide_own(&mut self, queue: QueueId, claim: &Claim) -> Decision {
-        let aside = self.own.as_ref().and_then(|own| own.aside.clone());
+        let aside = self.dialect.own().and_then(|own| own.aside.clone());
         let Some(aside) = aside.filter(|aside| aside.claim != claim.name) else {
             return self.decide_plain(queue, claim);
         };
@@ -271,13 +272,12 @@ impl Tenants {
             self.take_aside();
             return self.decide_plain(queue, claim);
         }
-        let kept = self.trial(|trial, strategies| {
+        let kept = self.trial(|trial, _| {
             trial.add(aside.queue.slot, &aside.usage);
             let mut none =
                 |_: &mut super::kueue::trial::Trial<'_>, _, _| (super::Outlook::NoCandidates, None);
             let found = super::kueue::assign(trial, queue.slot, claim, None, &mut none);
             trial.take(aside.queue.slot, &aside.usage);
-            let _ = strategies;
             found
         });
         if kept.mode == Mode::Fit {
@@ -286,7 +286,7 @@ impl Tenants {
         let mut decision = self.decide_plain(queue, claim);
         let within = aside.queue != queue && self.is_within(queue, &decision.assignment);
         if !within && decision.assignment.mode != Mode::NoFit {
-            wait(&mut decision.assignment);
+            decision.assignment.set_mode(Mode::Preempt);
             decision.victims.clear();
         }
         decision
@@ -304,8 +304,8 @@ impl Tenants {
     /// guarantees, divided from the root down by [`WaterFilling`] among those that use and want some;
     /// guarantees first, the rest by weight. O(queues below those on the path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
-        if self.kai.is_some() {
-            return self.kai_fair_share(queue, of);
+        if let Dialect::Kai(kai) = &self.dialect {
+            return self.kai_tables(kai).fair_share(queue, of);
         }
         let tree = &self.books.tree;
         let mut path: Vec<QueueId> = tree.path(queue).collect();
@@ -344,6 +344,10 @@ impl Tenants {
     pub fn report(&self, queue: QueueId) -> Option<QueueReport> {
         let tree = &self.books.tree;
         let spec = tree.spec(queue)?;
+        let kai = match &self.dialect {
+            Dialect::Kai(kai) => Some(self.kai_tables(kai)),
+            _ => None,
+        };
         let mut resources: Vec<ResourceReport> = tree
             .books(queue)
             .map(|(of, _)| {
@@ -355,7 +359,10 @@ impl Tenants {
                     sums,
                     borrowed: sums.borrowed(),
                     available: tree.available(queue, of),
-                    deserved: self.deserved(queue, of),
+                    deserved: match &kai {
+                        Some(tables) => tables.fair_share(queue, of),
+                        None => self.deserved(queue, of),
+                    },
                 }
             })
             .collect();
@@ -369,18 +376,17 @@ impl Tenants {
             if other == queue || tree.root_of(other.slot) != root || !borrows() {
                 continue;
             }
-            if self.kai.is_some() {
-                if self.kai_may_take(queue, other) {
-                    may_take_from.extend(tree.spec(other).map(|spec| spec.name.clone()));
-                }
-                continue;
-            }
-            let (own, others) = self.sides(queue, other);
-            if within || self.share(own) < self.share(others) {
+            let may = if let Some(tables) = &kai {
+                tables.may_take(queue, other)
+            } else {
+                let (own, others) = self.sides(queue, other);
+                within || self.share(own) < self.share(others)
+            };
+            if may {
                 may_take_from.extend(tree.spec(other).map(|spec| spec.name.clone()));
             }
         }
-        let scaled = if self.own.is_none() || share.weighted().is_infinite() {
+        let scaled = if self.dialect.own().is_none() || share.weighted().is_infinite() {
             share.rounded()
         } else {
             let share = share.rounded().unsigned_abs();
@@ -419,12 +425,4 @@ fn borrowable(cells: &Cells, mut at: u32) -> i64 {
         at = cell.parent;
     }
     least
-}
-
-/// Makes an assignment one that waits for others to be done.
-pub(super) fn wait(assignment: &mut Assignment) {
-    assignment.mode = Mode::Preempt;
-    for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
-        choice.mode = Mode::Preempt;
-    }
 }

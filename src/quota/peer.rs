@@ -15,18 +15,19 @@ use super::claim::{
     Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
     add_usage,
 };
+use super::dialect::Dialect;
 use super::error::QuotaError;
-use super::kueue::reduced_counts;
+use super::kueue::decide_reduced;
 use super::queue::{Queue, QueueKind};
 use super::share::ShareValue;
 use super::tenants::{KueueSettings, Tenants};
 use super::tree::{FlavorResource, QueueId, QueueTree};
 use super::volcano::VolcanoRule;
 use super::yunikorn::YuniKornSettings;
+use crate::model::resources::PODS;
 
 /// The queue that all others stand below.
 pub(super) const ROOT: &str = "root";
-const PODS: &str = "pods";
 
 /// Whose dialect it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,23 +119,17 @@ impl Tenants {
             tenants.rules.heads.fair = settings.fair;
         }
         tenants.books.tree.peer_share = Some(share);
-        tenants.peer = Some(peer);
+        tenants.dialect = Dialect::Peer(peer);
         tenants
     }
 
     /// A queue of such a dialect stands in the root if it names no parent, as does a parent that is
     /// only named; and its name is its alone.
     pub(super) fn below_root(&mut self, mut queue: Queue) -> Result<Queue, QuotaError> {
-        if self.peer.is_none() || (queue.kind == QueueKind::Inner && queue.name == ROOT) {
+        if queue.kind == QueueKind::Inner && queue.name == ROOT {
             return Ok(queue);
         }
-        let other = match queue.kind {
-            QueueKind::Leaf => QueueKind::Inner,
-            QueueKind::Inner => QueueKind::Leaf,
-        };
-        if self.books.tree.queue(other, &queue.name).is_some() {
-            return Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name });
-        }
+        self.check_name(&queue)?;
         let parent = queue.parent.get_or_insert_with(|| ROOT.into());
         if parent != ROOT && self.books.tree.queue(QueueKind::Inner, parent).is_none() {
             self.books.set_queue(Queue::inner(parent.as_str()).parent(ROOT))?;
@@ -145,15 +140,17 @@ impl Tenants {
     /// In a dialect of another scheduler, what limits and the whole leave to a leaf of a resource;
     /// `None` in others. More than that it never has at once; it may have less.
     pub fn peer_room(&self, queue: QueueId, of: FlavorResource) -> Option<i64> {
-        self.peer.as_ref()?;
+        let Dialect::Peer(_) = self.dialect else { return None };
         let tree = &self.books.tree;
-        let room = |at: QueueId| {
-            let sums = tree.sums(at, of);
-            let limit = tree.quota(at, of).and_then(|quota| quota.limit).unwrap_or(UNLIMITED);
-            let whole = if tree.parent(at).is_none() { sums.nominal } else { UNLIMITED };
-            minus(limit.min(whole), sums.used)
-        };
-        tree.path(queue).map(room).min()
+        tree.path(queue).map(|at| minus(self.most(at, of), tree.sums(at, of).used)).min()
+    }
+
+    /// The most of a resource that a queue itself may hold: its limit, and at the root what there is
+    /// in all.
+    pub(super) fn most(&self, at: QueueId, of: FlavorResource) -> i64 {
+        let tree = &self.books.tree;
+        let limit = tree.quota(at, of).and_then(|quota| quota.limit).unwrap_or(UNLIMITED);
+        if tree.parent(at).is_none() { limit.min(tree.sums(at, of).nominal) } else { limit }
     }
 
     /// Whether so much more fits into what there is in all, once so much is free.
@@ -171,16 +168,7 @@ impl Tenants {
     fn is_possible(&self, queue: QueueId, usage: &Usage) -> bool {
         let tree = &self.books.tree;
         usage.iter().all(|&(of, amount)| {
-            amount <= MOST
-                && tree.path(queue).all(|at| {
-                    let limit = tree.quota(at, of).and_then(|quota| quota.limit);
-                    let whole = if tree.parent(at).is_none() {
-                        tree.sums(at, of).nominal
-                    } else {
-                        UNLIMITED
-                    };
-                    amount <= limit.unwrap_or(UNLIMITED).min(whole)
-                })
+            amount <= MOST && tree.path(queue).all(|at| amount <= self.most(at, of))
         })
     }
 
@@ -197,24 +185,7 @@ impl Tenants {
 
     /// The decision on a claim of an active leaf, by another scheduler's rules.
     pub(super) fn decide_peer(&self, peer: &Peer, queue: QueueId, claim: &Claim) -> Decision {
-        let mut found = self.attempt_peer(peer, queue, claim, None);
-        let settled = |found: &Decision| match found.assignment.mode {
-            Mode::Fit => true,
-            Mode::Preempt => !found.victims.is_empty(),
-            Mode::NoFit => false,
-        };
-        if !settled(&found) && claim.is_elastic() {
-            let sets: SmallVec<[(u32, u32); 4]> = claim
-                .pod_sets
-                .iter()
-                .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
-                .collect();
-            let reduced = reduced_counts(&sets, |counts| {
-                Some(self.attempt_peer(peer, queue, claim, Some(counts))).filter(settled)
-            });
-            found = reduced.unwrap_or(found);
-        }
-        found
+        decide_reduced(claim, |counts| self.attempt_peer(peer, queue, claim, counts))
     }
 
     fn attempt_peer(
@@ -240,9 +211,7 @@ impl Tenants {
             Victim { holder: id, reason }
         };
         let mut assignment = Assignment { pod_sets, usage, mode, level: 0 };
-        for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
-            choice.mode = mode;
-        }
+        assignment.set_mode(mode);
         Decision { assignment, victims: victims.into_iter().map(named).collect() }
     }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::claim::Usage;
+use super::dialect::Dialect;
 use super::flavor::Flavor;
 use super::kai::KaiSettings;
 use super::koordinator::KoordinatorSettings;
@@ -18,10 +19,10 @@ use super::tree::QueueId;
 use super::volcano::VolcanoRule;
 use super::yunikorn::YuniKornSettings;
 
-/// The dialect, by its settings.
+/// A dialect by its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Dialect {
+enum SavedDialect {
     Default(TenantSettings),
     Kueue(KueueSettings),
     Koordinator(KoordinatorSettings),
@@ -55,7 +56,7 @@ struct SavedAside {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedTenants {
-    dialect: Dialect,
+    dialect: SavedDialect,
     /// Flavors and resources in the order of their numbers, which decides ties.
     numbers: Vec<(String, String)>,
     flavors: Vec<Flavor>,
@@ -82,7 +83,7 @@ impl Tenants {
         let ids: Vec<QueueId> = inner.chain(tree.queues(QueueKind::Leaf)).collect();
         let named = |id: &QueueId| tree.spec(*id).map(|own| own.name.clone()).unwrap_or_default();
         let draining = ids.iter().filter(|id| tree.is_draining(**id)).map(named).collect();
-        let aside = self.own.as_ref().and_then(|own| own.aside.as_ref());
+        let aside = self.dialect.own().and_then(|own| own.aside.as_ref());
         let saved = |claim: &str, queue: &QueueId, usage: &Usage| SavedAside {
             claim: claim.into(),
             queue: named(queue),
@@ -95,13 +96,13 @@ impl Tenants {
                 .collect(),
         };
         SavedTenants {
-            dialect: match (&self.own, &self.peer, &self.koordinator, &self.kai) {
-                (Some(own), ..) => Dialect::Default(own.settings),
-                (_, Some(Peer::Volcano(rule)), ..) => Dialect::Volcano(*rule),
-                (_, Some(Peer::YuniKorn(settings)), ..) => Dialect::YuniKorn(settings.clone()),
-                (_, _, Some(own), _) => Dialect::Koordinator(own.settings.clone()),
-                (_, _, _, Some(kai)) => Dialect::Kai(kai.settings.clone()),
-                (None, None, None, None) => Dialect::Kueue(self.rules.clone()),
+            dialect: match &self.dialect {
+                Dialect::Kueue => SavedDialect::Kueue(self.rules.clone()),
+                Dialect::Own(own) => SavedDialect::Default(own.settings),
+                Dialect::Koordinator(own) => SavedDialect::Koordinator(own.settings.clone()),
+                Dialect::Peer(Peer::Volcano(rule)) => SavedDialect::Volcano(*rule),
+                Dialect::Peer(Peer::YuniKorn(own)) => SavedDialect::YuniKorn(own.clone()),
+                Dialect::Kai(own) => SavedDialect::Kai(own.settings.clone()),
             },
             numbers: tree.numbers().map(name).collect(),
             flavors: self.books.flavors().cloned().collect(),
@@ -133,12 +134,12 @@ impl SavedTenants {
     /// [`SavedTenants::drain`]. A queue that makes no sense is left out.
     pub fn restore(&self) -> Tenants {
         let mut tenants = match &self.dialect {
-            Dialect::Default(settings) => Tenants::with(*settings),
-            Dialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
-            Dialect::Koordinator(settings) => Tenants::koordinator_with(settings.clone()),
-            Dialect::Volcano(rule) => Tenants::of_peer(Peer::Volcano(*rule)),
-            Dialect::YuniKorn(settings) => Tenants::yunikorn_with(settings.clone()),
-            Dialect::Kai(settings) => Tenants::kai_with(settings.clone()),
+            SavedDialect::Default(settings) => Tenants::with(*settings),
+            SavedDialect::Kueue(settings) => Tenants::kueue_with(settings.clone()),
+            SavedDialect::Koordinator(settings) => Tenants::koordinator_with(settings.clone()),
+            SavedDialect::Volcano(rule) => Tenants::of_peer(Peer::Volcano(*rule)),
+            SavedDialect::YuniKorn(settings) => Tenants::yunikorn_with(settings.clone()),
+            SavedDialect::Kai(settings) => Tenants::kai_with(settings.clone()),
         };
         for (flavor, resource) in &self.numbers {
             tenants.intern(flavor, resource);
@@ -151,7 +152,7 @@ impl SavedTenants {
         }
         if let Some(saved) = &self.aside
             && let Some((queue, usage)) = saved.restore(&mut tenants)
-            && let Some(own) = &mut tenants.own
+            && let Dialect::Own(own) = &mut tenants.dialect
         {
             own.aside = Some(Aside { claim: saved.claim.clone(), queue, usage });
         }

@@ -8,15 +8,13 @@ use super::amount::{minus, plus};
 use super::books::{Books, Holder, HolderId};
 use super::cells::Cells;
 use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
+use super::dialect::Dialect;
 use super::error::QuotaError;
 use super::flavor::Flavor;
-use super::kai::Kai;
-use super::koordinator::Koordinator;
 use super::kueue::heads::{HeadRules, Heads};
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
 use super::own::{Own, TenantSettings};
-use super::peer::Peer;
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
 use super::reserved::Reserved;
 use super::share::{BorrowedShare, Share, ShareValue};
@@ -113,16 +111,9 @@ impl KueueSettings {
 pub struct Tenants {
     pub(super) books: Books,
     pub(super) rules: KueueSettings,
-    /// The dialect of this crate, in place of Kueue's.
-    pub(super) own: Option<Own>,
-    /// Koordinator's dialect, in place of Kueue's.
-    pub(super) koordinator: Option<Koordinator>,
-    /// The dialect of another scheduler, in place of Kueue's.
-    pub(super) peer: Option<Peer>,
+    pub(super) dialect: Dialect,
     /// By claim.
     pub(super) reserved: BTreeMap<String, Reserved>,
-    /// KAI's dialect, in place of Kueue's.
-    pub(super) kai: Option<Kai>,
 }
 
 impl Tenants {
@@ -135,15 +126,7 @@ impl Tenants {
     pub fn kueue_with(rules: KueueSettings) -> Tenants {
         let mut books = Books::default();
         books.set_fair(rules.fair_sharing.is_some());
-        Tenants {
-            books,
-            rules,
-            own: None,
-            koordinator: None,
-            peer: None,
-            kai: None,
-            reserved: BTreeMap::new(),
-        }
+        Tenants { books, rules, dialect: Dialect::Kueue, reserved: BTreeMap::new() }
     }
 
     /// This crate's own dialect: guarantees, limits, weighted shares, and age in the end; see
@@ -152,7 +135,7 @@ impl Tenants {
         let strategy = FairStrategy::LessThanOrEqualToFinalShare;
         let mut tenants = Tenants::kueue_with(KueueSettings::default().fair_with([strategy]));
         tenants.books.tree.whole_shares = true;
-        tenants.own = Some(Own::new(settings));
+        tenants.dialect = Dialect::Own(Own::new(settings));
         tenants
     }
 
@@ -162,11 +145,12 @@ impl Tenants {
     /// # Errors
     /// Those of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        if self.kai.is_some() {
-            return self.set_kai_queue(queue);
-        }
-        let queue = self.below_root(queue)?;
-        let queue = self.placed(queue)?;
+        let queue = match self.dialect {
+            Dialect::Kueue | Dialect::Own(_) => queue,
+            Dialect::Koordinator(_) => self.placed(queue)?,
+            Dialect::Peer(_) => self.below_root(queue)?,
+            Dialect::Kai(_) => return self.set_kai_queue(queue),
+        };
         let (kind, name) = (queue.kind, queue.name.clone());
         let id = self.books.set_queue(queue)?;
         self.quota_changed(kind, &name);
@@ -274,19 +258,13 @@ impl Tenants {
 
     /// The decision on a claim of an active leaf, beside what is reserved for others.
     fn decide_active(&mut self, queue: QueueId, claim: &Claim) -> Decision {
-        if self.own.is_some() {
-            return self.decide_own(queue, claim);
+        match &self.dialect {
+            Dialect::Kueue => self.decide_plain(queue, claim),
+            Dialect::Own(_) => self.decide_own(queue, claim),
+            Dialect::Koordinator(own) => self.decide_koordinator(own, queue, claim),
+            Dialect::Peer(peer) => self.decide_peer(peer, queue, claim),
+            Dialect::Kai(_) => self.decide_kai(queue, claim),
         }
-        if self.koordinator.is_some() {
-            return self.decide_koordinator(queue, claim);
-        }
-        if self.kai.is_some() {
-            return self.decide_kai(queue, claim);
-        }
-        if let Some(peer) = &self.peer {
-            return self.decide_peer(peer, queue, claim);
-        }
-        self.decide_plain(queue, claim)
     }
 
     /// The decision on a claim of an active leaf, with nothing put aside.
@@ -527,8 +505,22 @@ impl Tenants {
 
     /// The name of a queue, where a dialect counts by name.
     fn leaf_name(&self, queue: QueueId) -> String {
-        let spec = self.books.tree.spec(queue).filter(|_| self.koordinator.is_some());
+        let spec = self.books.tree.spec(queue).filter(|_| self.dialect.koordinator().is_some());
         spec.map(|spec| spec.name.clone()).unwrap_or_default()
+    }
+
+    /// Checks that no queue of the other kind has a queue's name.
+    pub(super) fn check_name(&self, queue: &Queue) -> Result<(), QuotaError> {
+        let other = match queue.kind {
+            QueueKind::Leaf => QueueKind::Inner,
+            QueueKind::Inner => QueueKind::Leaf,
+        };
+        match self.books.tree.queue(other, &queue.name) {
+            Some(_) => {
+                Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name.clone() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The leaf of a claim that makes sense.

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::super::amount::{UNLIMITED, plus};
 use super::super::books::Holder;
 use super::super::claim::{Claim, Decision, Mode, Usage, Victim, VictimReason};
+use super::super::dialect::Dialect;
 use super::super::error::QuotaError;
 use super::super::kueue::{self, Outlook};
 use super::super::queue::{FlavorQuotas, Queue, QueueKind, Quota, ResourceGroup};
@@ -30,8 +31,31 @@ pub(in crate::quota) struct Kai {
 }
 
 impl Kai {
-    pub(in crate::quota) fn new(settings: KaiSettings) -> Kai {
-        Kai { settings, now: Time::ZERO }
+    fn is_preemptible(&self, said: Option<bool>, priority: i64) -> bool {
+        said.unwrap_or(priority < self.settings.preemptible_below)
+    }
+
+    fn may_be_taken(&self, holder: &Holder) -> bool {
+        !holder.kept && self.is_preemptible(holder.preemptible, holder.priority)
+    }
+
+    fn runtimes(&self, tables: &Tables) -> MinRuntime {
+        let settings = &self.settings;
+        let queue = |queue: &QueueShare| {
+            let own = settings.min_runtimes.get(&queue.name).copied().unwrap_or_default();
+            RuntimeQueue {
+                name: queue.name.clone(),
+                parent: queue.parent,
+                preempt: own.preempt,
+                reclaim: own.reclaim,
+            }
+        };
+        MinRuntime {
+            queues: tables.shares.queues.iter().map(queue).collect(),
+            default_preempt: settings.default_min_runtime.preempt.unwrap_or_default(),
+            default_reclaim: settings.default_min_runtime.reclaim.unwrap_or_default(),
+            method: settings.reclaim_method,
+        }
     }
 }
 
@@ -51,7 +75,7 @@ fn stands(mut queue: Queue) -> Queue {
 }
 
 /// Queues, by their places in the tables.
-struct Tables {
+pub(in crate::quota) struct Tables {
     shares: QueueShares,
     places: BTreeMap<QueueId, usize>,
 }
@@ -75,6 +99,25 @@ impl Tables {
                 own.request = plus(own.request, *amount);
             }
         }
+    }
+
+    /// What is fair for a queue, of a resource in a flavor.
+    pub(in crate::quota) fn fair_share(&self, queue: QueueId, of: FlavorResource) -> i64 {
+        let place = self.places.get(&queue).copied();
+        place.map_or(0, |place| self.shares.share(place, of.0 as usize).fair_share)
+    }
+
+    /// Whether a leaf holds less than is fair of something that another holds more of than it may.
+    pub(in crate::quota) fn may_take(&self, queue: QueueId, other: QueueId) -> bool {
+        let (Some(&own), Some(&other)) = (self.places.get(&queue), self.places.get(&other)) else {
+            return false;
+        };
+        let (side, others) = self.shares.sides(own, other);
+        (0..self.shares.totals.len()).any(|at| {
+            let share = self.shares.share(others, at);
+            let own = self.shares.share(side, at);
+            own.allocated < own.fair_share && share.allocated > share.allocatable()
+        })
     }
 }
 
@@ -120,7 +163,7 @@ impl Tenants {
     /// KAI-Scheduler's semantics with settings.
     pub fn kai_with(settings: KaiSettings) -> Tenants {
         let mut tenants = Tenants::kueue();
-        tenants.kai = Some(Kai::new(settings));
+        tenants.dialect = Dialect::Kai(Kai { settings, now: Time::ZERO });
         tenants
     }
 
@@ -143,16 +186,15 @@ impl Tenants {
                 field: "capacity",
             });
         }
-        match &mut self.kai {
-            Some(kai) => kai.settings.capacity.insert(resource, amount),
-            None => return Ok(()),
-        };
+        if let Dialect::Kai(kai) = &mut self.dialect {
+            kai.settings.capacity.insert(resource, amount);
+        }
         self.state_capacity()
     }
 
     /// The time to which minimum run times are counted in [`Tenants::kai`]; it does not go back.
     pub fn advance(&mut self, now: Time) {
-        if let Some(kai) = &mut self.kai {
+        if let Dialect::Kai(kai) = &mut self.dialect {
             kai.now = kai.now.max(now);
         }
     }
@@ -173,7 +215,7 @@ impl Tenants {
 
     /// States what there is in all at the queue above the top queues.
     fn state_capacity(&mut self) -> Result<(), QuotaError> {
-        let Some(kai) = &self.kai else { return Ok(()) };
+        let Dialect::Kai(kai) = &self.dialect else { return Ok(()) };
         let tree = &self.books.tree;
         let mut sums: BTreeMap<(String, String), i64> = BTreeMap::new();
         for of in tree.numbers() {
@@ -211,31 +253,19 @@ impl Tenants {
         self.books.set_queue(root).map(|_| ())
     }
 
-    fn is_preemptible(&self, said: Option<bool>, priority: i64) -> bool {
-        let below = self.kai.as_ref().map_or(100, |kai| kai.settings.preemptible_below);
-        said.unwrap_or(priority < below)
-    }
-
-    fn may_be_taken(&self, holder: &Holder) -> bool {
-        !holder.kept && self.is_preemptible(holder.preemptible, holder.priority)
-    }
-
     /// The queues as tables, without what is fair.
-    fn tables(&self) -> Tables {
+    fn tables(&self, kai: &Kai) -> Tables {
         let tree = &self.books.tree;
-        let settings = self.kai.as_ref().map(|kai| &kai.settings);
         let numbers: Vec<FlavorResource> = tree.numbers().collect();
         let root = tree.queue(QueueKind::Inner, CLUSTER);
-        let unit = |of: &FlavorResource| {
-            let units = settings.map(|settings| &settings.units);
-            units.and_then(|units| units.get(tree.names(*of).1)).copied().unwrap_or(1)
-        };
+        let unit =
+            |of: &FlavorResource| kai.settings.units.get(tree.names(*of).1).copied().unwrap_or(1);
         let total = |of: &FlavorResource| root.map_or(0, |root| tree.sums(root, *of).nominal);
         let mut shares = QueueShares::new(
             numbers.iter().map(total).collect(),
             numbers.iter().map(unit).collect(),
         );
-        shares.saturation = settings.map_or(1000, |settings| settings.saturation);
+        shares.saturation = kai.settings.saturation;
         let kinds = [QueueKind::Inner, QueueKind::Leaf];
         let ids: Vec<QueueId> = kinds.iter().flat_map(|kind| tree.queues(*kind)).collect();
         let below: Vec<QueueId> =
@@ -274,12 +304,12 @@ impl Tenants {
     }
 
     /// Counts what is held by work that is not preemptible. O(holders).
-    fn count_non_preemptible(&self, tables: &mut Tables) {
+    fn count_non_preemptible(&self, kai: &Kai, tables: &mut Tables) {
         let leaves: Vec<(QueueId, usize)> =
             tables.places.iter().map(|(id, place)| (*id, *place)).collect();
         for (leaf, place) in leaves {
             for holder in self.books.holders(leaf).filter_map(|id| self.books.holder(id)) {
-                if self.may_be_taken(holder) {
+                if kai.may_be_taken(holder) {
                     continue;
                 }
                 let amounts = tables.quantities(&holder.usage);
@@ -294,38 +324,22 @@ impl Tenants {
         }
     }
 
-    /// What is fair for a queue now, of a resource in a flavor.
-    pub(in crate::quota) fn kai_fair_share(&self, queue: QueueId, of: FlavorResource) -> i64 {
-        let mut tables = self.tables();
+    /// The queues as tables, with what is fair now.
+    pub(in crate::quota) fn kai_tables(&self, kai: &Kai) -> Tables {
+        let mut tables = self.tables(kai);
         tables.shares.divide();
-        let place = tables.places.get(&queue).copied();
-        place.map_or(0, |place| tables.shares.share(place, of.0 as usize).fair_share)
-    }
-
-    /// Whether a leaf holds less than is fair of something that another holds more of than it may.
-    pub(in crate::quota) fn kai_may_take(&self, queue: QueueId, other: QueueId) -> bool {
-        let mut tables = self.tables();
-        tables.shares.divide();
-        let (Some(&own), Some(&other)) = (tables.places.get(&queue), tables.places.get(&other))
-        else {
-            return false;
-        };
-        let (side, others) = tables.shares.sides(own, other);
-        (0..tables.shares.totals.len()).any(|at| {
-            let share = tables.shares.share(others, at);
-            let own = tables.shares.share(side, at);
-            own.allocated < own.fair_share && share.allocated > share.allocatable()
-        })
+        tables
     }
 
     /// The leaf whose head goes first: from the top down, the queue that goes first with its head.
     /// O(queues) and the division.
     pub(in crate::quota) fn kai_first<'a>(
         &self,
+        kai: &Kai,
         heads: impl Iterator<Item = (u32, &'a Usage)>,
     ) -> Option<u32> {
         let tree = &self.books.tree;
-        let mut tables = self.tables();
+        let mut tables = self.tables(kai);
         let mut asked: BTreeMap<usize, Quantities> = BTreeMap::new();
         let mut slots: BTreeMap<usize, u32> = BTreeMap::new();
         for (slot, usage) in heads {
@@ -346,33 +360,34 @@ impl Tenants {
             let mut none = |_: &mut kueue::trial::Trial<'_>, _, _| (Outlook::NoCandidates, None);
             kueue::assign(trial, queue.slot, claim, None, &mut none)
         });
-        let mut tables = self.tables();
+        let Dialect::Kai(kai) = &self.dialect else {
+            return Decision { assignment, victims: Vec::new() };
+        };
+        let mut tables = self.tables(kai);
         let Some(&leaf) = tables.places.get(&queue) else {
             return Decision { assignment, victims: Vec::new() };
         };
-        let preemptible = self.is_preemptible(claim.preemptible, claim.priority);
+        let preemptible = kai.is_preemptible(claim.preemptible, claim.priority);
         let request = tables.quantities(&assignment.usage);
         if !preemptible {
-            self.count_non_preemptible(&mut tables);
+            self.count_non_preemptible(kai, &mut tables);
         }
         let fits = tables.shares.fits(leaf, &request, preemptible).is_ok();
-        if assignment.mode == Mode::Fit && fits {
+        if assignment.mode == Mode::NoFit || (assignment.mode == Mode::Fit && fits) {
             return Decision { assignment, victims: Vec::new() };
         }
-        if assignment.mode == Mode::NoFit {
-            return Decision { assignment, victims: Vec::new() };
-        }
-        super::super::own::wait(&mut assignment);
+        assignment.set_mode(Mode::Preempt);
         tables.ask(leaf, &request);
         tables.shares.divide();
         let reclaimer = Reclaimer { queue: leaf, request, preemptible };
         let mut victims = Vec::new();
         if tables.shares.may_reclaim(&reclaimer) {
-            victims =
-                self.take(&tables, queue, claim, &reclaimer, VictimReason::InCohortReclamation);
+            let reason = VictimReason::InCohortReclamation;
+            victims = self.take(kai, &tables, claim, &reclaimer, reason);
         }
         if victims.is_empty() {
-            victims = self.take(&tables, queue, claim, &reclaimer, VictimReason::InClusterQueue);
+            let reason = VictimReason::InClusterQueue;
+            victims = self.take(kai, &tables, claim, &reclaimer, reason);
         }
         Decision { assignment, victims }
     }
@@ -381,19 +396,18 @@ impl Tenants {
     /// room without them.
     fn take(
         &self,
+        kai: &Kai,
         tables: &Tables,
-        queue: QueueId,
         claim: &Claim,
         reclaimer: &Reclaimer,
         reason: VictimReason,
     ) -> Vec<Victim> {
         let own = reason == VictimReason::InClusterQueue;
-        let runtimes = self.runtimes(tables);
-        let now = self.kai.as_ref().map_or(Time::ZERO, |kai| kai.now);
+        let runtimes = kai.runtimes(tables);
         // By leaf, the next to be taken first.
         let mut candidates: BTreeMap<usize, Vec<(Victim, Quantities)>> = BTreeMap::new();
         for (&id, &place) in &tables.places {
-            if (id == queue) != own {
+            if (place == reclaimer.queue) != own {
                 continue;
             }
             let minimum = if own {
@@ -403,9 +417,9 @@ impl Tenants {
             };
             for holder_id in self.books.holders(id) {
                 let Some(holder) = self.books.holder(holder_id) else { continue };
-                let protected = is_protected(Some(now.since(holder.reserved)), minimum);
+                let protected = is_protected(Some(kai.now.since(holder.reserved)), minimum);
                 let lower = !own || holder.priority < claim.priority;
-                if self.may_be_taken(holder) && lower && (!protected || holder.leaving) {
+                if kai.may_be_taken(holder) && lower && (!protected || holder.leaving) {
                     let amounts = tables.quantities(&holder.usage);
                     let victim = Victim { holder: holder_id, reason };
                     candidates.entry(place).or_default().push((victim, amounts));
@@ -441,25 +455,5 @@ impl Tenants {
             }
         }
         Vec::new()
-    }
-
-    fn runtimes(&self, tables: &Tables) -> MinRuntime {
-        let Some(kai) = &self.kai else { return MinRuntime::default() };
-        let settings = &kai.settings;
-        let queue = |queue: &QueueShare| {
-            let own = settings.min_runtimes.get(&queue.name).copied().unwrap_or_default();
-            RuntimeQueue {
-                name: queue.name.clone(),
-                parent: queue.parent,
-                preempt: own.preempt,
-                reclaim: own.reclaim,
-            }
-        };
-        MinRuntime {
-            queues: tables.shares.queues.iter().map(queue).collect(),
-            default_preempt: settings.default_min_runtime.preempt.unwrap_or_default(),
-            default_reclaim: settings.default_min_runtime.reclaim.unwrap_or_default(),
-            method: settings.reclaim_method,
-        }
     }
 }

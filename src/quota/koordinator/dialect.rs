@@ -1,5 +1,6 @@
 //! Tenants by Koordinator's rules.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
@@ -13,11 +14,12 @@ use crate::quota::claim::{
     Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
     add_usage,
 };
+use crate::quota::dialect::Dialect;
 use crate::quota::error::QuotaError;
-use crate::quota::kueue::reduced_counts;
+use crate::quota::kueue::decide_reduced;
 use crate::quota::queue::{Queue, QueueKind, Quota, Weight};
 use crate::quota::tenants::{KueueSettings, Tenants};
-use crate::quota::tree::{FlavorResource, QueueId};
+use crate::quota::tree::{FlavorResource, QueueId, QueueTree};
 
 /// Settings of [`Tenants::koordinator_with`]: those of the plugin `ElasticQuota`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +123,16 @@ impl ElasticQuota {
     }
 }
 
+/// So many times what a usage comes to of each resource.
+fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)], times: i64) -> Amounts {
+    let mut sum = Amounts::new();
+    for &(of, amount) in usage {
+        let resource = tree.names(of).1;
+        sum.set(resource, sum.of(resource).saturating_add(times.saturating_mul(amount)));
+    }
+    sum
+}
+
 /// What a claim would use of each resource of its queue.
 struct Wanted {
     sets: SmallVec<[PodSetAssignment; 1]>,
@@ -175,13 +187,13 @@ impl Tenants {
         let mut quotas = ElasticQuotas::new();
         quotas.set_scale_min(settings.scale_min);
         let mut tenants = Tenants::kueue_with(KueueSettings::default());
-        tenants.koordinator = Some(Koordinator { settings, quotas });
+        tenants.dialect = Dialect::Koordinator(Box::new(Koordinator { settings, quotas }));
         tenants
     }
 
     /// The elastic quotas of the dialect; `None` in other dialects.
     pub fn elastic(&self) -> Option<&ElasticQuotas> {
-        self.koordinator.as_ref().map(|own| &own.quotas)
+        self.dialect.koordinator().map(|own| &own.quotas)
     }
 
     /// How much more of a resource in a flavor a leaf may use, limits aside: in Koordinator's dialect
@@ -190,14 +202,10 @@ impl Tenants {
     /// may be.
     pub fn room_for(&self, queue: QueueId, of: FlavorResource, wanted: &Usage) -> i64 {
         let tree = &self.books.tree;
-        let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
+        let (Some(own), Some(spec)) = (self.dialect.koordinator(), tree.spec(queue)) else {
             return tree.available(queue, of);
         };
-        let mut more = Amounts::new();
-        for &(of, amount) in wanted {
-            let resource = tree.names(of).1;
-            more.set(resource, more.of(resource).saturating_add(amount));
-        }
+        let more = amounts(tree, wanted, 1);
         let resource = tree.names(of).1;
         let bound = own.bound(&spec.name, &more);
         let bound = bound.map_or(UNLIMITED, |bound| bound.of(resource));
@@ -207,29 +215,20 @@ impl Tenants {
     /// What a claim that waits requests of its queue, in a dialect that divides by requests; elsewhere
     /// none.
     pub fn requested(&self, queue: QueueId, claim: &Claim) -> Usage {
-        match &self.koordinator {
-            Some(_) => self.wanted(queue, claim, None).usage,
-            None => Usage::new(),
+        match self.dialect {
+            Dialect::Koordinator(_) => self.wanted(queue, claim, None).usage,
+            _ => Usage::new(),
         }
     }
 
     /// Whether limits of the queues above a leaf bound it too.
     pub fn checks_parents(&self) -> bool {
-        self.koordinator.as_ref().is_none_or(|own| own.settings.check_parents)
+        self.dialect.koordinator().is_none_or(|own| own.settings.check_parents)
     }
 
     /// A queue of this dialect stands in the root if it names no parent, and its name is its alone.
     pub(in crate::quota) fn placed(&self, mut queue: Queue) -> Result<Queue, QuotaError> {
-        if self.koordinator.is_none() {
-            return Ok(queue);
-        }
-        let other = match queue.kind {
-            QueueKind::Leaf => QueueKind::Inner,
-            QueueKind::Inner => QueueKind::Leaf,
-        };
-        if self.books.tree.queue(other, &queue.name).is_some() {
-            return Err(QuotaError::Twice { queue: queue.name.clone(), name: queue.name });
-        }
+        self.check_name(&queue)?;
         if queue.parent.is_none() && queue.name != ROOT_QUOTA {
             queue.parent = Some(ROOT_QUOTA.into());
         }
@@ -238,7 +237,7 @@ impl Tenants {
 
     /// Brings the quota of a queue in line with the tree.
     pub(in crate::quota) fn quota_changed(&mut self, kind: QueueKind, name: &str) {
-        let Some(own) = &mut self.koordinator else { return };
+        let Dialect::Koordinator(own) = &mut self.dialect else { return };
         let tree = &self.books.tree;
         let spec = tree.queue(kind, name).and_then(|queue| tree.spec(queue));
         if name == ROOT_QUOTA {
@@ -259,14 +258,9 @@ impl Tenants {
         non_preemptible: bool,
         waiting: bool,
     ) {
-        let Some(own) = &mut self.koordinator else { return };
+        let Dialect::Koordinator(own) = &mut self.dialect else { return };
         let tree = &self.books.tree;
-        let mut delta = Amounts::new();
-        for &(of, amount) in usage {
-            let resource = tree.names(of).1;
-            let amount = sign.saturating_mul(amount);
-            delta.set(resource, delta.of(resource).saturating_add(amount));
-        }
+        let delta = amounts(tree, usage, sign);
         let held = if non_preemptible { delta.clone() } else { Amounts::new() };
         own.quotas.add_request(queue, &delta, &held);
         if !waiting {
@@ -279,35 +273,27 @@ impl Tenants {
     }
 
     /// The decision on a claim of an active leaf, by Koordinator's rules.
-    pub(in crate::quota) fn decide_koordinator(&self, queue: QueueId, claim: &Claim) -> Decision {
-        let mut found = self.attempt(queue, claim, None);
-        let settled = |found: &Decision| match found.assignment.mode {
-            Mode::Fit => true,
-            Mode::Preempt => !found.victims.is_empty(),
-            Mode::NoFit => false,
-        };
-        if !settled(&found) && claim.is_elastic() {
-            let sets: SmallVec<[(u32, u32); 4]> = claim
-                .pod_sets
-                .iter()
-                .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
-                .collect();
-            let reduced = reduced_counts(&sets, |counts| {
-                Some(self.attempt(queue, claim, Some(counts))).filter(settled)
-            });
-            found = reduced.unwrap_or(found);
-        }
-        found
+    pub(in crate::quota) fn decide_koordinator(
+        &self,
+        own: &Koordinator,
+        queue: QueueId,
+        claim: &Claim,
+    ) -> Decision {
+        decide_reduced(claim, |counts| self.attempt(own, queue, claim, counts))
     }
 
-    fn attempt(&self, queue: QueueId, claim: &Claim, counts: Option<&[u32]>) -> Decision {
+    fn attempt(
+        &self,
+        own: &Koordinator,
+        queue: QueueId,
+        claim: &Claim,
+        counts: Option<&[u32]>,
+    ) -> Decision {
         let wanted = self.wanted(queue, claim, counts);
-        let (mode, victims) = self.judge(queue, claim, &wanted);
+        let (mode, victims) = self.judge(own, queue, claim, &wanted);
         let mut assignment =
             Assignment { pod_sets: wanted.sets, usage: wanted.usage, mode, level: 0 };
-        for choice in assignment.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
-            choice.mode = mode;
-        }
+        assignment.set_mode(mode);
         Decision { assignment, victims }
     }
 
@@ -342,24 +328,28 @@ impl Tenants {
     }
 
     /// How a claim can have what it wants, and which holders of its queue have to give back.
-    fn judge(&self, queue: QueueId, claim: &Claim, wanted: &Wanted) -> (Mode, Vec<Victim>) {
+    fn judge(
+        &self,
+        own: &Koordinator,
+        queue: QueueId,
+        claim: &Claim,
+        wanted: &Wanted,
+    ) -> (Mode, Vec<Victim>) {
         let tree = &self.books.tree;
-        let (Some(own), Some(spec)) = (&self.koordinator, tree.spec(queue)) else {
-            return (Mode::NoFit, Vec::new());
-        };
+        let Some(spec) = tree.spec(queue) else { return (Mode::NoFit, Vec::new()) };
         let path: Vec<QueueId> = tree.path(queue).filter(|at| tree.parent(*at).is_some()).collect();
         let asked = if own.settings.check_parents { &path[..] } else { &path[..path.len().min(1)] };
         let mut mode = Mode::Fit;
         for &at in asked {
             let Some(name) = tree.spec(at).map(|spec| spec.name.as_str()) else { continue };
-            let Some(max) = own.quotas.max(name).cloned() else { return (Mode::NoFit, Vec::new()) };
+            let Some(max) = own.quotas.max(name) else { return (Mode::NoFit, Vec::new()) };
             let beyond = |most: &Amounts, used: &dyn Fn(FlavorResource) -> i64| {
                 wanted.usage.iter().any(|&(of, amount)| {
                     let resource = tree.names(of).1;
                     max.lists(resource) && used(of).saturating_add(amount) > most.of(resource)
                 })
             };
-            if wanted.usage.iter().any(|&(_, amount)| amount > MOST) || beyond(&max, &|_| 0) {
+            if wanted.usage.iter().any(|&(_, amount)| amount > MOST) || beyond(max, &|_| 0) {
                 return (Mode::NoFit, Vec::new());
             }
             let Some(bound) = own.bound_of(name, &spec.name, &wanted.amounts) else { continue };
@@ -367,7 +357,7 @@ impl Tenants {
                 mode = Mode::Preempt;
             }
         }
-        if claim.preemptible == Some(false) && self.is_beyond_min(spec, wanted) {
+        if claim.preemptible == Some(false) && own.is_beyond_min(&spec.name, wanted) {
             return (Mode::Preempt, Vec::new());
         }
         let victims = if mode == Mode::Preempt {
@@ -377,19 +367,6 @@ impl Tenants {
             Vec::new()
         };
         (mode, victims)
-    }
-
-    /// Whether what may not be preempted would come to more than the minimum.
-    fn is_beyond_min(&self, spec: &Queue, wanted: &Wanted) -> bool {
-        let Some(own) = &self.koordinator else { return false };
-        let (Some(quota), Some(sums)) = (own.quotas.quota(&spec.name), own.quotas.sums(&spec.name))
-        else {
-            return false;
-        };
-        wanted.amounts.iter().any(|(resource, amount)| {
-            let used = sums.non_preemptible_used.of(resource);
-            quota.max.lists(resource) && used.saturating_add(amount) > quota.min.of(resource)
-        })
     }
 
     /// Holders of the claim's own queue and of lower priority, as few as will do: all of them are
@@ -460,6 +437,17 @@ impl Koordinator {
             return Some(self.quotas.runtime_on_path(below, name, more));
         }
         self.quotas.max(name).cloned()
+    }
+
+    /// Whether what may not be preempted would come to more than the minimum of its quota.
+    fn is_beyond_min(&self, name: &str, wanted: &Wanted) -> bool {
+        let (Some(quota), Some(sums)) = (self.quotas.quota(name), self.quotas.sums(name)) else {
+            return false;
+        };
+        wanted.amounts.iter().any(|(resource, amount)| {
+            let used = sums.non_preemptible_used.of(resource);
+            quota.max.lists(resource) && used.saturating_add(amount) > quota.min.of(resource)
+        })
     }
 }
 

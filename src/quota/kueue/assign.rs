@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::FairStrategy;
 use super::Preemptor;
-use super::partial::reduced_counts;
+use super::partial::decide_reduced;
 use super::trial::{Taken, Trial, named};
 use crate::model::resources::PODS;
 use crate::quota::amount::MOST;
@@ -151,31 +151,15 @@ pub(in crate::quota) fn decide(
     partial: bool,
 ) -> Decision {
     let mut simulate = simulate_levels(claim, leaf, strategies);
-    let mut attempt = |trial: &mut Trial<'_>, counts: Option<&[u32]>| {
+    let mut attempt = |counts: Option<&[u32]>| {
         let assignment = assign(trial, leaf, claim, counts, &mut simulate);
         let taken = match assignment.mode {
             Mode::Preempt => victims(trial, leaf, claim, &assignment, strategies),
             Mode::Fit | Mode::NoFit => Vec::new(),
         };
-        (assignment, taken)
+        Decision { assignment, victims: named(trial.books, &taken) }
     };
-    let settled = |found: &(Assignment, Vec<Taken>)| match found.0.mode {
-        Mode::Fit => true,
-        Mode::Preempt => !found.1.is_empty(),
-        Mode::NoFit => false,
-    };
-    let mut found = attempt(trial, None);
-    if partial && !settled(&found) && claim.is_elastic() {
-        let sets: SmallVec<[(u32, u32); 4]> = claim
-            .pod_sets
-            .iter()
-            .map(|set| (set.count, set.min_count.unwrap_or(set.count)))
-            .collect();
-        let reduced =
-            reduced_counts(&sets, |counts| Some(attempt(trial, Some(counts))).filter(&settled));
-        found = reduced.unwrap_or(found);
-    }
-    Decision { victims: named(trial.books, &found.1), assignment: found.0 }
+    if partial { decide_reduced(claim, attempt) } else { attempt(None) }
 }
 
 /// Victims for an assignment that needs some.

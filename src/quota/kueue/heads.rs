@@ -13,6 +13,7 @@ use crate::Time;
 use crate::base::hash::FixedMap;
 use crate::quota::cells::{Cells, NONE};
 use crate::quota::claim::{Usage, VictimReason};
+use crate::quota::dialect::Dialect;
 use crate::quota::share::{ShareValue, borrowed_share, borrows_any};
 use crate::quota::tenants::Tenants;
 use crate::quota::tree::{QueueId, QueueTree};
@@ -222,9 +223,9 @@ impl Heads {
 
     /// Takes the head that goes first.
     pub fn pop(&mut self, tenants: &mut Tenants) -> Option<(QueueId, Head)> {
-        let first = if tenants.kai.is_some() {
+        let first = if let Dialect::Kai(kai) = &tenants.dialect {
             let heads = self.entries.iter().map(|(slot, (head, _))| (*slot, &head.usage));
-            tenants.kai_first(heads)?
+            tenants.kai_first(kai, heads)?
         } else {
             self.sets.get(&NONE)?.first()?.0.leaf
         };

@@ -11,6 +11,7 @@ pub(super) mod trial;
 pub use assign::Outlook;
 pub(super) use assign::{Prefer, assign, decide, flavor_order, simulate_levels, victims};
 pub(super) use fair::target_order;
+pub(super) use partial::decide_reduced;
 pub use partial::reduced_counts;
 
 use super::claim::Usage;

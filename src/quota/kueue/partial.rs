@@ -2,6 +2,10 @@
 
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
+use crate::quota::claim::{Claim, Decision, Mode};
+
 /// The counts of pod sets with the fewest pods left out that are accepted, and what `accept` makes of
 /// them. `sets` are counts and least counts.
 ///
@@ -42,4 +46,25 @@ pub fn reduced_counts<R>(
         }
     }
     found
+}
+
+/// The decision on all pods of a claim or, where that neither fits nor finds victims and fewer pods
+/// would do, on the largest number of them that does.
+pub(in crate::quota) fn decide_reduced(
+    claim: &Claim,
+    mut attempt: impl FnMut(Option<&[u32]>) -> Decision,
+) -> Decision {
+    let settled = |found: &Decision| match found.assignment.mode {
+        Mode::Fit => true,
+        Mode::Preempt => !found.victims.is_empty(),
+        Mode::NoFit => false,
+    };
+    let whole = attempt(None);
+    if settled(&whole) || !claim.is_elastic() {
+        return whole;
+    }
+    let sets: SmallVec<[(u32, u32); 4]> =
+        claim.pod_sets.iter().map(|set| (set.count, set.min_count.unwrap_or(set.count))).collect();
+    let reduced = reduced_counts(&sets, |counts| Some(attempt(Some(counts))).filter(settled));
+    reduced.unwrap_or(whole)
 }

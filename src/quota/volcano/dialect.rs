@@ -1,5 +1,6 @@
 //! Tenants as Volcano's queue plugins have them.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -7,8 +8,9 @@ use super::attributes::{Attributes, ROOT};
 use super::drf::may_take;
 use super::quotas::Quotas;
 use super::resources::Resources;
+use crate::model::resources::{CPU, MEMORY, PODS};
 use crate::quota::books::HolderId;
-use crate::quota::claim::{Claim, Mode, Usage};
+use crate::quota::claim::{Claim, Mode, Usage, add_usage};
 use crate::quota::peer::{Candidate, Peer};
 use crate::quota::queue::QueueKind;
 use crate::quota::tenants::Tenants;
@@ -113,9 +115,9 @@ fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)]) -> Resources {
     let mut sum = Resources::default();
     for &(of, amount) in usage {
         match tree.names(of).1 {
-            "cpu" => sum.milli_cpu += amount as f64,
-            "memory" => sum.memory += amount as f64,
-            "pods" => sum.add_scalar("pods", amount as f64),
+            CPU => sum.milli_cpu += amount as f64,
+            MEMORY => sum.memory += amount as f64,
+            PODS => sum.add_scalar(PODS, amount as f64),
             name => sum.add_scalar(name, amount as f64 * 1000.0),
         }
     }
@@ -252,7 +254,7 @@ impl<'a> Session<'a> {
         let all = self.tenants.candidates();
         let (queue, tenants) = (self.queue, self.tenants);
         let taker = tenants.peer_share(queue.slot, usage).weighted();
-        let mut lost: Vec<(QueueId, Usage)> = Vec::new();
+        let mut lost: BTreeMap<QueueId, Usage> = BTreeMap::new();
         let may = all.iter().filter(|own| {
             let holder = own.holder;
             if !shares_any(&holder.usage, usage) {
@@ -261,19 +263,13 @@ impl<'a> Session<'a> {
             if holder.queue == queue || only.is_some() {
                 return holder.queue == queue && holder.priority < claim.priority;
             }
-            if !lost.iter().any(|(at, _)| *at == holder.queue) {
-                lost.push((holder.queue, Usage::new()));
-            }
-            let Some((_, lost)) = lost.iter_mut().find(|(at, _)| *at == holder.queue) else {
-                return false;
-            };
+            let lost = lost.entry(holder.queue).or_default();
             for &(of, amount) in &holder.usage {
-                crate::quota::claim::add_usage(lost, of, -amount);
+                add_usage(lost, of, -amount);
             }
             may_take(taker, tenants.peer_share(holder.queue.slot, lost).weighted())
         });
-        let may: Vec<&Candidate<'_>> = may.collect();
-        self.until_enough(usage, may.into_iter(), &|freed| match &self.quotas {
+        self.until_enough(usage, may, &|freed| match &self.quotas {
             None => self.within_limits(usage, freed),
             Some(quotas) => {
                 let mut quotas = quotas.clone();
@@ -293,7 +289,7 @@ impl<'a> Session<'a> {
         let (mut freed, mut victims) = (Usage::new(), Vec::new());
         for own in holders {
             for &(of, amount) in &own.holder.usage {
-                crate::quota::claim::add_usage(&mut freed, of, amount);
+                add_usage(&mut freed, of, amount);
             }
             victims.push(own.id);
             if self.tenants.has_whole(self.queue, usage, &freed) && enough(&freed) {

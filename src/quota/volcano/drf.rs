@@ -103,13 +103,8 @@ impl HierarchicalShares {
                 Ordering::Equal => {}
                 decided => return decided,
             }
-            let below = |node: &'_ Node, path: &[&str]| -> Option<String> {
-                let name = path.get(level + 1)?;
-                node.children.contains_key(*name).then(|| (*name).into())
-            };
-            let (next, other_next) = (below(one, &left), below(other, &right));
-            a = next.and_then(|name| one.children.get(&name));
-            b = other_next.and_then(|name| other.children.get(&name));
+            a = left.get(level + 1).and_then(|name| one.children.get(*name));
+            b = right.get(level + 1).and_then(|name| other.children.get(*name));
         }
         Ordering::Equal
     }

@@ -4,11 +4,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::model::resources::PODS;
+
 /// What two amounts may differ by and count as equal: Volcano's `minResource`.
 pub const TOLERANCE: f64 = 0.1;
-
-/// The number of pods, which every pod asks one of.
-const PODS: &str = "pods";
 
 /// What a resource counts as that only the other side names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -248,8 +247,10 @@ impl Resources {
         other: &Resources,
         request: Option<&'a Resources>,
     ) -> Vec<&'a str> {
-        let Some(request) = request else { return self.exceeding(other, Missing::Zero) };
-        request.asked().filter(|name| self.get(name) > other.get(name)).collect()
+        match request {
+            Some(request) => self.beyond_of(other, request),
+            None => self.exceeding(other, Missing::Zero),
+        }
     }
 
     /// What a request asks for; `pods` do not count.

@@ -108,13 +108,10 @@ impl Tenants {
     /// What a queue itself may still use once others have given back.
     fn room(&self, at: QueueId, of: FlavorResource, freed: &[(QueueId, Usage)]) -> i64 {
         let tree = self.tree();
-        let limit = tree.quota(at, of).and_then(|quota| quota.limit).unwrap_or(i64::MAX);
-        let sums = tree.sums(at, of);
-        let most = if tree.parent(at).is_none() { limit.min(sums.nominal) } else { limit };
         let below = freed.iter().filter(|(leaf, _)| tree.path(*leaf).any(|above| above == at));
         let amounts = below.flat_map(|(_, usage)| usage).filter(|(own, _)| *own == of);
         let freed: i64 = amounts.map(|(_, amount)| *amount).sum();
-        most.saturating_sub(sums.used).saturating_add(freed)
+        self.most(at, of).saturating_sub(tree.sums(at, of).used).saturating_add(freed)
     }
 
     /// Holders of other queues that are beyond their guarantees, so that the claim's queue has what is
