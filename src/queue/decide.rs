@@ -115,18 +115,7 @@ impl Scheduler {
             self.reservations_due |= self.refresh_reservation(id);
             return;
         }
-        let gang = match self.gang_group(id) {
-            Ok(gang) => gang,
-            Err(gate) => {
-                self.set_phase(id, Phase::Gated(gate.clone()));
-                self.emit(id, GroupChange::Gated(gate));
-                return;
-            }
-        };
-        let Some(tree) = self.joint_tree(&gang) else {
-            self.set_phase(id, Phase::Idle);
-            return;
-        };
+        let Some((gang, tree)) = self.gang_and_tree(id) else { return };
         match self.find_plan(id, &gang, &tree, true) {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
@@ -137,6 +126,24 @@ impl Scheduler {
             }
             AttemptResult::Error(error) => self.fail(&gang, &error),
         }
+    }
+
+    /// The groups that a group is placed with, and their pending members as one tree; `None` if it
+    /// does not wait for a place: its phase says so then.
+    pub(super) fn gang_and_tree(&mut self, id: GroupId) -> Option<(Vec<GroupId>, PodGroup)> {
+        let gang = match self.gang_group(id) {
+            Ok(gang) => gang,
+            Err(gate) => {
+                self.set_phase(id, Phase::Gated(gate.clone()));
+                self.emit(id, GroupChange::Gated(gate));
+                return None;
+            }
+        };
+        let tree = self.joint_tree(&gang);
+        if tree.is_none() {
+            self.set_phase(id, Phase::Idle);
+        }
+        Some((gang, tree?))
     }
 
     /// Fails groups whose request the planner refuses.

@@ -46,7 +46,7 @@ impl Scheduler {
         }
         let Some(queued) = self.groups.get_mut(&id) else { return };
         queued.ready_since.get_or_insert(now);
-        if ready {
+        if ready && self.settings.backfill.is_some() {
             self.backfill.arrived.insert(id);
         }
         if queued.key.is_none() {
@@ -69,7 +69,9 @@ impl Scheduler {
         let priority = core::cmp::Reverse(queued.root.priority);
         let key = QueueKey { rank, priority, since: queued.since, group: id };
         queued.key = Some(key.clone());
-        self.backfill.line.insert(key.clone(), Candidate::default());
+        if self.settings.backfill.is_some() {
+            self.backfill.line.insert(key.clone(), Candidate::default());
+        }
         let (queue, ready) = (&queued.root.queue, queued.phase == Phase::Queued);
         self.queues.put(queue, &key, ready, self.settings.rule(queue));
     }

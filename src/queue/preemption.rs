@@ -185,17 +185,21 @@ impl Scheduler {
         if queued.is_none_or(|queued| queued.part_of(&self.cluster, &members).is_some()) {
             return false;
         }
+        let own = found.victims.iter().flat_map(|victim| &victim.pods);
+        let mut later = self.without(own.chain(self.pods_of_other_claims(id, false)));
+        later.commit(&self.framework, &found.plan).is_ok()
+    }
+
+    /// The cluster without pods that are to go, and without those that terminate. O(pods).
+    fn without<'a>(&self, going: impl Iterator<Item = &'a EvictedPod>) -> Cluster {
         let mut cluster = self.cluster.clone();
-        for (namespace, name) in self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of)
-        {
-            let _ = cluster.remove_pod(&namespace, &name);
+        for pod in self.cluster.pods().filter(|pod| pod.deleting()) {
+            let _ = cluster.remove_pod(pod.namespace(), pod.name());
         }
-        let others = self.pods_of_other_claims(id, false);
-        let others = others.filter(|pod| is_there(&self.cluster, pod));
-        for pod in found.victims.iter().flat_map(|victim| &victim.pods).chain(others) {
+        for pod in going.filter(|pod| is_there(&self.cluster, pod)) {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
-        cluster.commit(&self.framework, &found.plan).is_ok()
+        cluster
     }
 
     /// The pods that are to go for other groups that hold their room: placeholders stand for them
@@ -469,23 +473,11 @@ impl Scheduler {
         let Some(plan) = self.groups.get(&id).and_then(|queued| queued.nominated.as_ref()) else {
             return false;
         };
-        let mut cluster: Cluster = self.cluster.clone();
-        let terminating: Vec<_> =
-            self.cluster.pods().filter(|pod| pod.deleting()).map(full_name_of).collect();
-        for (namespace, name) in terminating {
-            let _ = cluster.remove_pod(&namespace, &name);
-        }
-        for (other, unit) in self.preemption.units() {
-            if other == id && (late || unit.retry_at.is_none()) {
-                for pod in unit.victim.pods.iter().filter(|pod| is_there(&self.cluster, pod)) {
-                    let _ = cluster.remove_pod(&pod.namespace, &pod.name);
-                }
-            }
-        }
-        for pod in self.pods_of_other_claims(id, true).filter(|pod| is_there(&self.cluster, pod)) {
-            let _ = cluster.remove_pod(&pod.namespace, &pod.name);
-        }
-        cluster.commit(&self.framework, plan).is_ok()
+        let own = self.preemption.units().filter(|(other, _)| *other == id);
+        let own = own.filter(|(_, unit)| late || unit.retry_at.is_none());
+        let own = own.flat_map(|(_, unit)| &unit.victim.pods);
+        let mut later = self.without(own.chain(self.pods_of_other_claims(id, true)));
+        later.commit(&self.framework, plan).is_ok()
     }
 
     /// Another search for the first waiting groups for which none was found, after changes. Returns
@@ -562,9 +554,4 @@ impl Policy for Nothing {
     fn allows(&self, _: &Preemptor<'_>, _: &Candidate<'_>) -> bool {
         false
     }
-}
-
-/// Namespace and name of a pod.
-fn full_name_of(pod: PodView<'_>) -> (String, String) {
-    (pod.namespace().into(), pod.name().into())
 }

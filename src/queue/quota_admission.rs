@@ -69,7 +69,7 @@ impl Scheduler {
                 }
             };
             let refused = if decision.assignment.mode == Mode::Fit {
-                match self.keep_given(id, claim, decision.assignment.clone(), false) {
+                match self.keep_given(id, claim, decision.assignment.clone()) {
                     Ok(given) => {
                         admitted.push(given);
                         continue;
@@ -100,12 +100,11 @@ impl Scheduler {
         id: GroupId,
         claim: GroupClaim,
         assignment: Assignment,
-        is_reserved: bool,
     ) -> Result<Admitted, Box<GroupClaim>> {
         let Some(tenancy) = &mut self.tenancy else { return Err(Box::new(claim)) };
         match tenancy.leaf(&claim.claim.queue) {
             Some(leaf) if tenancy.tenants.keep(leaf, &assignment.usage, 1).is_ok() => {
-                Ok(Admitted { id, leaf, claim, assignment, is_reserved })
+                Ok(Admitted { id, leaf, claim, assignment, is_reserved: false })
             }
             _ => Err(Box::new(claim)),
         }

@@ -4,7 +4,6 @@
 //! whole, as one unit. One that may not be evicted now is kept from the books' searches until that
 //! changes, so that others are named in its place.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::claims::GroupClaim;
@@ -17,7 +16,7 @@ use crate::base::Time;
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::preempt::{EvictedPod, Victim};
 use crate::quota::{Decision, HolderId, Mode, QuotaError};
-use crate::state::{NodeView, PodView};
+use crate::state::PodView;
 
 /// Whether a group that quota names can give back.
 enum Standing {
@@ -29,7 +28,7 @@ enum Standing {
     Kept(Option<Time>),
 }
 
-/// The decision on a claim, and who gives back for it.
+/// The decision on a claim, and the groups that give back for it.
 pub(super) struct Reclaim {
     pub(super) decision: Decision,
     /// The groups that are to be evicted, in the order in which quota names them. Those that are
@@ -39,8 +38,8 @@ pub(super) struct Reclaim {
 
 impl Scheduler {
     /// The decision on a claim. Of the holders that quota names, those that may not be evicted now
-    /// are kept from it, and it is decided again. Without [`Settings::preemption`] nobody is kept,
-    /// and nobody gives back.
+    /// are kept from it, and it is decided again. Without [`Settings::preemption`] no group is kept,
+    /// and none gives back.
     ///
     /// [`Settings::preemption`]: super::Settings::preemption
     pub(super) fn decide_claim(&mut self, claim: &GroupClaim) -> Result<Reclaim, QuotaError> {
@@ -123,8 +122,9 @@ impl Scheduler {
             return Standing::Kept(None);
         }
         let soon = self.now.after(self.settings.backoff.after(1));
-        let in_flight = |name: &String| {
-            self.preemption.units().any(|(_, unit)| unit.names().any(|other| other == *name))
+        let is_in_flight = |pod: &PodView<'_>| {
+            let mut going = self.preemption.units().flat_map(|(_, unit)| &unit.victim.pods);
+            going.any(|other| other.namespace == pod.namespace() && other.name == pod.name())
         };
         let mut until = self.protected_until(queued);
         let mut runs = false;
@@ -132,7 +132,7 @@ impl Scheduler {
             let name = alloc::format!("{}/{}", pod.namespace(), pod.name());
             until = until.max(self.preemption.refused.get(&name).copied());
             // Some of its members go, or have lost their node: that is settled first.
-            if in_flight(&name) || pod.node().is_none() {
+            if is_in_flight(&pod) || pod.node().is_none() {
                 until = until.max(Some(soon));
             }
             runs = true;
@@ -174,13 +174,7 @@ impl Scheduler {
                 .start()
                 .map_or(0, |start| self.now.as_millis().saturating_sub(start.as_millis()));
             work_lost = work_lost.saturating_add(run);
-            pods.push(EvictedPod {
-                namespace: pod.namespace().into(),
-                name: pod.name().into(),
-                uid: pod.uid().into(),
-                key: pod.key(),
-                node: pod.node().map(NodeView::name).unwrap_or_default().into(),
-            });
+            pods.push(EvictedPod::of(pod));
         }
         pods.sort();
         Some(Victim {
@@ -218,7 +212,7 @@ impl Scheduler {
         if !is_found {
             return None;
         }
-        let given = self.keep_given(id, claim, decision.assignment, false).ok()?;
+        let given = self.keep_given(id, claim, decision.assignment).ok()?;
         self.restrict_to(tree, core::slice::from_ref(&given));
         Some((alloc::vec![given], groups))
     }

@@ -58,7 +58,7 @@ pub struct Settings {
     pub on_bind_failure: OnBindFailure,
     /// Reservations for the first groups in line. `None`: no reservations.
     pub reservation: Option<ReservationPolicy>,
-    /// Backfill: who may pass the first of the line. It takes the place of
+    /// Backfill: which groups may pass the first of the line. It takes the place of
     /// [`Settings::head_of_line`] and of [`Settings::reservation`]. `None`: those apply.
     pub backfill: Option<Backfill>,
     /// Preemption by groups that do not fit. `None`: no group preempts.

@@ -128,6 +128,10 @@ impl SavedScheduler {
     /// The same state with other settings: to run a recording under another policy.
     #[must_use]
     pub fn with_settings(mut self, settings: Settings) -> SavedScheduler {
+        if self.0.settings.backfill.is_none() {
+            // It is not known which groups became ready.
+            self.0.backfill.set_freed();
+        }
         self.0.settings = settings;
         self
     }
@@ -210,7 +214,9 @@ impl Scheduler {
             let (cluster, framework) = (&scheduler.cluster, &scheduler.framework);
             if let Some(key) = &queued.key {
                 scheduler.wait_index.subscribe(cluster, framework, key, &queued.wake_on);
-                scheduler.backfill.line.insert(key.clone(), Candidate::default());
+                if scheduler.settings.backfill.is_some() {
+                    scheduler.backfill.line.insert(key.clone(), Candidate::default());
+                }
             }
             let _ = scheduler.running_work.add_group(&queued.root);
             scheduler.groups.insert(id, queued);

@@ -386,11 +386,7 @@ impl Tenancy {
         for &(of, needed) in &usage {
             let available = self.tenants.room_for(leaf, of, &usage);
             if needed > available {
-                let reason = if decision.victims.is_empty() {
-                    QuotaReason::InUse
-                } else {
-                    QuotaReason::Reclaimable { victims: decision.victims.len() }
-                };
+                let reason = in_use(decision);
                 return Short { place: Some((root, of)), needed, available, reason };
             }
         }
@@ -404,9 +400,7 @@ impl Tenancy {
             reason: QuotaReason::PutAside { group: aside },
         }
     }
-}
 
-impl Tenancy {
     /// Where a claim is short in the dialect of another scheduler; `None` in others.
     fn shortage_of_peer(
         &self,
@@ -418,12 +412,16 @@ impl Tenancy {
         let room = |of| self.tenants.peer_room(leaf, of);
         let scarce = usage.iter().find(|(of, needed)| room(*of).is_some_and(|room| *needed > room));
         let &(of, needed) = scarce.or(usage.first())?;
-        let reason = if decision.victims.is_empty() {
-            QuotaReason::InUse
-        } else {
-            QuotaReason::Reclaimable { victims: decision.victims.len() }
-        };
-        Some(Short { place: Some((root, of)), needed, available: room(of)?, reason })
+        let (available, reason) = (room(of)?, in_use(decision));
+        Some(Short { place: Some((root, of)), needed, available, reason })
+    }
+}
+
+/// The reason of a claim that others' usage leaves too little for.
+fn in_use(decision: &Decision) -> QuotaReason {
+    match decision.victims.len() {
+        0 => QuotaReason::InUse,
+        victims => QuotaReason::Reclaimable { victims },
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Unfinished<'a> {
 /// ```
 /// use phalanx::simulate::{OrderPolicy, Unfinished};
 ///
-/// /// Least attained service: who has run least goes first.
+/// /// Least attained service: the job that has run least goes first.
 /// let las = |unfinished: &Unfinished| {
 ///     let job = unfinished.job;
 ///     (job.work * job.unit - unfinished.remaining) * f64::from(job.size)

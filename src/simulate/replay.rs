@@ -8,9 +8,9 @@ use core::fmt;
 
 use super::record::{Record, Recorder};
 use crate::base::{ObjectName, Time};
-use crate::framework::{Evaluation, Framework};
+use crate::framework::{Evaluation, Framework, Rejection};
 use crate::queue::{Decision, Scheduler};
-use crate::state::{Assignment, Cluster, Plan, Row};
+use crate::state::{Assignment, Cluster, NodeView, Plan, Row};
 
 /// A recording run again on a scheduler: of another version, with another framework or other
 /// settings.
@@ -131,7 +131,9 @@ impl Replay {
                 Err(difference)
             }
             Record::Poll { at, decision } => {
-                let before = self.scheduler().cluster().clone();
+                // To judge the nodes of two plans by.
+                let is_bind = matches!(decision, Some(Decision::Bind { .. }));
+                let before = is_bind.then(|| self.scheduler().cluster().clone());
                 let replayed = self.recorder.poll_decision(*at);
                 if replayed == *decision {
                     return Ok(());
@@ -141,7 +143,8 @@ impl Replay {
                 if let Some(Decision::Bind { plan: recorded, groups, .. }) = decision {
                     match &replayed {
                         Some(Decision::Bind { plan, groups: own, .. }) if own == groups => {
-                            difference.choice = choice(&before, framework, recorded, plan, *at);
+                            difference.choice = before
+                                .and_then(|before| choice(&before, framework, recorded, plan, *at));
                         }
                         _ => {
                             let group = groups.first().map_or("", |group| group);
@@ -203,18 +206,15 @@ fn judge(
     let feasible: Vec<Row> = cluster
         .nodes()
         .filter(|node| evaluation.filter(*node).is_ok())
-        .map(super::super::state::view::NodeView::row)
+        .map(NodeView::row)
         .collect();
     let mut judged =
         Judged { node: on.node().to_owned(), rejected_by: None, total: 0, scores: Vec::new() };
-    let row = cluster.node(on.node()).map(super::super::state::view::NodeView::row);
+    let row = cluster.node(on.node()).map(NodeView::row);
     let Some(place) = feasible.iter().position(|feasible| Some(*feasible) == row) else {
         let node = cluster.node(on.node());
         judged.rejected_by = Some(match node.map(|node| evaluation.filter(node)) {
-            Some(Err(
-                crate::framework::Rejection::Filter(plugin, _)
-                | crate::framework::Rejection::Refused(plugin, _),
-            )) => framework
+            Some(Err(Rejection::Filter(plugin, _) | Rejection::Refused(plugin, _))) => framework
                 .filters()
                 .get(plugin)
                 .map_or_else(String::new, |filter| filter.name().to_owned()),

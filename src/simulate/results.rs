@@ -155,6 +155,21 @@ fn ratio(part: u128, whole: u128) -> f64 {
 }
 
 impl Results {
+    /// Results of which nothing has happened yet.
+    pub(super) fn empty() -> Results {
+        Results {
+            jobs: Vec::new(),
+            samples: Vec::new(),
+            metrics: Metrics::default(),
+            decisions: 0,
+            work: 0,
+            lost: 0,
+            capacity: 0,
+            queue: 0,
+            fragmentation: (0.0, 0.0),
+        }
+    }
+
     /// The figures. O(jobs · log jobs).
     pub fn summary(&self) -> Summary {
         let mut waits: Vec<Duration> = self.jobs.iter().filter_map(JobRecord::wait).collect();
@@ -260,17 +275,8 @@ mod tests {
         assert_eq!(percentile(&waits, 50), Duration::from_secs(100));
         assert_eq!(percentile(&waits, 99), Duration::from_secs(198));
         assert_eq!(percentile(&[], 99), Duration::ZERO);
-        let mut results = Results {
-            jobs: [job("a", 0, 10, 20), job("b", 0, 10, 20)].to_vec(),
-            samples: Vec::new(),
-            metrics: Metrics::default(),
-            decisions: 0,
-            work: 0,
-            lost: 0,
-            capacity: 0,
-            queue: 0,
-            fragmentation: (0.0, 0.0),
-        };
+        let jobs = [job("a", 0, 10, 20), job("b", 0, 10, 20)].to_vec();
+        let mut results = Results { jobs, ..Results::empty() };
         assert_eq!(results.summary().jain, 1.0);
         // Shares of 1/2 and 1.
         results.jobs[1] = job("b", 10, 10, 20);

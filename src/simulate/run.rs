@@ -140,7 +140,6 @@ impl<'a, W: World> Simulation<'a, W> {
             change,
             observe,
             agenda: BinaryHeap::new(),
-            order: 0,
             now: Time::ZERO,
             jobs: Vec::new(),
             numbers: BTreeMap::new(),
@@ -148,17 +147,7 @@ impl<'a, W: World> Simulation<'a, W> {
             free: (0, 0, 0),
             waiting: 0,
             sampled: None,
-            results: Results {
-                jobs: Vec::new(),
-                samples: Vec::new(),
-                metrics: crate::queue::Metrics::default(),
-                decisions: 0,
-                work: 0,
-                lost: 0,
-                capacity: 0,
-                queue: 0,
-                fragmentation: (0.0, 0.0),
-            },
+            results: Results::empty(),
         };
         run.run()
     }
@@ -191,8 +180,7 @@ struct Run<'a, W, I: Iterator<Item = Job>, F> {
     arrivals: Peekable<I>,
     change: Option<(Time, NodeChange)>,
     observe: F,
-    agenda: BinaryHeap<Reverse<(Time, Act, u64)>>,
-    order: u64,
+    agenda: BinaryHeap<Reverse<(Time, Act)>>,
     now: Time,
     jobs: Vec<JobState>,
     numbers: BTreeMap<String, usize>,
@@ -212,7 +200,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             let wake = self.recorder.scheduler().next_wake();
             let arrival = self.arrivals.peek().map(|job| job.submit.max(self.now));
             let change = self.change.as_ref().map(|(at, _)| (*at).max(self.now));
-            let act = self.agenda.peek().map(|Reverse((at, ..))| *at);
+            let act = self.agenda.peek().map(|Reverse((at, _))| *at);
             let is_idle = arrival.is_none() && act.is_none();
             if is_idle && self.waiting == 0 {
                 break;
@@ -233,9 +221,9 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
 
     /// The inputs of an instant.
     fn happen(&mut self, now: Time) -> Result<(), SimulationError> {
-        while let Some(Reverse((at, ..))) = self.agenda.peek()
+        while let Some(Reverse((at, _))) = self.agenda.peek()
             && *at <= now
-            && let Some(Reverse((_, act, _))) = self.agenda.pop()
+            && let Some(Reverse((_, act))) = self.agenda.pop()
         {
             match act {
                 Act::End(job, run) => self.end(job, run, now)?,
@@ -299,7 +287,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             let ran = now.since(record.start.unwrap_or(now)).as_nanos();
             let amount = u128::from(record.amount.unsigned_abs());
             self.results.work = self.results.work.saturating_add(ran.saturating_mul(amount));
-            self.used -= record.amount;
+            self.used = self.used.saturating_sub(record.amount);
         }
         (self.observe)(now, Happening::Ended(job));
         self.remove(&group, now)
@@ -343,18 +331,21 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 let event = Event::NodeRemoved { name: name.clone(), version: 0 };
                 self.handle(&name, Input::Event(event), now)?;
                 for job in hit {
-                    self.lose(job, now);
-                    let Some(group) = self.jobs.get(job).map(|job| job.group.clone()) else {
-                        continue;
-                    };
-                    self.remove(&group, now)?;
-                    let name = group.full_name();
-                    self.handle(&name, Input::Group(group), now)?;
+                    self.begin_anew(job, now)?;
                 }
             }
         }
         self.measure();
         Ok(())
+    }
+
+    /// A job that is lost whole, and submitted again.
+    fn begin_anew(&mut self, job: usize, now: Time) -> Result<(), SimulationError> {
+        self.lose(job, now);
+        let Some(group) = self.jobs.get(job).map(|job| job.group.clone()) else { return Ok(()) };
+        self.remove(&group, now)?;
+        let name = group.full_name();
+        self.handle(&name, Input::Group(group), now)
     }
 
     /// A job that is to begin anew.
@@ -373,7 +364,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         let amount = u128::from(record.amount.unsigned_abs());
         let lost = ran.as_nanos().saturating_mul(amount);
         self.results.lost = self.results.lost.saturating_add(lost);
-        self.used -= record.amount;
+        self.used = self.used.saturating_sub(record.amount);
         self.waiting += 1;
         (self.observe)(now, Happening::Lost(job, ran));
     }
@@ -406,9 +397,8 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 if binding.after == Duration::ZERO {
                     self.result(ticket, refused, now);
                 } else {
-                    self.order += 1;
                     let act = Act::Result(ticket, refused);
-                    self.agenda.push(Reverse((now.after(binding.after), act, self.order)));
+                    self.agenda.push(Reverse((now.after(binding.after), act)));
                 }
             }
             Decision::Unbind { groups, pods, .. } => {
@@ -424,10 +414,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             }
             Decision::Evict { group, .. } => {
                 let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
-                self.lose(job, now);
-                let whole = self.jobs.get(job).map(|job| job.group.clone()).unwrap_or_default();
-                self.remove(&whole, now)?;
-                self.handle(&group, Input::Group(whole), now)?;
+                self.begin_anew(job, now)?;
             }
             Decision::Preempt { ticket, victims, .. } => {
                 for victim in victims {
@@ -474,14 +461,13 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         let span = estimate.map_or(record.run_time, |estimate| estimate.min(record.run_time));
         record.start = Some(at);
         record.first_start.get_or_insert(at);
-        self.used += record.amount;
+        self.used = self.used.saturating_add(record.amount);
         self.waiting -= 1;
-        self.order += 1;
-        self.agenda.push(Reverse((at.after(span), Act::End(job, state.run), self.order)));
+        self.agenda.push(Reverse((at.after(span), Act::End(job, state.run))));
         (self.observe)(at, Happening::Started(job));
     }
 
-    /// Counts what was used and who waited until a time.
+    /// Counts capacity and waiting jobs until a time.
     fn pass_time(&mut self, now: Time) {
         let span = now.since(self.now).as_nanos();
         self.now = self.now.max(now);

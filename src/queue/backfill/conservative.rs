@@ -36,15 +36,14 @@ impl Scheduler {
     /// A pass by the conservative rule: each group is moved to its earliest start if room was given
     /// back, and those that arrived are promised one.
     pub(super) fn conservative(&mut self, freed: bool, arrived: &BTreeSet<GroupId>) {
-        let line: Vec<GroupId> = self.backfill.line.keys().map(|key| key.group).collect();
-        self.backfill.promises.retain(|id, _| line.contains(id));
-        for id in &line {
-            let _ = self.demand(*id);
-        }
+        let line = self.line();
+        let groups = &self.groups;
+        let is_in_line = |id: &GroupId| groups.get(id).is_some_and(|queued| queued.key.is_some());
+        self.backfill.promises.retain(|id, _| is_in_line(id));
         let releases = self.releases();
         let mut profile = Profile::new(self.now, self.free_now());
         for release in &releases {
-            profile.release(release.end, &release.demand);
+            profile.give(release.end, Time::MAX, &release.demand);
         }
         let starts = self.old_starts(&line, &mut profile);
         let has_due = starts.iter().any(|start| start.at <= self.now);
@@ -103,13 +102,13 @@ impl Scheduler {
             old.into_iter().map(|start| (start.group, start)).collect();
         let mut starts = Vec::with_capacity(line.len());
         for &group in line {
-            let known = old.remove(&group);
-            if let Some(start) =
-                known.clone().filter(|start| !freed && start.before == Some(start.at))
-            {
-                starts.push(start);
-                continue;
-            }
+            let known = match old.remove(&group) {
+                Some(start) if !freed && start.before == Some(start.at) => {
+                    starts.push(start);
+                    continue;
+                }
+                known => known,
+            };
             let Some(from) = self.ready_from(group) else { continue };
             if let Some(start) = &known {
                 profile.give(start.at, start.end, &start.demand);

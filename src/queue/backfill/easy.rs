@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::demand::Demand;
 use super::pass::Tried;
 use super::promise::{Standing, Then};
+use super::releases::Release;
 use super::state::Guard;
 use crate::base::{ObjectName, Time};
 use crate::queue::ids::GroupId;
@@ -23,7 +24,7 @@ impl Scheduler {
         let head_key = head.and_then(key);
         let is_behind =
             |id: GroupId| key(id).is_none_or(|own| head_key.is_some_and(|head| own > head));
-        let behind: Vec<GroupId> = if !whole && arrived.iter().all(|id| is_behind(*id)) {
+        let mut behind: Vec<GroupId> = if !whole && arrived.iter().all(|id| is_behind(*id)) {
             let mut arrived: Vec<_> = arrived.iter().filter_map(|id| key(*id)).collect();
             arrived.sort_unstable();
             arrived.into_iter().map(|key| key.group).collect()
@@ -31,15 +32,10 @@ impl Scheduler {
             self.start_heads()
         };
         let mut free = self.free_now();
-        let mut behind: Vec<(Time, GroupId)> =
-            behind.into_iter().map(|id| (Time::ZERO, id)).collect();
         if shortest_first {
-            for (end, id) in &mut behind {
-                *end = self.end_of(*id, Time::ZERO);
-            }
-            behind.sort_by_key(|(end, _)| *end);
+            behind.sort_by_cached_key(|id| self.end_of(*id, Time::ZERO));
         }
-        for (_, id) in behind {
+        for id in behind {
             if self.backfill.standing.is_none() {
                 break;
             }
@@ -60,12 +56,9 @@ impl Scheduler {
     /// those behind it.
     fn start_heads(&mut self) -> Vec<GroupId> {
         self.backfill.standing = None;
-        let line: Vec<GroupId> = self.backfill.line.keys().map(|key| key.group).collect();
-        for id in &line {
-            // The sums are to have every resource that is asked for.
-            let _ = self.demand(*id);
-        }
+        let line = self.line();
         let mut free = self.free_now();
+        let mut releases: Option<Vec<Release>> = None;
         let mut behind = line.iter();
         let mut head = None;
         for &id in behind.by_ref() {
@@ -74,13 +67,18 @@ impl Scheduler {
                 match self.try_head(id, &free) {
                     Tried::Started => {
                         free = self.free_now();
+                        releases = None;
                         continue;
                     }
-                    Tried::Left => continue,
+                    Tried::Left => {
+                        // It may have started by preemption.
+                        releases = None;
+                        continue;
+                    }
                     Tried::Waits(shortage) => self.wait_in_line(id, shortage),
                 }
             }
-            if self.promise_head(id, &free, from) {
+            if self.promise_head(id, &free, from, &mut releases) {
                 head = Some(id);
                 break;
             }
@@ -119,13 +117,20 @@ impl Scheduler {
         Tried::Waits(shortage)
     }
 
-    /// Promises a group the earliest start from a time on. Returns whether there is one.
-    fn promise_head(&mut self, id: GroupId, free: &Demand, from: Time) -> bool {
+    /// Promises a group the earliest start from a time on. Returns whether there is one. `releases`
+    /// are those of now, once they are known.
+    fn promise_head(
+        &mut self,
+        id: GroupId,
+        free: &Demand,
+        from: Time,
+        releases: &mut Option<Vec<Release>>,
+    ) -> bool {
         if self.groups.get(&id).is_some_and(|queued| queued.infeasible_at == Some(self.epoch)) {
             return false;
         }
         let demand = self.demand(id);
-        let releases = self.releases();
+        let releases = &*releases.get_or_insert_with(|| self.releases());
         let old = self.backfill.promises.get(&id);
         let old = old.filter(|old| old.losses == self.backfill.losses).map(|old| old.at);
         let mut tree = None;
@@ -233,10 +238,12 @@ impl Scheduler {
     /// A place for a group that runs beyond the promised start, once the first of the line has its
     /// own. Whether it is free by now is for the attempt to say.
     fn place_beside_promise(&mut self, id: GroupId) -> Option<Plan> {
-        let standing = &self.backfill.guard.as_ref()?.standing;
-        let (with, at) = (standing.then.as_ref()?.with.clone(), standing.at);
         let tree = self.tree_of(id)?;
-        self.place_later(id, &tree, &with, at)
+        let guard = self.backfill.guard.take()?;
+        let Standing { at, then, .. } = &guard.standing;
+        let plan = then.as_ref().and_then(|then| self.place_later(id, &tree, &then.with, *at));
+        self.backfill.guard = Some(guard);
+        plan
     }
 
     fn promised(&self, standing: &Standing) -> Shortage {

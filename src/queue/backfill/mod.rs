@@ -1,4 +1,4 @@
-//! Backfill: who may pass the first of the line, where run times are estimated.
+//! Backfill: groups that pass the first of the line, where run times are estimated.
 //!
 //! The line is all groups that wait, over all queues, in queue order. A *promise* is a place and a
 //! time: the plan that a group starts with, found in a working copy of the cluster from which

@@ -75,6 +75,15 @@ impl Scheduler {
         }
     }
 
+    /// The line, in queue order. The sums have every resource that its groups request from now on.
+    pub(super) fn line(&mut self) -> Vec<GroupId> {
+        let line: Vec<GroupId> = self.backfill.line.keys().map(|key| key.group).collect();
+        for id in &line {
+            let _ = self.demand(*id);
+        }
+        line
+    }
+
     /// What a group in the line needs at least.
     pub(super) fn demand(&mut self, id: GroupId) -> Demand {
         let Some(queued) = self.groups.get(&id) else { return Demand::default() };
@@ -109,18 +118,7 @@ impl Scheduler {
 
     /// An attempt to start a group.
     pub(super) fn try_start(&mut self, id: GroupId) -> Tried {
-        let gang = match self.gang_group(id) {
-            Ok(gang) => gang,
-            Err(gate) => {
-                self.set_phase(id, Phase::Gated(gate.clone()));
-                self.emit(id, GroupChange::Gated(gate));
-                return Tried::Left;
-            }
-        };
-        let Some(tree) = self.joint_tree(&gang) else {
-            self.set_phase(id, Phase::Idle);
-            return Tried::Left;
-        };
+        let Some((gang, tree)) = self.gang_and_tree(id) else { return Tried::Left };
         match self.find_plan(id, &gang, &tree, false) {
             AttemptResult::Plan(plan, held) => {
                 self.start_plan(gang, plan, held);

@@ -28,13 +28,7 @@ impl Profile {
         }
     }
 
-    /// Gives an amount back from a time on.
-    pub(super) fn release(&mut self, at: Time, demand: &Demand) {
-        let first = self.step(at);
-        self.0.iter_mut().skip(first).for_each(|(_, free)| free.add(demand));
-    }
-
-    /// Takes an amount from a time to another.
+    /// Takes an amount from a time to another; to the end of time is for ever.
     pub(super) fn take(&mut self, from: Time, to: Time, demand: &Demand) {
         let (first, end) = (self.step(from), self.end(to));
         for (_, free) in self.0.iter_mut().take(end).skip(first) {
@@ -42,7 +36,7 @@ impl Profile {
         }
     }
 
-    /// Takes that back.
+    /// Gives an amount back from a time to another.
     pub(super) fn give(&mut self, from: Time, to: Time, demand: &Demand) {
         let (first, end) = (self.step(from), self.end(to));
         for (_, free) in self.0.iter_mut().take(end).skip(first) {
@@ -98,7 +92,7 @@ mod tests {
     fn a_hole_is_used_only_by_what_is_over_before_it_closes() {
         let at = Time::from_secs;
         let mut profile = Profile::new(at(0), cpus(2));
-        profile.release(at(10), &cpus(6));
+        profile.give(at(10), Time::MAX, &cpus(6));
         profile.take(at(10), at(20), &cpus(7));
         let secs = |secs| Some(Duration::from_secs(secs));
         assert_eq!(profile.earliest(at(0), &cpus(2), secs(10)), Some(at(0)));

@@ -11,6 +11,7 @@ use crate::model::PodGroup;
 use crate::place::Outcome;
 use crate::queue::ids::GroupId;
 use crate::queue::observe::GroupChange;
+use crate::queue::queued_group::MemberState;
 use crate::queue::scheduler::{Scheduler, Timer};
 use crate::state::{Cluster, Plan};
 
@@ -41,10 +42,10 @@ impl Scheduler {
 
     /// Whether a member that was given its place earlier is in the cluster.
     fn runs(&self, id: GroupId) -> bool {
-        use crate::queue::queued_group::MemberState::{Bound, Unbinding};
         let queued = self.groups.get(&id);
         queued.is_some_and(|queued| {
-            queued.members.values().any(|member| matches!(member.state, Bound | Unbinding))
+            let there = |state| matches!(state, MemberState::Bound | MemberState::Unbinding);
+            queued.members.values().any(|member| there(member.state))
         })
     }
 
@@ -65,8 +66,9 @@ impl Scheduler {
     /// are left out. O(pods that run).
     pub(super) fn releases(&mut self) -> Vec<Release> {
         let Scheduler { backfill, groups, cluster, .. } = self;
-        backfill.sweep(|id| {
-            groups.get(&id).is_some_and(|queued| {
+        // Those that have no pod in the cluster any more do not run.
+        backfill.running.retain(|id, _| {
+            groups.get(id).is_some_and(|queued| {
                 let mut there = false;
                 queued.root.visit(&mut |group| there |= cluster.pods_of(group).next().is_some());
                 there

@@ -47,14 +47,14 @@ use core::time::Duration;
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 #[non_exhaustive]
 pub struct Backfill {
-    /// Who may pass whom.
+    /// The groups that may pass others.
     pub rule: BackfillRule,
     /// The longest time from a decision until its pods run; added to every estimate, so that
     /// promises hold. Default zero.
     pub binding_time: Duration,
 }
 
-/// Who may pass whom. The rules are those of the parallel workloads literature, as in pyss
+/// The groups that may pass others. The rules are those of the parallel workloads literature, as in pyss
 /// (Hebrew University of Jerusalem); on equal processors starts are the textbook's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -9,7 +9,7 @@ use crate::place::Planner;
 use crate::queue::ids::{GroupId, QueueKey};
 use crate::state::Plan;
 
-/// The line, what runs, and what was promised.
+/// The line, what runs, and what was promised: nothing without backfill.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct BackfillState {
     /// Groups that wait, in queue order over all queues.
@@ -64,6 +64,14 @@ pub(in crate::queue) struct SavedBackfill {
     timer: Option<Time>,
 }
 
+#[cfg(feature = "serde")]
+impl SavedBackfill {
+    /// The state in which the next pass is one of the whole line.
+    pub(in crate::queue) fn set_freed(&mut self) {
+        self.freed = true;
+    }
+}
+
 impl BackfillState {
     /// The members of a group have changed.
     pub(in crate::queue) fn forget_demand(&mut self, key: Option<&QueueKey>) {
@@ -82,11 +90,6 @@ impl BackfillState {
     pub(in crate::queue) fn promises_due(&mut self) {
         self.timer = None;
         self.due = true;
-    }
-
-    /// Forgets the groups that have no pod in the cluster any more.
-    pub(super) fn sweep(&mut self, is_there: impl Fn(GroupId) -> bool) {
-        self.running.retain(|id, _| is_there(*id));
     }
 
     #[cfg(feature = "serde")]

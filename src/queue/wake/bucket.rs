@@ -188,8 +188,8 @@ impl Bucket {
                 candidates.iter().for_each(|row| bucket.update(cluster, bucket_key, key, row));
             }
             None => {
-                (0..cluster.rows())
-                    .for_each(|row| bucket.update(cluster, bucket_key, key, Row::new(row)));
+                Row::all(cluster.rows())
+                    .for_each(|row| bucket.update(cluster, bucket_key, key, row));
             }
         }
         bucket

@@ -351,11 +351,7 @@ impl WaitIndex {
         let Some(entry) = self.list.get_mut(&id) else { return Arc::default() };
         let candidates = entry.candidates.get_or_insert_with(|| {
             let bound = CapacityBound::new(cluster, framework, &entry.shape);
-            Arc::new(
-                (Row::all(cluster.rows()))
-                    .filter(|row| bound.may_ever(Row::new((*row).index())))
-                    .collect(),
-            )
+            Arc::new(Row::all(cluster.rows()).filter(|row| bound.may_ever(*row)).collect())
         });
         Arc::clone(candidates)
     }

@@ -377,7 +377,7 @@ impl World {
         for round in 0.. {
             assert!(round < limit, "decisions never end");
             let Some(decision) = self.both(|s| s.poll_decision(now)) else { break };
-            self.tell(|| format!("{decision:?}"));
+            self.tell(|| format!("{now:?} {decision:?}"));
             match decision {
                 Decision::Bind { ticket, plan, .. } => {
                     self.placed_events += 1;
