@@ -27,7 +27,7 @@ pub(crate) struct Ground {
     usable: Vec<bool>,
 }
 
-/// What pods of each shape give back, by the number of the shape; found when it is first asked for.
+/// What pods of each shape give back, by the number of the shape; found when it is first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     of_shape: Vec<Option<Vec<i64>>>,
@@ -77,6 +77,11 @@ impl Ground {
             usable.extend((0..kinds).map(|kind| need.may_use(cluster, kind, row)));
         }
         Ground { width, kinds, rows, free, usable }
+    }
+
+    /// Whether pods of a kind may use a node.
+    pub(crate) fn may_use(&self, kind: usize, place: usize) -> bool {
+        self.usable[place * self.kinds + kind]
     }
 
     /// Whether some kind may use a node.
@@ -176,17 +181,6 @@ impl<'g> Arena<'g> {
         arena
     }
 
-    /// What an atom gives back of a dimension, by the places of the nodes.
-    pub(crate) fn gains_in(
-        &self,
-        atom: usize,
-        dimension: usize,
-    ) -> impl Iterator<Item = (usize, i64)> + '_ {
-        let gain =
-            move |gain: &Gain| (gain.place as usize, self.amounts[gain.at as usize + dimension]);
-        self.gains_of(atom).iter().map(gain)
-    }
-
     /// How many pairs of an atom and a node with pods of it there are.
     pub(crate) fn pairs(&self) -> usize {
         self.gains.len()
@@ -200,16 +194,14 @@ impl<'g> Arena<'g> {
     /// What an atom gives back at most in members of a kind: on each node no more than its amounts
     /// hold, the last one begun counted whole.
     pub(crate) fn most_members(&self, need: &Need<'_>, kind: usize, atom: usize) -> i64 {
-        let kinds = need.kinds.len();
         let mut members = 0_i64;
-        for gain in self.gains_of(atom) {
-            if !self.ground.usable[gain.place as usize * kinds + kind] {
+        for (place, amounts) in self.gains(atom) {
+            if !self.ground.may_use(kind, place) {
                 continue;
             }
             let mut most = 0;
-            for (dimension, &ask) in need.kinds[kind].ask.iter().enumerate() {
+            for (&amount, &ask) in amounts.iter().zip(&need.kinds[kind].ask) {
                 if ask > 0 {
-                    let amount = self.amounts[gain.at as usize + dimension];
                     most = most.max(amount / ask + i64::from(amount % ask > 0));
                 }
             }
@@ -220,24 +212,16 @@ impl<'g> Arena<'g> {
 
     /// The nodes that an atom has pods on.
     pub(crate) fn places_of(&self, atom: usize) -> impl Iterator<Item = usize> + '_ {
-        self.gains_of(atom).iter().map(|gain| gain.place as usize)
+        self.gains(atom).map(|(place, _)| place)
     }
 
     /// What an atom gives back, by node: the node's place, and the amounts by dimension.
     pub(crate) fn gains(&self, atom: usize) -> impl Iterator<Item = (usize, &[i64])> {
-        self.gains_of(atom).iter().map(|gain| {
+        let gains = self.gains_at[atom] as usize..self.gains_at[atom + 1] as usize;
+        self.gains[gains].iter().map(|gain| {
             let at = gain.at as usize;
             (gain.place as usize, &self.amounts[at..at + self.ground.width])
         })
-    }
-
-    /// Whether pods of a kind may use a node.
-    pub(crate) fn may_use(&self, need: &Need<'_>, kind: usize, place: usize) -> bool {
-        self.ground.usable[place * need.kinds.len() + kind]
-    }
-
-    fn gains_of(&self, atom: usize) -> &[Gain] {
-        &self.gains[self.gains_at[atom] as usize..self.gains_at[atom + 1] as usize]
     }
 }
 
@@ -266,7 +250,7 @@ impl Counts {
 
     fn add_sum(&mut self, ground: &Ground, place: usize, sign: i128) {
         if ground.is_usable(place) {
-            let free = &self.free[place * ground.width..(place + 1) * ground.width];
+            let free = &self.free[place * ground.width..][..ground.width];
             for (sum, free) in self.sum.iter_mut().zip(free) {
                 *sum += sign * i128::from((*free).max(0));
             }
@@ -274,19 +258,25 @@ impl Counts {
     }
 
     fn count(&mut self, ground: &Ground, need: &Need<'_>, place: usize) {
-        let free = &self.free[place * ground.width..(place + 1) * ground.width];
+        let free = &self.free[place * ground.width..][..ground.width];
         for kind in 0..ground.kinds {
-            let at = place * ground.kinds + kind;
-            let now = if ground.usable[at] { need.times(kind, free) } else { 0 };
-            self.total[kind] += now - core::mem::replace(&mut self.fits[at], now);
+            let now = if ground.may_use(kind, place) { need.times(kind, free) } else { 0 };
+            let fits = &mut self.fits[place * ground.kinds + kind];
+            self.total[kind] += now - core::mem::replace(fits, now);
         }
     }
 
-    /// Takes an atom out (`sign` 1), or puts it back (−1).
+    /// Takes an atom out (`sign` 1), or puts it back (−1), by its place in the arena.
     pub(crate) fn apply(&mut self, arena: &Arena<'_>, need: &Need<'_>, atom: usize, sign: i64) {
-        for gain in arena.gains_of(atom) {
-            let amounts = &arena.amounts[gain.at as usize..][..arena.ground.width];
-            self.give(arena.ground, need, (gain.place as usize, amounts), sign);
+        for gain in arena.gains(atom) {
+            self.give(arena.ground, need, gain, sign);
+        }
+    }
+
+    /// The same by the number of the atom, which may have no pod in the arena.
+    pub(crate) fn apply_atom(&mut self, arena: &Arena<'_>, need: &Need<'_>, atom: u32, sign: i64) {
+        if let Some(place) = arena.place_of(atom) {
+            self.apply(arena, need, place, sign);
         }
     }
 
@@ -312,9 +302,9 @@ impl Counts {
         self.fits[place * ground.kinds + kind]
     }
 
-    /// What is free of a dimension on a node.
-    pub(crate) fn free(&self, ground: &Ground, dimension: usize, place: usize) -> i64 {
-        self.free[place * ground.width + dimension]
+    /// What is free on a node, by dimension.
+    pub(crate) fn free(&self, ground: &Ground, place: usize) -> &[i64] {
+        &self.free[place * ground.width..][..ground.width]
     }
 
     /// Whether the need may be met, by counting.
@@ -323,14 +313,15 @@ impl Counts {
             && need.least.iter().zip(&self.sum).all(|(least, sum)| *sum >= i128::from(*least))
     }
 
-    /// What is free on a node, by dimension.
-    pub(crate) fn free_on(&self, arena: &Arena<'_>, place: usize) -> &[i64] {
-        &self.free[place * arena.ground.width..(place + 1) * arena.ground.width]
-    }
-
     /// Members of a kind that find no room.
     pub(crate) fn lacking(&self, need: &Need<'_>, kind: usize) -> i64 {
         (need.kinds[kind].count - self.total[kind]).max(0)
+    }
+
+    /// The kind that most members lack of, the first of several; `None` if no kind is known.
+    pub(crate) fn most_lacking(&self, need: &Need<'_>) -> Option<usize> {
+        let kinds = 0..need.kinds.len();
+        kinds.max_by_key(|&kind| (self.lacking(need, kind), core::cmp::Reverse(kind)))
     }
 
     /// What lacks of an amount.

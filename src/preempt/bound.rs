@@ -62,8 +62,7 @@ impl Shares {
         (now, most): (&Counts, &Counts),
         atoms: impl Iterator<Item = (usize, u64)>,
     ) -> Option<Shares> {
-        let kinds = 0..need.kinds.len();
-        let kind = kinds.max_by_key(|&kind| (now.lacking(need, kind), core::cmp::Reverse(kind)))?;
+        let kind = now.most_lacking(need)?;
         if arena.pairs() > MOST_PAIRS || now.lacking(need, kind) == 0 {
             return None;
         }
@@ -72,7 +71,7 @@ impl Shares {
         // The dimension that makes room for the fewest.
         let ask = &need.kinds[kind].ask;
         let members = |dimension: usize| -> i64 {
-            let free = |place: usize| now.free(ground, dimension, place).max(0) / ask[dimension];
+            let free = |place: usize| now.free(ground, place)[dimension].max(0) / ask[dimension];
             let open = nodes.clone().filter(|&place| most.fits(ground, kind, place) > 0);
             open.map(|place| free(place).min(need.kinds[kind].count)).sum()
         };
@@ -86,15 +85,15 @@ impl Shares {
                 return 0;
             }
             let room = fits.saturating_mul(ask);
-            room.saturating_sub(now.free(ground, dimension, place)).max(0)
+            room.saturating_sub(now.free(ground, place)[dimension]).max(0)
         };
         let caps: Vec<i64> = nodes.map(useful).collect();
         let mut shares: Vec<Share> = Vec::with_capacity(arena.pairs());
         for (at, work) in atoms {
             let begin = shares.len();
             let mut total = 0_i64;
-            for (place, gain) in arena.gains_in(at, dimension) {
-                let amount = gain.min(caps[place]);
+            for (place, gains) in arena.gains(at) {
+                let amount = gains[dimension].min(caps[place]);
                 if amount > 0 {
                     total = total.saturating_add(amount);
                     let (atom, place) = (arena.atoms[at], place as u32);
@@ -132,8 +131,9 @@ impl Shares {
         self.members.clear();
         for &place in &self.places {
             let fits = now.fits(ground, kind, place);
-            let mut left = most.fits(ground, kind, place) - fits;
-            let free = now.free(ground, self.dimension, place);
+            // No more of them are needed of one node than lack in all.
+            let mut left = (most.fits(ground, kind, place) - fits).min(lacking);
+            let free = now.free(ground, place)[self.dimension];
             let mut short = (fits + 1).saturating_mul(ask).saturating_sub(free);
             while left > 0 && short <= 0 {
                 self.members.push(0);

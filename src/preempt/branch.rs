@@ -94,6 +94,16 @@ pub(super) enum Measure {
     Members(usize),
 }
 
+impl Branching<'_> {
+    /// What lacks of the amount that the domain lacked most.
+    fn lacking(&self, need: &Need<'_>) -> i128 {
+        match self.measure {
+            Measure::Amount(dimension) => self.now.lacking_amount(need, dimension),
+            Measure::Members(kind) => i128::from(self.now.lacking(need, kind)),
+        }
+    }
+}
+
 impl<'a, 't> Search<'a, 't> {
     pub(crate) fn new(
         need: &'a Need<'a>,
@@ -130,8 +140,7 @@ impl<'a, 't> Search<'a, 't> {
 
     /// The cost of a closed set in ascending order.
     pub(crate) fn cost(&self, atoms: &[u32]) -> Cost {
-        let each = atoms.iter().map(|&atom| (atom as usize, self.work[atom as usize].unwrap_or(0)));
-        self.units.cost(each)
+        self.units.cost(atoms, |atom| self.work[atom as usize].unwrap_or(0))
     }
 
     /// A bound on the work that is lost in a domain; `None` if it does not suffice by counting.
@@ -250,10 +259,7 @@ impl<'a, 't> Search<'a, 't> {
         from: usize,
         all: bool,
     ) -> Option<u64> {
-        let mut lacking = match branching.measure {
-            Measure::Amount(dimension) => branching.now.lacking_amount(self.need, dimension),
-            Measure::Members(kind) => i128::from(branching.now.lacking(self.need, kind)),
-        };
+        let mut lacking = branching.lacking(self.need);
         let mut work = 0_u64;
         for (&(atom, _), &gain) in branching.order.iter().zip(&branching.gain).skip(from) {
             if lacking <= 0 {
@@ -363,7 +369,7 @@ impl<'a, 't> Search<'a, 't> {
 
     /// Whether a set may cost less than the best if so much more work is lost.
     fn may_be_better(&self, b: &Branching<'_>, more: u64) -> bool {
-        let broken = self.broken(b);
+        let broken = self.units.broken(&b.charged);
         if b.level.strict && broken > 0 {
             return false;
         }
@@ -380,10 +386,7 @@ impl<'a, 't> Search<'a, 't> {
         if lead(&least) == lead(&best.cost) {
             let mut taken = b.taken.clone();
             taken.sort_unstable();
-            let lacking = match b.measure {
-                Measure::Amount(dimension) => b.now.lacking_amount(self.need, dimension),
-                Measure::Members(kind) => i128::from(b.now.lacking(self.need, kind)),
-            };
+            let lacking = b.lacking(self.need);
             let most = b.gain.iter().copied().max().unwrap_or(0).max(1);
             // So many atoms more; of a group that falls whole, all but one may count for nothing.
             let guarded = b.order.iter().any(|(atom, _)| self.units.has_guard(*atom as usize));
@@ -392,11 +395,6 @@ impl<'a, 't> Search<'a, 't> {
             least.pods += more;
         }
         least < best.cost
-    }
-
-    pub(super) fn broken(&self, b: &Branching<'_>) -> u64 {
-        let beyond = b.charged.iter().zip(&self.units.allowed);
-        beyond.map(|(count, allowed)| count.saturating_sub(*allowed)).sum()
     }
 
     /// Takes an atom and what goes with it. False if something of that may not go; what was taken
@@ -423,9 +421,7 @@ impl<'a, 't> Search<'a, 't> {
 
     pub(super) fn take_one(&mut self, b: &mut Branching<'_>, atom: u32) {
         self.states[atom as usize] = State::Taken;
-        if let Some(place) = b.arena.place_of(atom) {
-            b.now.apply(b.arena, self.need, place, 1);
-        }
+        b.now.apply_atom(b.arena, self.need, atom, 1);
         b.taken.push(atom);
         self.count(b, atom, true);
     }
@@ -453,9 +449,7 @@ impl<'a, 't> Search<'a, 't> {
             // Atoms from outside the domain stay open afterwards: they are in no order, and are
             // taken with others only.
             self.states[atom as usize] = State::Open;
-            if let Some(place) = b.arena.place_of(atom) {
-                b.now.apply(b.arena, self.need, place, -1);
-            }
+            b.now.apply_atom(b.arena, self.need, atom, -1);
             self.count(b, atom, false);
         }
     }
@@ -491,7 +485,5 @@ fn measure(need: &Need<'_>, now: &Counts) -> Measure {
     if let Some((_, dimension)) = worst {
         return Measure::Amount(dimension);
     }
-    let kinds = 0..need.kinds.len();
-    let worst = kinds.max_by_key(|&kind| (now.lacking(need, kind), core::cmp::Reverse(kind)));
-    worst.map_or(Measure::Amount(0), Measure::Members)
+    now.most_lacking(need).map_or(Measure::Amount(0), Measure::Members)
 }

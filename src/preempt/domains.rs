@@ -198,15 +198,17 @@ fn in_domains(
         }
     }
     ranked.sort_unstable();
-    let wide = search.need.wide;
+    // Beyond a domain, units matter to filters that read more than one node.
+    let mut extra: Vec<u32> = Vec::new();
+    if search.need.wide && !ranked.is_empty() {
+        let all = 0..search.units.atoms.len() as u32;
+        extra.extend(all.filter(|&atom| search.admits(level, atom)));
+    }
     let count = ranked.len();
     for (at, (least, number)) in ranked.into_iter().enumerate() {
         if search.best.as_ref().is_some_and(|best| best.cost <= least) {
             break;
         }
-        let extra: Vec<u32> = (0..search.units.atoms.len() as u32)
-            .filter(|&atom| wide && search.admits(level, atom))
-            .collect();
         // What is left goes to this domain and the others, none of which starves.
         let share = (count - at).min(4) as u64;
         let quota = (search.steps / share).max(1);

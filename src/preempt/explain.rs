@@ -18,7 +18,7 @@ use crate::framework::Framework;
 use crate::place::PlaceError;
 use crate::state::{Assignment, Cluster, Plan};
 
-/// Whom a request would take, what for, and what keeps others that would cost less.
+/// The victims of a request, what each is taken for, and what keeps others that would cost less.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -140,15 +140,14 @@ impl PreemptingPlanner {
         let answer = self.place(cluster, framework, running, ask.clone())?;
         let mut explanation =
             PreemptionExplanation { group, answer, taken: Vec::new(), instead: Vec::new() };
+        if matches!(explanation.answer, Preemption::Placed(_) | Preemption::Permit(_)) {
+            return Ok(explanation);
+        }
         let units = Units::new(cluster, running);
-        if let Preemption::Preempt(preempt) = &explanation.answer {
+        let own = explanation.answer.preempt().map(|preempt| preempt.cost);
+        if let Some(preempt) = explanation.answer.preempt() {
             explanation.taken = taken(cluster, &units, &preempt.victims, &preempt.plan);
         }
-        let own = match &explanation.answer {
-            Preemption::Placed(_) | Preemption::Permit(_) => return Ok(explanation),
-            Preemption::Preempt(preempt) => Some(preempt.cost),
-            Preemption::NoVictimsHelp(_) | Preemption::Exhausted { .. } => None,
-        };
         for rule in [Lifted::Budgets, Lifted::Protection, Lifted::Policy] {
             if rule == Lifted::Budgets && running.budgets().len() == 0 {
                 continue;
@@ -214,30 +213,20 @@ fn instead(
     other: super::answer::Preempt,
 ) -> Option<Instead> {
     let preemptor = Preemptor { group: ask.request.group(), now: ask.request.now };
-    let atoms: Vec<usize> = other
-        .victims
-        .iter()
-        .map(|victim| atom_of(cluster, units, victim).map(|atom| atom as usize))
-        .collect::<Option<_>>()?;
+    let atoms = other.victims.iter().map(|victim| atom_of(cluster, units, victim));
+    let atoms: Vec<u32> = atoms.collect::<Option<_>>()?;
     // What the set takes of each budget, to be held against what that allows.
-    let mut charged: Vec<u64> = vec![0; units.allowed.len()];
-    for &(budget, count) in atoms.iter().flat_map(|&atom| units.charges(atom)) {
-        charged[budget as usize] += u64::from(count);
-    }
-    let budgets: Vec<_> = running.budgets().collect();
-    let broken = |atom: usize| {
-        let over =
-            |&&(budget, _): &&(u32, u32)| charged[budget as usize] > units.allowed[budget as usize];
-        let (number, _) = units.charges(atom).iter().find(over)?;
-        let budget = budgets.get(*number as usize)?;
-        let allowed = units.allowed[*number as usize];
+    let charged = units.charged(&atoms);
+    let broken = |atom: u32| {
+        let number = units.broken_by(atom as usize, &charged).next()?;
+        let (budget, allowed) = (running.budgets().nth(number)?, units.allowed[number]);
         Some(KeptBy::Budget { budget: ObjectName::new(&budget.namespace, &budget.name), allowed })
     };
     let mut instead = Instead { kept: Vec::new(), others: Vec::new(), cost: other.cost };
     for (unit, atom) in other.victims.into_iter().zip(atoms) {
         let by = match rule {
             Lifted::Budgets => broken(atom),
-            _ => units.kept_by(cluster, ask, &preemptor, atom),
+            _ => units.kept_by(cluster, ask, &preemptor, atom as usize),
         };
         match by {
             Some(by) => instead.kept.push(Kept { unit, by }),

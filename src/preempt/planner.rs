@@ -148,8 +148,7 @@ impl PreemptingPlanner {
         let (mut nodes, mut room) = (Vec::new(), Vec::new());
         if let Some(preempt) = answer.preempt().filter(|preempt| !preempt.moves.is_empty()) {
             let mut txn = cluster.txn();
-            let going: Vec<_> = cluster.pods().filter(|pod| pod.deleting()).collect();
-            for pod in going.iter().filter(|pod| pod.node().is_some()) {
+            for pod in cluster.pods().filter(|pod| pod.deleting() && pod.node().is_some()) {
                 txn.evict_pod(pod.id())?;
             }
             let before = Cluster::clone(&txn);

@@ -1,4 +1,4 @@
-//! The price of victims that someone else has chosen.
+//! The price of victims that were chosen by another rule, or by hand.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -64,10 +64,7 @@ impl PreemptionRequest<'_> {
         atoms.dedup();
         let closed = units.closure(&atoms, &mut vec![false; units.atoms.len()]);
         let preemptor = Preemptor { group: self.request.group(), now: self.request.now };
-        let work = |&atom: &u32| {
-            let atom = atom as usize;
-            (atom, units.work_lost(cluster, self, &preemptor, atom))
-        };
-        Ok(units.cost(closed.iter().map(work)))
+        let work = |atom: u32| units.work_lost(cluster, self, &preemptor, atom as usize);
+        Ok(units.cost(&closed, work))
     }
 }

@@ -9,8 +9,9 @@ use super::arena::{Arena, Ground, Sizes};
 use super::branch::{Level, Search};
 use super::cost::Cost;
 use super::domains::{Admit, beyond_budgets, note, within_budgets};
+use super::need::Need;
 use crate::place::PlaceError;
-use crate::state::{Cluster, PodView, Row};
+use crate::state::{Cluster, NodeView, Row};
 
 /// The claim of a search that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +103,12 @@ fn by_nodes(
             }
             ready.clear();
             for pod in search.units.pods_of(cluster, atom as usize) {
-                give_back(search, cluster, (&in_domain, pod), &mut met, &mut ready);
+                let row = pod.node().map(NodeView::row);
+                let Some(row) = row.filter(|row| in_domain.get(row.index()) != Some(&false)) else {
+                    continue;
+                };
+                let amounts = sizes.of(cluster, need, pod);
+                give_back(need, cluster, (row, amounts), &mut met, &mut ready);
             }
             ready.sort_unstable_by_key(|&row| tie_rank(cluster, row));
             ready.dedup();
@@ -132,29 +138,21 @@ fn tie_rank(cluster: &Cluster, row: Row) -> (i64, &str) {
     cluster.view(row).map_or((0, ""), |node| (node.tie_rank(), node.name()))
 }
 
-/// Counts a pod that goes as free on its node, and notes the node if there is room then.
+/// Counts what a pod gives back as free on its node, and notes the node if there is room then.
 fn give_back(
-    search: &Search<'_, '_>,
+    need: &Need<'_>,
     cluster: &Cluster,
-    (in_domain, pod): (&[bool], PodView<'_>),
+    (row, amounts): (Row, &[i64]),
     met: &mut BTreeMap<Row, Vec<i64>>,
     ready: &mut Vec<Row>,
 ) {
-    let need = search.need;
-    let Some(node) = pod.node() else { return };
-    let row = node.row();
-    if in_domain.get(row.index()) == Some(&false) {
-        return;
-    }
     let free = met.entry(row).or_insert_with(|| {
         let mut free = Vec::new();
         need.free(cluster, row, &mut free);
         free
     });
-    let requests = &pod.shape().requests;
-    free[0] = free[0].saturating_add(1);
-    for (free, id) in free[1..].iter_mut().zip(&need.resources) {
-        *free = free.saturating_add(requests.of(cluster.resource_name(*id)).max(0));
+    for (free, amount) in free.iter_mut().zip(amounts) {
+        *free = free.saturating_add(*amount);
     }
     let fits = (0..need.kinds.len()).all(|kind| need.times(kind, free) >= need.kinds[kind].count);
     let usable = || (0..need.kinds.len()).all(|kind| need.may_use(cluster, kind, row));

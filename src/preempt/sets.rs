@@ -77,31 +77,21 @@ impl Search<'_, '_> {
         };
         let mut counts = b.now.clone();
         for &atom in &set {
-            if let Some(place) = b.arena.place_of(atom) {
-                counts.apply(b.arena, self.need, place, 1);
-            }
+            counts.apply_atom(b.arena, self.need, atom, 1);
         }
         if !counts.suffices(self.need) {
             return None;
         }
-        let mut charged = vec![0_u64; self.units.allowed.len()];
-        for &atom in &set {
-            for &(budget, count) in self.units.charges(atom as usize) {
-                charged[budget as usize] += u64::from(count);
-            }
-        }
-        let mut order: Vec<(u64, i32, usize, u32)> = Vec::with_capacity(set.len());
+        let charged = self.units.charged(&set);
+        let mut order: Vec<(usize, i32, usize, u32)> = Vec::with_capacity(set.len());
         let mut ranks: Vec<(u32, usize)> =
             b.order.iter().enumerate().map(|(rank, (atom, _))| (*atom, rank)).collect();
         ranks.sort_unstable();
         for &atom in &set {
-            let over = |&(budget, _): &(u32, u32)| {
-                charged[budget as usize] > self.units.allowed[budget as usize]
-            };
-            let breaks = self.units.charges(atom as usize).iter().filter(|c| over(c)).count();
+            let breaks = self.units.broken_by(atom as usize, &charged).count();
             let rank = ranks.binary_search_by_key(&atom, |(atom, _)| *atom);
             let rank = rank.map_or(usize::MAX, |at| ranks[at].1);
-            order.push((breaks as u64, self.units.atoms[atom as usize].priority, rank, atom));
+            order.push((breaks, self.units.atoms[atom as usize].priority, rank, atom));
         }
         order.sort_unstable();
         let mut kept: Vec<bool> = vec![false; self.units.atoms.len()];
@@ -131,16 +121,12 @@ impl Search<'_, '_> {
                 vec![atom]
             };
             for &atom in &back {
-                if let Some(place) = b.arena.place_of(atom) {
-                    counts.apply(b.arena, self.need, place, -1);
-                }
+                counts.apply_atom(b.arena, self.need, atom, -1);
             }
             if !counts.suffices(self.need) {
                 for &atom in &back {
                     kept[atom as usize] = true;
-                    if let Some(place) = b.arena.place_of(atom) {
-                        counts.apply(b.arena, self.need, place, 1);
-                    }
+                    counts.apply_atom(b.arena, self.need, atom, 1);
                 }
             }
         }
@@ -187,9 +173,7 @@ impl Search<'_, '_> {
                     continue;
                 }
                 taken.push(atom);
-                if let Some(place) = b.arena.place_of(atom) {
-                    counts.apply(b.arena, self.need, place, 1);
-                }
+                counts.apply_atom(b.arena, self.need, atom, 1);
             }
             if counts.suffices(self.need) {
                 return Some(taken);

@@ -350,23 +350,42 @@ impl Units {
         count >= minimum && pods >= min_pods
     }
 
-    /// The cost of a set of atoms, closed, in ascending order, with their work lost.
-    pub(crate) fn cost(&self, atoms: impl Iterator<Item = (usize, u64)>) -> Cost {
-        let mut cost = Cost::NOTHING;
-        let mut charged: Vec<u64> = vec![0; self.allowed.len()];
-        let mut all: Vec<u32> = Vec::new();
-        for (atom, work) in atoms {
-            all.push(atom as u32);
-            cost.highest_priority = cost.highest_priority.max(Some(self.atoms[atom].priority));
-            cost.work_lost = cost.work_lost.saturating_add(work);
-            cost.pods += u64::from(self.size(atom));
-            for &(budget, count) in self.charges(atom) {
-                charged[budget as usize] += u64::from(count);
-            }
+    /// What atoms take of each budget.
+    pub(crate) fn charged(&self, atoms: &[u32]) -> Vec<u64> {
+        let mut charged = vec![0; self.allowed.len()];
+        for &(budget, count) in atoms.iter().flat_map(|&atom| self.charges(atom as usize)) {
+            charged[budget as usize] += u64::from(count);
         }
+        charged
+    }
+
+    /// The disruptions beyond what the budgets allow, of those charged to each.
+    pub(crate) fn broken(&self, charged: &[u64]) -> u64 {
         let beyond = charged.iter().zip(&self.allowed);
-        cost.budgets_broken = beyond.map(|(count, allowed)| count.saturating_sub(*allowed)).sum();
-        cost.units = self.count_units(&all);
+        beyond.map(|(count, allowed)| count.saturating_sub(*allowed)).sum()
+    }
+
+    /// The budgets that an atom takes of, and of which more is charged than they allow.
+    pub(crate) fn broken_by<'a>(
+        &'a self,
+        atom: usize,
+        charged: &'a [u64],
+    ) -> impl Iterator<Item = usize> + 'a {
+        let budgets = self.charges(atom).iter().map(|(budget, _)| *budget as usize);
+        budgets.filter(|&budget| charged[budget] > self.allowed[budget])
+    }
+
+    /// The cost of a set of atoms, closed, in ascending order, with the work lost with each.
+    pub(crate) fn cost(&self, atoms: &[u32], work: impl Fn(u32) -> u64) -> Cost {
+        let mut cost = Cost::NOTHING;
+        for &atom in atoms {
+            let priority = self.atoms[atom as usize].priority;
+            cost.highest_priority = cost.highest_priority.max(Some(priority));
+            cost.work_lost = cost.work_lost.saturating_add(work(atom));
+            cost.pods += u64::from(self.size(atom as usize));
+        }
+        cost.budgets_broken = self.broken(&self.charged(atoms));
+        cost.units = self.count_units(atoms);
         cost
     }
 

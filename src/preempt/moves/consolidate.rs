@@ -6,13 +6,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::cost::{MoveClaim, MoveCost};
-use super::repack::{Block, Joint, Proof, Repack};
+use super::repack::{Block, Joint, Proof, Repack, pods_of};
 use super::search::{Best, MoveSearch, move_cost, plan_after};
 use super::sequence::Layout;
 use super::settings::Consolidation;
 use super::stops::schedule;
 use crate::model::TopologyRequest;
 use crate::place::PlaceError;
+use crate::preempt::branch::TRIAL_STEPS;
 use crate::preempt::cost::Cost;
 use crate::preempt::need::Need;
 use crate::preempt::policy::Preemptor;
@@ -33,7 +34,7 @@ pub(crate) enum Moved {
     Exhausted,
 }
 
-/// The outcome, with the steps left and the layouts asked for.
+/// The outcome, with the steps left and the layouts looked for.
 #[derive(Debug)]
 pub(crate) struct Consolidated {
     pub(crate) moved: Moved,
@@ -149,14 +150,7 @@ fn all_out(repack: &mut Repack<'_>, most: usize) -> Result<Joint, PlaceError> {
     let atoms = (0..repack.work.len()).filter(|&atom| repack.work[atom].is_some());
     let pods = atoms.flat_map(|atom| repack.units.pods_of(repack.cluster, atom));
     let pods: Vec<_> = pods.map(PodView::id).collect();
-    if pods.len() > most {
-        return Ok(Joint::Unknown);
-    }
-    let before = repack.txn.changes();
-    repack.evict(&pods)?;
-    let joint = repack.joint(&pods);
-    repack.txn.rollback_to(before)?;
-    joint
+    if pods.len() > most { Ok(Joint::Unknown) } else { repack.joint_anew(&pods) }
 }
 
 /// More blocks than these are not exchanged in all subsets.
@@ -174,11 +168,10 @@ pub(crate) fn exchange(
     let blocks = repack.blocks(victims);
     let may = |block: &Block| block.atoms.iter().all(|&a| repack.work[a as usize].is_some());
     let able: Vec<usize> = (0..blocks.len()).filter(|&at| may(&blocks[at])).collect();
-    let cost = |repack: &Repack<'_>, atoms: &[u32]| {
-        let each = atoms.iter().map(|&atom| (atom as usize, work[atom as usize].unwrap_or(0)));
-        repack.units.cost(each)
-    };
-    let mut sets: Vec<(Cost, MoveCost, Vec<usize>)> = Vec::new();
+    let units = repack.units;
+    let cost = |atoms: &[u32]| units.cost(atoms, |atom| work[atom as usize].unwrap_or(0));
+    // What is still evicted costs, what moving the others does, which those are, and the first.
+    let mut sets: Vec<(Cost, MoveCost, Vec<usize>, Vec<u32>)> = Vec::new();
     let mut marks = alloc::vec![false; repack.units.atoms.len()];
     let masks =
         if able.len() <= ALL_SUBSETS { (1..1_u32 << able.len()).collect() } else { Vec::new() };
@@ -195,31 +188,21 @@ pub(crate) fn exchange(
         rest.sort_unstable();
         moved.sort_unstable();
         let moves = move_cost(repack, &moved);
-        if moves.units <= u64::from(settings.units)
-            && repack.units.closure(&rest, &mut marks) == rest
-        {
-            sets.push((cost(repack, &rest), moves, moving));
+        if moves.units <= u64::from(settings.units) && units.closure(&rest, &mut marks) == rest {
+            sets.push((cost(&rest), moves, moving, rest));
         }
     }
     sets.sort();
-    for (rest_cost, mut moves, moving) in sets {
-        if *steps < 32 {
+    for (rest_cost, mut moves, moving, rest) in sets {
+        if *steps < TRIAL_STEPS {
             break;
         }
-        *steps -= 32;
-        let (mut rest, mut own) = (Vec::new(), Vec::new());
-        for (at, block) in blocks.iter().enumerate() {
-            if moving.contains(&at) {
-                own.push(block.clone());
-            } else {
-                rest.extend_from_slice(&block.atoms);
-            }
-        }
-        rest.sort_unstable();
+        *steps -= TRIAL_STEPS;
+        let own = moving.iter().map(|&at| blocks[at].clone()).collect();
         let before = repack.txn.changes();
         let gone: Vec<_> = rest
             .iter()
-            .flat_map(|&atom| repack.units.pods_of(repack.cluster, atom as usize))
+            .flat_map(|&atom| units.pods_of(repack.cluster, atom as usize))
             .map(PodView::id)
             .collect();
         repack.evict(&gone)?;
@@ -228,7 +211,7 @@ pub(crate) fn exchange(
         if let Some(mut best) = found? {
             moves.stopped = best.cost.stopped;
             // Disruptions of victims are charged to them.
-            let all = cost(repack, victims).budgets_broken;
+            let all = cost(victims).budgets_broken;
             moves.budgets_broken = all.saturating_sub(rest_cost.budgets_broken);
             best.cost = moves;
             return Ok(Some((rest, rest_cost, best)));
@@ -243,19 +226,10 @@ fn lay_out(
     blocks: Vec<Block>,
     steps: &mut u64,
 ) -> Result<Option<Best>, PlaceError> {
-    let before = repack.txn.changes();
-    let pods: Vec<_> = blocks.iter().flat_map(|block| block.pods.iter().copied()).collect();
-    repack.evict(&pods)?;
-    let joint = repack.joint(&pods);
-    repack.txn.rollback_to(before)?;
-    let Joint::Fits(places) = joint? else { return Ok(None) };
-    let of = |block: &Block| {
-        let own = places.iter().filter(|place| block.pods.contains(&place.pod));
-        own.cloned().collect::<Vec<_>>()
-    };
+    let Joint::Fits(places) = repack.joint_anew(&pods_of(&blocks))? else { return Ok(None) };
     let mut atoms: Vec<u32> = blocks.iter().flat_map(|block| block.atoms.clone()).collect();
     atoms.sort_unstable();
-    let layout = Layout { places: blocks.iter().map(of).collect(), blocks };
+    let layout = Layout::new(blocks, &places);
     let schedule = schedule(repack, &layout, steps)?;
     let Some(plan) = plan_after(repack, &schedule.moves)? else { return Ok(None) };
     let cost = MoveCost { stopped: schedule.stopped, ..MoveCost::NOTHING };

@@ -22,8 +22,7 @@ const MOST_ON_NODE: i64 = 16;
 pub(crate) struct Prices {
     /// The kind that most members lack of; `None` if none is counted.
     kind: Option<usize>,
-    /// By node: the atoms with pods on it, by place in the arena, with their number of pods there
-    /// and where their amounts are.
+    /// By node: the atoms with pods on it, by place in the arena, and what each gives back there.
     on_node: Vec<Vec<(usize, Vec<i64>)>>,
     /// By dimension: gain and pods of each atom, best rate first.
     rates: Vec<Vec<(i128, u64, usize)>>,
@@ -36,8 +35,7 @@ impl Prices {
     /// Prices with nothing gone. `pods` has the number of pods of each atom of the arena; 0 for those
     /// that stay.
     pub(crate) fn new(arena: &Arena<'_>, need: &Need<'_>, now: &Counts, pods: &[u64]) -> Prices {
-        let kinds = 0..need.kinds.len();
-        let kind = kinds.max_by_key(|&kind| (now.lacking(need, kind), core::cmp::Reverse(kind)));
+        let kind = now.most_lacking(need);
         let mut on_node = vec![Vec::new(); arena.ground.rows.len()];
         for (atom, _) in pods.iter().enumerate().filter(|(_, pods)| **pods > 0) {
             for (place, amounts) in arena.gains(atom) {
@@ -87,10 +85,10 @@ impl Prices {
             self.cheapest.remove(&(price, place));
         }
         let Some(kind) = self.kind else { return };
-        if !arena.may_use(need, kind, place) {
+        if !arena.ground.may_use(kind, place) {
             return;
         }
-        let free = now.free_on(arena, place);
+        let free = now.free(arena.ground, place);
         let fits = need.times(kind, free);
         let items: Vec<&Vec<i64>> = self.on_node[place]
             .iter()

@@ -17,6 +17,7 @@ use crate::place::gang::Gang;
 use crate::place::topology::pinned::{leaders_of, refuse_scattered, running};
 use crate::place::topology::tiers::DomainSense;
 use crate::place::{Certificate, Outcome, PlaceError, Planner, Request, UnplacedKind};
+use crate::preempt::cost::Cost;
 use crate::preempt::running::{RunningWork, Tree};
 use crate::preempt::unit::Units;
 use crate::state::{Cluster, DeviceNeed, Devices, Plan, PodId, PodView, Row, Txn};
@@ -47,6 +48,11 @@ pub(crate) struct Proof {
     pub(crate) certificate: Certificate,
 }
 
+/// The pods of some blocks.
+pub(crate) fn pods_of<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Vec<PodId> {
+    blocks.into_iter().flat_map(|block| block.pods.iter().copied()).collect()
+}
+
 /// Units that move as one: a unit, or the rest of a group that has lost more than it can spare.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
@@ -70,7 +76,7 @@ pub(crate) struct Repack<'t> {
     pub(crate) txn: &'t mut Txn,
     /// Pods as values, by slot.
     pods: BTreeMap<u32, Pod>,
-    /// How many layouts were asked for.
+    /// How many layouts were looked for.
     pub(crate) count: u64,
 }
 
@@ -246,6 +252,21 @@ impl<'t> Repack<'t> {
         }
         // The tree needs all of them, so all of them are there.
         Ok(if places.len() == pods.len() { Joint::Fits(places) } else { Joint::Unknown })
+    }
+
+    /// Lays out the group and pods that are taken off their nodes for it; the transaction is left as
+    /// it was.
+    pub(crate) fn joint_anew(&mut self, pods: &[PodId]) -> Result<Joint, PlaceError> {
+        let before = self.txn.changes();
+        self.evict(pods)?;
+        let joint = self.joint(pods);
+        self.txn.rollback_to(before)?;
+        joint
+    }
+
+    /// What a set of atoms costs, closed, in ascending order.
+    pub(crate) fn cost(&self, atoms: &[u32]) -> Cost {
+        self.units.cost(atoms, |atom| self.work[atom as usize].unwrap_or(0))
     }
 
     /// The tree of the group and pods.

@@ -10,16 +10,14 @@ use alloc::vec::Vec;
 
 use super::cost::{MoveClaim, MoveCost};
 use super::prices::Prices;
-use super::repack::{Joint, Place, Repack};
+use super::repack::{Joint, Place, Repack, pods_of};
 use super::sequence::Layout;
 use super::stops::{Schedule, schedule};
 use crate::place::PlaceError;
 use crate::preempt::arena::{Arena, Counts, Ground, Sizes};
+use crate::preempt::branch::TRIAL_STEPS;
 use crate::preempt::need::Need;
 use crate::state::{Cluster, Plan};
-
-/// Steps that laying out a set counts for.
-const TRIAL_STEPS: u64 = 32;
 
 /// The best moves so far.
 #[derive(Debug)]
@@ -102,15 +100,15 @@ impl<'a, 't> MoveSearch<'a, 't> {
 
     /// Looks for the best moves: first among those that break no budget.
     pub(crate) fn run(&mut self, cluster: &Cluster) -> Result<(), PlaceError> {
+        let domains = self.need.domains(cluster).into_iter();
+        let grounds: Vec<Ground> =
+            domains.map(|rows| Ground::new(cluster, self.need, rows)).collect();
+        let mut sizes = Sizes::default();
         for strict in [true, false] {
             if !strict && (self.best.is_some() || self.repack.units.allowed.is_empty()) {
                 break;
             }
-            let (mut ranked, mut grounds) = (Vec::new(), Vec::new());
-            for rows in self.need.domains(cluster) {
-                grounds.push(Ground::new(cluster, self.need, rows));
-            }
-            let mut sizes = Sizes::default();
+            let mut ranked = Vec::new();
             for ground in &grounds {
                 let arena = self.arena(cluster, ground, &mut sizes);
                 let now = Counts::new(ground, self.need);
@@ -268,8 +266,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
         if !atoms.iter().all(may) {
             return Ok(None);
         }
-        let work = |atom: u32| self.repack.work[atom as usize].unwrap_or(0);
-        let cost = units.cost(atoms.iter().map(|&atom| (atom as usize, work(atom))));
+        let cost = self.repack.cost(&atoms);
         if cost.units > self.limit || d.strict && cost.budgets_broken > 0 {
             return Ok(None);
         }
@@ -278,9 +275,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
         for &atom in &atoms {
             if self.states[atom as usize] == State::Open {
                 longer.push(atom);
-                if let Some(place) = d.arena.place_of(atom) {
-                    now.apply(d.arena, self.need, place, 1);
-                }
+                now.apply_atom(d.arena, self.need, atom, 1);
             }
         }
         if now.suffices(self.need) && self.judge(&atoms)? {
@@ -317,7 +312,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
 
     /// Lays out a set together with the group. Returns whether sets with more than it are of no use.
     fn judge(&mut self, atoms: &[u32]) -> Result<bool, PlaceError> {
-        let cost = self.cost(atoms);
+        let cost = move_cost(&self.repack, atoms);
         if !self.is_open(cost.lead()) {
             self.pass_over(cost.lead());
             return Ok(true);
@@ -331,13 +326,8 @@ impl<'a, 't> MoveSearch<'a, 't> {
             self.ties = self.ties.saturating_sub(TRIAL_STEPS);
         }
         let repack = &mut self.repack;
-        let before = repack.txn.changes();
         let blocks = repack.blocks(atoms);
-        let pods: Vec<_> = blocks.iter().flat_map(|block| block.pods.iter().copied()).collect();
-        repack.evict(&pods)?;
-        let joint = repack.joint(&pods);
-        repack.txn.rollback_to(before)?;
-        let places = match joint? {
+        let places = match repack.joint_anew(&pods_of(&blocks))? {
             Joint::Fits(places) => places,
             Joint::Never(_) => return Ok(false),
             Joint::Unknown => {
@@ -345,12 +335,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
                 return Ok(false);
             }
         };
-        let of_block = |pods: &[_]| {
-            let own = places.iter().filter(|place| pods.contains(&place.pod));
-            own.cloned().collect::<Vec<_>>()
-        };
-        let layout =
-            Layout { places: blocks.iter().map(|block| of_block(&block.pods)).collect(), blocks };
+        let layout = Layout::new(blocks, &places);
         // Blocks that stay where they are need not be of the set.
         let moving = layout.blocks.iter().zip(&layout.places);
         let moving = moving.filter(|(_, places)| !places.iter().all(|place| repack.stays(place)));
@@ -368,7 +353,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
 
     /// Takes up moves that cost less than the best, if the group has a plan with them.
     fn settle(&mut self, atoms: &[u32], schedule: Schedule) -> Result<bool, PlaceError> {
-        let mut cost = self.cost(atoms);
+        let mut cost = move_cost(&self.repack, atoms);
         cost.stopped = schedule.stopped;
         self.open.1 |= !schedule.least;
         if self.best.as_ref().is_some_and(|best| (best.cost, &best.atoms[..]) <= (cost, atoms)) {
@@ -381,16 +366,11 @@ impl<'a, 't> MoveSearch<'a, 't> {
         self.best = Some(Best { cost, atoms: atoms.to_vec(), moves: schedule.moves, plan });
         Ok(true)
     }
-
-    fn cost(&self, atoms: &[u32]) -> MoveCost {
-        move_cost(&self.repack, atoms)
-    }
 }
 
 /// What moving a set costs, but for what has to stop.
 pub(crate) fn move_cost(repack: &Repack<'_>, atoms: &[u32]) -> MoveCost {
-    let work = |atom: u32| repack.work[atom as usize].unwrap_or(0);
-    let cost = repack.units.cost(atoms.iter().map(|&atom| (atom as usize, work(atom))));
+    let cost = repack.cost(atoms);
     MoveCost {
         budgets_broken: cost.budgets_broken,
         pods: cost.pods,

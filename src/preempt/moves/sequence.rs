@@ -18,6 +18,17 @@ pub(crate) struct Layout {
     pub(crate) places: Vec<Vec<Place>>,
 }
 
+impl Layout {
+    /// The layout of blocks whose pods have these places.
+    pub(crate) fn new(blocks: Vec<Block>, places: &[Place]) -> Layout {
+        let of = |block: &Block| {
+            let own = places.iter().filter(|place| block.pods.contains(&place.pod));
+            own.cloned().collect()
+        };
+        Layout { places: blocks.iter().map(of).collect(), blocks }
+    }
+}
+
 /// An order that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ordered<T> {

@@ -9,7 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::repack::{Block, Joint, Place, Repack};
+use super::repack::{Block, Joint, Place, Repack, pods_of};
 use super::sequence::{Layout, Ordered, sequence, step};
 use crate::model::{PodGroup, TopologyRequest};
 use crate::place::PlaceError;
@@ -45,7 +45,7 @@ pub(crate) fn schedule(
     let mut cheaper = Vec::new();
     for (stopped, stops) in sets {
         let before = repack.txn.changes();
-        let gone = pods_of(&layout.blocks, &stops);
+        let gone = stopped_pods(&layout.blocks, &stops);
         repack.evict(&gone)?;
         let ordered = sequence(repack, layout, &stops, steps);
         repack.txn.rollback_to(before)?;
@@ -106,13 +106,12 @@ fn cost(repack: &Repack<'_>, blocks: &[Block], stops: &[bool]) -> Cost {
     let stopped = blocks.iter().zip(stops).filter(|(_, stops)| **stops);
     let mut atoms: Vec<u32> = stopped.flat_map(|(block, _)| block.atoms.iter().copied()).collect();
     atoms.sort_unstable();
-    let work = |atom: u32| repack.work.get(atom as usize).copied().flatten().unwrap_or(0);
-    repack.units.cost(atoms.iter().map(|&atom| (atom as usize, work(atom))))
+    repack.cost(&atoms)
 }
 
-fn pods_of(blocks: &[Block], stops: &[bool]) -> Vec<PodId> {
-    let stopped = blocks.iter().zip(stops).filter(|(_, stops)| **stops);
-    stopped.flat_map(|(block, _)| block.pods.iter().copied()).collect()
+/// The pods of the blocks that stop.
+fn stopped_pods(blocks: &[Block], stops: &[bool]) -> Vec<PodId> {
+    pods_of(blocks.iter().zip(stops).filter(|(_, stops)| **stops).map(|(block, _)| block))
 }
 
 /// The first of some sets of stops, in order, with which the same blocks move by another layout; and
@@ -138,7 +137,7 @@ fn other_layouts(
     let mut found = None;
     for (stopped, stops) in sets {
         let before = repack.txn.changes();
-        repack.evict(&pods_of(blocks, stops))?;
+        repack.evict(&stopped_pods(blocks, stops))?;
         let mut walk = Walk {
             blocks,
             stops,
@@ -195,7 +194,7 @@ impl Walk<'_> {
             .filter(|&at| !self.stops[at] && self.moved[at].is_empty())
             .collect();
         let before = repack.txn.changes();
-        let mut rest: Vec<PodId> = pods_of(self.blocks, self.stops);
+        let mut rest = stopped_pods(self.blocks, self.stops);
         for &at in &open {
             repack.evict(&self.blocks[at].pods)?;
             rest.extend(&self.blocks[at].pods);
@@ -205,12 +204,10 @@ impl Walk<'_> {
         repack.txn.rollback_to(before)?;
         match joint? {
             Joint::Fits(places) if open.is_empty() => {
-                let all: Vec<PodId> =
-                    self.blocks.iter().flat_map(|block| block.pods.iter().copied()).collect();
                 for place in &places {
                     repack.put(place)?;
                 }
-                let together = repack.is_together(&all);
+                let together = repack.is_together(&pods_of(self.blocks));
                 repack.txn.rollback_to(before)?;
                 return Ok(together.then_some(places));
             }

@@ -131,3 +131,23 @@ fn trying_loses_no_table() {
         assert!(calls * 4 < built, "{calls} calls after {built}");
     }
 }
+
+#[test]
+fn amounts_with_room_for_billions_of_members_are_counted_for_those_that_lack() {
+    let mut cluster = Cluster::new();
+    for name in ["n1", "n2"] {
+        cluster.add_node(Node::new(name).capacity("bandwidth", 1_i64 << 36)).unwrap();
+        for half in ["a", "b"] {
+            let pod = Pod::new().name(format!("{half}-{name}")).request("bandwidth", 1_i64 << 35);
+            cluster.add_pod(pod.on(name)).unwrap();
+        }
+    }
+    let (framework, running) = (Framework::default(), RunningWork::new());
+    for members in [1, 3] {
+        let pod = Pod::new().request("bandwidth", 1);
+        let gang = PodGroup::gang("new", members).pods(members as usize, pod).priority(1);
+        let answer = PreemptingPlanner::new().place(&cluster, &framework, &running, &gang).unwrap();
+        let preempt = answer.preempt().unwrap();
+        assert!(preempt.cost.pods == 1 && preempt.is_least(), "{answer}");
+    }
+}
