@@ -19,7 +19,7 @@ use phalanx::quota::{
 
 const CPU: i64 = 1_000;
 
-/// Whose rules.
+/// The rules of tenants.
 #[derive(Debug, Clone, Copy)]
 enum Rules {
     Classical,

@@ -32,14 +32,14 @@ fn web() -> Pod {
     pod.label("koordinator.sh/qosClass", "LS").priority(9_500).in_band(&Amounts::new())
 }
 
-/// A batch pod: it asks for thousandths of cores that are not in use.
+/// A batch pod: it asks for thousandths of cores that services leave.
 fn batch() -> Pod {
     let pod = Pod::new().request("kubernetes.io/batch-cpu", 16_000);
     let pod = pod.request("kubernetes.io/batch-memory", 10 * GIB);
     pod.label("koordinator.sh/qosClass", "BE").priority(5_500).in_band(&Amounts::new())
 }
 
-/// Tells the scheduler what is in use, and what lower bands may have of the rest.
+/// A report of what is in use, and what lower bands may have of the rest.
 fn report(scheduler: &mut Scheduler, cores: i64, now: Time) -> Result<(), Box<dyn Error>> {
     for (at, name) in NODES.into_iter().enumerate() {
         let amounts = |cores: i64| {

@@ -4,6 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Index;
 
+use super::Row;
+
 /// Elements in a chunk.
 pub(crate) const CHUNK: usize = 256;
 
@@ -71,6 +73,15 @@ impl<T> Index<usize> for Chunked<T> {
     #[inline]
     fn index(&self, index: usize) -> &T {
         &self.chunks[index / CHUNK][index % CHUNK]
+    }
+}
+
+impl<T> Index<Row> for Chunked<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, row: Row) -> &T {
+        &self[row.index()]
     }
 }
 

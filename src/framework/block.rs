@@ -519,7 +519,7 @@ mod tests {
             assert_eq!(block.pod_count()[at], node.pod_count() + more);
             assert_eq!(block.pod_count()[at], seen.pod_count());
             assert_eq!([block.scored_cpu()[at], block.scored_memory()[at]], seen.scored_used());
-            assert_eq!(block.rank()[at], cluster.columns.rank[row.index()]);
+            assert_eq!(block.rank()[at], cluster.columns.rank[row]);
             for resource in [cpu, gpu] {
                 assert_eq!(block.allocatable(resource)[at], node.allocatable(resource));
                 assert_eq!(block.used(resource)[at], node.used(resource) + more * each(resource));

@@ -202,7 +202,7 @@ impl<'a> DomainContext<'a> {
             // The same, without looking at what else there is to a node. Nodes that are gone have
             // nothing.
             let columns = &self.cluster.columns;
-            for &row in self.rows.iter().filter(|row| **row < Row::new(self.cluster.rows())) {
+            for &row in self.rows.iter().filter(|row| row.index() < self.cluster.rows()) {
                 let (allocatable, sums) = (columns.allocatable(row, resource), columns.sums(row));
                 totals.add(allocatable, sums.used_of(resource), sums.scored());
             }

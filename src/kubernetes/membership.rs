@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use super::duration::go_duration;
 use super::field::{Fault, Field};
+use super::json::{elements, string};
 use super::metadata::unsupported;
 use crate::base::ObjectName;
 use crate::base::clip::clip;
@@ -213,19 +214,13 @@ pub(super) fn gang(annotations: &Field<'_>) -> Fault<InlineGang> {
     Ok(gang)
 }
 
-/// The names in a JSON list of `namespace/name`. Such names have no character that JSON escapes.
+/// The names in a JSON list of `namespace/name`.
 fn names(text: &str) -> Option<Vec<ObjectName>> {
-    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
-    if inner.is_empty() {
-        return Some(Vec::new());
-    }
-    inner
-        .split(',')
-        .map(|quoted| {
-            let name = quoted.trim().strip_prefix('"')?.strip_suffix('"')?;
-            let (namespace, own) = name.split_once('/')?;
+    elements(text, '[', ']')?
+        .map(|element| {
+            let (namespace, own) = string(element)?.split_once('/')?;
             let sound = !namespace.is_empty() && !own.is_empty();
-            (sound && !name.contains(['"', '\\'])).then(|| ObjectName::new(namespace, own))
+            sound.then(|| ObjectName::new(namespace, own))
         })
         .collect()
 }

@@ -14,6 +14,7 @@ mod duration;
 mod error;
 mod field;
 mod groups;
+mod json;
 mod keep;
 mod koordinator;
 mod manifests;

@@ -96,11 +96,11 @@ pub enum KubernetesQos {
     BestEffort,
 }
 
-/// A band of priorities: whose resources a pod asks for.
+/// A band of priorities: which resources a pod asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PriorityBand {
-    /// 3000 to 3999: what nobody has been promised.
+    /// 3000 to 3999: what no pod has been promised.
     Free,
     /// 5000 to 5999: what services are not using now.
     Batch,
@@ -249,17 +249,20 @@ impl PodShape {
     /// of service; a shape without requests and limits of CPU and memory is best effort.
     pub fn band(&self) -> PriorityBand {
         let stated = self.attributes.get(PRIORITY_CLASS_LABEL);
-        let priority = stated.and_then(|name| PriorityBand::from_name(name));
-        let priority = priority.map(PriorityBand::default_priority);
-        PriorityBand::of_pod(&self.labels, priority, self.kubernetes_qos())
+        let band = stated.and_then(|name| PriorityBand::from_name(name));
+        self.band_at(band.map(PriorityBand::default_priority))
     }
 
     /// The band of a pod of the shape with a priority.
     pub fn band_with(&self, priority: i32) -> PriorityBand {
         match PriorityBand::of_priority(priority) {
-            Some(_) => PriorityBand::of_pod(&self.labels, Some(priority), self.kubernetes_qos()),
+            Some(_) => self.band_at(Some(priority)),
             None => self.band(),
         }
+    }
+
+    fn band_at(&self, priority: Option<i32>) -> PriorityBand {
+        PriorityBand::stated(&self.labels, priority).unwrap_or_else(|| self.qos().band())
     }
 
     /// The class of service: as stated, or Kubernetes'.

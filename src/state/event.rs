@@ -166,7 +166,7 @@ impl Cluster {
         if is_stale(version, known_version) {
             return Applied::Stale;
         }
-        if known.map(|known| &known.0) != usage.as_ref() || usage.is_some() {
+        if known.is_some() || usage.is_some() {
             self.set_measured(row, usage.map(|usage| (usage, version.max(known_version))));
         }
         Applied::Changed

@@ -94,7 +94,7 @@ impl Cluster {
         let Some(record) = self.pods.record(slot) else { return };
         let Some(entry) = self.shapes.entry(record.shape()) else { return };
         let Columns { spec, device_state, .. } = &mut self.columns;
-        let specs = spec[row.index()].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
+        let specs = spec[row].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
         if let Some(specs) = specs
             && let Some(state) = device_state.get_mut(row.index())
         {

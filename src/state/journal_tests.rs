@@ -121,10 +121,10 @@ impl Follower {
         match cluster.journal.since(self.seen) {
             None => {
                 self.behind += 1;
-                for row in 0..cluster.rows() {
-                    let view = cluster.view(Row::new(row));
+                for row in Row::all(cluster.rows()) {
+                    let view = cluster.view(row);
                     self.nodes[row] = view.map(NodeView::to_node);
-                    self.pods[row] = pods(cluster, Row::new(row));
+                    self.pods[row] = pods(cluster, row);
                 }
             }
             Some(changes) => changes.for_each(|change| self.take(cluster, change)),
@@ -142,11 +142,11 @@ impl Follower {
                 pods.retain(|_, count| *count > 0);
             }
             Change::Node { row, change } => {
-                let row = row as usize;
+                let row = Row::from(row);
                 if change.has(NodeChange::REMOVED) {
                     assert!(self.nodes[row].take().is_some() && self.pods[row].is_empty());
                 }
-                let now = cluster.view(Row::new(row)).map(NodeView::to_node);
+                let now = cluster.view(row).map(NodeView::to_node);
                 if change.has(NodeChange::ADDED) {
                     assert!(self.nodes[row].is_none());
                     let name = now.as_ref().map_or("", |node| &node.name);
@@ -186,10 +186,10 @@ impl Follower {
     }
 
     fn same(&self, cluster: &Cluster) {
-        for row in 0..cluster.rows() {
-            let now = cluster.view(Row::new(row)).map(NodeView::to_node);
+        for row in Row::all(cluster.rows()) {
+            let now = cluster.view(row).map(NodeView::to_node);
             assert_eq!(self.nodes[row], now);
-            assert_eq!(self.pods[row], pods(cluster, Row::new(row)));
+            assert_eq!(self.pods[row], pods(cluster, row));
         }
     }
 }

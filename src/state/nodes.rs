@@ -28,30 +28,27 @@ impl Cluster {
         let row = self.free_rows.pop().map_or_else(
             || {
                 self.columns.push_row();
-                self.columns.len() - 1
+                Row::new(self.columns.len() - 1)
             },
-            |row| Row::from(row).index(),
+            Row::from,
         );
-        self.columns.set_version(Row::new(row), version);
-        let change = NodeChange::ADDED.and(self.change_of(Row::new(row), node), true);
-        self.set_spec(
-            Row::new(row),
-            node,
-            change,
-            devices.as_ref().map(|(specs, _)| Arc::clone(specs)),
-        );
-        self.columns.device_state.set(row, devices.map(|(specs, _)| Arc::new(specs.idle())));
+        self.columns.set_version(row, version);
+        let change = NodeChange::ADDED.and(self.change_of(row, node), true);
+        self.set_spec(row, node, change, devices.as_ref().map(|(specs, _)| Arc::clone(specs)));
+        self.columns
+            .device_state
+            .set(row.index(), devices.map(|(specs, _)| Arc::new(specs.idle())));
         self.node_count += 1;
         let specs = &self.columns.spec;
         let hash = hash_of(node.name.as_str());
-        self.node_index.insert(hash, row as u32, |_| false, |row| hash_in(specs, row));
-        self.rank(Row::new(row));
+        self.node_index.insert(hash, row.as_u32(), |_| false, |row| hash_in(specs, row));
+        self.rank(row);
         for slot in waiting {
-            self.link(slot, Row::new(row));
-            self.record_pod(Row::new(row), slot, true);
+            self.link(slot, row);
+            self.record_pod(row, slot, true);
         }
-        self.count_specials(Row::new(row), 1);
-        Ok(Row::new(row))
+        self.count_specials(row, 1);
+        Ok(row)
     }
 
     pub(crate) fn replace_node(
@@ -205,7 +202,7 @@ impl Cluster {
             listed_zero: listed_zero.into_iter().map(|(resource, _)| resource).collect(),
             unschedulable: node.unschedulable,
         };
-        if let Some(old) = &self.columns.spec[row.index()] {
+        if let Some(old) = &self.columns.spec[row] {
             self.level_parts.leave(row, &old.labels, &self.label_values);
         }
         self.level_parts.enter(row, &labels, &self.label_values);
@@ -220,7 +217,7 @@ impl Cluster {
     }
 
     fn count_specials(&mut self, row: Row, sign: i32) {
-        let Some(spec) = self.columns.spec[row.index()].clone() else { return };
+        let Some(spec) = self.columns.spec[row].clone() else { return };
         let step = |count: &mut usize, counts: bool| {
             if counts {
                 *count = count.saturating_add_signed(sign as isize);
@@ -289,7 +286,7 @@ impl Cluster {
                         && (amount != 0 || rare.listed_zero.contains(&resource))
                 })
             });
-        let limit = self.spec(row).map_or(NO_POD_LIMIT, |_| self.columns.pod_limit[row.index()]);
+        let limit = self.spec(row).map_or(NO_POD_LIMIT, |_| self.columns.pod_limit[row]);
         let own = self.columns.offers(row).count();
         let capacity = (node.capacity != node.allocatable).then_some(&node.capacity);
         same && (zeros, others) == (rare.listed_zero.len(), own)
@@ -304,12 +301,12 @@ impl Cluster {
     pub(super) fn rank(&mut self, row: Row) {
         let columns = &self.columns;
         let place = |row: Row| {
-            columns.spec[row.index()].as_deref().map(|spec| (columns.tie_rank(row), &*spec.name))
+            columns.spec[row].as_deref().map(|spec| (columns.tie_rank(row), &*spec.name))
         };
         let own = place(row);
         let found = self.order.insert(row.as_u32(), |other| place(Row::from(other)).cmp(&own));
         self.order.in_row_order &= found.after.is_none() && row.index() + 1 == columns.len();
-        let of = |row: u32| columns.rank[Row::from(row).index()];
+        let of = |row: u32| columns.rank[Row::from(row)];
         if let Some(rank) = rank_between(found.before.map(of), found.after.map(of)) {
             *self.columns.rank.get_mut(row.index()) = rank;
             return;
@@ -318,15 +315,15 @@ impl Cluster {
         self.order.in_row_order = rows.is_sorted();
         let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
         for (place, row) in rows.into_iter().enumerate() {
-            *self.columns.rank.get_mut(Row::from(row).index()) = ((place as u64 + 1) * step) as u32;
+            *self.columns.rank.get_mut(row as usize) = ((place as u64 + 1) * step) as u32;
         }
         self.rank_epoch += 1;
     }
 
     pub(super) fn unrank(&mut self, row: Row) {
         let columns = &self.columns;
-        let own = columns.rank[row.index()];
-        self.order.remove(|other| columns.rank[Row::from(other).index()].cmp(&own));
+        let own = columns.rank[row];
+        self.order.remove(|other| columns.rank[Row::from(other)].cmp(&own));
     }
 }
 
@@ -336,5 +333,5 @@ fn pod_limit(node: &Node) -> i64 {
 }
 
 fn hash_in(specs: &NodeSpecs, row: u32) -> u64 {
-    hash_of(specs[Row::from(row).index()].as_ref().map_or("", |spec| &*spec.name))
+    hash_of(specs[Row::from(row)].as_ref().map_or("", |spec| &*spec.name))
 }

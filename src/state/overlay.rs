@@ -84,12 +84,18 @@ impl Overlay {
     #[inline]
     pub(crate) fn view<'a>(&'a self, cluster: &'a Cluster, row: Row) -> Option<NodeView<'a>> {
         let mut view = cluster.view(row)?;
-        let slot = self.slots.get(row.index()).copied().unwrap_or(0);
+        let slot = self.slot(row);
         if slot != 0 {
             view.usage = Some(&self.usages[slot as usize - 1]);
             view.devices = self.devices.get(slot as usize - 1).and_then(Option::as_ref);
         }
         Some(view)
+    }
+
+    /// One more than the place of a row's usage; 0 if no pods were placed on it.
+    #[inline]
+    fn slot(&self, row: Row) -> u32 {
+        self.slots.get(row.index()).copied().unwrap_or(0)
     }
 
     /// The rows that pods were placed on, also if they were taken back.
@@ -100,7 +106,7 @@ impl Overlay {
     /// Whether pods were placed on a row, also if they were taken back.
     #[inline]
     pub(crate) fn has_touched(&self, row: Row) -> bool {
-        self.slots.get(row.index()).is_some_and(|slot| *slot != 0)
+        self.slot(row) != 0
     }
 
     /// Whether no pod was placed since it was cleared, not even taken back.
@@ -112,7 +118,7 @@ impl Overlay {
     /// The usage of a row, if pods were placed on it.
     #[inline]
     pub(crate) fn usage(&self, row: Row) -> Option<&RowUsage> {
-        let slot = self.slots.get(row.index()).copied().unwrap_or(0);
+        let slot = self.slot(row);
         (slot != 0).then(|| &self.usages[slot as usize - 1])
     }
 
@@ -148,7 +154,7 @@ impl Overlay {
         takes: &Takes,
         devices: Option<Devices>,
     ) -> bool {
-        let slot = match self.slots.get(row.index()).copied().unwrap_or(0) {
+        let slot = match self.slot(row) {
             0 => self.open(cluster, row),
             slot => slot as usize - 1,
         };

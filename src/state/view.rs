@@ -187,7 +187,7 @@ impl<'a> NodeView<'a> {
     /// How many pods the node may have; `i64::MAX` if it states no limit.
     #[inline]
     pub fn pod_limit(self) -> i64 {
-        self.cluster.columns.pod_limit[self.row.index()]
+        self.cluster.columns.pod_limit[self.row]
     }
 
     /// The node's pods, in no particular order.

@@ -288,8 +288,8 @@ async fn read_back(api: &Api, pod: &Placement) -> Option<Outcome> {
     }
 }
 
-/// Deletes one pod for a group that is more important, and says so on it first. The watch tells when
-/// it goes.
+/// Deletes one pod for a group that is more important, and says so on it first. The watch reports its
+/// end.
 async fn preempt(api: &Api, settings: &Bindings, pod: Placement) -> Report {
     let begin = Instant::now();
     let mut pause = Duration::from_millis(100);
@@ -300,7 +300,7 @@ async fn preempt(api: &Api, settings: &Bindings, pod: Placement) -> Report {
             "DisruptionTarget", "True", "PreemptionByScheduler", "a more important group takes its place",
         )]},
     });
-    // A pod that goes without having been told so goes all the same.
+    // A pod goes also where that could not be written.
     let _ = api.patch(&format!("{}/status", pod.path()), &target).await;
     let result = loop {
         match api.delete(&pod.path(), &body).await {

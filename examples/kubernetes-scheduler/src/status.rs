@@ -85,15 +85,11 @@ async fn write(api: &Api, scheduler: &str, note: Note) {
             (group, "PodGroup", reason, message, Some((path, condition)))
         }
         Note::Pod { pod, message } => {
-            let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
             let condition = condition("PodScheduled", "False", "Unschedulable", &message);
-            patch(api, &path, &pod, json!({"conditions": [condition]})).await;
-            return;
+            return patch_pod(api, &pod, json!({"conditions": [condition]})).await;
         }
         Note::Nominated { pod, node } => {
-            let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
-            patch(api, &path, &pod, json!({"nominatedNodeName": node})).await;
-            return;
+            return patch_pod(api, &pod, json!({"nominatedNodeName": node})).await;
         }
         Note::Preempted { group, by } => {
             (group, "PodGroup", "Preempted", format!("preempted by {by}"), None)
@@ -117,6 +113,11 @@ pub fn condition(kind: &str, state: &str, reason: &str, message: &str) -> Value 
         "type": kind, "status": state, "reason": reason, "message": message,
         "lastTransitionTime": log::seconds(),
     })
+}
+
+async fn patch_pod(api: &Api, pod: &ObjectRef, status: Value) {
+    let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
+    patch(api, &path, pod, status).await;
 }
 
 /// Changes a status, unless the object is another one by now.

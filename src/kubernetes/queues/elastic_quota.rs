@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::field::{Fault, Field};
+use super::super::json::{elements, string};
 use super::super::manifests::Note;
 use super::super::metadata;
 use super::unread::unread;
@@ -87,18 +88,6 @@ fn amounts(spec: &Field<'_>, name: &str) -> Fault<Amounts> {
         Ok(())
     })?;
     Ok(amounts)
-}
-
-/// The elements of a JSON object or list without nesting: no name or quantity has a comma in it.
-fn elements(text: &str, open: char, close: char) -> Option<impl Iterator<Item = &str>> {
-    let inner = text.trim().strip_prefix(open)?.strip_suffix(close)?.trim();
-    Some(inner.split(',').map(str::trim).filter(move |_| !inner.is_empty()))
-}
-
-/// A JSON string; names and quantities have no character that JSON escapes.
-fn string(text: &str) -> Option<&str> {
-    let inner = text.trim().strip_prefix('"')?.strip_suffix('"')?;
-    (!inner.contains(['"', '\\'])).then_some(inner)
 }
 
 fn strings(text: &str) -> Option<Vec<String>> {

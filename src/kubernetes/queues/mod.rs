@@ -274,10 +274,11 @@ impl QueueManifests {
         for flavor in &self.flavors {
             tenants.set_flavor(flavor.clone());
         }
+        let parents: BTreeSet<&str> =
+            self.queues.iter().filter_map(|queue| queue.parent.as_deref()).collect();
         for queue in &self.queues {
             let mut queue = queue.clone();
-            let names = |other: &Queue| other.parent.as_ref() == Some(&queue.name);
-            if queue.name == "root" || self.queues.iter().any(names) {
+            if queue.name == "root" || parents.contains(queue.name.as_str()) {
                 queue.kind = QueueKind::Inner;
             }
             tenants.set_queue(queue)?;
@@ -438,8 +439,7 @@ impl QueueManifests {
     ///
     /// # Errors
     /// A queue makes no sense; or one has a part of a GPU, and GPUs count as wholes.
-    pub fn kai_tenants(&self, settings: KaiSettings) -> Result<Tenants, QueueManifestError> {
-        let mut settings = settings;
+    pub fn kai_tenants(&self, mut settings: KaiSettings) -> Result<Tenants, QueueManifestError> {
         let parents: BTreeSet<&str> =
             self.kai_queues.iter().filter_map(|queue| queue.parent.as_deref()).collect();
         for queue in &self.kai_queues {

@@ -1,7 +1,7 @@
 //! Volcano's `Queue`.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +10,7 @@ use super::super::field::{Fault, Field};
 use super::super::manifests::Note;
 use super::super::metadata;
 use super::unread::unread;
+use crate::model::Problem;
 use crate::model::resources::amount_of;
 use crate::quota::{Queue, QueueingStrategy, Quota, Weight};
 
@@ -49,7 +50,7 @@ pub(super) fn queue(root: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Vec<Queue>
     };
     let (deserved, capability) = (amounts(&spec, "deserved")?, amounts(&spec, "capability")?);
     let names = guarantee.keys().chain(deserved.keys()).chain(capability.keys());
-    let names: alloc::collections::BTreeSet<&String> = names.collect();
+    let names: BTreeSet<&String> = names.collect();
     for name in names {
         let of = |amounts: &BTreeMap<String, i64>| amounts.get(name).copied();
         let nominal = of(&guarantee).unwrap_or(0);
@@ -59,11 +60,11 @@ pub(super) fn queue(root: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Vec<Queue>
         };
         if root.strict() && above(deserves, limit) {
             let rule = format!("{name}: is more than the capability");
-            return Err(spec.fail_at("deserved", crate::model::Problem::Invalid(rule)));
+            return Err(spec.fail_at("deserved", Problem::Invalid(rule)));
         }
         if root.strict() && above(Some(nominal), deserves.or(limit)) {
             let rule = format!("{name}: is more than is deserved");
-            return Err(spec.fail_at("guarantee", crate::model::Problem::Invalid(rule)));
+            return Err(spec.fail_at("guarantee", Problem::Invalid(rule)));
         }
         let quota = Quota { deserved: deserves, limit, ..Quota::nominal(nominal) };
         queue = queue.quota(FLAVOR, name, quota);

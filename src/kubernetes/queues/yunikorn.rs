@@ -1,7 +1,7 @@
 //! YuniKorn's `queues.yaml`.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ impl Reader<'_> {
             unread(&stated, &["guaranteed", "max"], self.notes);
             let (guaranteed, most) = (amounts(&stated, "guaranteed")?, amounts(&stated, "max")?);
             let names = guaranteed.keys().chain(most.keys());
-            let names: alloc::collections::BTreeSet<&String> = names.collect();
+            let names: BTreeSet<&String> = names.collect();
             for name in names {
                 let limit = most.get(name).copied();
                 let nominal = guaranteed.get(name).copied().unwrap_or(0);

@@ -249,7 +249,7 @@ impl ScoreTable {
             // Nothing to score; kept as it is, for rows that may become feasible.
             self.room = Some(0);
             self.ranking.rebuild_empty(
-                (0..cluster.rows()).map(|row| self.prepared.ranks.of(cluster, Row::new(row))),
+                Row::all(cluster.rows()).map(|row| self.prepared.ranks.of(cluster, row)),
                 cluster.rows(),
                 self.prepared.normalized.len(),
             );

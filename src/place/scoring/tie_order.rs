@@ -28,7 +28,7 @@ impl Ranks {
     #[inline]
     pub(crate) fn of(&self, cluster: &Cluster, row: Row) -> u32 {
         match &self.salted {
-            None => cluster.columns.rank[row.index()],
+            None => cluster.columns.rank[row],
             Some(salted) => salted.ranks[row],
         }
     }
@@ -119,31 +119,26 @@ impl SaltedOrder {
         let moves =
             NodeChange::ADDED.and(NodeChange::REMOVED, true).and(NodeChange::TIE_RANK, true);
         for event in events.iter().filter(|event| event.change.has(moves)) {
-            let row = event.row;
+            let (number, row) = (event.row, Row::from(event.row));
             let (order, ranks) = (Arc::make_mut(&mut self.order), Arc::make_mut(&mut self.ranks));
-            let old = ranks[Row::from(row)];
+            let old = ranks[row];
             let at = order.partition_point(|&other| ranks[Row::from(other)] < old);
             // A row that was not in use may have a rank that another has now.
-            if order.get(at) == Some(&row) {
+            if order.get(at) == Some(&number) {
                 order.remove(at);
             }
-            if cluster.view(Row::from(row)).is_none() {
+            if cluster.view(row).is_none() {
                 continue;
             }
-            let own = (
-                tie(cluster, Row::from(row), self.salt),
-                cluster.columns.rank[Row::from(row).index()],
-            );
-            self.hashes[Row::from(row)] = own.0;
-            let key = |row: u32| {
-                (self.hashes[Row::from(row)], cluster.columns.rank[Row::from(row).index()])
-            };
-            let at = order.partition_point(|&other| key(other) < own);
+            self.hashes[row] = tie(cluster, row, self.salt);
+            let key = |row: Row| (self.hashes[row], cluster.columns.rank[row]);
+            let own = key(row);
+            let at = order.partition_point(|&other| key(Row::from(other)) < own);
             let rank = |at: Option<usize>| Some(ranks[Row::from(*order.get(at?)?)]);
             let free = rank_between(rank(at.checked_sub(1)), rank(Some(at)));
-            order.insert(at, row);
+            order.insert(at, number);
             match free {
-                Some(free) => ranks[Row::from(row)] = free,
+                Some(free) => ranks[row] = free,
                 None => self.number(),
             }
         }

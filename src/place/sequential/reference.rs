@@ -45,7 +45,7 @@ impl<'a> ReferenceEngine<'a> {
         let feasible: Vec<Row> = rows.iter().copied().filter(passes).collect();
         let totals = evaluation.totals(&feasible);
         let key = |&(row, total): &(Row, i64)| {
-            (Reverse(total), tie(txn, row, self.request.salt), txn.columns.rank[row.index()])
+            (Reverse(total), tie(txn, row, self.request.salt), txn.columns.rank[row])
         };
         feasible.into_iter().zip(totals).min_by_key(key).map(|(row, _)| row)
     }

@@ -238,9 +238,9 @@ mod tests {
             let pod = Pod::new().request("cpu", 2).request("g/g", 1);
             let takes = Takes::of(pod.shape(), &cluster);
             let mut overlay = Overlay::default();
-            for row in placed {
-                if row < cluster.rows() && cluster.view(Row::new(row)).is_some() {
-                    overlay.take(&cluster, Row::new(row), 0, &takes, None);
+            for row in placed.into_iter().map(Row::new) {
+                if cluster.view(row).is_some() {
+                    overlay.take(&cluster, row, 0, &takes, None);
                 }
             }
             // The last of them is no domain that is asked about.

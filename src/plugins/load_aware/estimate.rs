@@ -1,6 +1,5 @@
 //! Estimates of use.
 
-use alloc::string::String;
 use core::time::Duration;
 
 use super::{FACTORS, LoadAware};
@@ -14,7 +13,7 @@ const LEAST_CPU: i64 = 250;
 const LEAST_MEMORY: i64 = 200 << 20;
 
 /// Adds an amount of each resource, saturating.
-fn add(to: &mut Amounts, delta: &Amounts) {
+pub(super) fn add(to: &mut Amounts, delta: &Amounts) {
     for (resource, amount) in delta.iter() {
         to.set(resource, to.of(resource).saturating_add(amount));
     }
@@ -79,16 +78,15 @@ impl LoadAware {
         named.map_or(0, |resource| node.allocatable(resource))
     }
 
-    /// What is in use on a node, by the last report and by estimates of what that does not cover: of
-    /// the band `prod` alone, or of all, by a measure over some time or now. `None` if there is no
-    /// report. O(pods of the node · (pods of the report + resources)).
+    /// What is in use on a node, by its last report and by estimates of what that does not cover: of
+    /// the band `prod` alone, or of all, by a measure over some time or now. O(pods of the node · (pods of the report + resources)).
     pub(super) fn in_use(
         &self,
         node: NodeView<'_>,
+        usage: &NodeUsage,
         prod: bool,
         measure: Option<(&str, Duration)>,
-    ) -> Option<Amounts> {
-        let usage = node.measured()?;
+    ) -> Amounts {
         // What the report says, and what has to be added to it; estimates alone.
         let (mut reported, mut missing) = (Amounts::new(), Amounts::new());
         let mut estimated = Amounts::new();
@@ -109,15 +107,15 @@ impl LoadAware {
             }
             let estimate = self.estimate(pod.shape(), band);
             add(&mut estimated, &estimate);
-            let is_new = |usage: &NodeUsage| {
+            let is_new = || {
                 let Some(updated) = usage.updated else { return true };
                 let start = pod.start();
                 let until = self.estimated_until(&pod.shape().attributes, start, None);
-                // Of a pod of which nobody knows when it started, the report says that it runs.
+                // Where the start of a pod is not known, the report says that it runs.
                 start.is_some_and(|start| updated < start.after(usage.interval()))
                     || until.is_some_and(|until| until > updated)
             };
-            if own.is_none() || is_new(usage) {
+            if own.is_none() || is_new() {
                 add_excess(&mut missing, &estimate, own.map(|own| &own.usage));
             }
         }
@@ -126,11 +124,11 @@ impl LoadAware {
                 Some((measure, over)) => usage.over(measure, over),
                 None => usage.node.as_ref(),
             };
-            let Some(whole) = whole else { return Some(estimated) };
+            let Some(whole) = whole else { return estimated };
             reported = whole.clone();
         }
         add(&mut reported, &missing);
-        Some(reported)
+        reported
     }
 
     /// Whether a node's report is too old.
@@ -156,13 +154,7 @@ fn part(pod: &PodShape, name: &str, band: PriorityBand, resource: &str, factor: 
     if limit > 0 { part.min(limit) } else { part }
 }
 
-/// Both of some amounts.
-pub(super) fn sum(mut a: Amounts, b: &Amounts) -> Amounts {
-    add(&mut a, b);
-    a
-}
-
 /// The resources of a list that are not zero.
-pub(super) fn stated(amounts: &Amounts) -> impl Iterator<Item = (String, i64)> + '_ {
-    amounts.iter().filter(|(_, amount)| *amount != 0).map(|(name, amount)| (name.into(), amount))
+pub(super) fn stated(amounts: &Amounts) -> impl Iterator<Item = (&str, i64)> {
+    amounts.iter().filter(|(_, amount)| *amount != 0)
 }

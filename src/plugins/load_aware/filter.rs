@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::LoadAware;
-use super::estimate::{stated, sum};
+use super::estimate::{add, stated};
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
@@ -51,8 +51,9 @@ impl FilterPlugin for LoadAwareFilter {
 
 impl PreparedFilter for Estimated {
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let own = node.measured().and_then(|usage| usage.thresholds.as_ref());
-        let thresholds = self.settings.thresholds_of(own);
+        let Some(usage) = node.measured() else { return Verdict::Pass };
+        let own = usage.thresholds.as_ref().map(|own| self.settings.thresholds_of(Some(own)));
+        let thresholds = own.as_ref().unwrap_or(&self.settings.thresholds);
         let prod = self.band == PriorityBand::Prod && stated(&thresholds.prod).next().is_some();
         let aggregated = thresholds.aggregated.as_ref().filter(|own| own.is_stated() && !prod);
         let most = match aggregated {
@@ -63,7 +64,6 @@ impl PreparedFilter for Estimated {
         if stated(most).next().is_none() {
             return Verdict::Pass;
         }
-        let Some(usage) = node.measured() else { return Verdict::Pass };
         if self.settings.filter_expired && self.settings.is_expired(usage, cx) {
             return if self.settings.schedule_when_expired {
                 Verdict::Pass
@@ -75,11 +75,11 @@ impl PreparedFilter for Estimated {
             return Verdict::Pass;
         }
         let measure = aggregated.map(|own| (own.measure.as_str(), own.over));
-        let in_use = self.settings.in_use(node, prod, measure).unwrap_or_default();
-        let in_use = sum(in_use, &self.pod);
-        let exceeds = |(resource, threshold): (alloc::string::String, i64)| {
-            let total = LoadAware::total(node, &resource);
-            let used = in_use.of(&resource) as f64 / total as f64;
+        let mut in_use = self.settings.in_use(node, usage, prod, measure);
+        add(&mut in_use, &self.pod);
+        let exceeds = |(resource, threshold): (&str, i64)| {
+            let total = LoadAware::total(node, resource);
+            let used = in_use.of(resource) as f64 / total as f64;
             total != 0 && libm::round(used * 100.0) as i64 > threshold
         };
         if stated(most).any(exceeds) { Verdict::Unschedulable } else { Verdict::Pass }

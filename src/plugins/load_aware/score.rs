@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::LoadAware;
-use super::estimate::sum;
+use super::estimate::add;
 use crate::framework::{
     Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
 };
@@ -56,8 +56,8 @@ impl PreparedScore for Estimated {
         }
         let measure = settings.score_measure.as_ref().filter(|_| !self.prod);
         let measure = measure.map(|(measure, over)| (measure.as_str(), *over));
-        let in_use = settings.in_use(node, self.prod, measure).unwrap_or_default();
-        let in_use = sum(in_use, &self.pod);
+        let mut in_use = settings.in_use(node, usage, self.prod, measure);
+        add(&mut in_use, &self.pod);
         let dominant = i128::from(settings.dominant_weight);
         let (mut least, mut weights) = if dominant == 0 { (0, 0) } else { (MAX_SCORE, dominant) };
         let mut total = 0_i128;
@@ -84,20 +84,13 @@ fn unused(used: i64, total: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::{cluster, passing, scores};
-    use super::super::LoadAwareFilter;
+    use super::super::{LoadAwareFilter, amounts};
     use super::*;
     use crate::model::{CPU, MEMORY, NodeUsage};
     use crate::state::Cluster;
     use crate::{Event, Time};
     use crate::{Node, Pod};
     use alloc::boxed::Box;
-
-    fn amounts(cpu: i64, memory: i64) -> Amounts {
-        let mut amounts = Amounts::new();
-        amounts.set(CPU, cpu);
-        amounts.set(MEMORY, memory);
-        amounts
-    }
 
     fn report(cluster: &mut Cluster, node: &str, usage: NodeUsage, version: u64) {
         let usage = Some(Box::new(usage));

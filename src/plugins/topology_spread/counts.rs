@@ -22,7 +22,7 @@ pub(super) fn counted_rows(
     let affinity = !rules.ask_nothing() && constraints.iter().any(|c| c.honours_affinity);
     let taints = cluster.tainted_nodes() > 0 && constraints.iter().any(|c| c.honours_taints);
     let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
-    for node in (0..cluster.rows()).filter_map(|row| cluster.view(Row::new(row))) {
+    for node in Row::all(cluster.rows()).filter_map(|row| cluster.view(row)) {
         if !keys.is_none_or(|keys| has_all(node, keys)) {
             continue;
         }

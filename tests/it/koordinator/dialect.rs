@@ -1,12 +1,15 @@
-//! Koordinator's dialect: what is lent, who waits, who has to give back.
+//! Koordinator's dialect: what is lent, what waits, what has to give back.
 
 use phalanx::model::Amounts;
-use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};
+use phalanx::queue::{PriorityThenTime, SavedScheduler};
 use phalanx::quota::{
     Claim, Flavor, HolderId, KoordinatorSettings, Mode, PREEMPTIBLE_LABEL, PodSet, Queue, Quota,
     QuotaError, ROOT_QUOTA, Tenants,
 };
-use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
+use phalanx::{Framework, Pod, PodGroup, Scheduler, Time};
+
+use crate::tenants;
+use crate::tenants::scheduler::{at, cluster, finish, run};
 
 /// A tree that divides 16 GPUs.
 fn tree(settings: KoordinatorSettings, queues: &[(&str, i64, i64)]) -> Tenants {
@@ -26,11 +29,7 @@ fn labs() -> Tenants {
 }
 
 fn scheduler(tenants: Tenants) -> Scheduler {
-    let mut cluster = Cluster::new();
-    for name in ["n0", "n1"] {
-        cluster.add_node(Node::new(name).capacity("gpu", 8)).expect("sound");
-    }
-    Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
+    tenants::scheduler::scheduler(cluster(2, 8), tenants)
 }
 
 fn gang(name: &str, queue: &str, pods: usize) -> PodGroup {
@@ -38,30 +37,7 @@ fn gang(name: &str, queue: &str, pods: usize) -> PodGroup {
 }
 
 fn gang_of(name: &str, queue: &str, pods: usize, pod: Pod) -> PodGroup {
-    let mut gang = PodGroup::gang(name, pods as u32).pods(pods, pod);
-    gang.queue = queue.into();
-    gang
-}
-
-fn at(seconds: u64) -> Time {
-    Time::from_secs(seconds)
-}
-
-fn run(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
-    let mut started = Vec::new();
-    while let Some(decision) = scheduler.poll_decision(now) {
-        let Decision::Bind { ticket, groups, .. } = decision else { panic!("{decision:?}") };
-        started.extend(groups.iter().map(ToString::to_string));
-        scheduler.handle_bound(ticket, now).expect("known");
-    }
-    started
-}
-
-fn finish(scheduler: &mut Scheduler, group: &str, pods: usize, now: Time) {
-    for pod in 0..pods {
-        let name = format!("{group}-{pod}");
-        scheduler.handle_pod_finished("default", &name, now).expect("known");
-    }
+    PodGroup::gang(name, pods as u32).pods(pods, pod).queue(queue)
 }
 
 #[test]
@@ -83,7 +59,7 @@ fn idle_minima_are_lent_until_their_owner_asks() {
 }
 
 #[test]
-fn a_request_that_is_given_up_wakes_who_waits_for_it() {
+fn a_request_that_is_given_up_wakes_what_waits_for_it() {
     let mut scheduler = scheduler(labs());
     scheduler.handle_group(gang("large", "vision", 12), at(0)).expect("sound");
     run(&mut scheduler, at(0));
@@ -96,7 +72,7 @@ fn a_request_that_is_given_up_wakes_who_waits_for_it() {
 }
 
 #[test]
-fn quota_that_moves_wakes_who_waits_for_it() {
+fn quota_that_moves_wakes_what_waits_for_it() {
     let mut scheduler = scheduler(labs());
     scheduler.handle_group(gang("first", "speech", 8), at(0)).expect("sound");
     assert_eq!(run(&mut scheduler, at(0)), ["default/first"]);

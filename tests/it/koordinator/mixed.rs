@@ -9,13 +9,11 @@ use phalanx::plugins::{Fit, LoadAwareFilter, LoadAwareScore};
 use phalanx::queue::Settings;
 use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
+use crate::tenants::scheduler::at;
+
 const GIB: i64 = 1 << 30;
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 const BATCH_MEMORY: &str = "kubernetes.io/batch-memory";
-
-fn at(seconds: u64) -> Time {
-    Time::from_secs(seconds)
-}
 
 fn amounts(cpu: i64, memory: i64) -> Amounts {
     let mut amounts = Amounts::new();
@@ -94,13 +92,13 @@ fn batch_work_is_placed_by_what_services_do_not_use() {
     scheduler.handle_group(PodGroup::gang("etl", 2).pods(2, etl(15_000)), at(1)).expect("sound");
     assert_eq!(run(&mut scheduler, at(1)), []);
     // The service uses 20. The margin is 40: there are 100 − 40 − 20 − 2 for batch pods.
-    let report = NodeUsage::new(at(0), amounts(22_000, 42 * GIB)).pod(
-        "default",
-        "web-0",
-        PriorityBand::Prod,
-        amounts(20_000, 40 * GIB),
-    );
-    scheduler.handle_event(usage("n0", 120, report.clone()), at(120)).expect("sound");
+    let report = |node: i64, web: i64| {
+        let web = amounts(web, 40 * GIB);
+        let node = NodeUsage::new(at(0), amounts(node, 42 * GIB));
+        node.pod("default", "web-0", PriorityBand::Prod, web)
+    };
+    let day = report(22_000, 20_000);
+    scheduler.handle_event(usage("n0", 120, day.clone()), at(120)).expect("sound");
     overcommit(&mut scheduler, "n0", at(120));
     let node = scheduler.cluster().node("n0").expect("there").to_node();
     assert_eq!(node.allocatable.of(BATCH_CPU), 40_000);
@@ -109,17 +107,11 @@ fn batch_work_is_placed_by_what_services_do_not_use() {
     scheduler.handle_group(PodGroup::gang("late", 1).pods(1, etl(15_000)), at(121)).expect("sound");
     assert_eq!(run(&mut scheduler, at(121)), []);
     // The service needs less at night.
-    let night = NodeUsage::new(at(0), amounts(5_000, 42 * GIB)).pod(
-        "default",
-        "web-0",
-        PriorityBand::Prod,
-        amounts(4_000, 40 * GIB),
-    );
-    scheduler.handle_event(usage("n0", 240, night), at(240)).expect("sound");
+    scheduler.handle_event(usage("n0", 240, report(5_000, 4_000)), at(240)).expect("sound");
     overcommit(&mut scheduler, "n0", at(240));
     assert_eq!(run(&mut scheduler, at(240)).len(), 1);
     // A report that is older than the last says nothing.
-    scheduler.handle_event(usage("n0", 120, report), at(241)).expect("sound");
+    scheduler.handle_event(usage("n0", 120, day), at(241)).expect("sound");
     let view = scheduler.cluster().node("n0").expect("there");
     assert_eq!(view.measured().and_then(|usage| usage.updated), Some(at(240)));
 }
@@ -161,7 +153,7 @@ fn busy_nodes_take_no_pods_though_there_is_room() {
     // 10 measured, and three times 17 estimated: the next would be the fourth, at 78.
     scheduler.handle_group(PodGroup::gang("b", 2).pods(2, pod), at(3)).expect("sound");
     assert_eq!(run(&mut scheduler, at(3)), []);
-    // A report that nothing is used wakes who waits.
+    // A report that nothing is used wakes what waits.
     scheduler.handle_event(usage("n0", 60, idle), at(60)).expect("sound");
     assert_eq!(run(&mut scheduler, at(60)).len(), 2);
 }

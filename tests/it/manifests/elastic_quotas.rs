@@ -1,8 +1,5 @@
 //! Koordinator's quotas, and what pods say of themselves in its words.
 
-use std::fs;
-use std::path::Path;
-
 use phalanx::kubernetes::queues::QueueManifests;
 use phalanx::kubernetes::{Mode, Reader, Value};
 use phalanx::model::{Amounts, Labels, PriorityBand, QosClass};
@@ -10,18 +7,7 @@ use phalanx::quota::{
     DEFAULT_QUOTA, ElasticQuotaError, KoordinatorSettings, QuotaTopology, ROOT_QUOTA,
 };
 
-fn read(text: &str) -> QueueManifests {
-    let mut manifests = QueueManifests::new(Mode::AsWritten);
-    for document in serde_saphyr::from_multiple::<Value>(text).expect("sound YAML") {
-        manifests.take(&document).expect("sound");
-    }
-    manifests
-}
-
-fn example(name: &str) -> QueueManifests {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/queues");
-    read(&fs::read_to_string(folder.join(name)).expect("a file"))
-}
+use super::queues::{example, read};
 
 fn total() -> Amounts {
     let mut total = Amounts::new();

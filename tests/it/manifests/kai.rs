@@ -1,30 +1,15 @@
 //! Manifests of KAI's queues and pod groups.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use phalanx::kubernetes::queues::QueueManifests;
-use phalanx::kubernetes::{Mode, Value};
 use phalanx::quota::kai::KaiSettings;
 use phalanx::quota::{QueueKind, UNLIMITED, Weight};
 
-fn read(text: &str) -> QueueManifests {
-    let mut manifests = QueueManifests::new(Mode::AsWritten);
-    for document in serde_saphyr::from_multiple::<Value>(text).expect("sound YAML") {
-        manifests.take(&document).expect("sound");
-    }
-    manifests
-}
-
-fn example(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/queues");
-    fs::read_to_string(folder.join(name)).expect("a file")
-}
+use super::queues::{example, read, text, try_read};
 
 #[test]
 fn queues_stand_as_their_manifests_say() {
-    let manifests = read(&example("kai-default-queues.yaml"));
+    let manifests = example("kai-default-queues.yaml");
     assert!(manifests.notes.is_empty(), "{:?}", manifests.notes);
     let tenants = manifests.kai_tenants(KaiSettings::default()).expect("sound");
     let tree = tenants.tree();
@@ -38,7 +23,7 @@ fn queues_stand_as_their_manifests_say() {
 
 #[test]
 fn what_is_omitted_is_nothing_and_what_is_not_known_is_noted() {
-    let text = example("kai-shards.yaml");
+    let text = text("kai-shards.yaml");
     let class = "---
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -61,7 +46,7 @@ value: 50
 
 #[test]
 fn minimum_run_times_are_the_queues() {
-    let manifests = read(&example("kai-min-runtime.yaml"));
+    let manifests = example("kai-min-runtime.yaml");
     let runtime = manifests.kai_queues[0].min_runtime;
     assert_eq!(runtime.preempt, Some(Duration::from_secs(20)));
     assert_eq!(runtime.reclaim, Some(Duration::from_secs(30)));
@@ -121,12 +106,7 @@ spec:
     assert!(own.non_preemptible);
     assert_eq!(own.policy.minimum(), 2);
     assert_eq!(own.groups[0].groups[0].name, "workers");
-    let refused = |inner: &str| {
-        let mut manifests = QueueManifests::new(Mode::AsWritten);
-        let text = group(inner);
-        let document = serde_saphyr::from_multiple::<Value>(&text).expect("sound YAML").remove(0);
-        manifests.take(&document).expect_err("refused").to_string()
-    };
+    let refused = |inner: &str| try_read(&group(inner)).expect_err("refused");
     let circle = refused("  - {name: a, parent: b}\n  - {name: b, parent: a}\n");
     assert!(circle.contains("subGroups"), "{circle}");
     let twice = refused("  - {name: a}\n  - {name: a}\n");

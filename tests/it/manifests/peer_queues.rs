@@ -1,28 +1,13 @@
 //! Manifests of Volcano's and YuniKorn's queues.
 
-use std::fs;
-use std::path::Path;
-
 use phalanx::kubernetes::queues::QueueManifests;
-use phalanx::kubernetes::{Mode, Value};
 use phalanx::model::Amounts;
 use phalanx::quota::yunikorn::PreemptionPolicy;
 use phalanx::quota::{
     Claim, Mode as Fit, PodSet, Queue, QueueKind, QueueingStrategy, Quota, Tenants, Weight,
 };
 
-fn read(text: &str) -> Result<QueueManifests, String> {
-    let mut manifests = QueueManifests::new(Mode::AsWritten);
-    for document in serde_saphyr::from_multiple::<Value>(text).expect("sound YAML") {
-        manifests.take(&document).map_err(|error| error.to_string())?;
-    }
-    Ok(manifests)
-}
-
-fn example(name: &str) -> QueueManifests {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/queues");
-    read(&fs::read_to_string(folder.join(name)).expect("a file")).expect("sound")
-}
+use super::queues::{example, try_read};
 
 fn notes(manifests: &QueueManifests) -> Vec<String> {
     manifests.notes.iter().map(|note| note.text.clone()).collect()
@@ -77,7 +62,7 @@ fn a_strategy_says_whether_a_blocked_head_blocks() {
 fn volcano_refuses_less_deserved_than_guaranteed() {
     let queue = |spec: &str| {
         let head = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n";
-        read(&format!("{head}spec: {spec}")).map(|_| ())
+        try_read(&format!("{head}spec: {spec}")).map(|_| ())
     };
     let wrong = "{guarantee: {resource: {cpu: 3}}, deserved: {cpu: 2}}";
     let rule = "queue q: spec.guarantee: cpu: is more than is deserved";
@@ -116,8 +101,8 @@ fn maxima_bound_queues_along_the_path() {
     assert_eq!(mode(&mut tenants, "root.system", 6_000), Fit::Fit);
     let twice =
         "partitions: [{name: default, queues: [{name: root, queues: [{name: a}, {name: A}]}]}]";
-    assert!(read(twice).is_err(), "names differ by more than case");
+    assert!(try_read(twice).is_err(), "names differ by more than case");
     let more =
         "partitions: [{queues: [{name: a, resources: {guaranteed: {vcore: 2}, max: {vcore: 1}}}]}]";
-    assert!(read(more).is_err());
+    assert!(try_read(more).is_err());
 }

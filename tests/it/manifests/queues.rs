@@ -9,17 +9,27 @@ use phalanx::quota::{
     Claim, Flavor, KueueSettings, Mode as Fit, PreemptionPolicy, QueueKind, UNLIMITED, Weight,
 };
 
-fn read(text: &str) -> QueueManifests {
+/// What the documents of a text say, or the first error.
+pub(super) fn try_read(text: &str) -> Result<QueueManifests, String> {
     let mut manifests = QueueManifests::new(Mode::AsWritten);
     for document in serde_saphyr::from_multiple::<Value>(text).expect("sound YAML") {
-        manifests.take(&document).expect("sound");
+        manifests.take(&document).map_err(|error| error.to_string())?;
     }
-    manifests
+    Ok(manifests)
 }
 
-fn example(name: &str) -> QueueManifests {
+pub(super) fn read(text: &str) -> QueueManifests {
+    try_read(text).expect("sound")
+}
+
+/// The text of an example.
+pub(super) fn text(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/queues");
-    read(&fs::read_to_string(folder.join(name)).expect("a file"))
+    fs::read_to_string(folder.join(name)).expect("a file")
+}
+
+pub(super) fn example(name: &str) -> QueueManifests {
+    read(&text(name))
 }
 
 fn workload(name: &str, count: u32, cpu: &str) -> String {

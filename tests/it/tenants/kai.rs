@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use phalanx::Time;
 use phalanx::model::Amounts;
-use phalanx::queue::Settings;
 use phalanx::quota::kai::{KaiSettings, QueueMinRuntime, QueueShare, ResourceShare};
 use phalanx::quota::{
     Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, SavedTenants, Tenants, UNLIMITED,
@@ -13,7 +13,9 @@ use phalanx::quota::{
 use phalanx::reference::kai::{
     Action, Gpu, Job, Node, Pod, PodAffinity, PodSet as Set, PodState, Sessions, SubGroupSet, World,
 };
-use phalanx::{Cluster, Framework, PodGroup, Scheduler, Time};
+
+use super::scheduler::{at, cluster, finish, gang, run, scheduler};
+use crate::support::dice::Dice;
 
 fn gpus(name: &str, queue: &str, priority: i64, amount: i64) -> Claim {
     let mut requests = Amounts::new();
@@ -137,29 +139,8 @@ fn capacity_is_what_top_queues_deserve_until_it_is_stated() {
     assert_eq!(decided(&mut again, &gpus("ten", "vision", 50, 10)).0, Mode::Fit);
 }
 
-fn gang(name: &str, queue: &str, pods: usize) -> PodGroup {
-    let pod = phalanx::Pod::new().request("gpu", 1);
-    let mut gang = PodGroup::gang(name, pods as u32).pods(pods, pod);
-    gang.queue = queue.into();
-    gang
-}
-
-fn started(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
-    let mut started = Vec::new();
-    while let Some(decision) = scheduler.poll_decision(now) {
-        let phalanx::Decision::Bind { ticket, groups, .. } = decision else {
-            panic!("{decision:?}")
-        };
-        started.extend(groups.iter().map(ToString::to_string));
-        scheduler.handle_bound(ticket, now).expect("known");
-    }
-    started
-}
-
 #[test]
 fn the_scheduler_takes_turns_by_dominant_share_and_wakes_across_departments() {
-    let mut cluster = Cluster::new();
-    cluster.add_node(phalanx::Node::new("n").capacity("gpu", 8)).expect("sound");
     let mut tenants = Tenants::kai();
     tenants.set_flavor(Flavor::new("all"));
     for department in ["east", "west"] {
@@ -169,34 +150,19 @@ fn the_scheduler_takes_turns_by_dominant_share_and_wakes_across_departments() {
         let team = team.quota("all", "gpu", Quota::nominal(4));
         tenants.set_queue(team).expect("sound");
     }
-    let mut scheduler =
-        Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants);
-    let at = Time::from_secs;
+    let mut scheduler = scheduler(cluster(1, 8), tenants);
     for name in ["e1", "e2", "e3"] {
-        scheduler.handle_group(gang(name, "east-team", 3), at(0)).expect("sound");
+        scheduler.handle_group(gang(name, "east-team", 3, 1), at(0)).expect("sound");
     }
     for name in ["w1", "w2"] {
-        scheduler.handle_group(gang(name, "west-team", 2), at(1)).expect("sound");
+        scheduler.handle_group(gang(name, "west-team", 2, 1), at(1)).expect("sound");
     }
     // By dominant share with the gang, as far as there is room: 2, then 3, then 4 of 4.
-    let names = started(&mut scheduler, at(2));
+    let names = run(&mut scheduler, at(2));
     assert_eq!(names, ["default/w1", "default/e1", "default/w2"]);
     // Room in one department wakes the other.
-    for pod in 0..2 {
-        scheduler.handle_pod_finished("default", &format!("w1-{pod}"), at(3)).expect("known");
-    }
-    assert_eq!(started(&mut scheduler, at(3)), ["default/e2"]);
-}
-
-/// Draws numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
+    finish(&mut scheduler, "w1", 2, at(3));
+    assert_eq!(run(&mut scheduler, at(3)), ["default/e2"]);
 }
 
 /// On one node without fragmentation, the dialect and KAI's own session take back for the same work.
@@ -205,7 +171,7 @@ fn the_dialect_takes_back_where_a_session_does() {
     let (mut taken, mut refused) = (0, 0);
     for seed in 0..400 {
         let mut dice = Dice(seed);
-        let queues = 2 + dice.below(3) as usize;
+        let queues = 2 + dice.roll(3) as usize;
         let mut world = World::default();
         let settings = KaiSettings::default().capacity("gpu", 8);
         let settings = settings.capacity("cpu", 1_000_000).capacity("memory", 1 << 40);
@@ -221,8 +187,8 @@ fn the_dialect_takes_back_where_a_session_does() {
             labels: BTreeMap::new(),
         });
         for at in 0..queues {
-            let (deserved, weight) = (dice.below(5) as i64, dice.below(3));
-            let priority = 100 + dice.below(2) as i32;
+            let (deserved, weight) = (dice.roll(5) as i64, dice.roll(3));
+            let priority = 100 + dice.roll(2) as i32;
             let unlimited = ResourceShare {
                 deserved: UNLIMITED,
                 weight: Weight::ONE,
@@ -253,9 +219,9 @@ fn the_dialect_takes_back_where_a_session_does() {
         let mut free = 8;
         let mut at = 0;
         while free > 0 {
-            let size = (1 + dice.below(3) as i64).min(free);
+            let size = (1 + dice.roll(3) as i64).min(free);
             free -= size;
-            let queue = format!("q{}", dice.below(queues as u64));
+            let queue = format!("q{}", dice.roll(queues as u64));
             let name = format!("r{at}");
             let since = at as i64;
             world.jobs.push(job(&name, &queue, since, size, Some("n")));
@@ -266,8 +232,8 @@ fn the_dialect_takes_back_where_a_session_does() {
             tenants.restore(&claim, &usage, Time::from_secs(at)).expect("sound");
             at += 1;
         }
-        let size = 1 + dice.below(4) as i64;
-        let queue = format!("q{}", dice.below(queues as u64));
+        let size = 1 + dice.roll(4) as i64;
+        let queue = format!("q{}", dice.roll(queues as u64));
         world.jobs.push(job("p", &queue, 1_000, size, None));
         let mut sessions = Sessions::new(world);
         sessions.run(&[Action::Reclaim]);

@@ -8,7 +8,7 @@ mod kai;
 mod peers;
 mod random;
 mod reclaim;
-mod scheduler;
+pub(crate) mod scheduler;
 mod stream;
 mod volcano_session;
 mod yunikorn_attempt;

@@ -2,16 +2,26 @@
 
 use std::time::Duration;
 
+use phalanx::model::Amounts;
 use phalanx::queue::{
     GroupState, PreemptionSettings, PriorityThenTime, QuotaReason, SavedScheduler, Settings,
     Shortage, Ticket,
 };
 use phalanx::quota::{
-    BorrowWithinCohort, Flavor, Preemption, PreemptionPolicy, Queue, Quota, Tenants,
+    BorrowWithinCohort, Claim, Flavor, PodSet, Preemption, PreemptionPolicy, Queue, Quota, Tenants,
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::scheduler::{at, cluster, gang, used};
+
+/// A queue that may take back what others borrow.
+fn lab(name: &str) -> Queue {
+    Queue::leaf(name).parent("labs").preemption(Preemption {
+        within_cluster_queue: PreemptionPolicy::LowerPriority,
+        reclaim_within_cohort: PreemptionPolicy::Any,
+        borrow_within_cohort: BorrowWithinCohort::default(),
+    })
+}
 
 /// The dialects, each with queues that may take back what others borrow.
 fn dialects() -> [Tenants; 2] {
@@ -19,16 +29,8 @@ fn dialects() -> [Tenants; 2] {
     for tenants in [&mut own, &mut kueue] {
         tenants.set_flavor(Flavor::new("all"));
         for name in ["a", "b", "c"] {
-            let reclaim = Preemption {
-                within_cluster_queue: PreemptionPolicy::LowerPriority,
-                reclaim_within_cohort: PreemptionPolicy::Any,
-                borrow_within_cohort: BorrowWithinCohort::default(),
-            };
-            let queue = Queue::leaf(name)
-                .parent("labs")
-                .quota("all", "gpu", Quota::nominal(if name == "c" { 0 } else { 8 }))
-                .preemption(reclaim);
-            tenants.set_queue(queue).expect("sound");
+            let quota = Quota::nominal(if name == "c" { 0 } else { 8 });
+            tenants.set_queue(lab(name).quota("all", "gpu", quota)).expect("sound");
         }
     }
     [own, kueue]
@@ -73,6 +75,19 @@ fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
     found
 }
 
+/// What a group that is new brings.
+fn ask(scheduler: &mut Scheduler, group: PodGroup, now: Time) -> Found {
+    scheduler.handle_group(group, now).expect("sound");
+    poll(scheduler, now)
+}
+
+/// Starts groups for which there is room, one a second.
+fn start(scheduler: &mut Scheduler, groups: impl IntoIterator<Item = PodGroup>) {
+    for (number, group) in groups.into_iter().enumerate() {
+        assert_eq!(ask(scheduler, group, at(number as u64)).started.len(), 1);
+    }
+}
+
 fn names(found: &Found) -> Vec<&str> {
     found.asked.iter().map(|(_, name)| name.as_str()).collect()
 }
@@ -80,11 +95,8 @@ fn names(found: &Found) -> Vec<&str> {
 /// `a` borrows 4 of the 8 that are guaranteed to `b`, on 16 GPUs of which none is free.
 fn full(tenants: Tenants) -> Scheduler {
     let mut scheduler = preempting(cluster(2, 8), tenants);
-    for (number, name) in ["a1", "a2", "a3", "b1"].iter().enumerate() {
-        let now = at(number as u64);
-        scheduler.handle_group(gang(name, &name[..1], 2, 2), now).expect("sound");
-        assert_eq!(poll(&mut scheduler, now).started.len(), 1);
-    }
+    let groups = ["a1", "a2", "a3", "b1"].map(|name| gang(name, &name[..1], 2, 2));
+    start(&mut scheduler, groups);
     assert_eq!((used(&scheduler, "a"), used(&scheduler, "b")), (12, 4));
     scheduler
 }
@@ -93,8 +105,7 @@ fn full(tenants: Tenants) -> Scheduler {
 fn a_guarantee_comes_back_from_those_that_borrow() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
-        scheduler.handle_group(gang("b2", "b", 2, 2), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let found = ask(&mut scheduler, gang("b2", "b", 2, 2), at(10));
         // The most recent of those that borrow.
         assert_eq!(names(&found), ["default/a3"]);
         assert_eq!(found.started.len(), 0);
@@ -144,8 +155,7 @@ fn without_settings_of_preemption_nothing_is_evicted() {
 fn quota_and_room_are_held_until_the_victims_are_gone() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
-        scheduler.handle_group(gang("b2", "b", 2, 2), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let found = ask(&mut scheduler, gang("b2", "b", 2, 2), at(10));
         assert_eq!(names(&found), ["default/a3"]);
         // Others of all queues come while the first of two pods has gone.
         scheduler.handle_pod_deleted("default", "a3-0", at(11)).expect("known");
@@ -165,8 +175,7 @@ fn quota_and_room_are_held_until_the_victims_are_gone() {
 fn quota_that_comes_otherwise_takes_the_evictions_back() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
-        scheduler.handle_group(gang("b2", "b", 2, 2), at(10)).expect("sound");
-        assert_eq!(names(&poll(&mut scheduler, at(10))), ["default/a3"]);
+        assert_eq!(names(&ask(&mut scheduler, gang("b2", "b", 2, 2), at(10))), ["default/a3"]);
         for pod in ["a1-0", "a1-1"] {
             scheduler.handle_pod_finished("default", pod, at(11)).expect("known");
         }
@@ -178,10 +187,8 @@ fn quota_that_comes_otherwise_takes_the_evictions_back() {
         assert_eq!((used(&scheduler, "a"), used(&scheduler, "b")), (8, 8));
         assert_eq!(scheduler.state("default/a3"), Some(GroupState::Running));
         // Nothing is left behind: what remains is lent again.
-        scheduler.handle_group(gang("c1", "c", 1, 1), at(12)).expect("sound");
-        assert!(poll(&mut scheduler, at(12)).started.is_empty());
+        assert!(ask(&mut scheduler, gang("c1", "c", 1, 1), at(12)).started.is_empty());
         scheduler.handle_pod_finished("default", "b1-0", at(13)).expect("known");
-        eprintln!("DBG {:?} {:?}", scheduler.status("default/c1"), scheduler.next_wake());
         assert_eq!(poll(&mut scheduler, at(13)).started, ["default/c1"]);
     }
 }
@@ -190,8 +197,7 @@ fn quota_that_comes_otherwise_takes_the_evictions_back() {
 fn a_reclaimer_that_goes_away_gives_its_victims_and_its_quota_back() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
-        scheduler.handle_group(gang("b2", "b", 2, 2), at(10)).expect("sound");
-        assert_eq!(names(&poll(&mut scheduler, at(10))), ["default/a3"]);
+        assert_eq!(names(&ask(&mut scheduler, gang("b2", "b", 2, 2), at(10))), ["default/a3"]);
         scheduler.handle_group_removed("default/b2", at(11)).expect("known");
         let found = poll(&mut scheduler, at(11));
         assert_eq!(found.back, ["default/a3"]);
@@ -206,8 +212,7 @@ fn a_reclaimer_that_goes_away_gives_its_victims_and_its_quota_back() {
 fn a_victim_that_cannot_go_is_kept_and_another_is_named() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
-        scheduler.handle_group(gang("b2", "b", 2, 2), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let found = ask(&mut scheduler, gang("b2", "b", 2, 2), at(10));
         let (ticket, victim) = &found.asked[0];
         assert_eq!(victim, "default/a3");
         scheduler.handle_eviction_failed(*ticket, victim, None, at(11)).expect("known");
@@ -235,15 +240,10 @@ fn those_that_are_protected_are_passed_over() {
         protected.min_run_time = Some(Duration::from_secs(100));
         let mut fixed = gang("a4", "a", 2, 2);
         fixed.non_preemptible = true;
-        for (number, group) in
-            [gang("a1", "a", 2, 2), gang("a2", "a", 2, 2), protected, fixed].into_iter().enumerate()
-        {
-            scheduler.handle_group(group, at(number as u64)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number as u64)).started.len(), 1);
-        }
+        let groups = [gang("a1", "a", 2, 2), gang("a2", "a", 2, 2), protected, fixed];
+        start(&mut scheduler, groups);
         // 16 of 16 are used by `a`, 8 of them borrowed.
-        scheduler.handle_group(gang("b1", "b", 2, 4), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let found = ask(&mut scheduler, gang("b1", "b", 2, 4), at(10));
         let mut asked = names(&found);
         asked.sort_unstable();
         assert_eq!(asked, ["default/a1", "default/a2"]);
@@ -254,14 +254,13 @@ fn those_that_are_protected_are_passed_over() {
 fn the_end_of_a_protection_is_noticed() {
     for tenants in dialects() {
         let mut scheduler = preempting(cluster(2, 8), tenants);
-        for number in 0..2_u64 {
-            let mut group = gang(&format!("a{number}"), "a", 2, 4);
+        let groups = ["a0", "a1"].map(|name| {
+            let mut group = gang(name, "a", 2, 4);
             group.min_run_time = Some(Duration::from_secs(100));
-            scheduler.handle_group(group, at(number)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number)).started.len(), 1);
-        }
-        scheduler.handle_group(gang("b1", "b", 2, 4), at(10)).expect("sound");
-        assert!(poll(&mut scheduler, at(10)).asked.is_empty());
+            group
+        });
+        start(&mut scheduler, groups);
+        assert!(ask(&mut scheduler, gang("b1", "b", 2, 4), at(10)).asked.is_empty());
         let wake = scheduler.next_wake().expect("the end of a minimum run time");
         assert_eq!(wake, at(100));
         let found = poll(&mut scheduler, wake);
@@ -278,17 +277,13 @@ fn nothing_is_evicted_where_there_is_no_place_for_the_gang() {
             cluster.add_node(node.label("rack", format!("r{at}"))).expect("sound");
         }
         let mut scheduler = preempting(cluster, tenants);
-        for number in 0..4_u64 {
-            let group = gang(&format!("a{number}"), "a", 2, 2);
-            scheduler.handle_group(group, at(number)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number)).started.len(), 1);
-        }
+        start(&mut scheduler, ["a0", "a1", "a2", "a3"].map(|name| gang(name, "a", 2, 2)));
         // 8 in one rack: no rack has as many.
-        scheduler.handle_group(gang("b1", "b", 2, 4).require("rack"), at(10)).expect("sound");
-        assert!(poll(&mut scheduler, at(10)).asked.is_empty());
+        assert!(
+            ask(&mut scheduler, gang("b1", "b", 2, 4).require("rack"), at(10)).asked.is_empty()
+        );
         // 4 in one rack: one that borrows goes, and the gang goes where it was.
-        scheduler.handle_group(gang("b2", "b", 2, 2).require("rack"), at(11)).expect("sound");
-        let found = poll(&mut scheduler, at(11));
+        let found = ask(&mut scheduler, gang("b2", "b", 2, 2).require("rack"), at(11));
         assert_eq!(names(&found), ["default/a3"]);
     }
 }
@@ -297,15 +292,10 @@ fn nothing_is_evicted_where_there_is_no_place_for_the_gang() {
 fn priorities_count_within_a_queue_alone() {
     for tenants in dialects() {
         let mut scheduler = preempting(cluster(2, 8), tenants);
-        for (number, name) in ["a1", "a2", "b1", "b2"].iter().enumerate() {
-            let group = gang(name, &name[..1], 2, 2);
-            scheduler.handle_group(group, at(number as u64)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number as u64)).started.len(), 1);
-        }
+        let groups = ["a1", "a2", "b1", "b2"].map(|name| gang(name, &name[..1], 2, 2));
+        start(&mut scheduler, groups);
         // All use what is theirs: the important one takes of its own queue.
-        let urgent = gang("a3", "a", 2, 2).priority(10);
-        scheduler.handle_group(urgent, at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let found = ask(&mut scheduler, gang("a3", "a", 2, 2).priority(10), at(10));
         assert_eq!(names(&found), ["default/a2"]);
     }
 }
@@ -315,22 +305,13 @@ fn room_is_made_in_the_own_queue_alone() {
     for mut tenants in dialects() {
         // There is more quota than there are GPUs.
         for name in ["a", "b"] {
-            let reclaim = Preemption {
-                within_cluster_queue: PreemptionPolicy::LowerPriority,
-                reclaim_within_cohort: PreemptionPolicy::Any,
-                borrow_within_cohort: BorrowWithinCohort::default(),
-            };
-            let queue = Queue::leaf(name).parent("labs").preemption(reclaim);
-            tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(32))).expect("sound");
+            let queue = lab(name).quota("all", "gpu", Quota::nominal(32));
+            tenants.set_queue(queue).expect("sound");
         }
         let mut scheduler = preempting(cluster(2, 8), tenants);
-        for (number, name) in ["a1", "a2", "b1", "b2"].iter().enumerate() {
-            let group = gang(name, &name[..1], 2, 2);
-            scheduler.handle_group(group, at(number as u64)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number as u64)).started.len(), 1);
-        }
-        scheduler.handle_group(gang("a3", "a", 4, 2).priority(10), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let groups = ["a1", "a2", "b1", "b2"].map(|name| gang(name, &name[..1], 2, 2));
+        start(&mut scheduler, groups);
+        let found = ask(&mut scheduler, gang("a3", "a", 4, 2).priority(10), at(10));
         let mut asked = names(&found);
         asked.sort_unstable();
         assert!(asked.iter().all(|name| name.starts_with("default/a")), "{asked:?}");
@@ -345,22 +326,13 @@ fn room_is_made_in_the_own_queue_alone() {
 
 #[test]
 fn the_plan_is_of_the_flavors_that_were_reserved() {
-    for tenants in [Tenants::default(), Tenants::kueue()] {
-        let mut tenants = tenants;
+    for mut tenants in [Tenants::default(), Tenants::kueue()] {
         for flavor in ["old", "new"] {
             tenants.set_flavor(Flavor::new(flavor).label("kind", flavor));
         }
         for name in ["a", "b"] {
-            let reclaim = Preemption {
-                within_cluster_queue: PreemptionPolicy::LowerPriority,
-                reclaim_within_cohort: PreemptionPolicy::Any,
-                borrow_within_cohort: BorrowWithinCohort::default(),
-            };
-            let queue = Queue::leaf(name)
-                .parent("labs")
-                .quota("old", "gpu", Quota::nominal(4))
-                .quota("new", "gpu", Quota::nominal(4))
-                .preemption(reclaim);
+            let queue = lab(name).quota("old", "gpu", Quota::nominal(4));
+            let queue = queue.quota("new", "gpu", Quota::nominal(4));
             tenants.set_queue(queue).expect("sound");
         }
         let mut cluster = Cluster::new();
@@ -369,13 +341,8 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
             cluster.add_node(node).expect("sound");
         }
         let mut scheduler = preempting(cluster, tenants);
-        for number in 0..4_u64 {
-            let group = gang(&format!("a{number}"), "a", 2, 2);
-            scheduler.handle_group(group, at(number)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number)).started.len(), 1);
-        }
-        scheduler.handle_group(gang("b1", "b", 2, 2), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        start(&mut scheduler, ["a0", "a1", "a2", "a3"].map(|name| gang(name, "a", 2, 2)));
+        let found = ask(&mut scheduler, gang("b1", "b", 2, 2), at(10));
         assert_eq!(found.asked.len(), 1, "{found:?}");
         // The other flavor is free first.
         let victim = found.asked[0].1.clone();
@@ -393,7 +360,6 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
             scheduler.handle_pod_finished("default", &name, at(11)).expect("known");
         }
         let found = poll(&mut scheduler, at(11));
-        eprintln!("DBG {:?} {:?}", found, scheduler.status(&victim));
         assert_eq!(
             (&found.started[..], &found.back[..]),
             (&["default/b1".into()][..], &[victim][..])
@@ -409,8 +375,7 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
 fn a_saved_reclaim_goes_on_alike() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
-        scheduler.handle_group(gang("b2", "b", 2, 2), at(10)).expect("sound");
-        let found = poll(&mut scheduler, at(10));
+        let found = ask(&mut scheduler, gang("b2", "b", 2, 2), at(10));
         let text = serde_json::to_string(&scheduler.save()).expect("data");
         let saved: SavedScheduler = serde_json::from_str(&text).expect("data");
         let mut again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
@@ -429,31 +394,25 @@ fn a_saved_reclaim_goes_on_alike() {
 /// What the checker of recorded cases calls is what the scheduler calls: the claim of the group,
 /// decided by the books alone, names the groups that the scheduler evicts.
 #[test]
-fn the_scheduler_evicts_whom_the_books_name() {
+fn the_scheduler_evicts_what_the_books_name() {
     for tenants in dialects() {
         let mut scheduler = full(tenants);
         let mut books = scheduler.tenants().expect("there").clone();
-        let mut requests = phalanx::model::Amounts::new();
-        requests.set("gpu", 6);
-        let claim = phalanx::quota::Claim::new("default/b2", "b")
-            .pods(phalanx::quota::PodSet::new("0", 1, requests))
-            .created(at(10));
+        let claim = |gpus: i64| {
+            let mut requests = Amounts::new();
+            requests.set("gpu", gpus);
+            Claim::new("default/b2", "b").pods(PodSet::new("0", 1, requests)).created(at(10))
+        };
         // 6 more would be beyond the guarantee of 8: 4 are.
-        assert!(books.decide(&claim).expect("sound").victims.is_empty());
-        let mut requests = phalanx::model::Amounts::new();
-        requests.set("gpu", 3);
-        let claim = phalanx::quota::Claim::new("default/b2", "b")
-            .pods(phalanx::quota::PodSet::new("0", 1, requests))
-            .created(at(10));
-        let decision = books.decide(&claim).expect("sound");
+        assert!(books.decide(&claim(6)).expect("sound").victims.is_empty());
+        let decision = books.decide(&claim(3)).expect("sound");
         let named: Vec<String> = decision
             .victims
             .iter()
             .map(|victim| books.holder(victim.holder).expect("held").name.clone())
             .collect();
         assert_eq!(named.len(), 1);
-        scheduler.handle_group(gang("b2", "b", 1, 3), at(10)).expect("sound");
-        assert_eq!(names(&poll(&mut scheduler, at(10))), named);
+        assert_eq!(names(&ask(&mut scheduler, gang("b2", "b", 1, 3), at(10))), named);
     }
 }
 
@@ -463,8 +422,7 @@ fn one_that_never_preempts_takes_nothing_back() {
         let mut scheduler = full(tenants);
         let mut meek = gang("b2", "b", 2, 2);
         meek.pods = meek.pods.into_iter().map(Pod::never_preempting).collect();
-        scheduler.handle_group(meek, at(10)).expect("sound");
-        assert!(poll(&mut scheduler, at(10)).asked.is_empty());
+        assert!(ask(&mut scheduler, meek, at(10)).asked.is_empty());
     }
 }
 
@@ -472,11 +430,7 @@ fn one_that_never_preempts_takes_nothing_back() {
 fn two_that_reclaim_do_not_count_on_the_same_victim() {
     for tenants in dialects() {
         let mut scheduler = preempting(cluster(2, 8), tenants);
-        for number in 0..4_u64 {
-            let group: PodGroup = gang(&format!("a{number}"), "a", 2, 2);
-            scheduler.handle_group(group, at(number)).expect("sound");
-            assert_eq!(poll(&mut scheduler, at(number)).started.len(), 1);
-        }
+        start(&mut scheduler, ["a0", "a1", "a2", "a3"].map(|name| gang(name, "a", 2, 2)));
         for name in ["b1", "b2"] {
             scheduler.handle_group(gang(name, "b", 2, 2), at(10)).expect("sound");
         }

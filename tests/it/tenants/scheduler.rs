@@ -11,7 +11,7 @@ use phalanx::quota::{
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time};
 
-pub(super) fn cluster(nodes: usize, gpus: i64) -> Cluster {
+pub(crate) fn cluster(nodes: usize, gpus: i64) -> Cluster {
     let mut cluster = Cluster::new();
     for at in 0..nodes {
         cluster.add_node(Node::new(format!("n{at}")).capacity("gpu", gpus)).expect("sound");
@@ -30,23 +30,23 @@ fn teams(tenants: Tenants, names: &[&str], guaranteed: i64) -> Tenants {
     tenants
 }
 
-fn scheduler(cluster: Cluster, tenants: Tenants) -> Scheduler {
+pub(crate) fn scheduler(cluster: Cluster, tenants: Tenants) -> Scheduler {
     Scheduler::new(cluster, Framework::default(), Settings::default()).with_tenants(tenants)
 }
 
-pub(super) fn gang(name: &str, queue: &str, pods: usize, gpus: i64) -> PodGroup {
+pub(crate) fn gang(name: &str, queue: &str, pods: usize, gpus: i64) -> PodGroup {
     let pod = Pod::new().request("gpu", gpus);
     let mut gang = PodGroup::gang(name, pods as u32).pods(pods, pod);
     gang.queue = queue.into();
     gang
 }
 
-pub(super) fn at(seconds: u64) -> Time {
+pub(crate) fn at(seconds: u64) -> Time {
     Time::from_secs(seconds)
 }
 
 /// Polls and binds until nothing is left to do; the groups that were started, in order.
-fn run(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
+pub(crate) fn run(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     let mut started = Vec::new();
     while let Some(decision) = scheduler.poll_decision(now) {
         let Decision::Bind { ticket, groups, .. } = decision else { panic!("{decision:?}") };
@@ -56,12 +56,12 @@ fn run(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     started
 }
 
-pub(super) fn used(scheduler: &Scheduler, queue: &str) -> i64 {
+pub(crate) fn used(scheduler: &Scheduler, queue: &str) -> i64 {
     let status = scheduler.queue_status(queue).expect("known");
     status.report.resources.iter().map(|own| own.sums.used).sum()
 }
 
-fn finish(scheduler: &mut Scheduler, group: &str, pods: usize, now: Time) {
+pub(crate) fn finish(scheduler: &mut Scheduler, group: &str, pods: usize, now: Time) {
     for pod in 0..pods {
         let name = format!("{group}-{pod}");
         scheduler.handle_pod_finished("default", &name, now).expect("known");

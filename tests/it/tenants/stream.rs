@@ -468,7 +468,7 @@ impl World {
         }
     }
 
-    /// Who holds how much, leaves, is kept.
+    /// What each group holds, and whether it leaves or is kept.
     fn holders(&self) -> Vec<(String, i64, bool, bool)> {
         let tenants = self.scheduler.tenants().expect("there");
         let held = self.gangs.keys().filter_map(|name| tenants.holder(tenants.find(name)?));

@@ -88,6 +88,18 @@ fn check_victims(cluster: &Cluster<'_>) {
     assert!(LOW[2..].contains(&gang), "{gang} is protected by its budget");
 }
 
+/// Runs the controllers until the more important gang is bound, and so long beyond.
+async fn replace(cluster: &Cluster<'_>, beyond: Duration) {
+    let bound = |book: &Book| book.bound_of(cluster.namespace, "high") == 4;
+    tokio::select! {
+        _ = cluster.run_controllers() => {},
+        () = async {
+            assert!(cluster.ledger.within(SOON, bound).await, "the gang is not bound");
+            tokio::time::sleep(beyond).await;
+        } => {},
+    }
+}
+
 #[test]
 fn a_more_important_gang_takes_the_place_of_a_whole_one() {
     scenario("preemption", async |cluster| {
@@ -117,15 +129,7 @@ fn a_more_important_gang_takes_the_place_of_a_whole_one() {
         assert_eq!(nominated.len(), 2, "{nominated:?}");
 
         // They end, and their controllers make them anew: those wait.
-        tokio::select! {
-            _ = cluster.run_controllers() => {},
-            () = async {
-                assert!(cluster.ledger.within(SOON, |book| {
-                    book.bound_of(cluster.namespace, "high") == 4
-                }).await, "the gang is not bound");
-                tokio::time::sleep(Duration::from_secs(3)).await;
-            } => {},
-        }
+        replace(cluster, Duration::from_secs(3)).await;
         check_victims(cluster);
         cluster.check(&[high()]).await;
         let group = format!("{}/high", cluster.groups());
@@ -145,16 +149,8 @@ fn a_restart_in_the_middle_of_a_preemption_takes_nothing_more() {
         let asked = victims(cluster, &cluster.ledger.book());
         note(&format!("killed when victims were {asked:?}"));
         let _scheduler = start(cluster);
-        tokio::select! {
-            _ = cluster.run_controllers() => {},
-            () = async {
-                assert!(cluster.ledger.within(SOON, |book| {
-                    book.bound_of(cluster.namespace, "high") == 4
-                }).await, "the gang is not bound");
-                // Longer than a gang may stay below its minimum.
-                tokio::time::sleep(Duration::from_secs(12)).await;
-            } => {},
-        }
+        // Longer than a gang may stay below its minimum.
+        replace(cluster, Duration::from_secs(12)).await;
         check_victims(cluster);
         cluster.check(&[high()]).await;
         let half: Vec<usize> = LOW.iter().map(|gang| cluster.bound_of(gang)).collect();

@@ -116,15 +116,13 @@ impl NodeClasses {
         plugins.follow(view, &mut self.partitions, &changes.pods);
         let parts = local.prepared.parts(view.framework);
         if whole.is_made(plugins) && changes.reaches(whole.cursor) {
-            for row in changes.between(whole.cursor, local.cursor) {
-                whole.judge(row.index(), local.ranking.judgement(row.index()).as_ref());
+            for row in changes.between(whole.cursor, local.cursor).map(Row::index) {
+                whole.judge(row, local.ranking.judgement(row).as_ref());
             }
         } else {
-            let rows = Row::all(view.cluster.rows());
-            whole.make(plugins, view, &mut self.partitions, rows.clone(), parts.len());
-            rows.for_each(|row| {
-                whole.judge(row.index(), local.ranking.judgement(row.index()).as_ref());
-            });
+            let rows = view.cluster.rows();
+            whole.make(plugins, view, &mut self.partitions, Row::all(rows), parts.len());
+            (0..rows).for_each(|row| whole.judge(row, local.ranking.judgement(row).as_ref()));
         }
         whole.cursor = local.cursor;
         whole.best(plugins, view, &parts, &local.prepared.ranks, |row| Some(row.index()))

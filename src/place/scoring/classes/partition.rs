@@ -59,8 +59,8 @@ impl Partition {
     fn of_label(cluster: &Cluster, key: LabelKey) -> Partition {
         let mut numbers: Vec<u32> = Vec::new();
         let mut classes = 1;
-        let class_of = (0..cluster.rows()).map(|row| {
-            let Some(node) = cluster.view(Row::new(row)) else { return NONE };
+        let class_of = Row::all(cluster.rows()).map(|row| {
+            let Some(node) = cluster.view(row) else { return NONE };
             let Some(value) = node.label_value(key) else { return 0 };
             if numbers.len() <= value.index() {
                 numbers.resize(value.index() + 1, 0);

@@ -51,7 +51,7 @@ impl<'a> Solver<'_, 'a> {
             for (sum, free) in sums.iter_mut().zip(self.model.free(node)) {
                 *sum = sum.saturating_add(free);
             }
-            members.insert(Row::new(node as usize));
+            members.insert(Row::from(node));
         }
         let counts = vec![-1; self.model.classes.len()];
         let rows = nodes.iter().map(|&node| self.model.rows[node as usize]).collect();
@@ -137,7 +137,7 @@ impl<'a> Solver<'_, 'a> {
                 let row = self.model.rows[node as usize];
                 self.model.rooms.tree.partition(*key).of_row[row] as usize == *place
             }
-            Area::Own(members) => members.contains(Row::new(node as usize)),
+            Area::Own(members) => members.contains(Row::from(node)),
         }
     }
 
