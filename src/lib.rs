@@ -43,7 +43,8 @@
 //! ```
 //!
 //! Which of [`place_gang`], [`Planner`], [`Scheduler`] and [`Txn`] to use when:
-//! [`which_door`](_guide::which_door).
+//! [`which_door`](_guide::which_door). How a scheduler is built around them:
+//! [`embedding`](_guide::embedding). All [guides](_guide).
 //!
 //! # Promises
 //!
@@ -109,18 +110,47 @@ pub use state::txn::Txn;
 
 /// Guides, with examples that run.
 pub mod _guide {
-    #[doc = include_str!("../docs/which-door.md")]
-    pub mod which_door {}
+    /// Pages of `docs/` as modules. In the repository their links lead to files; here the links
+    /// defined before a page come first, and lead to its siblings.
+    macro_rules! pages {
+        ($($page:ident $file:literal)*) => {
+            $(
+                #[doc = "[algorithm]: algorithm"]
+                #[doc = "[benchmarks]: benchmarks"]
+                #[doc = "[lifecycle]: lifecycle"]
+                #[doc = "[plugins]: plugins"]
+                #[doc = "[preemption life-cycle]: preemption#life-cycle"]
+                #[doc = "[topology]: topology"]
+                #[doc = ""]
+                #[doc = include_str!(concat!("../docs/", $file))]
+                pub mod $page {}
+            )*
+        };
+    }
+
+    pages! {
+        algorithm "algorithm.md"
+        benchmarks "benchmarks.md"
+        design "design.md"
+        devices "devices.md"
+        embedding "embedding.md"
+        glossary "glossary.md"
+        kubernetes "kubernetes.md"
+        lifecycle "lifecycle.md"
+        performance "performance.md"
+        plugins "plugins.md"
+        preemption "preemption.md"
+        simulation "simulation.md"
+        tenants "tenants.md"
+        topology "topology.md"
+        which_door "which-door.md"
+    }
 }
 
-/// The examples of the README and of the guide for authors of plugins run as tests.
+/// The examples of the README run as tests.
 #[cfg(doctest)]
-mod guides {
+mod readme {
     #[doc = include_str!("../README.md")]
     #[allow(dead_code)]
     struct Readme;
-
-    #[doc = include_str!("../docs/plugins.md")]
-    #[allow(dead_code)]
-    struct Plugins;
 }

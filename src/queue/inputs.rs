@@ -343,6 +343,13 @@ impl Scheduler {
         self.reservations_due = true;
     }
 
+    /// Forgets deletions of versions up to and including `version`, as
+    /// [`Cluster::forget_deleted`](crate::Cluster::forget_deleted) does: call it now and then with
+    /// a version below which no event can still arrive.
+    pub fn forget_deleted(&mut self, version: u64) {
+        self.cluster.forget_deleted(version);
+    }
+
     pub(super) fn root(&self, group: &str) -> Result<GroupId, QueueError> {
         let found = self.names.get(group).map(|(id, _)| *id);
         found
