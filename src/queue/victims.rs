@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-extern crate std;
 use super::decision::Decision;
 use super::error::QueueError;
 use super::evictions::{UnitInFlight, is_there, pod_name};
@@ -269,7 +268,6 @@ impl Scheduler {
         let (now, settings) = (self.now, self.settings.preemption.unwrap_or_default());
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let plan = evictions.plan.clone();
-        std::eprintln!("RB due {ticket:?} now {now:?} {:?}", evictions.units.iter().map(|u| (&u.victim.name, u.victim.pods.len(), u.begun, u.until, u.retry_at)).collect::<Vec<_>>());
         let mut again = Vec::new();
         for unit in &mut evictions.units {
             if unit.retry_at.is_some_and(|retry| retry <= now) {
@@ -319,7 +317,6 @@ impl Scheduler {
         retry_at: Option<Time>,
         is_reported: bool,
     ) {
-        std::eprintln!("RB fail {ticket:?} {index} now {:?} retry {retry_at:?} reported {is_reported}", self.now);
         let settings = self.settings.preemption.unwrap_or_default();
         let least = self.now.after(self.settings.backoff.after(1));
         let find = |name: &str| self.pods.get(name).copied();
