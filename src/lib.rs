@@ -6,7 +6,7 @@
 //! # A tour
 //!
 //! 1. **State.** A [`Cluster`] holds nodes, what runs on them, and the levels of the topology. One
-//!    writer keeps it up to date with [`Event`]s; everybody else reads, or works on a
+//!    writer keeps it up to date with [`Event`]s; every other part reads, or works on a
 //!    clone, which is cheap.
 //! 2. **Ask.** A [`PodGroup`] is a tree: a leaf holds pods, an inner group holds
 //!    groups, each with a minimum and a wish about the topology. [`place_gang`] answers one

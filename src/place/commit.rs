@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// Whether the nodes are those that the plan was made from, row by row. The plan shares them,
-    /// so nobody can have written to them since.
+    /// so no change has been written to them since.
     fn has_nodes_of(&self, plan: &Plan) -> bool {
         Arc::ptr_eq(&self.columns.spec, &plan.nodes)
     }

@@ -1,4 +1,4 @@
-//! Answers: who goes, what moves, and what is claimed.
+//! Answers: victims, moves, and what is claimed.
 
 use alloc::boxed::Box;
 use alloc::string::String;

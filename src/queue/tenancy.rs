@@ -1,4 +1,4 @@
-//! The tenants of a scheduler: what is charged to whom, and where quota is short.
+//! The tenants of a scheduler: what is charged to which queue, and where quota is short.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};

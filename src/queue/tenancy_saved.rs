@@ -17,7 +17,7 @@ type SavedPlace = (QueueKind, String, String, String);
 /// A group, the leaf it waits in, what it requests: flavor, resource, amount.
 type SavedRequest = (GroupId, String, Vec<(String, String, i64)>);
 
-/// The tenants, and what is charged to whom.
+/// The tenants, and what is charged to which queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SavedTenancy {

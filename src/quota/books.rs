@@ -253,7 +253,7 @@ impl Index {
     }
 }
 
-/// The tree, the flavors, and who holds what.
+/// The tree, the flavors, and the holders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Books {
     pub(super) tree: QueueTree,

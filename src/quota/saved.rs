@@ -39,7 +39,7 @@ struct SavedAside {
     usage: Vec<(String, String, i64)>,
 }
 
-/// [`Tenants`], without those who hold quota.
+/// [`Tenants`], without the holders of quota.
 ///
 /// ```
 /// use phalanx::quota::{Queue, QueueKind, Quota, SavedTenants, Tenants};
@@ -130,7 +130,7 @@ impl SavedAside {
 }
 
 impl SavedTenants {
-    /// The tenants, to whom holders are to be restored ([`Tenants::restore`]) before
+    /// The tenants, without the holders, which are to be restored ([`Tenants::restore`]) before
     /// [`SavedTenants::drain`]. A queue that makes no sense is left out.
     pub fn restore(&self) -> Tenants {
         let mut tenants = match &self.dialect {

@@ -79,7 +79,7 @@ impl KueueSettings {
     }
 }
 
-/// Queues with quota, who holds it, and the rules by which it is given and taken back.
+/// Queues with quota, the holders of it, and the rules by which it is given and taken back.
 ///
 /// Pure data: no placement, no clock. A claim is decided on ([`Tenants::decide`]), its victims give
 /// back ([`Tenants::release`]), it is admitted ([`Tenants::admit`]); which queue's head goes next
@@ -230,7 +230,7 @@ impl Tenants {
         BorrowedShare.share(&self.books.tree, queue)
     }
 
-    /// Flavors for a claim, how they can be had, and who must give back first. The books are as
+    /// Flavors for a claim, how they can be had, and which holders must give back first. The books are as
     /// before.
     ///
     /// Where the claim neither fits nor finds victims, and fewer pods would do, the largest number
@@ -302,7 +302,7 @@ impl Tenants {
         }))
     }
 
-    /// Who must give back for an assignment that needs it; nobody if that does not suffice. The books
+    /// The holders that must give back for an assignment that needs it; none if that does not suffice. The books
     /// are as before.
     ///
     /// # Errors
@@ -463,7 +463,7 @@ impl Tenants {
     }
 
     /// Notes that a holder is being evicted, or is not any more. It is charged until it is released,
-    /// and is the first choice of all who look for victims.
+    /// and is the first choice of every search for victims.
     ///
     /// # Errors
     /// There is no such holder.

@@ -29,7 +29,7 @@ use crate::state::{Assignment, Cluster, Plan};
 ///   highest, or of a level between the two where keys do not nest. Beside a requirement, a preference and its bounds promise no more than the
 ///   requirement does.
 /// - **Slices** are placed whole or not at all, each in one domain of its level. A **leader** is in
-///   the domain that its first sibling that leads nobody is confined to.
+///   the domain that its first sibling that leads no other is confined to.
 /// - **Minima** hold of every group with a pod in the plan and of the whole: pods of a leaf, groups
 ///   and [pods](PodGroup::min_pods) of a group of groups, those that run included. Under
 ///   [`Strategy::Kueue`], which knows no minima, every pending pod is placed instead.

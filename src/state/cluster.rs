@@ -28,7 +28,7 @@ use crate::model::{Labels, Node, Pod, PodShape};
 
 /// Nodes, the pods bound to them, namespaces, and the levels of the topology.
 ///
-/// One writer owns the cluster and feeds it with [`events`](super::Event); everybody else reads,
+/// One writer owns the cluster and feeds it with [`events`](super::Event); every other part reads,
 /// or works on a clone. A clone costs one pointer for every 256 nodes, pods and shapes, and
 /// shares memory with its original until either is written to.
 ///

@@ -46,7 +46,7 @@ pub(crate) struct Ranking {
 #[derive(Debug, Clone, Default)]
 struct Histogram {
     feasible: usize,
-    /// By the upper half of a key; empty if nobody has asked yet.
+    /// By the upper half of a key; empty until it is read first.
     totals: Vec<u32>,
     /// Whether a total was too large to be counted.
     is_wide: bool,

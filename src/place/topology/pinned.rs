@@ -85,7 +85,7 @@ pub(crate) fn refuse_scattered(
 }
 
 /// The groups inside a group that lead one of them: those that lead share the domain of the first
-/// that leads nobody.
+/// that leads no other.
 pub(crate) fn leaders_of<'a>(outer: &'a PodGroup, inner: &PodGroup) -> Vec<&'a PodGroup> {
     let led = outer.groups.iter().find(|group| !group.leader);
     if led.is_none_or(|led| !core::ptr::eq(led, inner)) {

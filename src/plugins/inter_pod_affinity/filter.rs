@@ -67,7 +67,7 @@ impl FilterPlugin for InterPodAffinity {
             }
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
-        // Terms of pods on nodes that are in no domain of theirs repel nobody.
+        // Terms of pods on nodes that are in no domain of theirs repel no pod.
         if plain && !cx.is_kept() && state.repelling.is_zero() {
             return FilterPreparation::Skip;
         }

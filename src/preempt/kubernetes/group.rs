@@ -59,7 +59,7 @@ impl GroupPreemption {
     }
 
     /// The members, by index, that are nominated afterwards, in the order of trying: those that
-    /// fitted in the attempt that failed, to the nodes that they had there. Members for whom room
+    /// fitted in the attempt that failed, to the nodes that they had there. Members for which room
     /// is made are not among them.
     pub fn nominated(&self) -> &[(usize, String)] {
         &self.nominated

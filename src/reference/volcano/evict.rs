@@ -131,7 +131,7 @@ impl State {
             && self.judge.filter(&self.tasks, &self.nodes, task, &[])[node].is_ok()
     }
 
-    /// Tries victims out, and keeps those without whom the task fits as well.
+    /// Tries victims out, and keeps those without which the task fits as well.
     ///
     /// Only as many nodes are tried as one in ten, and at least one: the first by name that will do,
     /// where Volcano begins at random.

@@ -131,7 +131,7 @@ pub struct Configuration {
     pub ancestor_reclaim_level: usize,
     /// Of `nodeorder`.
     pub weights: NodeOrderWeights,
-    /// Whether `preempt` tries victims out and keeps those who are not needed
+    /// Whether `preempt` tries victims out and keeps those that are not needed
     /// (`enableTopologyAwarePreemption`).
     pub topology_aware_preemption: bool,
 }

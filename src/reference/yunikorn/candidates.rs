@@ -1,4 +1,4 @@
-//! Who could be a victim at all: beyond the fence of the queue that asks nothing is taken.
+//! Candidates for victims: beyond the fence of the queue that asks nothing is taken.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
