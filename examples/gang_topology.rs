@@ -20,11 +20,11 @@ use phalanx::{Cluster, Framework, Node, Outcome, Plan, Pod, PodGroup, place_gang
 const GPU: &str = "nvidia.com/gpu";
 const GPUS: usize = 8;
 
-/// Who holds a GPU.
+/// The holder of a GPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Free,
-    /// Others.
+    /// Other pods.
     Taken,
     /// A slice of the trainer, by number.
     Trainer(usize),
@@ -42,12 +42,13 @@ impl Slot {
     }
 
     fn colour(self) -> &'static str {
-        const SLICES: [&str; 4] = ["#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd"];
+        // Colours that differ in brightness too (Okabe and Ito); letters say the same.
+        const SLICES: [&str; 3] = ["#56b4e9", "#e69f00", "#f0e442"];
         match self {
             Slot::Free => "#ffffff",
-            Slot::Taken => "#9a9a9a",
+            Slot::Taken => "#b5b5b5",
             Slot::Trainer(slice) => SLICES[slice % SLICES.len()],
-            Slot::Evaluator => "#d62728",
+            Slot::Evaluator => "#cc79a7",
         }
     }
 }
@@ -72,8 +73,12 @@ fn cluster() -> Result<Cluster, Box<dyn Error>> {
     Ok(cluster)
 }
 
-/// A trainer of 24 pods with two GPUs each, every eight within a rack, and four evaluators with
-/// one; all within a block.
+const TITLE: &str = "A gang on a tree of blocks, racks and nodes";
+
+/// What [`workload`] requests, in words.
+const REQUEST: &str = "Request: 24 trainers with 2 GPUs each, every 8 of them in one rack, and \
+    4 evaluators with 1 GPU each in one rack; all in one block, or none at all";
+
 fn workload() -> PodGroup {
     let trainer = PodGroup::gang("trainer", 24).pods(24, Pod::new().request(GPU, 2));
     let evaluator = PodGroup::gang("evaluator", 4).pods(4, Pod::new().request(GPU, 1));
@@ -146,7 +151,8 @@ fn text(tree: &Tree<'_>, slots: &BTreeMap<String, Vec<Slot>>) -> String {
     out
 }
 
-const CELL: usize = 13;
+const CELL: usize = 15;
+const TOP: usize = 86;
 const NODE: usize = 4 * CELL + 14;
 const RACK: usize = 2 * NODE + 16;
 const HEIGHT: usize = 2 * (2 * CELL + 26) + 34;
@@ -160,17 +166,20 @@ fn svg(
     let racks = tree.values().map(BTreeMap::len).max().unwrap_or(0);
     let panel = racks * (RACK + 12) + 24;
     let width = 2 * panel + 60;
-    let height = 70 + tree.len() * (HEIGHT + 46) + 56;
+    let height = TOP + 14 + tree.len() * (HEIGHT + 46) + 56;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\">\n\
+         <title>{TITLE}</title>\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#fcfcfc\"/>\n"
     );
+    label(&mut out, 20, 30, 20, "bold", TITLE);
+    label(&mut out, 20, 52, 13, "normal", REQUEST);
     for (column, (title, slots)) in [("before", before), ("after", after)].into_iter().enumerate() {
         let left = 20 + column * (panel + 20);
-        label(&mut out, left, 34, 20, "bold", title);
+        label(&mut out, left, TOP - 6, 16, "bold", title);
         for (row, (block, racks)) in tree.iter().enumerate() {
-            let top = 56 + row * (HEIGHT + 46);
+            let top = TOP + 6 + row * (HEIGHT + 46);
             frame(&mut out, (left, top), (panel - 8, HEIGHT + 36), "#5b6770", "#eef1f3", 2);
             label(&mut out, left + 10, top + 20, 14, "bold", &format!("block {block}"));
             for (at, (rack, nodes)) in racks.iter().enumerate() {
@@ -189,8 +198,7 @@ fn svg(
                         node.rsplit('-').next().unwrap_or(node),
                     );
                     for (number, slot) in slots.get(*node).into_iter().flatten().enumerate() {
-                        let (x, y) = (x + number % 4 * CELL, y + 15 + number / 4 * CELL);
-                        frame(&mut out, (x, y), (CELL - 2, CELL - 2), "#777777", slot.colour(), 1);
+                        cell(&mut out, x + number % 4 * CELL, y + 15 + number / 4 * CELL, *slot);
                     }
                 }
             }
@@ -206,11 +214,19 @@ fn svg(
     ];
     for (at, (slot, name)) in legend.into_iter().enumerate() {
         let (x, y) = (20 + at * 165, height - 36);
-        frame(&mut out, (x, y), (16, 16), "#777777", slot.colour(), 1);
-        label(&mut out, x + 23, y + 13, 13, "normal", name);
+        cell(&mut out, x, y, slot);
+        label(&mut out, x + 21, y + 11, 13, "normal", name);
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// A GPU: its colour, and the letter that the text has for it.
+fn cell(out: &mut String, x: usize, y: usize, slot: Slot) {
+    frame(out, (x, y), (CELL - 2, CELL - 2), "#777777", slot.colour(), 1);
+    if slot != Slot::Free {
+        label(out, x + 3, y + 10, 9, "normal", &slot.letter().to_string());
+    }
 }
 
 fn frame(
@@ -266,6 +282,7 @@ fn show(file: Option<&str>) -> Result<Finish, Box<dyn Error>> {
     phalanx::reference::is_sound(&plan, &workload, &cluster, &Framework::default())?;
     let (tree, before) = (tree(&cluster), slots(&cluster, None));
     let after = slots(&cluster, Some(&plan));
+    say!("{TITLE}\n{REQUEST}\n");
     say!("before: . free, # taken by others\n{}", text(&tree, &before));
     say!(
         "after: A B C slices of eight trainers with 2 GPUs each, e evaluators\n{}",
