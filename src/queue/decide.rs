@@ -41,12 +41,8 @@ impl Scheduler {
                     plan.clone_from(&in_flight.plan);
                 }
                 if let Decision::Preempt { ticket, victims, moves, .. } = &mut decision {
-                    // Victims may have gone, or been taken back.
-                    let own = self.preemption.of(*ticket).map(|own| &own.units);
-                    let is_open = |name: &str| {
-                        own.is_some_and(|units| units.iter().any(|unit| unit.victim.name == name))
-                    };
-                    victims.retain(|victim| is_open(&victim.name));
+                    // Victims may have gone, been taken back, or failed.
+                    victims.retain(|victim| self.preemption.is_open(*ticket, &victim.name));
                     if victims.is_empty() && moves.is_empty() {
                         continue;
                     }

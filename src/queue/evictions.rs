@@ -104,6 +104,27 @@ impl PreemptionState {
         self.evictions.iter_mut().find(|(other, _)| *other == ticket).map(|(_, own)| own)
     }
 
+    /// Drops the units that are to be asked for again for a group later, and stay until then, of
+    /// which it wants pods now: they are asked for anew.
+    pub(super) fn drop_put_off(&mut self, id: GroupId, wanted: &BTreeSet<String>) {
+        for (_, evictions) in self.evictions.iter_mut().filter(|(_, own)| own.group == id) {
+            evictions.units.retain(|unit| {
+                unit.begun
+                    || unit.retry_at.is_none()
+                    || !unit.names().any(|name| wanted.contains(&name))
+            });
+        }
+        self.drop_done();
+    }
+
+    /// Whether a victim of a decision is to go now, as named there.
+    pub(super) fn is_open(&self, ticket: Ticket, name: &str) -> bool {
+        let own = self.evictions.iter().find(|(other, _)| *other == ticket);
+        own.is_some_and(|(_, own)| {
+            own.units.iter().any(|unit| unit.victim.name == name && unit.retry_at.is_none())
+        })
+    }
+
     /// Drops decisions of which every victim has gone.
     pub(super) fn drop_done(&mut self) {
         self.evictions.retain(|(_, evictions)| !evictions.units.is_empty());

@@ -19,6 +19,7 @@ use super::scheduler::{Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::shortage::Shortage;
 use super::takeable::Takeable;
+use super::victims::unasked;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
@@ -30,6 +31,10 @@ use crate::state::{Assignment, Cluster, Plan, PodView};
 
 /// Number of waiting groups of each queue that are searched victims for again after a change.
 const CANDIDATES: usize = 64;
+
+/// Number of claims of one group within an instant, each in place of the one before, after which it
+/// backs off: under filters that are not monotone a claim need not hold beside its own placeholders.
+const CLAIMS_AT_ONCE: u32 = 8;
 
 /// What a search has found: with no victims, the plan holds once pods that terminate have gone, or
 /// now.
@@ -62,8 +67,13 @@ impl Scheduler {
         let is_found = found.is_some();
         let (now, backoff) = (self.now, self.settings.backoff);
         if let Some(queued) = self.groups.get_mut(&id) {
-            queued.searches = if is_found { 0 } else { queued.searches.saturating_add(1) };
-            let wait = if is_found { now } else { now.after(backoff.after(queued.searches)) };
+            // A claim that is replaced in the instant in which it was made did not hold.
+            let is_replaced = queued.preempting
+                && queued.reservation.as_ref().is_some_and(|claim| claim.since == now);
+            let has_failed = !is_found || is_replaced;
+            queued.searches = if has_failed { queued.searches.saturating_add(1) } else { 0 };
+            let at_once = is_found && queued.searches < CLAIMS_AT_ONCE;
+            let wait = if at_once { now } else { now.after(backoff.after(queued.searches)) };
             queued.no_search_before = wait;
         }
         match found {
@@ -251,6 +261,7 @@ impl Scheduler {
             victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
         self.give_way(id, &plan, &wanted);
         self.cancel_evictions(id, &wanted);
+        self.preemption.drop_put_off(id, &wanted);
         if let Some(queued) = self.groups.get_mut(&id) {
             queued.preempting = false;
             queued.nominated = None;
@@ -386,12 +397,13 @@ impl Scheduler {
     pub(super) fn cancel_units(&mut self, ticket: Ticket, units: Vec<UnitInFlight>) {
         let mut victims = Vec::new();
         let mut roots: BTreeMap<GroupId, usize> = BTreeMap::new();
+        let unasked = unasked(&self.outbox, ticket);
         for UnitInFlight { victim, retry_at, .. } in units {
             self.preemption.give_back(&victim.pods);
             for (root, _) in victim.pods.iter().filter_map(|pod| self.pods.get(&pod_name(pod))) {
                 *roots.entry(*root).or_insert(0) += 1;
             }
-            if retry_at.is_none() && !self.is_unasked(ticket, &victim.name) {
+            if retry_at.is_none() && !unasked.contains(&victim.name) {
                 victims.push(victim);
             }
         }
@@ -407,16 +419,6 @@ impl Scheduler {
         }
         // Other groups may take what stays.
         self.budgets_changed();
-    }
-
-    /// Whether the decision that names a victim has not been polled yet.
-    pub(super) fn is_unasked(&self, ticket: Ticket, name: &str) -> bool {
-        self.outbox.iter().any(|decision| match decision {
-            Decision::Preempt { ticket: other, victims, .. } => {
-                *other == ticket && victims.iter().any(|victim| victim.name == name)
-            }
-            _ => false,
-        })
     }
 
     /// The end of the eviction of a whole group of which some pods stay.

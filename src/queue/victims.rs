@@ -1,6 +1,6 @@
 //! Victims from the decision to their end: reports, deadlines, budgets, and other running groups.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -269,11 +269,15 @@ impl Scheduler {
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let plan = evictions.plan.clone();
         let mut again = Vec::new();
+        let unasked = unasked(&self.outbox, ticket);
         for unit in &mut evictions.units {
             if unit.retry_at.is_some_and(|retry| retry <= now) {
                 unit.retry_at = None;
                 unit.until = now.after(settings.start_timeout);
                 again.push(unit.clone());
+            } else if unit.until <= now && unasked.contains(&unit.victim.name) {
+                // Time passed before the embedder saw the decision.
+                unit.until = now.after(settings.start_timeout);
             }
         }
         let is_late = |unit: &UnitInFlight| unit.retry_at.is_none() && unit.until <= now;
@@ -296,7 +300,7 @@ impl Scheduler {
             }
             self.budgets_changed();
             let mut victims: Vec<_> = again.into_iter().map(|unit| unit.victim).collect();
-            victims.retain(|victim| !self.is_unasked(ticket, &victim.name));
+            victims.retain(|victim| !unasked.contains(&victim.name));
             let moves = Vec::new();
             self.outbox.push_back(Decision::Preempt { ticket, victims, moves, plan });
         }
@@ -392,10 +396,16 @@ impl Scheduler {
     }
 }
 
-fn find_root(
-    pods: &alloc::collections::BTreeMap<alloc::string::String, (GroupId, u64)>,
-    name: &str,
-) -> Option<GroupId> {
+/// The names of the victims of a decision that has not been polled yet.
+pub(super) fn unasked(outbox: &VecDeque<Decision>, ticket: Ticket) -> BTreeSet<String> {
+    let victims = outbox.iter().filter_map(|decision| match decision {
+        Decision::Preempt { ticket: other, victims, .. } if *other == ticket => Some(victims),
+        _ => None,
+    });
+    victims.flatten().map(|victim| victim.name.clone()).collect()
+}
+
+fn find_root(pods: &BTreeMap<String, (GroupId, u64)>, name: &str) -> Option<GroupId> {
     pods.get(name).map(|(root, _)| *root)
 }
 

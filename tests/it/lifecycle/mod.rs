@@ -1,6 +1,7 @@
 //! The queue: pods and groups from arrival to the end, by rules and by random events.
 
 mod edges;
+mod failures;
 mod growth;
 mod model;
 mod nominations;

@@ -229,7 +229,7 @@ pub(crate) fn leaves(group: &mut PodGroup) -> Vec<&mut PodGroup> {
 const LENGTH: usize = 250;
 
 /// Runs streams of so many events in all, side by side, and gives what each returned. `variable`
-/// sets the first seed; the seed of a stream that fails is printed.
+/// sets the first seed; the seeds of all streams that fail are printed.
 pub(crate) fn streams<T: Send>(
     events: usize,
     variable: &str,
@@ -240,13 +240,9 @@ pub(crate) fn streams<T: Send>(
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64).min(8);
     let run = |index: u64| {
         let seed = first.wrapping_add(index);
-        let run = std::panic::catch_unwind(|| stream(seed, LENGTH));
-        run.unwrap_or_else(|panic| {
-            eprintln!("stream of seed {seed} failed");
-            std::panic::resume_unwind(panic)
-        })
+        std::panic::catch_unwind(|| stream(seed, LENGTH)).map_err(|_| seed)
     };
-    std::thread::scope(|scope| {
+    let results: Vec<Result<T, u64>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let own = (0..count).filter(move |index| index % threads == thread);
@@ -254,5 +250,8 @@ pub(crate) fn streams<T: Send>(
             })
             .collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    })
+    });
+    let failed: Vec<u64> = results.iter().filter_map(|one| one.as_ref().err()).copied().collect();
+    assert!(failed.is_empty(), "the streams of seeds {failed:?} failed");
+    results.into_iter().filter_map(Result::ok).collect()
 }
