@@ -9,6 +9,7 @@ use super::evictions::PreemptionState;
 use super::ids::GroupId;
 use super::queued_group::{Member, QueuedGroup};
 use super::scheduler::Scheduler;
+use crate::model::PodGroup;
 use crate::preempt::{Candidate, Policy, Preemptor};
 use crate::state::{Cluster, PodView};
 
@@ -55,6 +56,28 @@ impl<'a> Takeable<'a> {
     }
 }
 
+impl Takeable<'_> {
+    /// Whether a pod is of a group of which another has begun to go, and does not end: it may go yet,
+    /// and the group be below its minimum then.
+    fn loses_one_late(&self, unit: &Candidate<'_>, name: &str) -> bool {
+        let mut late = self
+            .state
+            .units()
+            .map(|(_, late)| late)
+            .filter(|late| late.begun && late.retry_at.is_some())
+            .peekable();
+        if late.peek().is_none() {
+            return false;
+        }
+        let root = self.pods.get(name).map(|(root, _)| *root);
+        let group = unit.group.map(PodGroup::full_name);
+        late.any(|late| match root {
+            Some(_) => late.root == root,
+            None => late.root.is_none() && group.is_some() && late.victim.group == group,
+        })
+    }
+}
+
 impl Policy for Takeable<'_> {
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
         let Some(pod) = unit.pod() else { return false };
@@ -75,11 +98,16 @@ impl Policy for Takeable<'_> {
         if !all.iter().all(is_open) {
             return false;
         }
+        if self.loses_one_late(unit, &name) {
+            return false;
+        }
         let is_free = queued.is_none_or(|queued| {
             !queued.phase.busy() && (!queued.evicting || self.victims.contains_key(&name))
         });
         let Some(root) = queued.map(|queued| &queued.root) else {
-            return self.policy.allows(preemptor, unit);
+            let least = unit.group.map_or(unit.priority, |group| group.priority);
+            let unit = Candidate { priority: unit.priority.max(least), ..*unit };
+            return self.policy.allows(preemptor, &unit);
         };
         // What a root says of itself holds for all of its members.
         let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));

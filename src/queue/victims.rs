@@ -91,8 +91,9 @@ impl Scheduler {
     }
 
     /// A root group that another scheduler runs: how its pods, which arrive by
-    /// [`Scheduler::handle_event`], may be disrupted. A pod of a group that is not known is a unit of
-    /// its own.
+    /// [`Scheduler::handle_event`], may be disrupted. What a group says of its priority, of
+    /// `non_preemptible` and of `min_run_time` holds for all of its members. A pod of a group that is
+    /// not known is a unit of its own.
     ///
     /// # Errors
     /// The tree is nested too deep, or its root is a group of this scheduler.
@@ -102,9 +103,11 @@ impl Scheduler {
         if self.names.contains_key(name.as_str()) {
             return Err(QueueError::GroupTaken { group: name.clone(), root: name });
         }
-        self.running_work.add_group(group)?;
+        group.check_depth()?;
         let mut alone = group.clone();
         drop_pods(&mut alone);
+        pass_down(&mut alone);
+        self.running_work.add_group(&alone)?;
         self.preemption.running.insert(String::from(name.as_str()), alone);
         self.preemption.searches_due = true;
         Ok(())
@@ -332,9 +335,11 @@ impl Scheduler {
         let has_begun = failed.begun || own.iter().any(|root| begun.contains_key(root));
         let is_whole =
             own.iter().any(|root| self.groups.get(root).is_some_and(|queued| queued.preempted));
-        // What has begun to go whole is asked for until it has gone.
+        // What has begun to go whole, or does not end, is asked for until it has gone: it counts
+        // against the minimum of its group.
+        let is_whole_unit = is_whole || failed.victim.whole;
         let retry_at = match retry_at {
-            None if has_begun && (is_whole || failed.victim.whole) => {
+            None if has_begun && is_whole_unit || failed.begun && !is_reported => {
                 Some(self.now.after(settings.start_timeout))
             }
             retry_at => retry_at,
@@ -407,6 +412,16 @@ pub(super) fn unasked(outbox: &VecDeque<Decision>, ticket: Ticket) -> BTreeSet<S
 
 fn find_root(pods: &BTreeMap<String, (GroupId, u64)>, name: &str) -> Option<GroupId> {
     pods.get(name).map(|(root, _)| *root)
+}
+
+/// Passes on to the groups inside what a group says of all its members.
+fn pass_down(group: &mut PodGroup) {
+    for inner in &mut group.groups {
+        inner.priority = inner.priority.max(group.priority);
+        inner.non_preemptible |= group.non_preemptible;
+        inner.min_run_time = inner.min_run_time.max(group.min_run_time);
+        pass_down(inner);
+    }
 }
 
 fn drop_pods(group: &mut PodGroup) {

@@ -27,7 +27,8 @@ use phalanx::queue::{HeadOfLine, OnBindFailure, ReservationPolicy, Settings, Tic
 use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
 
 use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, framework, gpu, group, leaves, node, streams,
+    DEVICES, FRAMEWORKS, Random, cluster, framework, gpu, group, leaves, make_disruptable, node,
+    streams,
 };
 use crate::support::budget;
 
@@ -144,7 +145,9 @@ impl World {
         match self.random.below(24) {
             0..=2 if self.groups.len() < if self.preempts() { 12 } else { 6 } => {
                 let mut group = group(&mut self.random, &mut self.next, self.devices);
-                self.make_disruptable(&mut group);
+                if self.preempts() {
+                    make_disruptable(&mut self.random, &mut group);
+                }
                 self.both(|s| s.handle_group(group.clone(), now)).unwrap();
                 self.groups.insert(group.full_name().into(), group);
             }

@@ -17,6 +17,7 @@
 //!
 //! 10,000 events, in a soak 500,000; `PHALANX_SHARING_SEED` sets the seed.
 
+mod evictions;
 mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ use phalanx::{
 };
 
 use super::world::{
-    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, node, streams,
+    DEVICES, FRAMEWORKS, Random, cluster, counts, framework, gpu, group, leaves, make_disruptable,
+    node, streams,
 };
 use crate::support::budget;
 
@@ -73,6 +75,9 @@ struct World {
     commits: usize,
     conflicts: usize,
     loud: bool,
+    kind: usize,
+    preempts: bool,
+    evictions: evictions::Model,
 }
 
 impl Store {
@@ -97,7 +102,7 @@ impl Store {
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, preempts: bool) -> World {
         let mut random = Random::new(seed);
         let kind = random.below(FRAMEWORKS);
         let framework = framework(kind);
@@ -115,6 +120,10 @@ impl World {
             );
         }
         settings.event_capacity = 16;
+        if preempts {
+            settings.preemption = Some(evictions::settings());
+            settings.event_capacity = 4_096;
+        }
         let processes = (0..2 + random.below(2)).map(|index| {
             let mut settings = settings.clone();
             settings.salt = index as u64;
@@ -137,13 +146,19 @@ impl World {
             commits: 0,
             conflicts: 0,
             loud: std::env::var_os("PHALANX_SHARING_TRACE").is_some(),
+            kind,
+            preempts,
+            evictions: evictions::Model::default(),
             random,
         }
     }
 
     fn step(&mut self) {
+        if self.preempts && self.random.one_in(3) {
+            return self.evict();
+        }
         match self.random.below(20) {
-            0..=2 if self.groups.len() < 8 => self.submit(),
+            0..=2 if self.groups.len() < if self.preempts { 12 } else { 8 } => self.submit(),
             0..=4 => {
                 let process = self.random.below(self.processes.len());
                 let unread = self.store.log.len() - self.processes[process].read;
@@ -200,7 +215,15 @@ impl World {
         group.gang_group.retain(|partner| {
             self.groups.get(&**partner).is_some_and(|(other, _)| *other == owner)
         });
+        if self.preempts {
+            make_disruptable(&mut self.random, &mut group);
+        }
         let name = group.full_name();
+        for (index, process) in self.processes.iter_mut().enumerate() {
+            if self.preempts && index != owner {
+                process.scheduler.handle_running_group(&group, self.now).unwrap();
+            }
+        }
         self.store.members.extend(group.all_pods().iter().map(|pod| pod.name.clone()));
         self.processes[owner].scheduler.handle_group(group.clone(), self.now).unwrap();
         self.groups.insert(name.into(), (owner, group));
@@ -238,10 +261,18 @@ impl World {
                         self.take_off(owner, pod.pod.name());
                     }
                 }
+                Decision::Preempt { ticket, victims, plan, .. } => {
+                    self.tell(|| format!("{owner} asks for {victims:?}: {plan:?}"));
+                    self.ask(owner, ticket, victims, &plan);
+                }
+                Decision::CancelEvictions { ticket, victims } => {
+                    self.cancel(owner, ticket, &victims);
+                }
                 _ => {}
             }
         }
         while let Some(event) = self.processes[owner].scheduler.poll_event() {
+            self.note(&event);
             self.tell(|| format!("{owner}: {event:?}"));
         }
     }
@@ -308,6 +339,7 @@ impl World {
             return;
         }
         self.commits += 1;
+        self.took(owner, &plan);
         for assignment in plan.assignments() {
             let mut pod = assignment.pod().clone().on(assignment.node());
             pod.device_indexes = assignment.devices().to_vec();
@@ -329,6 +361,12 @@ impl World {
             proposal.plan.assignments().any(|assignment| pods.contains(&assignment.pod().name))
         };
         self.processes[owner].scheduler.handle_group_removed(name, self.now).unwrap();
+        for (index, process) in self.processes.iter_mut().enumerate() {
+            if self.preempts && index != owner {
+                let (namespace, name) = name.split_once('/').unwrap();
+                process.scheduler.handle_running_group_removed(namespace, name, self.now);
+            }
+        }
         // Partners in the same plan learn by the decision to take it back.
         self.proposals.retain(|proposal| !concerned(proposal));
         for pod in pods {
@@ -409,7 +447,17 @@ fn leaf<'a>(group: &'a mut PodGroup, pod: &Pod) -> Option<&'a mut PodGroup> {
 }
 
 fn stream(seed: u64, events: usize) -> (usize, usize) {
-    let mut world = World::new(seed);
+    let world = stream_of(World::new(seed, false), events);
+    (world.commits, world.conflicts)
+}
+
+fn stream_with_preemption(seed: u64, events: usize) -> [usize; 6] {
+    let world = stream_of(World::new(seed, true), events);
+    let own = &world.evictions;
+    [world.commits, world.conflicts, own.evicted, own.started, own.refused, own.in_vain]
+}
+
+fn stream_of(mut world: World, events: usize) -> World {
     for event in 1..=events {
         world.step();
         world.check_store();
@@ -419,7 +467,7 @@ fn stream(seed: u64, events: usize) -> (usize, usize) {
             world.check_all();
         }
     }
-    (world.commits, world.conflicts)
+    world
 }
 
 /// One stream again, told by `PHALANX_SHARING_TRACE`.
@@ -437,4 +485,26 @@ fn several_schedulers_over_one_cluster_keep_every_promise() {
     // They do get somewhere, and do get into each other's way.
     assert!(commits * 50 > events, "{commits} commits in {events} events");
     assert!(conflicts * 20 > commits, "{conflicts} conflicts beside {commits} commits");
+}
+
+/// One stream with preemption again, told by `PHALANX_SHARING_TRACE`.
+#[test]
+fn one_shared_stream_with_preemption_by_its_seed() {
+    stream_with_preemption(budget::number("PHALANX_SHARING_TRACE").unwrap_or(7), 250);
+}
+
+#[test]
+fn several_schedulers_that_preempt_on_one_cluster_keep_every_promise() {
+    let events = budget::of(10_000, 500_000) as usize;
+    let all = streams(events, "PHALANX_SHARING_SEED", stream_with_preemption);
+    let [commits, conflicts, evicted, started, refused, in_vain] =
+        all.into_iter().fold([0; 6], |sum, one| std::array::from_fn(|at| sum[at] + one[at]));
+    eprintln!(
+        "{commits} commits, {conflicts} conflicts, {evicted} evicted, {started} started, \
+         {refused} decisions refused, {in_vain} claims in vain: another took the room"
+    );
+    // They do get somewhere, and do get into each other's way.
+    assert!(commits * 50 > events, "{commits} commits in {events} events");
+    assert!(evicted * 50 > events, "{evicted} evictions in {events} events");
+    assert!(started * 100 > events, "{started} starts in {events} events");
 }

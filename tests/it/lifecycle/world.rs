@@ -172,6 +172,23 @@ pub(crate) fn group(random: &mut Random, next: &mut usize, devices: bool) -> Pod
     group.priority(random.below(3) as i32)
 }
 
+/// Makes a group go whole, stay, or be protected for a while.
+pub(crate) fn make_disruptable(random: &mut Random, group: &mut PodGroup) {
+    group.priority = random.below(6) as i32;
+    if random.one_in(2) {
+        *group = group.clone().evicted_whole();
+    }
+    group.non_preemptible = random.one_in(8);
+    if random.one_in(6) {
+        group.min_run_time = Some(Duration::from_secs(20));
+    }
+    if random.one_in(10) {
+        for leaf in leaves(group) {
+            leaf.pods = leaf.pods.drain(..).map(Pod::never_preempting).collect();
+        }
+    }
+}
+
 /// Whether a trial places anybody: a plan may be empty where the minimum runs already.
 pub(crate) fn placeable<E>(trial: &Result<Option<Outcome>, E>) -> bool {
     match trial {

@@ -11,7 +11,7 @@ use phalanx::queue::{
 use phalanx::{Event, Outcome, Plan, PodGroup, Scheduler, Time, place_gang};
 
 use super::{World, stream_of};
-use crate::lifecycle::world::{counts, leaves, streams};
+use crate::lifecycle::world::{counts, streams};
 use crate::support::budget;
 
 /// Victims that are to go, and the claims to their room.
@@ -113,26 +113,6 @@ impl Model {
 impl World {
     pub(super) fn preempts(&self) -> bool {
         self.scheduler.settings().preemption.is_some()
-    }
-
-    /// A group that goes whole, is kept, or is protected for a while.
-    pub(super) fn make_disruptable(&mut self, group: &mut PodGroup) {
-        if !self.preempts() {
-            return;
-        }
-        group.priority = self.random.below(6) as i32;
-        if self.random.one_in(2) {
-            *group = group.clone().evicted_whole();
-        }
-        group.non_preemptible = self.random.one_in(8);
-        if self.random.one_in(6) {
-            group.min_run_time = Some(Duration::from_secs(20));
-        }
-        if self.random.one_in(10) {
-            for leaf in leaves(group) {
-                leaf.pods = leaf.pods.drain(..).map(phalanx::Pod::never_preempting).collect();
-            }
-        }
     }
 
     /// Something happens to a victim, or to a budget.
