@@ -215,6 +215,7 @@ impl Scheduler {
         self.reservations_due |= queued.reservation.is_some() && (own || !is_same);
         self.wait_for(id, WakeCondition::Never);
         let Some(queued) = self.groups.get(&id).filter(|_| !is_same) else { return };
+        let is_reserving = queued.reservation.is_some();
         if !queued.phase.waits() && phase.waits() && queued.ready_since.is_none() {
             let now = self.now;
             if let Some(queued) = self.groups.get_mut(&id) {
@@ -228,8 +229,10 @@ impl Scheduler {
             Phase::Idle if finished => Some(GroupChange::Finished),
             _ => None,
         };
-        if !phase.waits() {
+        if !phase.waits() && is_reserving {
+            // With it may end the evictions that the phase was computed with: of a partner, say.
             self.end_reservation(id, ReservationEnd::Outranked);
+            return self.settle_phase(id, own);
         }
         self.set_phase(id, phase);
         if let Some(change) = change {

@@ -277,6 +277,11 @@ impl Partners {
         }
     }
 
+    /// All groups of the gang group, in order of arrival.
+    pub(super) fn groups(&self, id: GroupId) -> Option<&BTreeSet<GroupId>> {
+        self.gang(id).map(|gang| &gang.groups)
+    }
+
     /// The groups of the gang group that have not started, in order of arrival.
     pub(super) fn open(&self, id: GroupId) -> Option<&BTreeSet<GroupId>> {
         self.gang(id).map(|gang| &gang.open)

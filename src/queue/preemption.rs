@@ -162,6 +162,7 @@ impl Scheduler {
             state: &self.preemption,
             victims,
             queue,
+            partners: self.partners.groups(id),
         };
         let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
         let request = self.request(tree, queued.strategy, self.now);
@@ -302,16 +303,20 @@ impl Scheduler {
         }
     }
 
-    /// Less important groups give up what a plan takes: their own nominations on its nodes, and
-    /// those that count on its victims.
+    /// Less important groups give up what a plan takes: their own nominations on its nodes, those
+    /// that count on its victims, and those that count on others of a group of which too little
+    /// would be left.
     fn give_way(&mut self, id: GroupId, plan: &Plan, wanted: &BTreeSet<String>) {
         let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
+        let parted = self.left_in_part(wanted);
         for other in self.less_important(id) {
             let Some(queued) = self.groups.get(&other) else { continue };
             let held = queued.reservation.iter().flat_map(|own| &own.placeholders);
             let is_met = held.into_iter().any(|(_, node)| nodes.contains(node.as_str()))
                 || self.preemption.units().any(|(group, unit)| {
-                    group == other && unit.names().any(|name| wanted.contains(&name))
+                    group == other
+                        && (unit.root.is_some_and(|root| parted.contains(&root))
+                            || unit.names().any(|name| wanted.contains(&name)))
                 });
             if is_met {
                 if let Some(queued) = self.groups.get_mut(&other) {
@@ -320,6 +325,22 @@ impl Scheduler {
                 self.end_reservation(other, ReservationEnd::Outranked);
             }
         }
+    }
+
+    /// The groups of which too little would be left if these pods went beside all that go already.
+    fn left_in_part(&self, wanted: &BTreeSet<String>) -> BTreeSet<GroupId> {
+        let find = |name: &str| self.pods.get(name).copied();
+        let mut members = self.preemption.members(false, find);
+        let hit: Vec<(GroupId, u64)> = wanted.iter().filter_map(|name| find(name)).collect();
+        for (root, seq) in &hit {
+            members.entry(*root).or_default().insert(*seq);
+        }
+        let is_in_part = |root: &GroupId| {
+            self.groups.get(root).zip(members.get(root)).is_some_and(|(queued, going)| {
+                !queued.is_left_without(going) && !queued.keeps_minima(&self.cluster, going)
+            })
+        };
+        hit.into_iter().map(|(root, _)| root).filter(is_in_part).collect()
     }
 
     /// A decision to evict victims.
@@ -429,6 +450,11 @@ impl Scheduler {
         if queued.preempted && !queued.is_left_without(&going) {
             queued.preempted = false;
             queued.evicting = false;
+            if let Some(since) = queued.below_since {
+                // The deadline may have passed while it was to go anyway.
+                let deadline = since.after(self.settings.stale_after);
+                self.timers.insert((deadline, Timer::Below(root)));
+            }
             self.set_leaving(root, false);
             self.settle_linked(root);
         }

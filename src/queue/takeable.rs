@@ -1,6 +1,6 @@
 //! Units that a group may take, as the queue sees them.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::preempt::{Candidate, Policy, Preemptor};
 use crate::state::{Cluster, PodView};
 
 /// The policy of the embedder, without pods that the queue keeps: placeholders, pods of plans in
-/// flight, victims of groups that are not less important, and those whose eviction has failed.
+/// flight, pods of partners, victims of groups that are not less important, and those whose eviction has failed.
 #[derive(Debug)]
 pub(super) struct Takeable<'a> {
     pub(super) policy: &'a dyn Policy,
@@ -26,6 +26,8 @@ pub(super) struct Takeable<'a> {
     pub(super) victims: BTreeMap<String, bool>,
     /// With tenants, the only queue of which units are taken; the others' quota is not short.
     pub(super) queue: Option<&'a str>,
+    /// The groups that the preemptor names or is named by: it would wait for them to start again.
+    pub(super) partners: Option<&'a BTreeSet<GroupId>>,
 }
 
 impl<'a> Takeable<'a> {
@@ -85,7 +87,12 @@ impl Policy for Takeable<'_> {
             return false;
         }
         let name = format!("{}/{}", pod.namespace(), pod.name());
-        let queued = self.pods.get(&name).and_then(|(id, _)| self.groups.get(id));
+        let root = self.pods.get(&name).map(|(id, _)| id);
+        let is_partner = |root| self.partners.is_some_and(|partners| partners.contains(root));
+        if root.is_some_and(is_partner) {
+            return false;
+        }
+        let queued = root.and_then(|root| self.groups.get(root));
         let queue = queued.map_or_else(|| unit.queue(), |queued| queued.root.queue.as_str());
         if self.queue.is_some_and(|own| own != queue) {
             return false;

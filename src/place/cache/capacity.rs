@@ -104,13 +104,19 @@ impl Capacity {
     /// another moment, which it is equal to.
     pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
         self.columns.truncate(self.kept);
+        let is_same = self.is_same_tree(visited);
         for place in 0..self.columns.len() {
-            if self.columns[place].moment.is_of(visited.moment()) {
+            let column = &mut self.columns[place];
+            if column.moment.is_of(visited.moment()) {
+                if !is_same {
+                    // No request has read the tree of that cluster: its domains are not known.
+                    column.sums.clear();
+                }
                 self.refresh(visited, place);
                 self.columns[place].moment = moment;
             }
         }
-        if self.moment.is_of(visited.moment()) && self.is_same_tree(visited) {
+        if is_same && self.moment.is_of(visited.moment()) {
             self.moment = moment;
         }
     }

@@ -22,6 +22,8 @@ pub(super) struct Model {
     pub(super) claims: BTreeMap<String, bool>,
     /// Pods whose eviction failed once.
     failed: BTreeSet<String>,
+    /// Those of them that are asked for again while their group goes whole.
+    put_off: BTreeSet<String>,
     budgets: Vec<DisruptionBudget>,
     /// Since the quiet began: claims that ended without a start, and groups that got room.
     ended: Vec<String>,
@@ -60,6 +62,7 @@ impl Model {
             self.asked.retain(|own| !(is_same(own) && is_late(own)));
             for pod in &pods {
                 assert!(!self.is_asked(pod), "{pod} is evicted twice");
+                self.put_off.remove(pod);
             }
             self.asked.push(Asked { ticket, name: victim.name, pods, since: now });
         }
@@ -79,6 +82,7 @@ impl Model {
 
     /// A pod is not there any more.
     pub(super) fn forget(&mut self, pod: &str) {
+        self.put_off.remove(pod);
         for asked in &mut self.asked {
             asked.pods.retain(|other| other != pod);
         }
@@ -95,6 +99,8 @@ impl Model {
                 let Some(has_gone) = self.claims.remove(event.group.as_str()) else { return };
                 if *reason == ReservationEnd::Used {
                     self.started += 1;
+                    // With other victims than at first.
+                    self.ended.retain(|group| *group != *event.group);
                 } else if has_gone {
                     self.ended.push(event.group.to_string());
                 }
@@ -140,6 +146,7 @@ impl World {
             0 | 1 => self.goes(&asked, &asked.name),
             2 => self.goes(&asked, &pod),
             3 | 4 => {
+                self.tell(|| format!("{now:?} {pod} terminates"));
                 let name = pod.split_once('/').unwrap().1;
                 let mut own = self.scheduler.cluster().pod("default", name).unwrap().to_pod();
                 own.deleting = true;
@@ -160,9 +167,11 @@ impl World {
             _ => {
                 let later = now.after(Duration::from_secs(1 + self.random.below(50) as u64));
                 let retry = if self.random.one_in(2) { Some(later) } else { None };
+                self.tell(|| format!("{now:?} {} fails until {retry:?}", asked.name));
                 let Asked { ticket, name, pods, .. } = &asked;
                 self.both(|s| s.handle_eviction_failed(*ticket, name, retry, now).is_ok());
                 self.preemption.failed.extend(pods.iter().cloned());
+                self.preemption.put_off.extend(pods.iter().cloned());
                 self.preemption
                     .asked
                     .retain(|other| other.name != *name || other.ticket != *ticket);
@@ -173,6 +182,7 @@ impl World {
     /// A victim, or a pod of one, has gone.
     fn goes(&mut self, asked: &Asked, name: &str) {
         let now = self.now;
+        self.tell(|| format!("{now:?} {name} goes"));
         let pods = if name == asked.name { asked.pods.clone() } else { vec![name.to_string()] };
         for pod in &pods {
             self.bound.remove(pod);
@@ -212,6 +222,8 @@ impl World {
         for root in self.groups.values() {
             let pods = root.all_pods();
             let is_hit = pods.iter().any(|pod| gone.contains(&format!("default/{}", pod.name)));
+            let state = self.scheduler.state(&root.full_name());
+            let goes_whole = state == Some(GroupState::Gated(Gate::Evicting));
             let left = |pod: &phalanx::Pod| {
                 let name = format!("default/{}", pod.name);
                 let on = self.scheduler.cluster().pod("default", &pod.name);
@@ -221,6 +233,7 @@ impl World {
                         && self.bound.contains(&name)
                         && !gone.contains(&name)
                         && !self.preemption.is_asked(&name)
+                        && !(goes_whole && self.preemption.put_off.contains(&name))
             };
             let runs_on = pods
                 .iter()

@@ -117,6 +117,8 @@ impl World {
                 let Some(claim) = model.claims.remove(&name) else { return };
                 if *reason == ReservationEnd::Used {
                     model.started += 1;
+                    // With other victims than at first.
+                    model.ended.retain(|(group, _)| *group != name);
                 } else if claim.has_gone {
                     model.ended.push((name, claim));
                 }
