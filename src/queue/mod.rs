@@ -56,7 +56,7 @@ pub use settings::{
 pub use shortage::{QuotaReason, Shortage};
 #[cfg(feature = "serde")]
 pub use snapshot::SavedScheduler;
-pub use status::{GroupState, GroupStatus, MemoryStats, ReservationView, WakeStats};
+pub use status::{GroupState, GroupStatus, MemoryStats, NoPreemption, ReservationView, WakeStats};
 pub use turns::QueueStatus;
 
 // Public at the root of the crate.

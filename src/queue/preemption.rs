@@ -337,7 +337,8 @@ impl Scheduler {
         }
         let is_in_part = |root: &GroupId| {
             self.groups.get(root).zip(members.get(root)).is_some_and(|(queued, going)| {
-                !queued.is_left_without(going) && !queued.keeps_minima(&self.cluster, going)
+                !queued.is_left_without(&self.cluster, going)
+                    && !queued.keeps_minima(&self.cluster, going)
             })
         };
         hit.into_iter().map(|(root, _)| root).filter(is_in_part).collect()
@@ -385,7 +386,7 @@ impl Scheduler {
             let now = self.preemption.members(false, |name| self.pods.get(name).copied());
             let Some(members) = now.get(&root) else { continue };
             let Some(queued) = self.groups.get_mut(&root) else { continue };
-            if !queued.evicting && queued.is_left_without(members) {
+            if !queued.evicting && queued.is_left_without(&self.cluster, members) {
                 queued.evicting = true;
                 queued.preempted = true;
                 self.set_leaving(root, true);
@@ -447,7 +448,7 @@ impl Scheduler {
         let members = self.preemption.members(false, |name| self.pods.get(name).copied());
         let going = members.get(&root).cloned().unwrap_or_default();
         let Some(queued) = self.groups.get_mut(&root) else { return };
-        if queued.preempted && !queued.is_left_without(&going) {
+        if queued.preempted && !queued.is_left_without(&self.cluster, &going) {
             queued.preempted = false;
             queued.evicting = false;
             if let Some(since) = queued.below_since {

@@ -291,10 +291,13 @@ impl QueuedGroup {
         root.is_none() && part_of_inner(&self.root, &mut counts.as_slice()).is_none()
     }
 
-    /// Whether no member is bound but for these, and one of these is.
-    pub(super) fn is_left_without(&self, members: &BTreeSet<u64>) -> bool {
-        let mut bound =
-            self.members.iter().filter(|(_, member)| member.state == MemberState::Bound).peekable();
+    /// Whether no member runs but for these, and one of these does.
+    pub(super) fn is_left_without(&self, cluster: &Cluster, members: &BTreeSet<u64>) -> bool {
+        let runs = |member: &Member| {
+            let pod = cluster.pod(member.pod.namespace(), &member.pod.name);
+            member.state == MemberState::Bound && pod.is_some_and(|pod| pod.node().is_some())
+        };
+        let mut bound = self.members.iter().filter(|(_, member)| runs(member)).peekable();
         bound.peek().is_some() && bound.all(|(seq, _)| members.contains(seq))
     }
 

@@ -266,7 +266,8 @@ impl Scheduler {
 
     /// The full status of a group; `None` if unknown. O(members).
     pub fn status(&self, group: &str) -> Option<GroupStatus> {
-        let queued = self.group(group)?;
+        let (id, _) = self.names.get(group)?;
+        let queued = self.groups.get(id)?;
         let count = |place| queued.members.values().filter(|member| member.state == place).count();
         let mut waits = queued.waits;
         add_wait(&mut waits, &queued.phase, self.now.since(queued.phase_since));
@@ -280,6 +281,7 @@ impl Scheduler {
             finished: count(MemberState::Done),
             attempts: queued.attempts,
             shortage: queued.shortage.clone(),
+            no_preemption: self.no_preemption(*id),
             waits,
         })
     }

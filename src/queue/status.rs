@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::observe::{Gate, Waits};
 use super::shortage::Shortage;
@@ -86,8 +87,30 @@ pub struct GroupStatus {
     pub attempts: u32,
     /// Shortage of the last attempt, if it failed.
     pub shortage: Option<Shortage>,
+    /// Why no victims are searched for the group; `None` if they are when it does not fit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub no_preemption: Option<NoPreemption>,
     /// Total time spent in each state.
     pub waits: Waits,
+}
+
+/// Why no victims are searched for a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum NoPreemption {
+    /// [`Settings::preemption`](super::Settings::preemption) is not set.
+    Off,
+    /// A member has [`PreemptionPolicy::Never`](crate::model::PreemptionPolicy::Never).
+    Never,
+    /// The group starts together with others by [`PodGroup::gang_group`](crate::PodGroup::gang_group).
+    /// A claim to room (its nomination, deadline, quota and rank) is one group's; several groups
+    /// could lose parts of theirs one by one, and victims would have gone in vain.
+    StartsWith {
+        /// Full names of the others that have not started.
+        groups: Vec<ObjectName>,
+    },
 }
 
 /// Capacity reserved for a group, held by placeholder pods in namespace

@@ -9,7 +9,8 @@ use super::evictions::PreemptionState;
 use super::ids::GroupId;
 use super::queued_group::{Member, QueuedGroup};
 use super::scheduler::Scheduler;
-use crate::model::PodGroup;
+use super::status::NoPreemption;
+use crate::model::{PodGroup, PreemptionPolicy};
 use crate::preempt::{Candidate, Policy, Preemptor};
 use crate::state::{Cluster, PodView};
 
@@ -55,6 +56,26 @@ impl<'a> Takeable<'a> {
             (None, Some(group)) => self.cluster.pods_of(group).collect(),
             (None, None) => alloc::vec![pod],
         }
+    }
+}
+
+impl Scheduler {
+    /// Why no victims are searched for a group.
+    pub(super) fn no_preemption(&self, id: GroupId) -> Option<NoPreemption> {
+        let queued = self.groups.get(&id)?;
+        if self.settings.preemption.is_none() {
+            return Some(NoPreemption::Off);
+        }
+        let open = self.partners.open(id).filter(|open| open.contains(&id));
+        let others = open.into_iter().flatten().filter(|other| **other != id);
+        let groups: Vec<_> =
+            others.filter_map(|other| Some(self.groups.get(other)?.name.clone())).collect();
+        if !groups.is_empty() {
+            return Some(NoPreemption::StartsWith { groups });
+        }
+        let never = PreemptionPolicy::Never;
+        let mut members = queued.members.values();
+        members.any(|own| own.pod.preemption_policy == never).then_some(NoPreemption::Never)
     }
 }
 

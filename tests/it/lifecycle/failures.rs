@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use phalanx::queue::{PreemptionSettings, Settings, Ticket};
-use phalanx::{Decision, Event, Node, Pod, PodGroup, Scheduler, Time};
+use phalanx::queue::{NoPreemption, PreemptionSettings, Settings, Ticket};
+use phalanx::{Cluster, Decision, Event, Node, ObjectName, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
 
@@ -97,4 +97,144 @@ fn a_victim_that_does_not_end_is_asked_for_once_in_its_time() {
     assert!(asked.len() > 2, "{asked:?}");
     let spans = asked.windows(2).map(|pair| pair[1].since(pair[0]));
     assert!(spans.min() >= Some(Duration::from_secs(60)), "{asked:?}");
+}
+
+fn run(scheduler: &mut Scheduler, group: PodGroup) {
+    let name = group.full_name();
+    scheduler.handle_group(group, at(0)).unwrap();
+    assert_eq!(bind_all(scheduler, at(0)), [name]);
+}
+
+/// A member above the minimum terminates and does not end. It may go yet, and the gang keeps the
+/// others until then.
+#[test]
+fn a_gang_that_may_lose_a_member_yet_loses_no_other() {
+    let mut scheduler = scheduler(gpus(1, 3), preempts);
+    run(&mut scheduler, PodGroup::gang("old", 2).pods(3, gpu()));
+    scheduler.handle_group(gang("new", 1).priority(10), at(1)).unwrap();
+    let (ticket, names) = victims(&mut scheduler, at(1));
+    let name = names[0].split_once('/').unwrap().1;
+    let mut pod = scheduler.cluster().pod("default", name).unwrap().to_pod();
+    pod.deleting = true;
+    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
+    let mut asked = 0;
+    while let Some(wake) = scheduler.next_wake().filter(|wake| *wake < at(400)) {
+        while let Some(decision) = scheduler.poll_decision(wake) {
+            let Decision::Preempt { ticket: same, victims, .. } = decision else {
+                panic!("{decision:?}");
+            };
+            assert_eq!((same, victims.len(), &victims[0].name), (ticket, 1, &names[0]));
+            asked += 1;
+        }
+    }
+    assert!(asked > 0);
+    scheduler.handle_evicted(ticket, &names[0], at(400)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(400))[0], "default/new");
+}
+
+/// Each of two groups could take one member of a gang, and both together not.
+#[test]
+fn what_goes_for_two_groups_leaves_no_gang_below_its_minimum() {
+    let mut cluster = Cluster::new();
+    for (name, extra) in [("a", "disk"), ("b", "nic"), ("c", "none")] {
+        cluster.add_node(Node::new(name).capacity(GPU, 1).capacity(extra, 1)).unwrap();
+    }
+    let mut scheduler = scheduler(cluster, preempts);
+    run(&mut scheduler, PodGroup::gang("old", 2).pods(3, gpu()));
+    let one = |name: &str, extra| PodGroup::gang(name, 1).pods(1, gpu().request(extra, 1));
+    scheduler.handle_group(one("first", "disk").priority(5), at(1)).unwrap();
+    let (first, names) = victims(&mut scheduler, at(1));
+    assert_eq!(names.len(), 1);
+    scheduler.handle_group(one("second", "nic").priority(10), at(2)).unwrap();
+    // The less important one gives way, though it wants another node.
+    let cancelled = scheduler.poll_decision(at(2));
+    let Some(Decision::CancelEvictions { ticket, victims: back }) = cancelled else {
+        panic!("{cancelled:?}");
+    };
+    assert_eq!((ticket, &back[0].name), (first, &names[0]));
+    let (_, others) = victims(&mut scheduler, at(2));
+    assert!(others.len() == 1 && others != names);
+}
+
+/// A gang fell below its minimum and was to go for another. It stays, and its own time is over.
+#[test]
+fn the_time_of_a_gang_below_its_minimum_goes_on_while_it_is_to_go() {
+    let mut scheduler = scheduler(gpus(2, 1), |settings| {
+        preempts(settings);
+        settings.stale_after = Duration::from_secs(30);
+    });
+    run(&mut scheduler, gang("old", 2));
+    let event = Event::NodeRemoved { name: "n0001".into(), version: 0 };
+    scheduler.handle_event(event, at(1)).unwrap();
+    scheduler.handle_group(gang("new", 1).priority(10), at(2)).unwrap();
+    let (ticket, _) = victims(&mut scheduler, at(2));
+    assert_eq!(scheduler.poll_decision(at(40)), None);
+    add_node(&mut scheduler, at(41));
+    let mut decisions = std::iter::from_fn(|| scheduler.poll_decision(at(41)));
+    let back = decisions.next();
+    assert!(
+        matches!(&back, Some(Decision::CancelEvictions { ticket: same, .. }) if *same == ticket),
+        "{back:?}"
+    );
+    let evicted = decisions.any(
+        |decision| matches!(decision, Decision::Evict { group, since, .. } if group == "default/old" && since == at(1)),
+    );
+    assert!(evicted);
+}
+
+/// A group would wait for a partner that it evicted.
+#[test]
+fn a_group_does_not_preempt_its_partner() {
+    let mut scheduler = scheduler(gpus(1, 2), preempts);
+    run(&mut scheduler, gang("partner", 2));
+    let mut group = gang("new", 2).priority(10);
+    group.gang_group.push(ObjectName::new("default", "partner"));
+    scheduler.handle_group(group, at(1)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(1)), None);
+    assert_eq!(scheduler.status("default/new").unwrap().no_preemption, None);
+    // Another may take both.
+    scheduler.handle_group(gang("other", 2).priority(10), at(2)).unwrap();
+    assert_eq!(victims(&mut scheduler, at(2)).1, ["default/partner-0", "default/partner-1"]);
+}
+
+/// The status of a group says why nothing is evicted for it.
+#[test]
+fn a_status_says_why_no_victims_are_searched() {
+    let mut scheduler = scheduler(gpus(1, 2), preempts);
+    run(&mut scheduler, gang("old", 2));
+    for (name, partner) in [("a", "b"), ("b", "a")] {
+        let mut group = gang(name, 1).priority(10);
+        group.gang_group.push(ObjectName::new("default", partner));
+        scheduler.handle_group(group, at(1)).unwrap();
+    }
+    let never = PodGroup::gang("never", 1).pods(1, gpu().never_preempting()).priority(10);
+    scheduler.handle_group(never, at(1)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(1)), None);
+    let why = |scheduler: &Scheduler, name: &str| scheduler.status(name).unwrap().no_preemption;
+    let groups = vec![ObjectName::new("default", "b")];
+    assert_eq!(why(&scheduler, "default/a"), Some(NoPreemption::StartsWith { groups }));
+    assert_eq!(why(&scheduler, "default/never"), Some(NoPreemption::Never));
+    let mut off = Scheduler::new(gpus(1, 2), phalanx::Framework::default(), Settings::default());
+    off.handle_group(gang("a", 1), at(0)).unwrap();
+    assert_eq!(why(&off, "default/a"), Some(NoPreemption::Off));
+}
+
+/// What the root of another scheduler's group says holds for the groups inside.
+#[test]
+fn a_member_of_anothers_group_counts_no_less_than_its_root() {
+    for (priority, kept, is_taken) in [(20, false, false), (5, true, false), (5, false, true)] {
+        let mut scheduler = scheduler(gpus(1, 2), preempts);
+        let inner = PodGroup::basic("inner").pods(2, gpu());
+        let mut theirs = PodGroup::gang("theirs", 1).group(inner).priority(priority);
+        theirs.non_preemptible = kept;
+        scheduler.handle_running_group(&theirs, at(0)).unwrap();
+        for name in ["inner-0", "inner-1"] {
+            let pod = gpu().name(name).in_group("inner").on("n0000");
+            scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+        }
+        scheduler.handle_group(gang("new", 1).priority(10), at(1)).unwrap();
+        let decision = scheduler.poll_decision(at(1));
+        let is_asked = matches!(decision, Some(Decision::Preempt { .. }));
+        assert_eq!(is_asked, is_taken, "{priority} {kept}: {decision:?}");
+    }
 }

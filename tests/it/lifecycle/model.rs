@@ -367,9 +367,8 @@ impl World {
             .collect();
         self.both(|s| s.handle_event(Event::NodeRemoved { name: name.clone(), version: 0 }, now))
             .unwrap();
-        for pod in &on_it {
-            self.preemption.forget(pod);
-        }
+        let members = self.members();
+        self.preemption.displace(&members, &on_it);
         // What was being bound there has failed.
         self.binding.retain(|(pod, _)| !on_it.contains(pod));
     }
@@ -407,7 +406,7 @@ impl World {
                     }
                 }
                 Decision::Preempt { ticket, victims, plan, .. } => {
-                    self.check_victims(&victims, &plan);
+                    self.check_victims(ticket, &victims, &plan);
                     self.preemption.ask(ticket, victims, now);
                 }
                 Decision::CancelEvictions { ticket, victims } => {

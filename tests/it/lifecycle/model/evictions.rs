@@ -25,6 +25,9 @@ pub(super) struct Model {
     /// Those of them that are asked for again while their group goes whole.
     put_off: BTreeSet<String>,
     budgets: Vec<DisruptionBudget>,
+    tickets: BTreeSet<Ticket>,
+    /// Groups of which a member was on a node that was removed: it may come back with the node.
+    displaced: BTreeSet<String>,
     /// Since the quiet began: claims that ended without a start, and groups that got room.
     ended: Vec<String>,
     got_room: BTreeSet<String>,
@@ -78,6 +81,15 @@ impl Model {
 
     pub(super) fn is_asked(&self, pod: &str) -> bool {
         self.asked.iter().any(|asked| asked.pods.iter().any(|other| other == pod))
+    }
+
+    /// A node is removed, with these pods on it.
+    pub(super) fn displace(&mut self, members: &[(String, String)], pods: &[String]) {
+        let hit = members.iter().filter(|(_, pod)| pods.contains(pod));
+        self.displaced.extend(hit.map(|(root, _)| root.clone()));
+        for pod in pods {
+            self.forget(pod);
+        }
     }
 
     /// A pod is not there any more.
@@ -200,7 +212,8 @@ impl World {
     }
 
     /// What is named as victims when it is named.
-    pub(super) fn check_victims(&self, victims: &[Victim], plan: &Plan) {
+    pub(super) fn check_victims(&mut self, ticket: Ticket, victims: &[Victim], plan: &Plan) {
+        let is_again = !self.preemption.tickets.insert(ticket);
         // A group that has begun to go whole is asked for also when the other is not there any more.
         let Some(group) = self.groups.get(plan.group().as_str()) else { return };
         let mut gone: BTreeSet<String> = BTreeSet::new();
@@ -219,7 +232,10 @@ impl World {
             }
         }
         // What is left of a group has its minimum, or there is nothing left.
-        for root in self.groups.values() {
+        for (name, root) in &self.groups {
+            if is_again && self.preemption.displaced.contains(name) {
+                continue;
+            }
             let pods = root.all_pods();
             let is_hit = pods.iter().any(|pod| gone.contains(&format!("default/{}", pod.name)));
             let state = self.scheduler.state(&root.full_name());
