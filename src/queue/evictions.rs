@@ -44,6 +44,9 @@ pub(super) struct Evictions {
 pub(super) struct UnitInFlight {
     /// The group of this scheduler that it is of.
     pub(super) root: Option<GroupId>,
+    /// Full name of its root group, of this scheduler or another.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) root_name: Option<String>,
     /// The unit, with the pods that have not gone.
     pub(super) victim: Victim,
     /// Whether a pod of it, or of others without which too little of its group is left, is being

@@ -21,6 +21,7 @@ mod nomination;
 mod observe;
 mod orphans;
 mod partners;
+mod parts;
 mod phases;
 mod preemption;
 mod queued_group;

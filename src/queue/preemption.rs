@@ -260,7 +260,7 @@ impl Scheduler {
         let Found { victims, moves, plan, admitted } = found;
         let wanted: BTreeSet<String> =
             victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
-        self.give_way(id, &plan, &wanted);
+        self.give_way(id, &plan, (&victims, &wanted));
         self.cancel_evictions(id, &wanted);
         self.preemption.drop_put_off(id, &wanted);
         if let Some(queued) = self.groups.get_mut(&id) {
@@ -306,16 +306,21 @@ impl Scheduler {
     /// Less important groups give up what a plan takes: their own nominations on its nodes, those
     /// that count on its victims, and those that count on others of a group of which too little
     /// would be left.
-    fn give_way(&mut self, id: GroupId, plan: &Plan, wanted: &BTreeSet<String>) {
+    fn give_way(
+        &mut self,
+        id: GroupId,
+        plan: &Plan,
+        (victims, wanted): (&[Victim], &BTreeSet<String>),
+    ) {
         let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
-        let parted = self.left_in_part(wanted);
+        let parted = self.left_in_part(victims);
         for other in self.less_important(id) {
             let Some(queued) = self.groups.get(&other) else { continue };
             let held = queued.reservation.iter().flat_map(|own| &own.placeholders);
             let is_met = held.into_iter().any(|(_, node)| nodes.contains(node.as_str()))
                 || self.preemption.units().any(|(group, unit)| {
                     group == other
-                        && (unit.root.is_some_and(|root| parted.contains(&root))
+                        && (unit.root_name.as_ref().is_some_and(|root| parted.contains(root))
                             || unit.names().any(|name| wanted.contains(&name)))
                 });
             if is_met {
@@ -327,21 +332,18 @@ impl Scheduler {
         }
     }
 
-    /// The groups of which too little would be left if these pods went beside all that go already.
-    fn left_in_part(&self, wanted: &BTreeSet<String>) -> BTreeSet<GroupId> {
-        let find = |name: &str| self.pods.get(name).copied();
-        let mut members = self.preemption.members(false, find);
-        let hit: Vec<(GroupId, u64)> = wanted.iter().filter_map(|name| find(name)).collect();
-        for (root, seq) in &hit {
-            members.entry(*root).or_default().insert(*seq);
+    /// The groups of which too little would be left if these victims went beside all that go already.
+    fn left_in_part(&self, victims: &[Victim]) -> BTreeSet<String> {
+        let mut roots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for victim in victims {
+            let Some(root) = self.root_of(victim) else { continue };
+            roots.entry(root).or_default().extend(victim.pods.iter().map(pod_name));
         }
-        let is_in_part = |root: &GroupId| {
-            self.groups.get(root).zip(members.get(root)).is_some_and(|(queued, going)| {
-                !queued.is_left_without(&self.cluster, going)
-                    && !queued.keeps_minima(&self.cluster, going)
-            })
+        let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
+            going.extend(self.going_of(&root, false));
+            self.is_left_in_part(&root, &going).then_some(root)
         };
-        hit.into_iter().map(|(root, _)| root).filter(is_in_part).collect()
+        roots.into_iter().filter_map(is_in_part).collect()
     }
 
     /// A decision to evict victims.
@@ -360,6 +362,7 @@ impl Scheduler {
         self.budgets_changed();
         let in_flight = |victim: &Victim| UnitInFlight {
             root: victim.pods.first().and_then(|pod| Some(self.pods.get(&pod_name(pod))?.0)),
+            root_name: self.root_of(victim),
             victim: victim.clone(),
             begun: false,
             until,
@@ -420,6 +423,7 @@ impl Scheduler {
         let mut victims = Vec::new();
         let mut roots: BTreeMap<GroupId, usize> = BTreeMap::new();
         let unasked = unasked(&self.outbox, ticket);
+        let parents = units.iter().filter_map(|unit| unit.root_name.clone()).collect();
         for UnitInFlight { victim, retry_at, .. } in units {
             self.preemption.give_back(&victim.pods);
             for (root, _) in victim.pods.iter().filter_map(|pod| self.pods.get(&pod_name(pod))) {
@@ -441,6 +445,7 @@ impl Scheduler {
         }
         // Other groups may take what stays.
         self.budgets_changed();
+        self.take_back_parts(&parents);
     }
 
     /// The end of the eviction of a whole group of which some pods stay.

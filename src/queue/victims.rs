@@ -347,19 +347,26 @@ impl Scheduler {
         let retry_at = retry_at.map(|retry| retry.max(least));
         let until = retry_at.unwrap_or_else(|| self.now.after(settings.timeout));
         let pods = failed.victim.pods.clone();
+        let root_name = failed.root_name.clone();
         for name in failed.names().collect::<Vec<_>>() {
             self.preemption.refused.insert(name, until);
         }
         // Of a group that has not begun to go, the others stay with it.
+        let is_parted = root_name.as_ref().is_some_and(|root| {
+            let mut going = self.going_of(root, true);
+            going.retain(|name| pods.iter().all(|pod| pod_name(pod) != *name));
+            own.is_empty() && self.is_left_in_part(root, &going)
+        });
         let mut with_it = Vec::new();
         if let Some(evictions) = self.preemption.of(ticket) {
             let is_failed = |at: usize| at == index;
             let is_sibling = |unit: &UnitInFlight| {
-                is_whole
-                    && !has_begun
-                    && unit.names().any(|name| {
-                        find_root(&self.pods, &name).is_some_and(|root| own.contains(&root))
-                    })
+                is_parted && !unit.begun && unit.root_name == root_name
+                    || is_whole
+                        && !has_begun
+                        && unit.names().any(|name| {
+                            find_root(&self.pods, &name).is_some_and(|root| own.contains(&root))
+                        })
             };
             let mut at = 0;
             evictions.units.retain_mut(|unit| {
@@ -387,6 +394,7 @@ impl Scheduler {
             }
         }
         self.budgets_changed();
+        self.take_back_parts(&root_name.into_iter().collect());
         self.timers.insert((until, Timer::Searches));
         self.set_eviction_timer(ticket);
         self.reservations_due = true;

@@ -25,8 +25,9 @@ pub(super) struct Model {
     changes: usize,
     /// Pods whose eviction failed once.
     failed: BTreeSet<String>,
-    /// The claims of groups to the room of victims.
+    /// The claims of groups to the room of victims, and the last of each that was asked for.
     claims: BTreeMap<String, Claim>,
+    asking: BTreeMap<String, Claim>,
     /// Claims that ended without a start although victims went, since the quiet began.
     ended: Vec<(String, Claim)>,
     /// Since the quiet began: by whom which nodes were taken, and groups that got room.
@@ -80,8 +81,7 @@ impl World {
         let nodes = plan.assignments().map(|to| to.node().to_string()).collect();
         let is_quiet = self.evictions.is_quiet;
         let claim = Claim { owner, nodes, is_quiet, has_gone: false };
-        let has_gone = self.evictions.claims.get(&by).is_some_and(|claim| claim.has_gone);
-        self.evictions.claims.insert(by.clone(), Claim { has_gone, ..claim });
+        self.evictions.asking.insert(by.clone(), claim);
         for victim in victims {
             let pods: Vec<String> = victim.pods.iter().map(short).collect();
             for pod in &pods {
@@ -108,9 +108,13 @@ impl World {
         let model = &mut self.evictions;
         let name = event.group.to_string();
         match &event.change {
-            GroupChange::Preempting { .. }
-            | GroupChange::Binding { .. }
-            | GroupChange::Held { .. } => {
+            GroupChange::Preempting { .. } => {
+                model.got_room.insert(name.clone());
+                if let Some(claim) = model.asking.get(&name) {
+                    model.claims.insert(name, claim.clone());
+                }
+            }
+            GroupChange::Binding { .. } | GroupChange::Held { .. } => {
                 model.got_room.insert(name);
             }
             GroupChange::ReservationEnded { reason } => {

@@ -1,0 +1,98 @@
+//! What is left of groups of which units are to go: their minimum, or nothing.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::evictions::{UnitInFlight, pod_name};
+use super::ids::Ticket;
+use super::scheduler::Scheduler;
+use crate::model::PodGroup;
+use crate::preempt::Victim;
+use crate::state::PodView;
+
+impl Scheduler {
+    /// The full name of the root group that a victim is of, this scheduler's or another's.
+    pub(super) fn root_of(&self, victim: &Victim) -> Option<String> {
+        let own = victim.pods.first().and_then(|pod| self.pods.get(&pod_name(pod)));
+        if let Some(queued) = own.and_then(|(id, _)| self.groups.get(id)) {
+            return Some(queued.name.clone().into());
+        }
+        let name = victim.group.as_ref()?;
+        let holds = |root: &&PodGroup| root.any(&|group| group.full_name() == *name);
+        self.preemption.running.values().find(holds).map(|root| root.full_name().into())
+    }
+
+    /// Full names of the pods of a root group that are to go, without those that are to be asked for
+    /// again later if `now`.
+    pub(super) fn going_of(&self, root: &str, now: bool) -> BTreeSet<String> {
+        let units = self.preemption.units().map(|(_, unit)| unit);
+        let units = units.filter(|unit| unit.root_name.as_deref() == Some(root));
+        let units = units.filter(|unit| !now || unit.begun || unit.retry_at.is_none());
+        units.flat_map(UnitInFlight::names).collect()
+    }
+
+    /// Whether some of a group would run without these pods, yet less than its minimum.
+    pub(super) fn is_left_in_part(&self, root: &str, going: &BTreeSet<String>) -> bool {
+        if let Some(queued) = self.names.get(root).and_then(|(id, _)| self.groups.get(id)) {
+            let members = going.iter().filter_map(|name| self.pods.get(name));
+            let members = members.map(|(_, seq)| *seq).collect();
+            return !queued.is_left_without(&self.cluster, &members)
+                && !queued.keeps_minima(&self.cluster, &members);
+        }
+        let Some(root) = self.preemption.running.get(root) else { return false };
+        let runs = |pod: &PodView<'_>| pod.node().is_some() && !pod.deleting();
+        let stays = |pod: &PodView<'_>| {
+            runs(pod) && !going.contains(&alloc::format!("{}/{}", pod.namespace(), pod.name()))
+        };
+        let count = |group: &PodGroup, is: &dyn Fn(&PodView<'_>) -> bool| {
+            self.cluster.pods_of(group).filter(|pod| is(pod)).count()
+        };
+        let mut left = 0;
+        root.visit(&mut |group| left += count(group, &stays));
+        left > 0
+            && has_minimum(root, &|group| count(group, &runs)).0
+            && !has_minimum(root, &|group| count(group, &stays)).0
+    }
+
+    /// Takes back evictions of groups of which too little would be left by what is to go now: others
+    /// of them cannot go, or not yet.
+    pub(super) fn take_back_parts(&mut self, roots: &BTreeSet<String>) {
+        for root in roots {
+            let going = self.going_of(root, true);
+            if going.is_empty() || !self.is_left_in_part(root, &going) {
+                continue;
+            }
+            let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();
+            for (ticket, evictions) in &mut self.preemption.evictions {
+                let stays = |unit: &UnitInFlight| {
+                    unit.begun || unit.retry_at.is_some() || unit.root_name.as_ref() != Some(root)
+                };
+                let (stay, go): (Vec<_>, Vec<_>) = evictions.units.drain(..).partition(stays);
+                evictions.units = stay;
+                if !go.is_empty() {
+                    back.push((*ticket, go));
+                }
+            }
+            self.preemption.drop_done();
+            self.reservations_due |= !back.is_empty();
+            for (ticket, units) in back {
+                self.cancel_units(ticket, units);
+            }
+        }
+    }
+}
+
+/// Whether a tree has its minimum, given what each leaf has; and how many pods that are.
+fn has_minimum(group: &PodGroup, count: &impl Fn(&PodGroup) -> usize) -> (bool, usize) {
+    let least = group.policy.minimum() as usize;
+    if group.groups.is_empty() {
+        let have = count(group);
+        return (have >= least, have);
+    }
+    let inner = group.groups.iter().map(|inner| has_minimum(inner, count));
+    let (have, pods) = inner.fold((0, 0), |(have, pods), (is_enough, more)| {
+        (have + usize::from(is_enough), pods + more)
+    });
+    (have >= least && pods >= group.min_pods.unwrap_or(0) as usize, pods)
+}
