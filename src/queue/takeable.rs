@@ -123,7 +123,8 @@ impl Policy for Takeable<'_> {
             let name = format!("{}/{}", pod.namespace(), pod.name());
             !self.state.refused.contains_key(&name) && self.victims.get(&name) != Some(&false)
         };
-        if !all.iter().all(is_open) {
+        // What terminates is no part of the unit any more.
+        if !all.iter().filter(|pod| !pod.deleting()).all(is_open) {
             return false;
         }
         if self.loses_one_late(unit, &name) {
