@@ -1,6 +1,6 @@
 //! What is left of groups of which units are to go: their minimum, or nothing.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -53,6 +53,20 @@ impl Scheduler {
         left > 0
             && has_minimum(root, &|group| count(group, &runs)).0
             && !has_minimum(root, &|group| count(group, &stays)).0
+    }
+
+    /// The groups of which too little would be left if these victims went beside all that go already.
+    pub(super) fn left_in_part(&self, victims: &[Victim]) -> BTreeSet<String> {
+        let mut roots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for victim in victims {
+            let Some(root) = self.root_of(victim) else { continue };
+            roots.entry(root).or_default().extend(victim.pods.iter().map(pod_name));
+        }
+        let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
+            going.extend(self.going_of(&root, false));
+            self.is_left_in_part(&root, &going).then_some(root)
+        };
+        roots.into_iter().filter_map(is_in_part).collect()
     }
 
     /// Takes back evictions of groups of which too little would be left by what is to go now: others

@@ -332,20 +332,6 @@ impl Scheduler {
         }
     }
 
-    /// The groups of which too little would be left if these victims went beside all that go already.
-    fn left_in_part(&self, victims: &[Victim]) -> BTreeSet<String> {
-        let mut roots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for victim in victims {
-            let Some(root) = self.root_of(victim) else { continue };
-            roots.entry(root).or_default().extend(victim.pods.iter().map(pod_name));
-        }
-        let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
-            going.extend(self.going_of(&root, false));
-            self.is_left_in_part(&root, &going).then_some(root)
-        };
-        roots.into_iter().filter_map(is_in_part).collect()
-    }
-
     /// A decision to evict victims.
     fn ask_for(&mut self, id: GroupId, victims: Vec<Victim>, moves: Vec<Move>, plan: Plan) {
         let Some(settings) = self.settings.preemption else { return };

@@ -201,7 +201,7 @@ impl World {
         }
         self.evictions.asked.retain(|asked| !(asked.owner == owner && asked.ticket == ticket));
         self.evictions.evicted += pods.len();
-        for claim in self.evictions.claims.get_mut(&first.by) {
+        if let Some(claim) = self.evictions.claims.get_mut(&first.by) {
             claim.has_gone |= !pods.is_empty();
         }
         for name in &pods {
