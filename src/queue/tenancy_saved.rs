@@ -36,7 +36,7 @@ pub(super) struct SavedTenancy {
     #[serde(default)]
     leaving: BTreeSet<GroupId>,
     #[serde(default)]
-    reclaim_due: bool,
+    reclaim_due: Vec<(QueueKind, String)>,
 }
 
 impl Tenancy {
@@ -47,6 +47,7 @@ impl Tenancy {
             let (flavor, resource) = tree.names(*of);
             Some((spec.kind, spec.name.clone(), flavor.into(), resource.into()))
         };
+        let named = |queue: &QueueId| tree.spec(*queue).map(|spec| (spec.kind, spec.name.clone()));
         let asked = |(id, (leaf, usage)): (&GroupId, &(QueueId, Usage))| {
             let named = usage.iter().map(|&(of, amount)| {
                 let (flavor, resource) = tree.names(of);
@@ -64,13 +65,13 @@ impl Tenancy {
             reserved: self.reserved.clone(),
             kept: self.kept.clone(),
             leaving: self.leaving.clone(),
-            reclaim_due: self.reclaim_due,
+            reclaim_due: self.reclaim_due.iter().filter_map(named).collect(),
         }
     }
 
     pub(super) fn restore(saved: SavedTenancy) -> Tenancy {
         let mut tenancy = Tenancy::new(saved.tenants.restore());
-        (tenancy.reserved, tenancy.reclaim_due) = (saved.reserved, saved.reclaim_due);
+        tenancy.reserved = saved.reserved;
         (tenancy.kept, tenancy.leaving) = (saved.kept, saved.leaving);
         for (id, charge) in saved.charges {
             tenancy.charge(id, charge);
@@ -81,6 +82,8 @@ impl Tenancy {
             Some((tree.queue(*kind, queue)?, tree.flavor_resource(flavor, resource)?))
         });
         tenancy.moved = places.collect();
+        let roots = saved.reclaim_due.iter().filter_map(|(kind, name)| tree.queue(*kind, name));
+        tenancy.reclaim_due = roots.collect();
         for (id, queue, usage) in saved.asked {
             let Some(leaf) = tenancy.leaf(&queue) else { continue };
             let intern = |(flavor, resource, amount): (String, String, i64)| {
