@@ -93,8 +93,6 @@ impl ReservedClaim {
 pub(super) struct Tenancy {
     pub(super) tenants: Tenants,
     pub(super) heads: Heads,
-    /// By queue: the group that stands among the heads.
-    pub(super) standing: BTreeMap<String, GroupId>,
     pub(super) charges: BTreeMap<GroupId, Charge>,
     /// Pods that are charged, by full name.
     pub(super) charged: BTreeMap<String, GroupId>,
@@ -125,7 +123,6 @@ impl Tenancy {
         Tenancy {
             heads: tenants.heads(),
             tenants,
-            standing: BTreeMap::new(),
             charges: BTreeMap::new(),
             charged: BTreeMap::new(),
             sleepers: QuotaSleepers::default(),

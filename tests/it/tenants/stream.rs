@@ -71,6 +71,8 @@ struct World {
     reclaimed: usize,
     started: usize,
     lent: usize,
+    /// Whether it is saved and restored between decisions.
+    saves: bool,
     loud: bool,
 }
 
@@ -132,6 +134,7 @@ impl World {
             reclaimed: 0,
             started: 0,
             lent: 0,
+            saves: false,
             loud: std::env::var_os("PHALANX_TENANTS_TRACE").is_some(),
         }
     }
@@ -316,6 +319,9 @@ impl World {
                 }
                 other => panic!("{other:?}"),
             }
+            if self.saves {
+                self.save();
+            }
         }
         while let Some(event) = self.both(Scheduler::poll_event) {
             self.tell(|| format!("{event:?}"));
@@ -364,9 +370,10 @@ impl World {
         }
         let above = self.used(own.queue) + own.gpus > self.promises[own.queue].guaranteed;
         for (queue, lost) in lost.into_iter().filter(|(queue, _)| above && *queue != own.queue) {
+            // Those that have begun to go were named before.
             let named = victims.iter().any(|victim| {
                 let name = victim.group.as_ref().expect("all are of groups").as_str();
-                self.gangs[name].queue == queue
+                self.gangs[name].queue == queue && self.used_by(name) == self.gangs[name].gpus
             });
             // What is reserved for a group of the queue is the queue's.
             let reserving = self.scheduler.tenants().expect("there").reserving();
@@ -501,6 +508,11 @@ fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
             world.save();
         }
         world.step();
+        // Several inputs, so that several heads of queues stand when it is saved.
+        world.saves = seed.is_multiple_of(4) && event % 5 == 4;
+        if seed.is_multiple_of(4) && !world.saves {
+            continue;
+        }
         world.poll();
         world.check();
         if event % 40 == 39 {
