@@ -96,7 +96,7 @@ impl Tenancy {
         SavedTenancy {
             tenants: self.tenants.save(),
             charges: self.charges.iter().map(|(id, charge)| (*id, charge.clone())).collect(),
-            moved: self.moved.iter().filter_map(place).collect(),
+            moved: sorted(self.moved.iter().filter_map(place)),
             tried: self.tried.iter().map(|(queue, key)| (queue.clone(), key.clone())).collect(),
             heads: tree.queues(QueueKind::Leaf).filter_map(head).collect(),
             changed: changed.clone(),
@@ -105,7 +105,7 @@ impl Tenancy {
             reserved: self.reserved.clone(),
             kept: self.kept.clone(),
             leaving: self.leaving.clone(),
-            reclaim_due: self.reclaim_due.iter().filter_map(named).collect(),
+            reclaim_due: sorted(self.reclaim_due.iter().filter_map(named)),
         }
     }
 
@@ -152,4 +152,11 @@ impl Tenancy {
     pub(super) fn lacks_head(&self, queue: &str) -> bool {
         self.leaf(queue).is_some_and(|leaf| self.heads.get(leaf).is_none())
     }
+}
+
+/// What stands in the order of queues' numbers, in one that lasts.
+fn sorted<T: Ord>(named: impl Iterator<Item = T>) -> Vec<T> {
+    let mut named: Vec<T> = named.collect();
+    named.sort_unstable();
+    named
 }
