@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use super::run::{QueueReport, Report};
 
-const WIDTH: f64 = 300.0;
+const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 110.0;
 const COLUMNS: usize = 3;
 /// Between panels: room for the labels of an axis, and for two lines above.
-const GAP: f64 = 58.0;
+const GAP: f64 = 60.0;
 /// Above the panels: the title and the legend.
 const HEAD: f64 = 56.0;
 /// Colours that are told apart with any kind of colour blindness, and in grey.
@@ -55,9 +55,12 @@ impl Scale {
 /// The drawing: what a queue uses up to the dashed line is its own, what is above is borrowed.
 pub(crate) fn svg(report: &Report) -> String {
     let scale = Scale::of(report);
-    let rows = report.queues.len().div_ceil(COLUMNS);
+    let is_idle =
+        |queue: &&QueueReport| queue.guaranteed == 0 && queue.used.iter().all(|used| *used == 0);
+    let (idle, shown): (Vec<_>, Vec<_>) = report.queues.iter().partition(is_idle);
+    let rows = shown.len().div_ceil(COLUMNS);
     let wide = GAP + COLUMNS as f64 * (WIDTH + GAP);
-    let high = HEAD + rows as f64 * (HEIGHT + GAP) + 24.0;
+    let high = HEAD + rows as f64 * (HEIGHT + GAP) + 40.0;
     let title = format!("GPUs in use by queue, hour by hour, in dialect {}", report.dialect);
     let mut out = String::new();
     let _ = writeln!(
@@ -68,7 +71,7 @@ pub(crate) fn svg(report: &Report) -> String {
          <text x=\"{GAP}\" y=\"22\" font-size=\"16\">{title}</text>"
     );
     legend(&mut out);
-    for (at, queue) in report.queues.iter().enumerate() {
+    for (at, queue) in shown.into_iter().enumerate() {
         let left = GAP + (at % COLUMNS) as f64 * (WIDTH + GAP);
         let top = HEAD + 36.0 + (at / COLUMNS) as f64 * (HEIGHT + GAP);
         let _ = writeln!(out, "<g transform=\"translate({left:.1},{top:.1})\">");
@@ -78,12 +81,23 @@ pub(crate) fn svg(report: &Report) -> String {
     let _ = writeln!(
         out,
         "<text x=\"{GAP}\" y=\"{:.1}\" fill=\"{MUTED}\">{} gangs over {} days on {} GPUs. Across: hours \
-         since the first gang; up: GPUs. All panels have one scale.</text>\n</svg>",
-        high - 8.0,
+         since the first gang; up: GPUs. All panels have one scale.</text>",
+        high - 24.0,
         report.gangs,
         report.days,
         report.gpus
     );
+    if !idle.is_empty() {
+        let names: Vec<&str> = idle.iter().map(|queue| queue.name.as_str()).collect();
+        let _ = writeln!(
+            out,
+            "<text x=\"{GAP}\" y=\"{:.1}\" fill=\"{MUTED}\">Not drawn, without guarantee and without use: \
+             {}.</text>",
+            high - 8.0,
+            names.join(", ")
+        );
+    }
+    out.push_str("</svg>\n");
     out
 }
 
@@ -109,13 +123,25 @@ fn legend(out: &mut String) {
     );
 }
 
+fn times(number: u64) -> String {
+    match number {
+        0 => "nothing".into(),
+        1 => "once".into(),
+        more => format!("{more} times"),
+    }
+}
+
 fn panel(out: &mut String, scale: &Scale, hours: &[u64], queue: &QueueReport) {
     let _ = writeln!(
         out,
         "<text y=\"-18\" font-weight=\"bold\">{}</text>\n\
-         <text y=\"-5\" fill=\"{MUTED}\">guaranteed {}, mean use {:.0}, borrowed {:.0} GPU-hours, gave back \
-         {} times</text>",
-        queue.name, queue.guaranteed, queue.mean_used, queue.borrowed_hours, queue.reclaimed
+         <text y=\"-5\" fill=\"{MUTED}\">guaranteed {}, mean {:.0}, borrowed {:.0} GPU-hours, gave back \
+         {}</text>",
+        queue.name,
+        queue.guaranteed,
+        queue.mean_used,
+        queue.borrowed_hours,
+        times(queue.reclaimed)
     );
     let area = |most: i64| {
         let mut path = format!("M0,{HEIGHT}");

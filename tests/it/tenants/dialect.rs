@@ -396,7 +396,10 @@ fn no_queue_envies_another_beyond_one_claim() {
             let sums = tenants.tree().sums(own.id, gpu);
             if sums.drawn + own.waiting <= sums.subtree {
                 // Within its guarantee it is not refused while others borrow.
-                assert!(queues.iter().all(|other| borrowed(other) == 0), "the guarantee of a queue");
+                assert!(
+                    queues.iter().all(|other| borrowed(other) == 0),
+                    "the guarantee of a queue"
+                );
                 continue;
             }
             let with = sums.drawn + own.waiting - sums.subtree;

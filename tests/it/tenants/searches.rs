@@ -114,7 +114,8 @@ fn a_victim_named_in_anothers_place_leaves_the_rest_as_they_were() {
 /// What has gone by the time at which its eviction would be taken back is not named.
 #[test]
 fn an_eviction_that_has_happened_is_not_taken_back() {
-    for (tenants, goes) in dialects().into_iter().flat_map(|own| [(own.clone(), true), (own, false)])
+    for (tenants, goes) in
+        dialects().into_iter().flat_map(|own| [(own.clone(), true), (own, false)])
     {
         let mut scheduler = full(tenants);
         let found = ask(&mut scheduler, gang("b2", "b", 2, 2), at(10));
