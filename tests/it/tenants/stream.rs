@@ -71,6 +71,8 @@ struct World {
     reclaimed: usize,
     started: usize,
     lent: usize,
+    /// Groups of which it was told since it was last polled that they do not go, or that pods have.
+    told: BTreeSet<String>,
     /// Whether it is saved and restored between decisions.
     saves: bool,
     loud: bool,
@@ -134,6 +136,7 @@ impl World {
             reclaimed: 0,
             started: 0,
             lent: 0,
+            told: BTreeSet::new(),
             saves: false,
             loud: std::env::var_os("PHALANX_TENANTS_TRACE").is_some(),
         }
@@ -213,6 +216,7 @@ impl World {
             }
             10..=12 => {
                 let Some(asked) = self.random.pick(&self.asked.clone()) else { return };
+                self.told.insert(asked.group.clone());
                 match self.random.below(6) {
                     0 => {
                         let later = now.after(Duration::from_secs(20));
@@ -305,14 +309,17 @@ impl World {
                             format!("{}/{}", pod.namespace, pod.name)
                         };
                         let pods = victim.pods.iter().map(pod).collect();
-                        let group = victim.group.expect("all are of groups").into();
+                        let group: String = victim.group.expect("all are of groups").into();
+                        self.asked.retain(|own| own.group != group);
                         self.asked.push(Asked { ticket, group, pods });
                     }
                 }
                 Decision::CancelEvictions { ticket, victims } => {
                     for victim in victims {
                         let is = |own: &Asked| own.ticket == ticket && own.group == victim.name;
-                        assert!(self.asked.iter().any(is), "{} was not asked for", victim.name);
+                        let is_known =
+                            self.asked.iter().any(is) || self.told.contains(&*victim.name);
+                        assert!(is_known, "{} was not asked for", victim.name);
                         self.asked.retain(|own| !is(own));
                         self.leave_alone(&victim.name);
                     }
@@ -323,6 +330,7 @@ impl World {
                 self.save();
             }
         }
+        self.told.clear();
         while let Some(event) = self.both(Scheduler::poll_event) {
             self.tell(|| format!("{event:?}"));
             match &event.change {
@@ -357,10 +365,10 @@ impl World {
         let mut lost: BTreeMap<usize, i64> = BTreeMap::new();
         for victim in victims {
             let name = victim.group.as_ref().expect("all are of groups").as_str();
-            assert!(!self.is_asked(name), "{name} is evicted twice");
             let theirs = &self.gangs[name];
             // What has begun to go is asked for until it has gone.
             let has_begun = self.used_by(name) < theirs.gpus;
+            assert!(has_begun || !self.is_asked(name), "{name} is evicted twice");
             assert!(has_begun || !self.protected(theirs), "{name} is protected");
             assert_eq!(victim.pods.len() as i64, self.used_by(name), "{name} goes in part");
             *lost.entry(theirs.queue).or_default() += self.used_by(name);
