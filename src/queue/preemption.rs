@@ -67,9 +67,8 @@ impl Scheduler {
             let wait = if is_found { now } else { now.after(backoff.after(queued.searches)) };
             queued.no_search_before = wait;
         }
-        match found {
-            Some(found) => self.claim(id, found, shortage),
-            None => self.wait_for_protections(),
+        if let Some(found) = found {
+            self.claim(id, found, shortage);
         }
         is_found
     }
@@ -93,6 +92,8 @@ impl Scheduler {
             Some(Found { admitted, ..found })
         } else {
             self.withdraw(admitted);
+            // Where quota is short, those that it may not name are known by themselves.
+            self.wait_for_protections();
             None
         }
     }

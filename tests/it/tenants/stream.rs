@@ -48,6 +48,8 @@ struct Gang {
 #[derive(Debug, Clone)]
 struct Asked {
     ticket: Ticket,
+    /// The group that room is made for.
+    by: String,
     group: String,
     pods: Vec<String>,
 }
@@ -62,7 +64,7 @@ struct World {
     limit: Option<i64>,
     gangs: BTreeMap<String, Gang>,
     asked: Vec<Asked>,
-    /// Groups that wait for victims, and whether one of those has gone in the quiet.
+    /// Groups that wait for victims, and whether one of theirs has gone in the quiet.
     claims: BTreeMap<String, bool>,
     /// Groups of which an eviction failed or was taken back, and how long they may be left alone.
     refused: BTreeMap<String, Time>,
@@ -71,8 +73,6 @@ struct World {
     reclaimed: usize,
     started: usize,
     lent: usize,
-    /// Groups of which it was told since it was last polled that they do not go, or that pods have.
-    told: BTreeSet<String>,
     /// Whether it is saved and restored between decisions.
     saves: bool,
     loud: bool,
@@ -136,7 +136,6 @@ impl World {
             reclaimed: 0,
             started: 0,
             lent: 0,
-            told: BTreeSet::new(),
             saves: false,
             loud: std::env::var_os("PHALANX_TENANTS_TRACE").is_some(),
         }
@@ -216,7 +215,6 @@ impl World {
             }
             10..=12 => {
                 let Some(asked) = self.random.pick(&self.asked.clone()) else { return };
-                self.told.insert(asked.group.clone());
                 match self.random.below(6) {
                     0 => {
                         let later = now.after(Duration::from_secs(20));
@@ -311,15 +309,14 @@ impl World {
                         let pods = victim.pods.iter().map(pod).collect();
                         let group: String = victim.group.expect("all are of groups").into();
                         self.asked.retain(|own| own.group != group);
-                        self.asked.push(Asked { ticket, group, pods });
+                        let by = plan.group().to_string();
+                        self.asked.push(Asked { ticket, by, group, pods });
                     }
                 }
                 Decision::CancelEvictions { ticket, victims } => {
                     for victim in victims {
                         let is = |own: &Asked| own.ticket == ticket && own.group == victim.name;
-                        let is_known =
-                            self.asked.iter().any(is) || self.told.contains(&*victim.name);
-                        assert!(is_known, "{} was not asked for", victim.name);
+                        assert!(self.asked.iter().any(is), "{} was not asked for", victim.name);
                         self.asked.retain(|own| !is(own));
                         self.leave_alone(&victim.name);
                     }
@@ -330,7 +327,6 @@ impl World {
                 self.save();
             }
         }
-        self.told.clear();
         while let Some(event) = self.both(Scheduler::poll_event) {
             self.tell(|| format!("{event:?}"));
             match &event.change {
@@ -434,7 +430,7 @@ impl World {
         for round in 0.. {
             assert!(round < 600, "it is never quiet");
             if let Some(asked) = self.asked.first().cloned() {
-                for has_gone in self.claims.values_mut() {
+                if let Some(has_gone) = self.claims.get_mut(&asked.by) {
                     *has_gone = true;
                 }
                 self.goes(&asked);
@@ -515,10 +511,11 @@ fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
         if seed.is_multiple_of(4) && event % 50 == 0 {
             world.save();
         }
+        let known = world.next;
         world.step();
-        // Several inputs, so that several heads of queues stand when it is saved.
+        // Several groups at once, so that several heads of queues stand when it is saved.
         world.saves = seed.is_multiple_of(4) && event % 5 == 4;
-        if seed.is_multiple_of(4) && !world.saves {
+        if seed.is_multiple_of(4) && !world.saves && world.next > known {
             continue;
         }
         world.poll();
