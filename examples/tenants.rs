@@ -80,6 +80,12 @@ fn text(report: &Report) -> String {
             queue.lost_hours
         );
     }
+    let _ = writeln!(
+        out,
+        "\nguaranteed: GPUs; used: GPUs on average; waits: gangs that wait at the end; wait: from \
+         submission to start;\nborrowed: GPU-hours beyond the guarantee; reclaimed: gangs that gave \
+         back; lost: GPU-hours that these had run"
+    );
     let _ = writeln!(out, "\nGPUs in use, by queue, over time");
     let named = report.queues.iter().filter(|queue| queue.used.iter().any(|used| *used > 0));
     let named: Vec<_> = named.collect();

@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::decision::Decision;
+use super::evictions::is_there;
 use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::Phase;
@@ -44,6 +45,14 @@ impl Scheduler {
                     // Victims may have gone, been taken back, or failed.
                     victims.retain(|victim| self.preemption.is_open(*ticket, &victim.name));
                     if victims.is_empty() && moves.is_empty() {
+                        continue;
+                    }
+                }
+                if let Decision::CancelEvictions { victims, .. } = &mut decision {
+                    victims.retain(|victim| {
+                        victim.pods.iter().any(|pod| is_there(&self.cluster, pod))
+                    });
+                    if victims.is_empty() {
                         continue;
                     }
                 }

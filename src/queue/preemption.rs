@@ -19,6 +19,7 @@ use super::scheduler::{Scheduler, Timer};
 use super::settings::HeadOfLine;
 use super::shortage::Shortage;
 use super::takeable::Takeable;
+use super::tenancy::Tenancy;
 use super::victims::unasked;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
@@ -76,9 +77,8 @@ impl Scheduler {
             let wait = if at_once { now } else { now.after(backoff.after(queued.searches)) };
             queued.no_search_before = wait;
         }
-        match found {
-            Some(found) => self.claim(id, found, shortage),
-            None => self.wait_for_protections(),
+        if let Some(found) = found {
+            self.claim(id, found, shortage);
         }
         is_found
     }
@@ -102,6 +102,8 @@ impl Scheduler {
             Some(Found { admitted, ..found })
         } else {
             self.withdraw(admitted);
+            // Where quota is short, those that it may not name are known by themselves.
+            self.wait_for_protections();
             None
         }
     }
@@ -507,9 +509,12 @@ impl Scheduler {
             return false;
         }
         let mut next: Option<Time> = None;
-        let mut is_put_off = false;
-        let reclaims_due =
-            self.tenancy.as_mut().is_some_and(|tenancy| mem::take(&mut tenancy.reclaim_due));
+        let mut put_off = BTreeSet::new();
+        let due = self.tenancy.as_mut().map(|tenancy| mem::take(&mut tenancy.reclaim_due));
+        let due = due.unwrap_or_default();
+        let root_of = |queue: &str, tenancy: &Option<Tenancy>| {
+            tenancy.as_ref()?.root_of(queue).filter(|root| due.contains(root))
+        };
         for key in self.queues.first_of_each(CANDIDATES) {
             let id = key.group;
             let Some(queued) = self.groups.get(&id) else { continue };
@@ -520,29 +525,30 @@ impl Scheduler {
             if is_behind || !sleeps || queued.preempting {
                 continue;
             }
+            let due_root = root_of(queue, &self.tenancy);
             if queued.no_search_before > self.now {
-                is_put_off |= reclaims_due;
+                put_off.extend(due_root);
                 let earlier =
                     next.map_or(queued.no_search_before, |next| next.min(queued.no_search_before));
                 next = Some(earlier);
                 continue;
             }
             let Some(shortage) = queued.shortage.clone() else { continue };
-            if !reclaims_due && shortage.waits_for_quota_alone() {
+            if due_root.is_none() && shortage.waits_for_quota_alone() {
                 continue;
             }
             let Some(tree) = self.joint_tree(&[id]) else { continue };
             if self.preempt(id, &tree, &shortage) {
                 self.preemption.searches_due = true;
                 if let Some(tenancy) = &mut self.tenancy {
-                    tenancy.reclaim_due |= reclaims_due;
+                    tenancy.reclaim_due.extend(due);
                 }
                 return true;
             }
         }
         self.timers.extend(next.map(|next| (next, Timer::Searches)));
         if let Some(tenancy) = &mut self.tenancy {
-            tenancy.reclaim_due |= is_put_off;
+            tenancy.reclaim_due.extend(put_off);
         }
         false
     }

@@ -34,6 +34,8 @@ pub(super) struct Reclaim {
     /// The groups that are to be evicted, in the order in which quota names them. Those that are
     /// going already are not among them.
     pub(super) groups: Vec<GroupId>,
+    /// Named groups that are going already.
+    going: Vec<GroupId>,
 }
 
 impl Scheduler {
@@ -49,23 +51,23 @@ impl Scheduler {
             };
             tenancy.tenants.advance(self.now);
             let decision = tenancy.tenants.decide(&claim.claim)?;
-            let mut groups = Vec::new();
+            let (mut groups, mut going) = (Vec::new(), Vec::new());
             if self.settings.preemption.is_none() || decision.victims.is_empty() {
-                return Ok(Reclaim { decision, groups });
+                return Ok(Reclaim { decision, groups, going });
             }
             let mut kept = Vec::new();
             for victim in &decision.victims {
                 match self.holding(victim.holder) {
                     Some(id) => match self.standing(id) {
                         Standing::Free => groups.push(id),
-                        Standing::Going => {}
+                        Standing::Going => going.push(id),
                         Standing::Kept(until) => kept.push((victim.holder, Some(id), until)),
                     },
                     None => kept.push((victim.holder, None, None)),
                 }
             }
             if kept.is_empty() {
-                return Ok(Reclaim { decision, groups });
+                return Ok(Reclaim { decision, groups, going });
             }
             for (holder, id, until) in kept {
                 self.keep_holder(holder, id, until);
@@ -189,8 +191,9 @@ impl Scheduler {
 
     /// Quota for a group that does not fit, for a search of victims: kept for it until
     /// [`Scheduler::reserve`] or [`Scheduler::withdraw`]. Its tree is kept on the nodes of its
-    /// flavors. With it the groups that give back; `None` if quota does not suffice without those
-    /// that are going already, or the group preempts nothing.
+    /// flavors. With it the groups that give back, those that were asked to for this group before
+    /// among them; `None` if quota suffices with those that are going already, or not at all, or the
+    /// group preempts nothing.
     pub(super) fn seek_quota(
         &mut self,
         id: GroupId,
@@ -200,7 +203,7 @@ impl Scheduler {
         else {
             return Some((Vec::new(), Vec::new()));
         };
-        let Reclaim { decision, groups } = self.decide_claim(&claim).ok()?;
+        let Reclaim { decision, mut groups, going } = self.decide_claim(&claim).ok()?;
         let never = |group: &PodGroup| {
             group.pods.iter().any(|pod| pod.preemption_policy == PreemptionPolicy::Never)
         };
@@ -212,6 +215,11 @@ impl Scheduler {
         if !is_found {
             return None;
         }
+        let is_own = |other: &GroupId| {
+            let mut own = self.preemption.units().filter(|(group, _)| *group == id);
+            own.any(|(_, unit)| unit.root == Some(*other))
+        };
+        groups.extend(going.into_iter().filter(is_own));
         let given = self.keep_given(id, claim, decision.assignment).ok()?;
         self.restrict_to(tree, core::slice::from_ref(&given));
         Some((alloc::vec![given], groups))

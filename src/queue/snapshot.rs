@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 
 use serde::{Deserialize, Serialize};
 
@@ -140,10 +141,11 @@ impl SavedScheduler {
 impl Scheduler {
     /// The state as data. O(state).
     pub fn save(&self) -> SavedScheduler {
+        let tenancy = self.tenancy.as_ref();
         SavedScheduler(State {
             cluster: self.cluster.clone(),
             settings: self.settings.clone(),
-            tenancy: self.tenancy.as_ref().map(Tenancy::save),
+            tenancy: tenancy.map(|own| own.save(self.queues.changed())),
             now: self.now,
             groups: self.groups.iter().map(|(id, queued)| (*id, queued.clone())).collect(),
             orphans: self.orphans.to_lists(),
@@ -175,7 +177,9 @@ impl Scheduler {
         let SavedScheduler(saved) = saved;
         let mut scheduler = Scheduler::new(saved.cluster, framework, saved.settings);
         scheduler.order = Arc::new(order);
-        if let Some(tenancy) = saved.tenancy {
+        let mut changed_heads = BTreeSet::new();
+        if let Some(mut tenancy) = saved.tenancy {
+            changed_heads = mem::take(&mut tenancy.changed);
             scheduler.tenancy = Some(Tenancy::restore(tenancy));
             scheduler.queues.track();
         }
@@ -222,6 +226,9 @@ impl Scheduler {
             scheduler.groups.insert(id, queued);
             scheduler.add_partners(id);
             scheduler.sleep_for_quota(id);
+        }
+        if let Some(tenancy) = &scheduler.tenancy {
+            scheduler.queues.set_changed(changed_heads, |queue| tenancy.lacks_head(queue));
         }
         for group in scheduler.preemption.running.values() {
             let _ = scheduler.running_work.add_group(group);

@@ -93,8 +93,6 @@ impl ReservedClaim {
 pub(super) struct Tenancy {
     pub(super) tenants: Tenants,
     pub(super) heads: Heads,
-    /// By queue: the group that stands among the heads.
-    pub(super) standing: BTreeMap<String, GroupId>,
     pub(super) charges: BTreeMap<GroupId, Charge>,
     /// Pods that are charged, by full name.
     pub(super) charged: BTreeMap<String, GroupId>,
@@ -116,8 +114,8 @@ pub(super) struct Tenancy {
     pub(super) kept: BTreeMap<GroupId, Option<Time>>,
     /// Groups that are being evicted whole.
     pub(super) leaving: BTreeSet<GroupId>,
-    /// Whether groups may give back that could not when claims were last refused.
-    pub(super) reclaim_due: bool,
+    /// Roots of the trees in which more may be taken back than when claims were last refused.
+    pub(super) reclaim_due: BTreeSet<QueueId>,
 }
 
 impl Tenancy {
@@ -125,7 +123,6 @@ impl Tenancy {
         Tenancy {
             heads: tenants.heads(),
             tenants,
-            standing: BTreeMap::new(),
             charges: BTreeMap::new(),
             charged: BTreeMap::new(),
             sleepers: QuotaSleepers::default(),
@@ -137,7 +134,7 @@ impl Tenancy {
             reserved: BTreeMap::new(),
             kept: BTreeMap::new(),
             leaving: BTreeSet::new(),
-            reclaim_due: false,
+            reclaim_due: BTreeSet::new(),
         }
     }
 
@@ -192,10 +189,18 @@ impl Tenancy {
         }
     }
 
+    /// Notes that the sums of a queue have changed: with them its place among the heads, and what
+    /// claims of its tree are entitled to.
     pub(super) fn changed(&mut self, queue: &str) {
         if let Some(leaf) = self.leaf(queue) {
             self.heads.changed(&mut self.tenants, leaf);
+            self.reclaim_due.extend(self.tenants.tree().path(leaf).last());
         }
+    }
+
+    /// The root of a leaf's tree.
+    pub(super) fn root_of(&self, queue: &str) -> Option<QueueId> {
+        self.tenants.tree().path(self.leaf(queue)?).last()
     }
 
     /// Notes that a leaf and those above it have more room.
@@ -204,6 +209,7 @@ impl Tenancy {
         for &(of, _) in usage.iter().filter(|(_, amount)| *amount > 0) {
             self.moved.extend(path.iter().map(|&queue| (queue, of)));
         }
+        self.reclaim_due.extend(path.last());
     }
 
     /// The usage of pods, by number.
@@ -254,25 +260,24 @@ impl Tenancy {
 
     /// Records whether a group is being evicted whole.
     pub(super) fn set_leaving(&mut self, id: GroupId, leaving: bool) {
-        let charge = self.charges.get(&id);
-        let holder = charge.and_then(|charge| self.tenants.find(&charge.holder));
-        let Some(holder) = holder else { return };
+        let Some(charge) = self.charges.get(&id) else { return };
+        let Some(holder) = self.tenants.find(&charge.holder) else { return };
         let _ = self.tenants.set_leaving(holder, leaving);
         if leaving {
             self.leaving.insert(id);
         } else {
             self.leaving.remove(&id);
-            self.reclaim_due = true;
+            self.reclaim_due.extend(self.root_of(&charge.queue));
         }
     }
 
     /// Lets a group be named as a victim again.
     pub(super) fn offer(&mut self, id: GroupId) {
-        let charge = self.charges.get(&id);
-        if let Some(holder) = charge.and_then(|charge| self.tenants.find(&charge.holder)) {
+        let Some(charge) = self.charges.get(&id) else { return };
+        if let Some(holder) = self.tenants.find(&charge.holder) {
             let _ = self.tenants.set_kept(holder, false);
         }
-        self.reclaim_due = true;
+        self.reclaim_due.extend(self.root_of(&charge.queue));
     }
 
     /// Ends the charge for a pod that is gone.

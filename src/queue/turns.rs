@@ -154,7 +154,6 @@ impl Scheduler {
         change(&mut tenancy.tenants)?;
         // Shares and levels of all queues may have changed.
         tenancy.heads = tenancy.tenants.heads();
-        tenancy.standing.clear();
         tenancy.tenants.take_aside();
         tenancy.aside = None;
         for id in tenancy.sleepers.all() {
@@ -274,7 +273,6 @@ impl Scheduler {
             let (leaf, head) = tenancy.heads.pop(&mut tenancy.tenants)?;
             let spec = tenancy.tenants.tree().spec(leaf);
             let Some(queue) = spec.map(|spec| spec.name.clone()) else { continue };
-            tenancy.standing.remove(&queue);
             // What others have been given since may have changed how it stands.
             let before = (!seen.insert(leaf)).then_some(&head);
             let now = self.update_head(&queue, before);
@@ -310,11 +308,9 @@ impl Scheduler {
             }
             (None, None) => None,
         };
-        if let (Some(head), Some(id)) = (&head, id) {
-            tenancy.standing.insert(queue.to_owned(), id);
+        if let (Some(head), Some(_)) = (&head, id) {
             tenancy.heads.set(&mut tenancy.tenants, leaf, head.clone());
         } else {
-            tenancy.standing.remove(queue);
             tenancy.heads.remove(&mut tenancy.tenants, leaf);
         }
         head

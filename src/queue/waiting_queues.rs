@@ -97,6 +97,20 @@ impl WaitingQueues {
         self.touch_all();
     }
 
+    /// Queues whose head has changed since they were last taken.
+    #[cfg(feature = "serde")]
+    pub(super) fn changed(&self) -> &BTreeSet<String> {
+        &self.changed
+    }
+
+    /// Counts the heads of some queues as changed, of those that have one, and no others.
+    #[cfg(feature = "serde")]
+    pub(super) fn set_changed(&mut self, changed: BTreeSet<String>, or: impl Fn(&str) -> bool) {
+        self.changed = changed;
+        let heads = self.queues.iter().filter(|(_, queue)| queue.head.is_some());
+        self.changed.extend(heads.map(|(name, _)| name.clone()).filter(|name| or(name)));
+    }
+
     /// Counts the heads of all queues as changed.
     pub(super) fn touch_all(&mut self) {
         self.changed.extend(self.queues.keys().cloned());

@@ -207,6 +207,11 @@ impl Heads {
         self.entries.is_empty()
     }
 
+    /// The head of a leaf.
+    pub fn get(&self, queue: QueueId) -> Option<&Head> {
+        self.entries.get(&queue.slot).map(|(head, _)| head)
+    }
+
     /// Sets the head of a leaf, in place of any before.
     pub fn set(&mut self, tenants: &mut Tenants, queue: QueueId, head: Head) {
         let identity = Arc::new((head.uid.clone(), head.name.clone()));

@@ -332,3 +332,90 @@ fn unit_claims_end_at_the_water_level() {
         }
     }
 }
+
+/// A queue that borrows, with the claims that it holds and the one that waits.
+struct Borrower {
+    id: QueueId,
+    weight: u64,
+    held: Vec<(HolderId, i64)>,
+    waiting: i64,
+}
+
+/// Queues that all want more, with claims of any size: what one borrows, less one of its claims, is over
+/// weights no more than what another would borrow with the claim that it waits for.
+#[test]
+fn no_queue_envies_another_beyond_one_claim() {
+    let mut dice = Dice(13);
+    let (mut borrowed_from, mut large) = (0, 0);
+    for _ in 0..budget::of(60, 3_000) {
+        let mut tenants = Tenants::default();
+        tenants.set_flavor(Flavor::new("all"));
+        let pool = Queue::inner("root").quota("all", "gpu", Quota::nominal(40));
+        tenants.set_queue(pool).expect("sound");
+        let gpu = tenants.intern("all", "gpu");
+        let size = |dice: &mut Dice| 1 + dice.roll(6) as i64;
+        let mut queues: Vec<Borrower> = Vec::new();
+        for at in 0..2 + dice.roll(4) {
+            let weight = 1 + dice.roll(3);
+            let queue = Queue::leaf(format!("q{at}")).parent("root").weight(Weight::new(weight));
+            let queue = queue.quota("all", "gpu", Quota::nominal(dice.roll(6) as i64));
+            let id = tenants.set_queue(queue).expect("sound");
+            queues.push(Borrower { id, weight, held: Vec::new(), waiting: size(&mut dice) });
+        }
+        // As long as one of them can be had; what is refused stays the next of its queue.
+        let mut refused = vec![false; queues.len()];
+        let mut number = 0;
+        while !refused.iter().all(|own| *own) {
+            let at = dice.roll(queues.len() as u64) as usize;
+            number += 1;
+            assert!(number < 20_000, "it comes to rest");
+            let mut requests = Amounts::new();
+            requests.set("gpu", queues[at].waiting);
+            let claim = Claim::new(format!("w{number}"), format!("q{at}"))
+                .pods(PodSet::new("main", 1, requests));
+            let decision = tenants.decide(&claim).expect("sound");
+            if decision.assignment.mode != Mode::Fit && decision.victims.is_empty() {
+                refused[at] = true;
+                continue;
+            }
+            for victim in &decision.victims {
+                tenants.release(victim.holder).expect("it holds");
+                for other in &mut queues {
+                    other.held.retain(|(holder, _)| *holder != victim.holder);
+                }
+            }
+            let now = Time::from_secs(number);
+            let holder = tenants.admit(&claim, &decision.assignment, now).expect("in range");
+            let waiting = queues[at].waiting;
+            queues[at].held.push((holder, waiting));
+            queues[at].waiting = size(&mut dice);
+            refused.fill(false);
+        }
+        let borrowed = |own: &Borrower| tenants.tree().sums(own.id, gpu).borrowed();
+        for own in &queues {
+            let sums = tenants.tree().sums(own.id, gpu);
+            if sums.drawn + own.waiting <= sums.subtree {
+                // Within its guarantee it is not refused while others borrow.
+                assert!(
+                    queues.iter().all(|other| borrowed(other) == 0),
+                    "the guarantee of a queue"
+                );
+                continue;
+            }
+            let with = sums.drawn + own.waiting - sums.subtree;
+            for other in queues.iter().filter(|other| other.id != own.id) {
+                let most = other.held.iter().map(|(_, size)| *size).max().unwrap_or(0);
+                let left = (borrowed(other) - most).max(0);
+                borrowed_from += usize::from(borrowed(other) > 0);
+                large += usize::from(most > 1 && borrowed(other) > most);
+                assert!(
+                    left * own.weight as i64 <= with * other.weight as i64,
+                    "{left} of weight {} against {with} of weight {}",
+                    other.weight,
+                    own.weight
+                );
+            }
+        }
+    }
+    assert!(borrowed_from > 100 && large > 30, "{borrowed_from} pairs, {large} with large claims");
+}

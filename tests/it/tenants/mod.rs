@@ -9,6 +9,7 @@ mod peers;
 mod random;
 mod reclaim;
 pub(crate) mod scheduler;
+mod searches;
 mod stream;
 mod volcano_session;
 mod yunikorn_attempt;

@@ -24,7 +24,7 @@ fn lab(name: &str) -> Queue {
 }
 
 /// The dialects, each with queues that may take back what others borrow.
-fn dialects() -> [Tenants; 2] {
+pub(super) fn dialects() -> [Tenants; 2] {
     let [mut own, mut kueue] = [Tenants::default(), Tenants::kueue()];
     for tenants in [&mut own, &mut kueue] {
         tenants.set_flavor(Flavor::new("all"));
@@ -42,20 +42,20 @@ fn settings() -> Settings {
     settings
 }
 
-fn preempting(cluster: Cluster, tenants: Tenants) -> Scheduler {
+pub(super) fn preempting(cluster: Cluster, tenants: Tenants) -> Scheduler {
     Scheduler::new(cluster, Framework::default(), settings()).with_tenants(tenants)
 }
 
 /// What one instant brings: groups that were started, and victims that are asked for and not taken
 /// back.
 #[derive(Debug, Default)]
-struct Found {
-    started: Vec<String>,
-    asked: Vec<(Ticket, String)>,
-    back: Vec<String>,
+pub(super) struct Found {
+    pub(super) started: Vec<String>,
+    pub(super) asked: Vec<(Ticket, String)>,
+    pub(super) back: Vec<String>,
 }
 
-fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
+pub(super) fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
     let mut found = Found::default();
     while let Some(decision) = scheduler.poll_decision(now) {
         match decision {
@@ -76,24 +76,24 @@ fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
 }
 
 /// What a group that is new brings.
-fn ask(scheduler: &mut Scheduler, group: PodGroup, now: Time) -> Found {
+pub(super) fn ask(scheduler: &mut Scheduler, group: PodGroup, now: Time) -> Found {
     scheduler.handle_group(group, now).expect("sound");
     poll(scheduler, now)
 }
 
 /// Starts groups for which there is room, one a second.
-fn start(scheduler: &mut Scheduler, groups: impl IntoIterator<Item = PodGroup>) {
+pub(super) fn start(scheduler: &mut Scheduler, groups: impl IntoIterator<Item = PodGroup>) {
     for (number, group) in groups.into_iter().enumerate() {
         assert_eq!(ask(scheduler, group, at(number as u64)).started.len(), 1);
     }
 }
 
-fn names(found: &Found) -> Vec<&str> {
+pub(super) fn names(found: &Found) -> Vec<&str> {
     found.asked.iter().map(|(_, name)| name.as_str()).collect()
 }
 
 /// `a` borrows 4 of the 8 that are guaranteed to `b`, on 16 GPUs of which none is free.
-fn full(tenants: Tenants) -> Scheduler {
+pub(super) fn full(tenants: Tenants) -> Scheduler {
     let mut scheduler = preempting(cluster(2, 8), tenants);
     let groups = ["a1", "a2", "a3", "b1"].map(|name| gang(name, &name[..1], 2, 2));
     start(&mut scheduler, groups);

@@ -228,6 +228,30 @@ fn a_queue_explains_itself() {
 }
 
 #[test]
+fn a_restored_scheduler_takes_turns_as_the_saved_one() {
+    let tenants = teams(Tenants::kueue(), &["a", "b", "c"], 4);
+    let mut saved = scheduler(cluster(2, 8), tenants);
+    for name in ["a1", "b1"] {
+        saved.handle_group(gang(name, &name[..1], 1, 4), at(0)).expect("sound");
+    }
+    assert_eq!(run(&mut saved, at(0)).len(), 2);
+    for (seconds, name) in [(1, "b2"), (2, "a2"), (2, "c1")] {
+        saved.handle_group(gang(name, &name[..1], 1, 1), at(seconds)).expect("sound");
+    }
+    // The one that does not borrow goes first; the others stand among the heads.
+    assert!(matches!(saved.poll_decision(at(2)), Some(Decision::Bind { .. })));
+    // Decided on now, the head of `a` would not borrow, and go before that of `b`.
+    finish(&mut saved, "a1", 1, at(3));
+    let text = serde_json::to_string(&saved.save()).expect("data");
+    let state: SavedScheduler = serde_json::from_str(&text).expect("data");
+    let mut restored = Scheduler::restore(state, Framework::default(), PriorityThenTime);
+    assert_eq!(serde_json::to_string(&restored.save()).expect("data"), text);
+    let turns = run(&mut saved, at(3));
+    assert_eq!(turns, ["default/b2", "default/a2"]);
+    assert_eq!(run(&mut restored, at(3)), turns);
+}
+
+#[test]
 fn queues_that_change_wake_those_that_wait() {
     let tenants = teams(Tenants::default(), &["a"], 2);
     let mut scheduler = scheduler(cluster(1, 8), tenants);
