@@ -243,6 +243,8 @@ const STATUS: Keep = Fields(&[
     ("replicas", All),
     ("availableWorkerReplicas", All),
     ("replicatedJobsStatus", All),
+    ("replicaStatuses", All),
+    ("taskStatusCount", All),
     ("jobsStatus", All),
     ("jobDeploymentStatus", All),
     ("rayClusterStatus", Fields(&[("state", All)])),

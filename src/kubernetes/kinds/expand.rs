@@ -1,7 +1,7 @@
 //! Workloads of an input as groups and pods, once everything is read.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use super::workload::SubmittedWorkload;
 use super::workload_with_job::{Decision, OrdinaryReason};
 use crate::base::ObjectName;
 use crate::kubernetes::assembly::Located;
-use crate::kubernetes::groups::Nature;
+use crate::kubernetes::groups::{GroupObject, Nature};
 use crate::kubernetes::manifests::Note;
 use crate::kubernetes::membership::{Family, Membership};
 use crate::kubernetes::mode::Mode;
@@ -45,6 +45,7 @@ pub(in crate::kubernetes) fn expand(objects: &mut Objects) -> Located<Vec<Submit
         apply_rule(objects, job, made);
         take_class(objects, job)?;
     }
+    tell_apart(objects, &mut submitted);
     claim_pods(objects, &submitted);
     let mut room = MAX_PODS_IN_ALL;
     let mut workloads = Vec::new();
@@ -119,9 +120,13 @@ fn apply_rule(objects: &Objects, job: &mut Submitted, pods: usize) {
     let Some(scheduling) = job.scheduling.take() else { return };
     let decision = scheduling.decide(&objects.workloads, &objects.pod_groups, pods);
     match decision {
-        Decision::NewWorkload => rename(job, scheduling.new_group_name()),
+        Decision::NewWorkload => {
+            if let Some(name) = scheduling.new_group_name() {
+                rename(job, 0, &name);
+            }
+        }
         Decision::NewPodGroup(workload, template, policy) => {
-            rename(job, Some(workload.group_name(template)));
+            rename(job, 0, &workload.group_name(template));
             job.groups.iter_mut().for_each(|group| group.policy = policy);
         }
         Decision::Reuse(name) => {
@@ -151,17 +156,50 @@ fn apply_rule(objects: &Objects, job: &mut Submitted, pods: usize) {
     }
 }
 
-/// Names the one group of a job as its controller names it.
-fn rename(job: &mut Submitted, name: Option<String>) {
-    let Some(name) = name else { return };
-    for group in &mut job.groups {
-        group.name.clone_from(&name);
+/// Names one of the groups of a workload anew.
+fn rename(job: &mut Submitted, at: usize, name: &str) {
+    let Some(group) = job.groups.get_mut(at) else { return };
+    let old = core::mem::replace(&mut group.name, name.to_string());
+    if let Some(full) = job.workload.groups.get_mut(at) {
+        *full = ObjectName::new(&job.workload.namespace, name);
     }
-    job.workload.groups = alloc::vec![ObjectName::new(&job.workload.namespace, &name)];
     for membership in job.sets.iter_mut().filter_map(|set| set.template.membership.as_mut()) {
-        membership.object.clone_from(&name);
-        membership.group.clone_from(&name);
+        if membership.family == group.family && membership.group == old {
+            membership.object = name.to_string();
+            membership.group = name.to_string();
+        }
     }
+}
+
+/// Puts the kind before the names of groups that others have already: a pod that waits alone, a
+/// group of another dialect or of a workload of another kind.
+fn tell_apart(objects: &Objects, submitted: &mut [Submitted]) {
+    let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
+    for group in &objects.groups {
+        taken.extend(names(group));
+    }
+    for record in objects.pods.iter().filter(|record| {
+        record.membership.is_none() && record.made_by.is_empty() && record.pod.node.is_none()
+    }) {
+        taken.insert((record.pod.namespace().to_string(), record.pod.name.clone()));
+    }
+    for job in submitted {
+        for at in 0..job.groups.len() {
+            let Some(group) = job.groups.get(at) else { continue };
+            if names(group).iter().any(|name| taken.contains(name)) {
+                let name = format!("{}{}", job.workload.kind.prefix(), group.name);
+                rename(job, at, &name);
+            }
+            taken.extend(job.groups.get(at).into_iter().flat_map(names));
+        }
+    }
+}
+
+/// The names of a group and of those inside it.
+fn names(group: &GroupObject) -> Vec<(String, String)> {
+    let roles = group.roles.keys().map(|role| format!("{}-{role}", group.name));
+    let all = core::iter::once(group.name.clone()).chain(roles);
+    all.map(|name| (group.namespace.clone(), name)).collect()
 }
 
 /// Gives groups the priority of the class of Kueue that their workload names.
@@ -212,6 +250,8 @@ fn make_pods(objects: &mut Objects, job: &Submitted, room: &mut usize) -> Locate
                 let problem = Problem::Duplicate(format!("pod {full}"));
                 return Err((job.source, job.fail("spec", problem)));
             }
+            let text = format!("pod {full} exists already: not made");
+            objects.notes.push(Note { object: job.label.clone(), text });
             continue;
         }
         if *room == 0 {

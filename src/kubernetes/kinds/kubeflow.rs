@@ -63,12 +63,14 @@ pub(super) fn kubeflow(kind: WorkloadKind, root: &Field<'_>) -> Fault<Submitted>
     let mut roles = roles(&mut job, &spec, framework)?;
     if kind == WorkloadKind::MPIJob {
         let policies = ["AtStartup", "WaitForWorkersReady"];
+        let ready = workers_ready(root)?;
         let waits = word(&spec, "launcherCreationPolicy", &policies)? == "WaitForWorkersReady";
-        let has_workers = roles.iter().any(|role| role.name == "worker" && role.count > 0);
-        if waits && has_workers {
+        let workers = roles.iter().find(|role| role.name == "worker").map_or(0, |role| role.count);
+        if waits && workers > 0 {
             let launchers = roles.iter_mut().filter(|role| role.name == "launcher");
             launchers.for_each(|role| {
                 role.after.push(StartAfter::new("worker", StartCondition::Ready));
+                role.open = ready >= workers;
             });
         }
     }
@@ -104,6 +106,13 @@ pub(super) fn kubeflow(kind: WorkloadKind, root: &Field<'_>) -> Fault<Submitted>
     let name = job.workload.name.clone();
     job.add_group(name, roles, minimum);
     Ok(job.finish())
+}
+
+/// How many workers run, by the status.
+fn workers_ready(root: &Field<'_>) -> Fault<i64> {
+    let Some(status) = root.get("status")? else { return Ok(0) };
+    let Some(roles) = status.get("replicaStatuses")? else { return Ok(0) };
+    roles.get("Worker")?.map_or(Ok(0), |workers| count(&workers, "active", 0))
 }
 
 /// The replica specifications of a job as roles, in the order of the framework.

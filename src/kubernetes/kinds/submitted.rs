@@ -291,7 +291,10 @@ impl Submitted {
         });
         let count = number(count);
         if let Some(gate) = &gate {
-            self.notes.push(format!("{count} pods of {name} wait: {gate}"));
+            let text = format!("{count} pods of {name} wait: {gate}");
+            if self.notes.last() != Some(&text) {
+                self.notes.push(text);
+            }
         }
         self.sets.push(PodSet { names, count, template, gate });
     }
@@ -353,13 +356,8 @@ impl Submitted {
         index: Option<&str>,
         role: Option<&str>,
     ) -> Option<(&GroupObject, Option<String>)> {
-        let group = match index {
-            Some(index) => {
-                let name = format!("{}-{index}", self.workload.name);
-                self.groups.iter().find(|group| group.name == name)?
-            }
-            None => self.groups.first()?,
-        };
+        let at = index.map_or(Some(0), |index| index.parse().ok());
+        let group = self.groups.get::<usize>(at?)?;
         let role = role.map(ToString::to_string);
         if group.has_roles() && !role.as_ref().is_some_and(|role| group.roles.contains_key(role)) {
             return None;

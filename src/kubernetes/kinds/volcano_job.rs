@@ -85,6 +85,7 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
         }
         roles.iter_mut().for_each(|role| role.after.clear());
     }
+    open(root, &mut roles)?;
     let total: i64 = roles.iter().map(|role| role.count).sum();
     // Zero is what an absent minimum is stored as: all that the tasks need.
     let mut min_available = roles.iter().map(|role| role.min).sum();
@@ -101,6 +102,26 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
     let name = job.workload.name.clone();
     job.add_group(name, roles, Minimum::WholeAndRoles(min_available));
     Ok(job.finish())
+}
+
+/// Opens the tasks of which those that they wait for have their minimum running or done, by the
+/// status.
+fn open(root: &Field<'_>, roles: &mut [Role]) -> Fault<()> {
+    let Some(status) = root.get("status")? else { return Ok(()) };
+    let Some(counts) = status.get("taskStatusCount")? else { return Ok(()) };
+    let mut ready = BTreeSet::new();
+    for role in roles.iter() {
+        let Some(task) = counts.get(&role.name)? else { continue };
+        let Some(phases) = task.get("phase")? else { continue };
+        let found = count(&phases, "Running", 0)? + count(&phases, "Succeeded", 0)?;
+        if found >= role.min {
+            ready.insert(role.name.clone());
+        }
+    }
+    for role in roles.iter_mut() {
+        role.open = role.after.iter().all(|after| ready.contains(&after.role));
+    }
+    Ok(())
 }
 
 /// The minimum of a task: its own, that of its partitions, or all of it.

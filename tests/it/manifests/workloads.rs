@@ -441,6 +441,28 @@ fn of_what_is_stored_twice_the_last_counts() {
 }
 
 #[test]
+fn groups_of_one_name_are_told_apart() {
+    let set = object("apps/v1", "StatefulSet", json!({"template": template()}));
+    let mut alone = template();
+    alone["apiVersion"] = "v1".into();
+    alone["kind"] = "Pod".into();
+    alone["metadata"] = json!({"name": "w"});
+    let mut inner = with(set.clone(), &[("/metadata/name", "w-master".into())]);
+    inner["spec"]["ordinals"] = json!({"start": 9});
+    let torch = kubeflow("PyTorchJob", "pytorchReplicaSpecs", &[("Master", 1), ("Worker", 1)]);
+    let mut set_pods = set.clone();
+    set_pods["spec"]["ordinals"] = json!({"start": 7});
+    let manifests =
+        read(Mode::AsWritten, &[job(json!({})), set_pods, alone, inner, torch]).unwrap();
+    let mut names: Vec<&str> = manifests.groups.iter().map(|group| group.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["job:w", "pytorchjob:w", "statefulset:w", "w", "w-master"]);
+    let of = |at: usize| manifests.workloads[at].groups[0].to_string();
+    assert_eq!((of(0), of(1)), ("default/job:w".into(), "default/statefulset:w".into()));
+    assert!(manifests.groups.iter().all(|group| group.check().is_ok()));
+}
+
+#[test]
 fn kinds_that_are_not_known_are_named() {
     let spark = object("sparkoperator.k8s.io/v1beta2", "SparkApplication", json!({}));
     let manifests = read(Mode::AsWritten, &[spark]).unwrap();

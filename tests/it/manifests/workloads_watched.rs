@@ -146,6 +146,16 @@ fn what_comes_later_is_placed_once_the_status_says_so() {
     set["status"] = json!({"replicatedJobsStatus": [{"name": "driver", "ready": 1}]});
     world.send("MODIFIED", &set);
     assert_eq!(world.bind(), ["w-worker-0-0", "w-worker-0-1"]);
+    let mut mpi = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
+        "metadata": {"name": "m", "namespace": "default", "uid": "u"},
+        "spec": {"launcherCreationPolicy": "WaitForWorkersReady", "mpiReplicaSpecs": {
+            "Launcher": {"template": template()},
+            "Worker": {"replicas": 1, "template": template()}}}});
+    world.send("ADDED", &mpi);
+    assert_eq!(world.bind(), ["m-worker-0"]);
+    mpi["status"] = json!({"replicaStatuses": {"Worker": {"active": 1}}});
+    world.send("MODIFIED", &mpi);
+    assert_eq!(world.bind(), ["m-launcher-0"]);
 }
 
 #[test]
