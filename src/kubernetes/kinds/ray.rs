@@ -70,7 +70,7 @@ pub(super) fn ray_job(root: &Field<'_>) -> Fault<Submitted> {
 /// The pod that submits a job whose object has no template for it: the head's image, half a CPU,
 /// 200 MiB.
 ///
-/// Source: KubeRay, `GetDefaultSubmitterTemplate`.
+/// Source: `ray-project/kuberay`, `GetDefaultSubmitterTemplate`.
 fn submitter(root: &Field<'_>, head: &PodRecord, namespace: &str) -> Fault<PodRecord> {
     let text = |text: &str| Value::Text(text.to_string());
     let map = |entries: Vec<(&str, Value)>| {

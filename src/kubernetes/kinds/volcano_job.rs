@@ -68,13 +68,11 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
     for (at, role) in roles.iter_mut().enumerate() {
         let own = after.get(&role.name).into_iter().flatten();
         for task in own {
-            if !names.contains(task) {
-                if spec.strict() {
-                    let path = format!("tasks[{at}].dependsOn.name");
-                    return Err(spec.fail_at(&path, Problem::Unknown(task.clone())));
-                }
-            } else {
+            if names.contains(task) {
                 role.after.push(StartAfter::new(task, StartCondition::Ready));
+            } else if spec.strict() {
+                let path = format!("tasks[{at}].dependsOn.name");
+                return Err(spec.fail_at(&path, Problem::Unknown(task.clone())));
             }
         }
     }
@@ -83,7 +81,9 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
             let text = format!("task {task:?} waits for itself, by its dependencies");
             return Err(spec.fail_at("tasks", Problem::Invalid(text)));
         }
-        roles.iter_mut().for_each(|role| role.after.clear());
+        for role in &mut roles {
+            role.after.clear();
+        }
     }
     open(root, &mut roles)?;
     let total: i64 = roles.iter().map(|role| role.count).sum();

@@ -25,7 +25,7 @@ fn refused(cases: Vec<((&str, &str), Value, &str)>) {
     }
 }
 
-fn replicated(name: &str, more: Value) -> Value {
+fn replicated(name: &str, more: &Value) -> Value {
     let mut job = json!({"name": name, "template": {"spec": {"template": template()}}});
     job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     job
@@ -111,12 +111,12 @@ fn wrong_types_and_numbers_out_of_range() {
         ),
         (
             JOB_SET,
-            json!({"replicatedJobs": [replicated("a", json!({"replicas": i64::MAX}))]}),
+            json!({"replicatedJobs": [replicated("a", &json!({"replicas": i64::MAX}))]}),
             &format!("spec.replicatedJobs[0].replicas: {} is not between 0 and {most}", i64::MAX),
         ),
         (
             JOB_SET,
-            json!({"replicatedJobs": [replicated("a", json!({"replicas": 2_000_000_000}))]}),
+            json!({"replicatedJobs": [replicated("a", &json!({"replicas": 2_000_000_000}))]}),
             "spec.replicatedJobs[0].replicas: 2000000000 is not between 0 and 100000",
         ),
         (
@@ -233,7 +233,7 @@ fn counts_that_contradict() {
 fn names_and_words() {
     let depends = |on: Value| json!({"dependsOn": on});
     let two = |more: Value| {
-        let jobs = [replicated("a", json!({})), replicated("b", more)];
+        let jobs = [replicated("a", &json!({})), replicated("b", &more)];
         json!({"replicatedJobs": jobs})
     };
     let mut ordered = two(depends(json!([{"name": "a"}])));
@@ -244,7 +244,7 @@ fn names_and_words() {
     refused(vec![
         (
             JOB_SET,
-            json!({"replicatedJobs": [replicated("a", json!({})), replicated("a", json!({}))]}),
+            json!({"replicatedJobs": [replicated("a", &json!({})), replicated("a", &json!({}))]}),
             "spec.replicatedJobs[1].name: \"a\" occurs twice",
         ),
         (
@@ -271,7 +271,7 @@ fn names_and_words() {
         (JOB_SET, led, "spec.coordinator.replicatedJob: \"c\" does not exist"),
         (
             JOB_SET,
-            json!({"replicatedJobs": [replicated("A_b", json!({}))]}),
+            json!({"replicatedJobs": [replicated("A_b", &json!({}))]}),
             "spec.replicatedJobs[0].name: \"A_b\" is not a DNS-1123 label (lower case letters, \
              digits and '-', beginning and ending alphanumeric, at most 63 characters)",
         ),

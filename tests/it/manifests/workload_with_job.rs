@@ -12,7 +12,7 @@ const WORKLOAD: &str = "train-54774687d";
 /// So: the name of the workload, that of its template, and the hash of both.
 const POD_GROUP: &str = "train-54774687d-train-pgt-0-85df68d645";
 
-fn job(changes: serde_json::Value) -> serde_json::Value {
+fn job(changes: &serde_json::Value) -> serde_json::Value {
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "train", "namespace": "ml", "uid": UID},
         "spec": {"completionMode": "Indexed", "parallelism": 4, "completions": 4,
@@ -73,7 +73,7 @@ fn only_indexed_jobs_whose_pods_all_run_at_once_are_candidates() {
         json!({"/spec/template/spec/schedulingGroup": {"podGroupName": "g"}}),
     ] {
         let reason = JobStep::Ordinary(OrdinaryReason::NoCandidate);
-        assert_eq!(step(&job(changes.clone()), &[], &[], 0), reason, "{changes}");
+        assert_eq!(step(&job(&changes), &[], &[], 0), reason, "{changes}");
     }
     for changes in [
         json!({}),
@@ -83,7 +83,7 @@ fn only_indexed_jobs_whose_pods_all_run_at_once_are_candidates() {
         json!({"/spec/template/spec/schedulingGroup": null}),
         json!({"/spec/parallelism": 2, "/spec/completions": 2}),
     ] {
-        let step = step(&job(changes.clone()), &[], &[], 0);
+        let step = step(&job(&changes), &[], &[], 0);
         assert!(matches!(step, JobStep::CreateWorkload(_)), "{changes}");
     }
 }
@@ -91,17 +91,17 @@ fn only_indexed_jobs_whose_pods_all_run_at_once_are_candidates() {
 #[test]
 fn a_workload_is_made_only_for_a_new_job() {
     let not_new = JobStep::Ordinary(OrdinaryReason::NotNew);
-    assert_eq!(step(&job(json!({})), &[], &[], 1), not_new);
+    assert_eq!(step(&job(&json!({})), &[], &[], 1), not_new);
     for status in [
         json!({"startTime": "2026-11-22T00:00:00Z"}),
         json!({"succeeded": 1}),
         json!({"failed": 1}),
         json!({"conditions": [{"type": "Suspended", "status": "False"}]}),
     ] {
-        assert_eq!(step(&job(json!({"/status": status})), &[], &[], 0), not_new, "{status}");
+        assert_eq!(step(&job(&json!({"/status": status})), &[], &[], 0), not_new, "{status}");
     }
     let other = json!({"active": 0, "conditions": [{"type": "Complete", "status": "False"}]});
-    let step = step(&job(json!({"/status": other})), &[], &[], 0);
+    let step = step(&job(&json!({"/status": other})), &[], &[], 0);
     assert!(matches!(step, JobStep::CreateWorkload(_)));
 }
 
@@ -109,14 +109,14 @@ fn a_workload_is_made_only_for_a_new_job() {
 fn objects_are_made_as_the_controller_makes_them() {
     let mut expected = workload(WORKLOAD, UID);
     expected["metadata"].as_object_mut().unwrap().remove("uid");
-    let created = step(&job(json!({})), &[], &[], 0);
+    let created = step(&job(&json!({})), &[], &[], 0);
     assert!(matches!(&created, JobStep::CreateWorkload(made) if same(made, &value(&expected))));
     let exists = [workload(WORKLOAD, UID)];
     // A group is made even for a job that is not new.
-    let created = step(&job(json!({"/status": {"failed": 1}})), &exists, &[], 3);
+    let created = step(&job(&json!({"/status": {"failed": 1}})), &exists, &[], 3);
     let expected = value(&group(POD_GROUP, WORKLOAD, UID));
     assert!(matches!(&created, JobStep::CreatePodGroup(made) if same(made, &expected)));
-    let pods = step(&job(json!({})), &exists, &[group("any", WORKLOAD, UID)], 0);
+    let pods = step(&job(&json!({})), &exists, &[group("any", WORKLOAD, UID)], 0);
     assert_eq!(pods, JobStep::CreatePods { pod_group: "any".into() });
     // The policy of the template is copied, whatever it is; nothing else of it is.
     let mut basic = workload(WORKLOAD, UID);
@@ -124,7 +124,7 @@ fn objects_are_made_as_the_controller_makes_them() {
         "schedulingPolicy": {"basic": {}}, "priorityClassName": "high"});
     let mut expected = group(POD_GROUP, WORKLOAD, UID);
     expected["spec"]["schedulingPolicy"] = json!({"basic": {}});
-    let created = step(&job(json!({})), &[basic], &[], 0);
+    let created = step(&job(&json!({})), &[basic], &[], 0);
     assert!(matches!(&created, JobStep::CreatePodGroup(made) if same(made, &value(&expected))));
 }
 
@@ -151,7 +151,7 @@ fn what_refers_to_the_job_and_is_of_others_or_of_another_shape_is_left_alone() {
     let mut two = own();
     two["spec"]["podGroupTemplates"] = json!([{"name": "a"}, {"name": "b"}]);
     let of = |workloads: &[serde_json::Value], groups: &[serde_json::Value]| {
-        step(&job(json!({})), workloads, groups, 0)
+        step(&job(&json!({})), workloads, groups, 0)
     };
     assert_eq!(of(&[workload("w", "other")], &[]), JobStep::Ordinary(Foreign));
     assert_eq!(of(&[own(), workload("w", UID)], &[]), JobStep::Ordinary(Ambiguous));
@@ -182,19 +182,19 @@ fn the_reader_follows_the_rule() {
         manifests.groups.iter().map(sketch).collect()
     };
     let pods = "train-0 train-1 train-2 train-3";
-    assert_eq!(groups(&[job(json!({}))]), [format!("{POD_GROUP}[4: {pods}]")]);
+    assert_eq!(groups(&[job(&json!({}))]), [format!("{POD_GROUP}[4: {pods}]")]);
     assert_eq!(
-        groups(&[job(json!({})), workload(WORKLOAD, UID)]),
+        groups(&[job(&json!({})), workload(WORKLOAD, UID)]),
         [format!("{POD_GROUP}[4: {pods}]")]
     );
-    let objects = [group("g", "w", UID), job(json!({})), workload("w", UID)];
+    let objects = [group("g", "w", UID), job(&json!({})), workload("w", UID)];
     assert_eq!(groups(&objects), [format!("g[4: {pods}]")]);
-    let foreign = read(Mode::AsStored, &[job(json!({})), workload("w", "other")]).unwrap();
+    let foreign = read(Mode::AsStored, &[job(&json!({})), workload("w", "other")]).unwrap();
     assert_eq!(sketch(&foreign.groups[0]), format!("train[any: {pods}]"));
     let note = "its pods are scheduled one by one: the workload or pod group that refers to it is \
                 not controlled by it";
     assert_eq!(foreign.notes[0].text, note);
     // A job that was suspended once is not new.
     let status = json!({"conditions": [{"type": "Suspended", "status": "False"}]});
-    assert_eq!(groups(&[job(json!({"/status": status}))]), [format!("train[any: {pods}]")]);
+    assert_eq!(groups(&[job(&json!({"/status": status}))]), [format!("train[any: {pods}]")]);
 }

@@ -18,7 +18,9 @@ pub(super) fn read(mode: Mode, objects: &[Value]) -> Result<Manifests, phalanx::
 
 /// An object of a version and kind named `w`.
 pub(super) fn object(version: &str, kind: &str, spec: Value) -> Value {
-    json!({"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": spec})
+    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "w"}});
+    object["spec"] = spec;
+    object
 }
 
 /// A template of pods.
@@ -244,7 +246,7 @@ fn a_launcher_waits_for_its_workers_where_it_says_so() {
     assert_eq!(sketches(&alone), ["w[1: w-launcher[1: w-launcher-0]]"]);
 }
 
-fn runtime(policy: Value, jobs: &[(&str, &str, Option<u32>)]) -> Value {
+fn runtime(policy: &Value, jobs: &[(&str, &str, Option<u32>)]) -> Value {
     let jobs: Vec<Value> = jobs
         .iter()
         .map(|(name, step, pods)| {
@@ -275,15 +277,15 @@ fn a_train_job_is_its_runtime_with_its_own_number_of_nodes() {
         manifests.workloads[0].roles.iter().map(|role| role.count).collect()
     };
     let torch = runtime(
-        json!({"numNodes": 2, "torch": {}}),
+        &json!({"numNodes": 2, "torch": {}}),
         &[("model", "dataset-initializer", Some(0)), ("node", "trainer", Some(5))],
     );
     assert_eq!(counts(&torch, json!({})), [1, 2]);
     assert_eq!(counts(&torch, json!({"numNodes": 3})), [1, 3]);
-    let plain = runtime(Value::Null, &[("node", "trainer", Some(5))]);
+    let plain = runtime(&Value::Null, &[("node", "trainer", Some(5))]);
     assert_eq!(counts(&plain, json!({"numNodes": 3})), [5]);
     let jobs = [("launcher", "", None), ("node", "trainer", None)];
-    let mpi = |own: bool| runtime(json!({"mpi": {"runLauncherAsNode": own}}), &jobs);
+    let mpi = |own: bool| runtime(&json!({"mpi": {"runLauncherAsNode": own}}), &jobs);
     assert_eq!(counts(&mpi(false), json!({"numNodes": 4})), [1, 4]);
     assert_eq!(counts(&mpi(true), json!({"numNodes": 4})), [1, 3]);
     assert_eq!(counts(&mpi(true), json!({"numNodes": 1})), [1, 1]);
@@ -390,7 +392,7 @@ fn labels_name_queues_and_classes() {
 }
 
 /// A pod that a controller has made, bound to a node.
-fn made(name: &str, labels: Value, owner: (&str, &str)) -> Value {
+fn made(name: &str, labels: &Value, owner: (&str, &str)) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "labels": labels, "ownerReferences": [{
             "kind": owner.0, "name": owner.1, "uid": "u", "controller": true}]},
@@ -401,12 +403,12 @@ fn made(name: &str, labels: Value, owner: (&str, &str)) -> Value {
 fn pods_that_controllers_made_are_of_their_workload_and_nothing_is_made_twice() {
     let labels = json!({"jobset.sigs.k8s.io/jobset-name": "w",
         "jobset.sigs.k8s.io/replicatedjob-name": "b"});
-    let mut waiting = made("b-2", labels.clone(), ("Job", "w-b-0"));
+    let mut waiting = made("b-2", &labels, ("Job", "w-b-0"));
     waiting["spec"]["nodeName"] = Value::Null;
     let mut inner = job(json!({"parallelism": 3}));
     inner["metadata"] = json!({"name": "w-b-0", "ownerReferences": [{
         "kind": "JobSet", "name": "w", "uid": "u", "controller": true}]});
-    let objects = [job_set(), inner, made("b-1", labels, ("Job", "w-b-0")), waiting];
+    let objects = [job_set(), inner, made("b-1", &labels, ("Job", "w-b-0")), waiting];
     let manifests = read(Mode::AsStored, &objects).unwrap();
     assert_eq!(manifests.groups.iter().map(sketch).collect::<Vec<_>>(), ["w[2: w-b[6: b-2]]"]);
     assert_eq!(manifests.bound[0].group.as_deref(), Some("w-b"));
@@ -420,7 +422,7 @@ fn pods_that_controllers_made_are_of_their_workload_and_nothing_is_made_twice() 
         "kind": "RayJob", "name": "w", "uid": "u", "controller": true}]});
     let ray_job = object("ray.io/v1", "RayJob", json!({"rayClusterSpec": spec}));
     let head = json!({"ray.io/cluster": "c", "ray.io/node-type": "head"});
-    let head = made("head", head, ("RayCluster", "c"));
+    let head = made("head", &head, ("RayCluster", "c"));
     let manifests = read(Mode::AsStored, &[ray_job, cluster, head]).unwrap();
     assert!(manifests.groups.is_empty());
     assert_eq!(manifests.bound[0].group.as_deref(), Some("c"));

@@ -201,7 +201,7 @@ fn a_train_job_follows_its_runtime() {
 }
 
 /// A pod of a job that waits.
-fn pod(name: &str, labels: Value, owner: (&str, &str)) -> Value {
+fn pod(name: &str, labels: &Value, owner: (&str, &str)) -> Value {
     let mut pod = template();
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
@@ -213,16 +213,16 @@ fn pod(name: &str, labels: Value, owner: (&str, &str)) -> Value {
 #[test]
 fn watched_pods_wait_for_their_workload_and_its_minimum() {
     let mut world = World::new(WorkloadPods::Watched);
-    world.send("ADDED", &pod("a", json!({}), ("Job", "w")));
+    world.send("ADDED", &pod("a", &json!({}), ("Job", "w")));
     assert_eq!(world.bind(), [""; 0], "the job is not known yet");
     world.send("ADDED", &job(2));
     assert_eq!(world.bind(), [""; 0], "one of two");
-    world.send("ADDED", &pod("b", json!({}), ("Job", "w")));
+    world.send("ADDED", &pod("b", &json!({}), ("Job", "w")));
     assert_eq!(world.bind(), ["a", "b"]);
     // Scaled, the minimum is another, and what runs counts.
     world.send("MODIFIED", &job(4));
-    world.send("ADDED", &pod("c", json!({}), ("Job", "w")));
-    world.send("ADDED", &pod("d", json!({}), ("Job", "w")));
+    world.send("ADDED", &pod("c", &json!({}), ("Job", "w")));
+    world.send("ADDED", &pod("d", &json!({}), ("Job", "w")));
     assert_eq!(world.bind(), ["c", "d"]);
 }
 
@@ -234,10 +234,10 @@ fn watched_pods_are_in_their_roles() {
         json!({"jobset.sigs.k8s.io/jobset-name": "w",
             "jobset.sigs.k8s.io/replicatedjob-name": role})
     };
-    world.send("ADDED", &pod("a", labels("worker"), ("Job", "w-worker-0")));
-    world.send("ADDED", &pod("b", labels("worker"), ("Job", "w-worker-0")));
+    world.send("ADDED", &pod("a", &labels("worker"), ("Job", "w-worker-0")));
+    world.send("ADDED", &pod("b", &labels("worker"), ("Job", "w-worker-0")));
     assert_eq!(world.bind(), [""; 0], "two workers are no driver");
-    world.send("ADDED", &pod("c", labels("driver"), ("Job", "w-driver-0")));
+    world.send("ADDED", &pod("c", &labels("driver"), ("Job", "w-driver-0")));
     assert_eq!(world.bind(), ["a", "b", "c"]);
 }
 
@@ -246,6 +246,6 @@ fn a_store_without_workloads_takes_each_pod_alone() {
     let mut world = World::new(WorkloadPods::Watched);
     world.store = Store::new("default-scheduler");
     assert_eq!(world.send("ADDED", &job(2)), []);
-    world.send("ADDED", &pod("a", json!({}), ("Job", "w")));
+    world.send("ADDED", &pod("a", &json!({}), ("Job", "w")));
     assert!(world.state("default/pod:a").is_some());
 }
