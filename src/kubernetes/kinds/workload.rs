@@ -41,7 +41,7 @@ pub struct SubmittedWorkload {
     /// Whether it is suspended: its pods do not exist until it is resumed.
     pub suspended: bool,
     /// Its groups of pods by full name, each placed by itself. None where its templates put the
-    /// pods in a group of somebody else's, or where it has no pods.
+    /// pods in another group, or where it has no pods.
     pub groups: Vec<ObjectName>,
     /// Its roles, in the order of the object.
     pub roles: Vec<WorkloadRole>,
