@@ -29,6 +29,9 @@ pub(crate) fn read(
     };
     let fault = |error: phalanx::StateError| format!("{source}: {error}");
     let mut notes: Vec<String> = manifests.notes.iter().map(ToString::to_string).collect();
+    for (kind, count) in &manifests.ignored {
+        notes.push(format!("{kind}: passed over, {count} in all"));
+    }
     let mut cluster = Cluster::new();
     for (name, labels) in manifests.namespaces {
         cluster.set_namespace(name, labels);

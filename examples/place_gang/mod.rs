@@ -19,24 +19,27 @@ pub(crate) const PROGRAM: Program = Program {
 Places gangs of pods on a cluster, each whole or not at all.
 
 Usage: place_gang [--cluster FILE --workload FILE] [OPTIONS]
+       place_gang --manifests FILE [--cluster FILE] [OPTIONS]
 
 Without files it places a training gang on openb, Alibaba's GPU cluster of 1,213 nodes.
 
 Options:
   --cluster FILE        nodes and whatever runs on them, as Kubernetes manifests
   --workload FILE       pods that wait, and their groups
+  --manifests FILE      the same, on openb if neither file has nodes
   --profile NAME        binpack, spread or kubernetes [binpack]
   --as-stored           the manifests are an API server's, not a person's: take them as they are
   --output text|json    how to answer [text]
   --help                this text
 
 Files are JSON, or YAML with one document or several; lists will do, and so will gzip. Bound pods
-in either file run. An unbound pod without a group is a group of one. Groups are placed in order
-of priority, then of the files, each after those before it.
+in either file run. An unbound pod without a group is a group of one. Jobs and their like (JobSet,
+LeaderWorkerSet, PyTorchJob, RayCluster and others) become groups of the pods that their controllers
+would make. Groups are placed in order of priority, then of the files, each after those before it.
 
 Exit code: 0 all groups placed; 1 some group not placed; 2 misuse, bad input.
 ",
-    options: &["--cluster", "--workload", "--profile", "--output"],
+    options: &["--cluster", "--workload", "--manifests", "--profile", "--output"],
     flags: &["--as-stored"],
 };
 
@@ -48,20 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let as_json = arguments.word("--output", &["text", "json"])? == "json";
     let profile = arguments.word("--profile", &["binpack", "spread", "kubernetes"])?;
     let framework = profile_framework(profile);
-    let (mut scene, notes) = match (arguments.value("--cluster"), arguments.value("--workload")) {
-        (Some(cluster), Some(workload)) => {
-            let mode = if arguments.flag("--as-stored") { Mode::AsStored } else { Mode::AsWritten };
-            manifests::read(cluster, workload, mode).map_err(Mistake::Input)?
-        }
-        (None, None) if arguments.flag("--as-stored") => {
-            return Err(Mistake::Usage("--as-stored needs --cluster and --workload".into()));
-        }
-        (None, None) => {
-            (openb::scene().map_err(|error| Mistake::Input(error.to_string()))?, vec![])
-        }
-        (Some(_), None) => return Err(Mistake::Usage("--cluster needs --workload".into())),
-        (None, Some(_)) => return Err(Mistake::Usage("--workload needs --cluster".into())),
-    };
+    let (mut scene, notes) = scene(arguments)?;
     let before = scene.cluster.clone();
     let decisions = decide::all(&mut scene.cluster, &framework, &scene.groups)
         .map_err(|error| Mistake::Input(format!("{}: {error}", scene.source)))?;
@@ -88,6 +78,38 @@ pub(crate) struct Scene {
     cluster: phalanx::Cluster,
     /// In the order in which they are placed.
     groups: Vec<phalanx::PodGroup>,
+}
+
+/// The scene that the arguments name, and remarks on single objects.
+fn scene(arguments: &Arguments) -> Result<(Scene, Vec<String>), Mistake> {
+    let mode = if arguments.flag("--as-stored") { Mode::AsStored } else { Mode::AsWritten };
+    let openb = || openb::scene().map_err(|error| Mistake::Input(error.to_string()));
+    let value = |name| arguments.value(name);
+    match (value("--cluster"), value("--workload"), value("--manifests")) {
+        (_, Some(_), Some(_)) => {
+            Err(Mistake::Usage("--workload and --manifests are two words for one".into()))
+        }
+        (cluster, None, Some(file)) => {
+            let (mut scene, mut notes) =
+                manifests::read(cluster.unwrap_or(file), file, mode).map_err(Mistake::Input)?;
+            if scene.cluster.node_count() == 0 && cluster.is_none() {
+                let openb = openb()?;
+                scene.title = format!("{file} on openb");
+                scene.cluster = openb.cluster;
+                notes.push(format!("{file} has no nodes: those of openb are taken"));
+            }
+            Ok((scene, notes))
+        }
+        (Some(cluster), Some(workload), None) => {
+            manifests::read(cluster, workload, mode).map_err(Mistake::Input)
+        }
+        (None, None, None) if arguments.flag("--as-stored") => {
+            Err(Mistake::Usage("--as-stored needs --cluster and --workload".into()))
+        }
+        (None, None, None) => Ok((openb()?, vec![])),
+        (Some(_), None, None) => Err(Mistake::Usage("--cluster needs --workload".into())),
+        (None, Some(_), None) => Err(Mistake::Usage("--workload needs --cluster".into())),
+    }
 }
 
 /// A profile, with the strategy that is natural to it.

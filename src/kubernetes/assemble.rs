@@ -8,14 +8,14 @@ use core::cmp::Reverse;
 
 use super::assembly::{Assembly, Identity, Leaf, Located, fault};
 use super::error::Error;
-use super::groups::{GroupObject, Nature};
+use super::groups::GroupObject;
+use super::kinds;
 use super::koordinator;
 use super::manifests::{Manifests, Note};
 use super::membership::{InlineGang, Membership};
 use super::mode::Mode;
 use super::objects::Objects;
 use super::tree;
-use super::volcano::MAX_PODS_IN_ALL;
 use crate::model::{PodGroup, Problem};
 
 /// Manifests of all objects that were read.
@@ -29,7 +29,7 @@ pub(super) fn assemble(objects: Objects) -> Result<Manifests, Error> {
 
 fn run(mut objects: Objects) -> Located<Manifests> {
     let strict = objects.mode == Mode::AsWritten;
-    expand_jobs(&mut objects)?;
+    let workloads = kinds::expand(&mut objects)?;
     resolve_priorities(&mut objects, strict)?;
     objects.owners.apply(&mut objects.pods);
     let mut assembly = Assembly {
@@ -51,44 +51,16 @@ fn run(mut objects: Objects) -> Located<Manifests> {
     let lone = assembly.sort_pods()?;
     assembly.check_gang_groups()?;
     let trees = tree::build(&mut assembly)?;
-    Ok(assembly.manifests(lone, trees, objects.nodes, objects.namespaces, objects.ignored))
+    let mut manifests = assembly.manifests(lone, trees);
+    manifests.workloads = workloads;
+    manifests.nodes = objects.nodes;
+    manifests.namespaces = objects.namespaces;
+    manifests.ignored = objects.ignored;
+    Ok(manifests)
 }
 
 fn identity(object: &GroupObject) -> Identity {
     (object.family, object.composite(), object.namespace.clone(), object.name.clone())
-}
-
-/// Makes the pods of Volcano jobs that have none.
-fn expand_jobs(objects: &mut Objects) -> Located<()> {
-    let mut room = MAX_PODS_IN_ALL;
-    for mut job in core::mem::take(&mut objects.jobs) {
-        let identity = (job.group.namespace.clone(), job.group.name.clone());
-        if objects.started_jobs.contains(&identity) {
-            job.group.nature = Nature::BegunJob;
-        }
-        if job.group.nature != Nature::BegunJob {
-            for record in job.pods() {
-                let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
-                if objects.pod_index.contains_key(&full) {
-                    if objects.mode == Mode::AsWritten {
-                        let problem = Problem::Duplicate(format!("pod {full}"));
-                        return Err((job.group.source, job.group.fail("spec.tasks", problem)));
-                    }
-                    continue;
-                }
-                if room == 0 {
-                    let text = format!("jobs are expanded to {MAX_PODS_IN_ALL} pods at most");
-                    let error = job.group.fail("spec.tasks", Problem::Invalid(text));
-                    return Err((job.group.source, error));
-                }
-                room -= 1;
-                objects.pod_index.insert(full, objects.pods.len());
-                objects.pods.push(record);
-            }
-        }
-        objects.groups.push(job.group);
-    }
-    Ok(())
 }
 
 fn resolve_priorities(objects: &mut Objects, strict: bool) -> Located<()> {
@@ -114,7 +86,9 @@ fn resolve_priorities(objects: &mut Objects, strict: bool) -> Located<()> {
         group.priority = if strict {
             let resolved = objects.classes.resolve(group.priority, class, false);
             Some(resolved.map_err(|(field, problem)| {
-                (group.source, group.fail(&format!("spec.{field}"), problem))
+                let is_class = field == "priorityClassName";
+                let field = if is_class { group.class_field } else { "spec.priority" };
+                (group.source, group.fail(field, problem))
             })?)
         } else {
             group.priority.or_else(|| objects.classes.value(class?))
@@ -241,14 +215,7 @@ impl Assembly {
         self.objects.len() - 1
     }
 
-    fn manifests(
-        self,
-        lone: Vec<usize>,
-        trees: Vec<(u64, PodGroup)>,
-        nodes: Vec<crate::model::Node>,
-        namespaces: BTreeMap<String, crate::model::Labels>,
-        ignored: BTreeMap<String, u64>,
-    ) -> Manifests {
+    fn manifests(self, lone: Vec<usize>, trees: Vec<(u64, PodGroup)>) -> Manifests {
         let mut groups = trees;
         for at in lone {
             let record = &self.pods[at];
@@ -264,12 +231,10 @@ impl Assembly {
         groups.sort_by_key(|(order, group)| (Reverse(group.priority), *order));
         let bound = self.pods.into_iter().map(|record| record.pod);
         Manifests {
-            nodes,
-            namespaces,
             bound: bound.filter(|pod| pod.node.is_some()).collect(),
             groups: groups.into_iter().map(|(_, group)| group).collect(),
             notes: self.notes,
-            ignored,
+            ..Manifests::default()
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct GroupObject {
     pub(super) disruption: DisruptionMode,
     pub(super) priority: Option<i32>,
     pub(super) priority_class: Option<String>,
+    /// The field that names the class, for errors.
+    pub(super) class_field: &'static str,
     pub(super) parent: Option<String>,
     pub(super) queue: String,
     /// The local queue that its label names.
@@ -49,6 +51,10 @@ pub(super) struct GroupObject {
     pub(super) gang_group: Vec<ObjectName>,
     /// Minimum by role, in order of role.
     pub(super) roles: BTreeMap<String, u32>,
+    /// Roles that start after others, and are not waited for.
+    pub(super) later: BTreeSet<String>,
+    /// The role of one pod that leads the others.
+    pub(super) leader: Option<String>,
     /// What kube-scheduler reads of the group and this crate does not model.
     pub(super) unmodelled: Vec<&'static str>,
     pub(super) source: u32,
@@ -68,6 +74,7 @@ impl GroupObject {
             disruption: DisruptionMode::Single,
             priority: None,
             priority_class: None,
+            class_field: "spec.priorityClassName",
             parent: None,
             queue: String::new(),
             local_queue: None,
@@ -75,6 +82,8 @@ impl GroupObject {
             keep_running: false,
             gang_group: Vec::new(),
             roles: BTreeMap::new(),
+            later: BTreeSet::new(),
+            leader: None,
             unmodelled: Vec::new(),
             source: 0,
             order: 0,
@@ -86,10 +95,16 @@ impl GroupObject {
         self.nature == Nature::Groups
     }
 
-    /// How many roles have a minimum, and the sum of those.
+    /// How many roles have a minimum, and the sum of those; roles that start later left out.
     pub(super) fn required_roles(&self) -> (u32, u32) {
-        let minima = self.roles.values().filter(|min| **min > 0);
-        minima.fold((0, 0), |(count, sum), min| (count + 1, sum.saturating_add(*min)))
+        let minima =
+            self.roles.iter().filter(|(role, min)| **min > 0 && !self.later.contains(*role));
+        minima.fold((0, 0), |(count, sum), (_, min)| (count + 1, sum.saturating_add(*min)))
+    }
+
+    /// Whether members may differ in priority.
+    pub(super) fn may_differ(&self) -> bool {
+        matches!(self.family, Family::Volcano | Family::Kind(_))
     }
 
     /// Whether the minima of roles are in force: Volcano ignores them if together they are more
@@ -186,7 +201,7 @@ pub(super) fn workload(root: &Field<'_>) -> Fault<Vec<GroupObject>> {
 }
 
 /// Basic, or gang with a minimum.
-fn policy(field: &Field<'_>, minimum: &str) -> Fault<GroupPolicy> {
+pub(super) fn policy(field: &Field<'_>, minimum: &str) -> Fault<GroupPolicy> {
     let (basic, gang) = (field.get("basic")?, field.get("gang")?);
     match (basic, gang) {
         (Some(_), Some(gang)) if field.strict() => {
@@ -305,7 +320,7 @@ pub(super) fn coscheduling(root: &Field<'_>) -> Fault<GroupObject> {
 }
 
 /// Refuses quantities that are none; what they ask for is not read.
-fn check_quantities(spec: &Field<'_>, name: &str) -> Fault<()> {
+pub(super) fn check_quantities(spec: &Field<'_>, name: &str) -> Fault<()> {
     spec.entries(name, |_, field| {
         let quantity = field.quantity()?;
         if quantity.is_negative() { Err(field.fail(Problem::Negative)) } else { Ok(()) }

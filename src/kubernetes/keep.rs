@@ -10,6 +10,10 @@ pub(super) enum Keep {
     All,
     /// These fields.
     Fields(&'static [(&'static str, Keep)]),
+    /// Every field, and of each the same.
+    Any(&'static Keep),
+    /// The fields of either.
+    Either(&'static Keep, &'static Keep),
 }
 
 impl Keep {
@@ -20,11 +24,13 @@ impl Keep {
             Keep::Fields(fields) => {
                 fields.iter().find(|(field, _)| *field == name).map(|(_, keep)| keep)
             }
+            Keep::Any(keep) => Some(keep),
+            Keep::Either(one, other) => one.field(name).or_else(|| other.field(name)),
         }
     }
 }
 
-use Keep::{All, Fields};
+use Keep::{All, Any, Either, Fields};
 
 const ANNOTATIONS: Keep = Fields(&[
     ("gang.scheduling.koordinator.sh/name", All),
@@ -37,6 +43,9 @@ const ANNOTATIONS: Keep = Fields(&[
     ("scheduling.volcano.sh/group-name", All),
     ("volcano.sh/task-spec", All),
     ("volcano.sh/job-name", All),
+    ("scheduling.volcano.sh/queue-name", All),
+    ("scheduling.volcano.sh/group-min-member", All),
+    ("kueue.x-k8s.io/job-min-parallelism", All),
     // Bookmarks of watches.
     ("k8s.io/initial-events-end", All),
 ]);
@@ -74,8 +83,7 @@ const VOLUMES: Keep = Fields(&[
     ("rbd", All),
 ]);
 
-const SPEC: Keep = Fields(&[
-    // Pods.
+const POD_SPEC: Keep = Fields(&[
     ("containers", CONTAINER),
     ("initContainers", CONTAINER),
     ("nodeName", All),
@@ -96,6 +104,94 @@ const SPEC: Keep = Fields(&[
     ("resourceClaims", All),
     ("runtimeClassName", All),
     ("volumes", VOLUMES),
+]);
+
+/// A template of pods.
+const POD_TEMPLATE: Keep = Fields(&[("metadata", METADATA), ("spec", POD_SPEC)]);
+
+/// A template of a job.
+const JOB_TEMPLATE: Keep = Fields(&[
+    ("metadata", METADATA),
+    ("spec", Fields(&[("parallelism", All), ("completions", All), ("template", POD_TEMPLATE)])),
+]);
+
+/// What a job set has of its own.
+const JOB_SET_SPEC: Keep = Fields(&[
+    (
+        "replicatedJobs",
+        Fields(&[("name", All), ("replicas", All), ("dependsOn", All), ("template", JOB_TEMPLATE)]),
+    ),
+    ("startupPolicy", All),
+    ("coordinator", All),
+    ("suspend", All),
+]);
+
+/// What a Ray cluster has of its own.
+const RAY_CLUSTER_SPEC: Keep = Fields(&[
+    ("headGroupSpec", Fields(&[("template", POD_TEMPLATE)])),
+    (
+        "workerGroupSpecs",
+        Fields(&[
+            ("groupName", All),
+            ("replicas", All),
+            ("minReplicas", All),
+            ("maxReplicas", All),
+            ("numOfHosts", All),
+            ("suspend", All),
+            ("template", POD_TEMPLATE),
+        ]),
+    ),
+    ("suspend", All),
+]);
+
+/// The pods of each replica type. Its names may be written in any case.
+const REPLICA_SPECS: Keep = Any(&Fields(&[("replicas", All), ("template", POD_TEMPLATE)]));
+
+/// What workloads of other kinds have of their own.
+const WORKLOAD_SPEC: Keep = Fields(&[
+    // A template is of pods, or of the job set of a training runtime.
+    ("template", Fields(&[("metadata", METADATA), ("spec", Either(&POD_SPEC, &JOB_SET_SPEC))])),
+    ("parallelism", All),
+    ("completions", All),
+    ("completionMode", All),
+    ("replicas", All),
+    ("podManagementPolicy", All),
+    ("ordinals", All),
+    (
+        "leaderWorkerTemplate",
+        Fields(&[
+            ("size", All),
+            ("subGroupPolicy", All),
+            ("leaderTemplate", POD_TEMPLATE),
+            ("workerTemplate", POD_TEMPLATE),
+        ]),
+    ),
+    ("tfReplicaSpecs", REPLICA_SPECS),
+    ("pytorchReplicaSpecs", REPLICA_SPECS),
+    ("xgbReplicaSpecs", REPLICA_SPECS),
+    ("mpiReplicaSpecs", REPLICA_SPECS),
+    ("runPolicy", Fields(&[("suspend", All), ("schedulingPolicy", All)])),
+    ("elasticPolicy", All),
+    ("launcherCreationPolicy", All),
+    ("runtimeRef", All),
+    ("trainer", Fields(&[("numNodes", All), ("resourcesPerNode", All)])),
+    ("podTemplateOverrides", Fields(&[])),
+    ("podSpecOverrides", Fields(&[])),
+    ("mlPolicy", All),
+    ("podGroupPolicy", All),
+    ("rayClusterSpec", RAY_CLUSTER_SPEC),
+    ("clusterSelector", All),
+    ("submissionMode", All),
+    ("submitterPodTemplate", POD_TEMPLATE),
+    ("controllerRef", All),
+    ("podGroupTemplates", All),
+    ("podGroupTemplateRef", All),
+]);
+
+/// What a workload has, of whichever kind.
+const ANY_WORKLOAD_SPEC: Keep = Either(&WORKLOAD_SPEC, &Either(&RAY_CLUSTER_SPEC, &JOB_SET_SPEC));
+
+const OWN_SPEC: Keep = Fields(&[
     // Nodes.
     ("taints", All),
     ("unschedulable", All),
@@ -115,8 +211,20 @@ const SPEC: Keep = Fields(&[
     ("networkTopology", All),
     ("subGroupPolicy", All),
     ("minAvailable", All),
-    ("tasks", All),
+    (
+        "tasks",
+        Fields(&[
+            ("name", All),
+            ("replicas", All),
+            ("minAvailable", All),
+            ("partitionPolicy", All),
+            ("dependsOn", All),
+            ("template", POD_TEMPLATE),
+        ]),
+    ),
 ]);
+
+const SPEC: Keep = Either(&Either(&POD_SPEC, &OWN_SPEC), &ANY_WORKLOAD_SPEC);
 
 const CONTAINER_STATUS: Keep = Fields(&[
     ("name", All),
@@ -127,6 +235,19 @@ const CONTAINER_STATUS: Keep = Fields(&[
 const STATUS: Keep = Fields(&[
     ("phase", All),
     ("state", All),
+    ("startTime", All),
+    ("active", All),
+    ("ready", All),
+    ("succeeded", All),
+    ("failed", All),
+    ("replicas", All),
+    ("availableWorkerReplicas", All),
+    ("replicatedJobsStatus", All),
+    ("replicaStatuses", All),
+    ("taskStatusCount", All),
+    ("jobsStatus", All),
+    ("jobDeploymentStatus", All),
+    ("rayClusterStatus", Fields(&[("state", All)])),
     ("conditions", Fields(&[("type", All), ("status", All), ("reason", All)])),
     ("containerStatuses", CONTAINER_STATUS),
     ("initContainerStatuses", CONTAINER_STATUS),
@@ -166,9 +287,14 @@ mod tests {
         let spec = OBJECT.field("spec").unwrap();
         let container = spec.field("containers").unwrap();
         assert!(container.field("resources").is_some());
-        assert!(container.field("env").is_none() && spec.field("template").is_none());
+        assert!(container.field("env").is_none() && container.field("command").is_none());
+        let template = spec.field("template").unwrap();
+        let inner = template.field("spec").unwrap().field("containers").unwrap();
+        assert!(inner.field("resources").is_some() && inner.field("env").is_none());
         assert!(OBJECT.field("metadata").unwrap().field("managedFields").is_none());
         let task = spec.field("tasks").unwrap().field("template").unwrap();
-        assert!(task.field("anything").is_some());
+        assert!(task.field("spec").unwrap().field("containers").unwrap().field("env").is_none());
+        let replicas = spec.field("mpiReplicaSpecs").unwrap().field("Launcher").unwrap();
+        assert!(replicas.field("template").is_some() && replicas.field("restartPolicy").is_none());
     }
 }

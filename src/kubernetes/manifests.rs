@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::field::Field;
+use super::kinds::SubmittedWorkload;
 use crate::model::{Labels, Node, Pod, PodGroup};
 
 /// Everything that was read, ready for a cluster and for placement.
@@ -27,6 +28,9 @@ pub struct Manifests {
     /// and, of what is read [as stored](super::Mode::AsStored), whatever keeps its group from the
     /// scheduler.
     pub groups: Vec<PodGroup>,
+    /// Workloads of the kinds that people submit, in the order of the input, and what they say
+    /// beside their groups.
+    pub workloads: Vec<SubmittedWorkload>,
     /// What an embedder may want to know of single objects, such as what is not modelled.
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.

@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::duration::go_duration;
 use super::field::{Fault, Field};
 use super::json::{elements, string};
+use super::kinds::WorkloadKind;
 use super::metadata::unsupported;
 use crate::base::ObjectName;
 use crate::base::clip::clip;
@@ -25,6 +26,8 @@ pub(super) enum Family {
     Coscheduling,
     /// Volcano.
     Volcano,
+    /// The groups of a workload of some kind.
+    Kind(WorkloadKind),
 }
 
 /// A pod's reference to its group.

@@ -53,6 +53,21 @@ pub(super) fn namespace(root: &Field<'_>) -> Fault<String> {
     Ok(String::from(namespace_or_default(Some(namespace))))
 }
 
+/// Kind and name of a controller.
+pub(super) type Controller = (String, String);
+
+/// Kind and name of the controller of an object.
+pub(super) fn controller(metadata: &Field<'_>) -> Fault<Option<Controller>> {
+    let mut controller = None;
+    metadata.each("ownerReferences", |owner| {
+        if owner.flag("controller")? {
+            controller = Some((owner.text_of("kind")?, owner.text_of("name")?));
+        }
+        Ok(())
+    })?;
+    Ok(controller)
+}
+
 /// Refuses what is no DNS-1123 subdomain, the form of most names.
 pub(super) fn check_subdomain(field: &Field<'_>, name: &str) -> Fault<()> {
     if is_dns_subdomain(name) {

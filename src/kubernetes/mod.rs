@@ -16,6 +16,7 @@ mod field;
 mod groups;
 mod json;
 mod keep;
+mod kinds;
 mod koordinator;
 mod manifests;
 mod membership;
@@ -32,10 +33,13 @@ mod resources;
 mod stream;
 mod tree;
 mod value;
-mod volcano;
 pub mod watch;
 
 pub use error::Error;
+pub use kinds::{
+    JobStep, OrdinaryReason, StartAfter, StartCondition, SubmittedWorkload, WorkloadKind,
+    WorkloadRole, workload_with_job,
+};
 pub use manifests::{Manifests, Note};
 pub use mode::Mode;
 pub use reader::Reader;

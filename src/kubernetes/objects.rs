@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use super::field::{Fault, Field};
 use super::groups::{self, GroupObject};
+use super::kinds::{self, PodGroupRecord, RuntimeName, Submitted, WorkloadKind, WorkloadRecord};
 use super::manifests::Note;
 use super::mode::Mode;
 use super::owners::Owners;
@@ -16,7 +17,6 @@ use super::pod::{Fate, PodRecord};
 use super::priority::Classes;
 use super::stream::Kind;
 use super::value::Value;
-use super::volcano::{self, Job};
 use super::{metadata, node, pod};
 use crate::base::hash::FixedMap;
 use crate::model::{Labels, ModelError, Node, PodShape, Problem};
@@ -33,10 +33,20 @@ pub(super) struct Objects {
     pub(super) pod_index: FixedMap<String, usize>,
     shapes: FixedMap<Arc<PodShape>, ()>,
     pub(super) groups: Vec<GroupObject>,
-    pub(super) jobs: Vec<Job>,
-    /// Volcano jobs that have pods of their own in the input.
-    pub(super) started_jobs: BTreeSet<(String, String)>,
+    /// Workloads of all kinds, in the order of the input.
+    pub(super) submitted: Vec<Submitted>,
+    submitted_index: BTreeMap<(WorkloadKind, String, String), usize>,
+    /// How many pods in the input, finished ones included, were made for a workload, by its kind,
+    /// namespace and name.
+    pub(super) made: BTreeMap<(WorkloadKind, String, String), usize>,
+    /// Training runtimes, as they are written.
+    pub(super) runtimes: BTreeMap<RuntimeName, Value>,
+    /// What the rule for jobs asks of workloads and pod groups.
+    pub(super) workloads: Vec<WorkloadRecord>,
+    pub(super) pod_groups: Vec<PodGroupRecord>,
     pub(super) classes: Classes,
+    /// Kueue's own classes.
+    pub(super) workload_classes: Classes,
     pub(super) owners: Owners,
     pub(super) notes: Vec<Note>,
     pub(super) ignored: BTreeMap<String, u64>,
@@ -58,9 +68,14 @@ impl Objects {
             pod_index: FixedMap::default(),
             shapes: FixedMap::default(),
             groups: Vec::new(),
-            jobs: Vec::new(),
-            started_jobs: BTreeSet::new(),
+            submitted: Vec::new(),
+            submitted_index: BTreeMap::new(),
+            made: BTreeMap::new(),
+            runtimes: BTreeMap::new(),
+            workloads: Vec::new(),
+            pod_groups: Vec::new(),
             classes: Classes::default(),
+            workload_classes: Classes::default(),
             owners: Owners::default(),
             notes: Vec::new(),
             ignored: BTreeMap::new(),
@@ -148,15 +163,23 @@ impl Objects {
             Sort::Service => self.owners.service(&root),
             Sort::Controller => self.owners.controller(kind, &root),
             Sort::PriorityClass => self.classes.add(&root),
+            Sort::WorkloadPriorityClass => self.workload_classes.add(&root),
             Sort::Workload => {
                 let groups = groups::workload(&root)?;
                 self.once("workload", &root)?;
+                self.workloads.push(WorkloadRecord::read(&root)?);
                 for group in groups {
                     self.group(group);
                 }
                 Ok(())
             }
-            Sort::PodGroup => self.add_group("podgroup", &root, groups::pod_group(&root, false)?),
+            Sort::PodGroup => {
+                let group = groups::pod_group(&root, false)?;
+                let record = PodGroupRecord::read(&root)?;
+                self.add_group("podgroup", &root, group)?;
+                self.pod_groups.push(record);
+                Ok(())
+            }
             Sort::CompositePodGroup => {
                 self.add_group("compositepodgroup", &root, groups::pod_group(&root, true)?)
             }
@@ -164,17 +187,44 @@ impl Objects {
                 self.add_group("coscheduling podgroup", &root, groups::coscheduling(&root)?)
             }
             Sort::Volcano => self.add_group("volcano podgroup", &root, groups::volcano(&root)?),
-            Sort::Job => {
-                let mut job = volcano::job(&root)?;
-                self.once("volcano job", &root)?;
-                (job.group.source, job.group.order) = (self.source(), self.order);
-                for task in &mut job.tasks {
-                    task.template.pod = self.interned(task.template.pod.clone());
+            Sort::Runtime { of_cluster } => {
+                let name = kinds::runtime_name(&root, of_cluster)?;
+                if self.runtimes.insert(name.clone(), value.clone()).is_some() && root.strict() {
+                    return Err(root.fail_at("metadata.name", Problem::Duplicate(name.1)));
                 }
-                self.jobs.push(job);
                 Ok(())
             }
+            Sort::Submitted(of) => {
+                if of == WorkloadKind::StatefulSet {
+                    self.owners.controller(kind, &root)?;
+                }
+                self.submit(of, &root)
+            }
         }
+    }
+
+    /// Takes a workload; the last one of a name counts, where more than one is stored.
+    fn submit(&mut self, kind: WorkloadKind, root: &Field<'_>) -> Fault<()> {
+        let mut submitted = kinds::read(kind, root)?;
+        (submitted.source, submitted.order) = (self.source(), self.order);
+        for set in &mut submitted.sets {
+            set.template.pod = self.interned(set.template.pod.clone());
+        }
+        let identity = (kind, metadata::namespace(root)?, metadata::name(root)?);
+        match self.submitted_index.get(&identity) {
+            Some(_) if root.strict() => {
+                return Err(root.fail_at("metadata.name", Problem::Duplicate(identity.2)));
+            }
+            Some(&at) => {
+                submitted.order = self.submitted[at].order;
+                self.submitted[at] = submitted;
+            }
+            None => {
+                self.submitted_index.insert(identity, self.submitted.len());
+                self.submitted.push(submitted);
+            }
+        }
+        Ok(())
     }
 
     fn add_group(&mut self, kind: &'static str, root: &Field<'_>, group: GroupObject) -> Fault<()> {
@@ -223,10 +273,19 @@ impl Objects {
     }
 
     fn pod(&mut self, root: &Field<'_>) -> Fault<()> {
-        if let Some(job) = volcano::job_of(root)? {
-            self.started_jobs.insert((metadata::namespace(root)?, job));
+        let fate = pod::pod(root)?;
+        let namespace = metadata::namespace(root)?;
+        if let Some(job) = kinds::job_of(root)? {
+            *self.made.entry((WorkloadKind::VolcanoJob, namespace.clone(), job)).or_default() += 1;
         }
-        let mut record = match pod::pod(root)? {
+        let made_by = match &fate {
+            Fate::Kept(record) => record.made_by.clone(),
+            Fate::Finished | Fate::Abandoned => pod::made_by_of(root)?,
+        };
+        for made in made_by {
+            *self.made.entry((made.kind, namespace.clone(), made.name)).or_default() += 1;
+        }
+        let mut record = match fate {
             Fate::Kept(record) => *record,
             Fate::Finished => return Ok(()),
             Fate::Abandoned => {
@@ -281,7 +340,9 @@ enum Sort {
     CompositePodGroup,
     Coscheduling,
     Volcano,
-    Job,
+    WorkloadPriorityClass,
+    Runtime { of_cluster: bool },
+    Submitted(WorkloadKind),
 }
 
 impl Sort {
@@ -291,21 +352,30 @@ impl Sort {
             ("", "Pod") => Sort::Pod,
             ("", "Namespace") => Sort::Namespace,
             ("", "Service") => Sort::Service,
-            ("", "ReplicationController") | ("apps", "ReplicaSet" | "StatefulSet") => {
-                Sort::Controller
-            }
+            ("", "ReplicationController") | ("apps", "ReplicaSet") => Sort::Controller,
             ("scheduling.k8s.io", "PriorityClass") => Sort::PriorityClass,
             ("scheduling.k8s.io", "Workload") => Sort::Workload,
             ("scheduling.k8s.io", "PodGroup") => Sort::PodGroup,
             ("scheduling.k8s.io", "CompositePodGroup") => Sort::CompositePodGroup,
             ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Sort::Coscheduling,
             ("scheduling.volcano.sh", "PodGroup") => Sort::Volcano,
-            ("batch.volcano.sh", "Job") => Sort::Job,
-            _ => return None,
+            ("kueue.x-k8s.io", "WorkloadPriorityClass") => Sort::WorkloadPriorityClass,
+            ("trainer.kubeflow.org", "ClusterTrainingRuntime") => {
+                Sort::Runtime { of_cluster: true }
+            }
+            ("trainer.kubeflow.org", "TrainingRuntime") => Sort::Runtime { of_cluster: false },
+            _ => return WorkloadKind::of(group, kind).map(Sort::Submitted),
         })
     }
 
     fn namespaced(self) -> bool {
-        !matches!(self, Sort::Node | Sort::Namespace | Sort::PriorityClass)
+        !matches!(
+            self,
+            Sort::Node
+                | Sort::Namespace
+                | Sort::PriorityClass
+                | Sort::WorkloadPriorityClass
+                | Sort::Runtime { of_cluster: true }
+        )
     }
 }

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use super::affinity::label_selector;
 use super::field::{Fault, Field};
-use super::metadata;
-use super::pod::{Controller, PodRecord};
+use super::metadata::{self, Controller};
+use super::pod::PodRecord;
 use crate::base::hash::FixedMap;
 use crate::model::{LabelSelector, Labels, PodShape};
 

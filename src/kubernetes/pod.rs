@@ -8,18 +8,18 @@ use alloc::vec::Vec;
 
 use super::affinity::{affinity, spread, tolerations};
 use super::field::{Fault, Field};
+use super::kinds::{MadeBy, made_by};
 use super::koordinator;
 use super::membership::{Membership, membership};
-use super::metadata::{self, check_label_name, check_subdomain, unsupported};
+use super::metadata::{
+    self, Controller, check_label_name, check_subdomain, controller, unsupported,
+};
 use super::node::labels;
 use super::resources::pod_resources;
 use crate::model::{Amounts, HostPort, Pod, PodShape, Problem};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
-
-/// Kind and name of a controller.
-pub(super) type Controller = (String, String);
 
 /// A pod as one manifest describes it; other objects may add to it.
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ pub(super) struct PodRecord {
     pub(super) limits: Option<Box<Amounts>>,
     /// Kind and name of the controller that owns it.
     pub(super) controller: Option<Box<Controller>>,
+    /// The workloads that it may have been made for.
+    pub(super) made_by: Vec<MadeBy>,
     /// What kube-scheduler reads of the pod and this crate does not model.
     pub(super) unmodelled: Vec<&'static str>,
     /// Which source it is from, and how many objects came before it.
@@ -71,18 +73,19 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
     if let Some(metadata) = root.get("metadata")? {
         record.pod.uid = metadata.text_of("uid")?;
         record.pod.deleting = metadata.get("deletionTimestamp")?.is_some();
-        metadata.each("ownerReferences", |owner| {
-            if owner.flag("controller")? {
-                let identity = (owner.text_of("kind")?, owner.text_of("name")?);
-                record.controller = Some(Box::new(identity));
-            }
-            Ok(())
-        })?;
+        record.controller = controller(&metadata)?.map(Box::new);
+        record.made_by = made_by(&metadata, record.controller.as_deref())?;
     }
     if record.pod.deleting && record.pod.node.is_none() {
         return Ok(Fate::Abandoned);
     }
     Ok(Fate::Kept(Box::new(record)))
+}
+
+/// The workloads that a pod may have been made for, whatever has become of it.
+pub(super) fn made_by_of(root: &Field<'_>) -> Fault<Vec<MadeBy>> {
+    let Some(metadata) = root.get("metadata")? else { return Ok(Vec::new()) };
+    made_by(&metadata, controller(&metadata)?.as_ref())
 }
 
 /// A pod without a name, as a template describes it.
@@ -117,6 +120,7 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         membership,
         limits,
         controller: None,
+        made_by: Vec::new(),
         unmodelled: unmodelled(&spec)?,
         source: 0,
         order: 0,

@@ -40,6 +40,11 @@ impl Classes {
         Ok(())
     }
 
+    /// The value of a class of the input.
+    pub(super) fn own_value(&self, class: &str) -> Option<i32> {
+        self.values.get(class).copied()
+    }
+
     /// The value of a class; every cluster has two of its own.
     pub(super) fn value(&self, class: &str) -> Option<i32> {
         self.values.get(class).copied().or(match class {

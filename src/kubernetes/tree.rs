@@ -235,7 +235,8 @@ impl Forest<'_> {
             return (!group.pods.is_empty()).then_some(group);
         }
         let object = &self.assembly.objects[self.assembly.leaves[*leaves.first()?].object];
-        let minima = object.roles.clone();
+        let (minima, later) = (object.roles.clone(), object.later.clone());
+        let leader = object.leader.clone();
         let (required, sum) = object.required_roles();
         let wanted = group.policy.minimum();
         group.min_pods = (wanted > sum).then_some(wanted);
@@ -249,11 +250,12 @@ impl Forest<'_> {
                 .in_namespace(&*group.namespace);
             inner.queue.clone_from(&group.queue);
             inner.disruption = group.disruption;
+            inner.leader = leader.as_ref() == Some(&role);
             let (pending, bound) = (leaf.pending.clone(), leaf.bound.len());
             self.fill(&mut inner, &pending, reasons);
             if !inner.pods.is_empty() {
                 group.groups.push(inner);
-            } else if bound >= min_count as usize {
+            } else if bound >= min_count as usize && !later.contains(&role) {
                 satisfied += 1;
             }
         }
@@ -336,7 +338,7 @@ impl Forest<'_> {
             Some((object.priority?, &object.label))
         });
         for member in &members {
-            let (field, problem) = if object.family != Family::Volcano
+            let (field, problem) = if !object.may_differ()
                 && let Some((priority, label)) = stated
                 && member.pod.priority != priority
             {
@@ -344,8 +346,7 @@ impl Forest<'_> {
                     "priority",
                     format!("{} is not the {priority} of {}", member.pod.priority, clip(label)),
                 )
-            } else if object.family != Family::Volcano && member.pod.priority != first.pod.priority
-            {
+            } else if !object.may_differ() && member.pod.priority != first.pod.priority {
                 let (own, other) = (member.pod.priority, first.pod.priority);
                 ("priority", format!("{own} is not the {other} of pod {}", full_name(first)))
             } else if member.scheduler != first.scheduler {

@@ -27,7 +27,8 @@ impl Scheduler {
     ///
     /// A leaf may be empty; members may follow one by one through [`Scheduler::handle_pod`]. Pods
     /// listed in the tree are added, or replace the known pod while it is pending; members that it
-    /// does not list stay. A pod that names a node is already bound.
+    /// does not list stay. A pod that names a node is already bound. A group that runs and whose
+    /// minimum is raised is not below it for that: what runs stays, and the rest is waited for.
     ///
     /// # Errors
     /// The tree is invalid, a group or pod of it belongs to another tree, or the cluster refuses a
@@ -90,6 +91,10 @@ impl Scheduler {
         });
         self.names.extend(names);
         if let Some(queued) = self.groups.get_mut(&id) {
+            let was_whole = queued.started && queued.below_since.is_none();
+            let is_higher = minima(&tree) > minima(&queued.root);
+            // Members that run lose nothing by a minimum that is raised over them.
+            queued.is_raised |= was_whole && is_higher;
             queued.root = tree;
             queued.leaves = leaves;
             queued.infeasible_at = None;
@@ -552,4 +557,14 @@ impl Scheduler {
         self.orphans.remove(&full);
         Ok(applied)
     }
+}
+
+/// The minima of a tree taken together: of pods in leaves, and of pods in all.
+fn minima(group: &PodGroup) -> u64 {
+    let mut sum = 0_u64;
+    group.visit(&mut |inner| {
+        let own = if inner.groups.is_empty() { inner.policy.minimum() } else { 0 };
+        sum = sum.saturating_add(own.max(inner.min_pods.unwrap_or(0)).into());
+    });
+    sum
 }

@@ -194,8 +194,10 @@ impl Scheduler {
             queued.evicting = false;
             queued.preempted = false;
             queued.below_since = None;
+            queued.is_raised = false;
         } else if satisfied && !queued.evicting {
             recovered = queued.below_since.take().is_some();
+            queued.is_raised = false;
             if !queued.started && runs && !queued.phase.busy() {
                 queued.started = true;
                 queued.ready_since = None;
@@ -204,6 +206,7 @@ impl Scheduler {
         } else if (queued.started || is_half_bound)
             && queued.below_since.is_none()
             && !queued.evicting
+            && !queued.is_raised
         {
             queued.below_since = Some(now);
             fell = true;

@@ -34,6 +34,8 @@ pub(super) struct QueuedGroup {
     pub(super) evicting: bool,
     pub(super) started: bool,
     pub(super) below_since: Option<Time>,
+    /// Whether its minimum was raised above what runs, and what runs has not reached it since.
+    pub(super) is_raised: bool,
     /// Time at which the group was first ready to be tried since it last ran.
     pub(super) ready_since: Option<Time>,
     /// Sort key in its queue, while the group waits.
@@ -190,6 +192,7 @@ impl QueuedGroup {
             evicting: false,
             started: false,
             below_since: None,
+            is_raised: false,
             ready_since: None,
             key: None,
             since: now,

@@ -242,3 +242,51 @@ fn without_arguments_a_gang_is_placed_on_a_real_cluster() {
     assert_eq!((finish.code, word(&answer["groups"][0], "outcome")), (0, "placed"));
     assert_eq!(nodes(&answer["groups"][0]).len(), 25);
 }
+
+/// Every kind of workload, from its example, on the cluster of the examples and on openb.
+#[test]
+fn each_kind_of_workload_is_placed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/manifests");
+    let cluster = format!("{folder}/cluster.yaml");
+    for (name, placed) in [
+        ("job", 4),
+        ("jobset", 1),
+        ("leaderworkerset", 8),
+        ("mpijob", 4),
+        ("pytorchjob", 5),
+        ("raycluster", 4),
+        ("rayjob", 4),
+        ("statefulset", 3),
+        ("tfjob", 7),
+        ("trainjob", 4),
+        ("volcano-job", 5),
+        ("xgboostjob", 4),
+    ] {
+        let file = format!("{folder}/{name}.yaml");
+        let finish = run(&["--cluster", &cluster, "--manifests", &file, "--output", "json"]);
+        assert_eq!(finish.code, 0, "{name}: {}{}", finish.out, finish.err);
+        let answer: Value = serde_json::from_str(&finish.out).unwrap();
+        let groups = answer["groups"].as_array().unwrap();
+        let pods = groups.iter().map(|group| group["assignments"].as_array().unwrap().len());
+        assert_eq!(pods.sum::<usize>(), placed, "{name}");
+    }
+    let finish = run(&["--manifests", &format!("{folder}/leaderworkerset.yaml")]);
+    assert_eq!(finish.code, 0, "{}", finish.out);
+    assert!(finish.err.contains("has no nodes: those of openb are taken"), "{}", finish.err);
+    let finish = run(&["--cluster", &cluster, "--manifests", &format!("{folder}/mpijob.yaml")]);
+    let note = "mpijob team-a/allreduce: 1 pods of launcher wait: starts after worker is ready";
+    assert!(finish.err.contains(note), "{}", finish.err);
+}
+
+#[test]
+fn kinds_that_are_not_known_are_named() {
+    let spark = json!({"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "s"}});
+    let workload = json!({"apiVersion": "v1", "kind": "List", "items": [node("n", 1), spark]});
+    let workload = file("unknown.json", workload.to_string());
+    let finish = run(&["--manifests", &workload]);
+    let note = "note: sparkoperator.k8s.io/SparkApplication: passed over, 1 in all";
+    assert!(finish.err.contains(note), "{}", finish.err);
+    let both = run(&["--workload", &workload, "--manifests", &workload]);
+    assert_eq!(both.code, 2);
+}

@@ -1,12 +1,14 @@
 //! Entries of a store: pods, and groups as pods name them.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::QUEUE_NAME;
+use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::membership::{Family, InlineGang, Membership};
 use crate::kubernetes::metadata;
 use crate::kubernetes::pod::{self, Fate, PodRecord};
@@ -21,24 +23,27 @@ pub(super) struct GroupKey {
 }
 
 /// The prefixes of groups whose names may be those of others.
-const PREFIXES: [(Family, &str); 3] = [
-    (Family::Coscheduling, "coscheduling:"),
-    (Family::Volcano, "volcano:"),
-    (Family::Workload, "workload:"),
-];
+fn prefixes() -> impl Iterator<Item = (Family, &'static str)> {
+    let dialects = [
+        (Family::Coscheduling, "coscheduling:"),
+        (Family::Volcano, "volcano:"),
+        (Family::Workload, "workload:"),
+    ];
+    let kinds = WorkloadKind::all().map(|kind| (Family::Kind(kind), kind.prefix()));
+    dialects.into_iter().chain(kinds)
+}
 
 impl GroupKey {
     /// The name of the group in the scheduler.
     pub(super) fn group_name(&self) -> String {
-        let prefix = PREFIXES.iter().find(|(family, _)| *family == self.family);
+        let prefix = prefixes().find(|(family, _)| *family == self.family);
         format!("{}{}", prefix.map_or("", |(_, prefix)| prefix), self.name)
     }
 
     /// The group of a name in the scheduler.
     pub(super) fn of_name(namespace: &str, name: &str) -> GroupKey {
-        let dialect = PREFIXES
-            .iter()
-            .find_map(|(family, prefix)| Some((*family, name.strip_prefix(prefix)?)));
+        let dialect =
+            prefixes().find_map(|(family, prefix)| Some((family, name.strip_prefix(prefix)?)));
         let (family, name) = dialect.unwrap_or((Family::Kubernetes, name));
         GroupKey { namespace: namespace.to_owned(), family, name: name.to_owned() }
     }
@@ -108,24 +113,30 @@ pub(super) struct Shown {
 
 impl PodEntry {
     /// Reads a pod; `None` if it has failed, or is being deleted before it ran.
-    pub(super) fn read(root: &Field<'_>) -> Fault<Option<PodEntry>> {
+    ///
+    /// With `claims` a pod that names no group is of the workload that it was made for.
+    pub(super) fn read(root: &Field<'_>, claims: bool) -> Fault<Option<PodEntry>> {
         let succeeded = match root.get("status")? {
             Some(status) => status.text_of("phase")? == "Succeeded",
             None => false,
         };
-        let record = match pod::pod(root)? {
+        let mut record = match pod::pod(root)? {
             Fate::Kept(record) => *record,
             Fate::Finished if succeeded => {
                 let mut record = pod::template(root, metadata::namespace(root)?)?;
                 record.pod.name = metadata::name(root)?;
+                record.made_by = pod::made_by_of(root)?;
                 record
             }
             Fate::Finished | Fate::Abandoned => return Ok(None),
         };
+        if claims && record.membership.is_none() {
+            record.membership = record.made_by.first().map(|made| Box::new(made.membership()));
+        }
         Ok(Some(PodEntry::new(record, succeeded)))
     }
 
-    fn new(record: PodRecord, finished: bool) -> PodEntry {
+    pub(super) fn new(record: PodRecord, finished: bool) -> PodEntry {
         let PodRecord {
             mut pod,
             priority,

@@ -8,6 +8,7 @@ use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer};
 
 use crate::kubernetes::keep::OBJECT;
+use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::value::{Seed, Value};
 
 /// A kind of object that a [`Store`](super::Store) takes.
@@ -33,11 +34,35 @@ pub enum Kind {
     Volcano,
     /// `policy PodDisruptionBudget`.
     PodDisruptionBudget,
+    /// `trainer.kubeflow.org TrainingRuntime`.
+    TrainingRuntime,
+    /// `trainer.kubeflow.org ClusterTrainingRuntime`.
+    ClusterTrainingRuntime,
+    /// A workload of any kind.
+    Submitted(WorkloadKind),
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::PodDisruptionBudget as usize + 1;
+    pub(super) const COUNT: usize = 11 + WorkloadKind::COUNT;
+
+    /// The number of the kind.
+    pub(super) fn index(self) -> usize {
+        match self {
+            Kind::Node => 0,
+            Kind::Pod => 1,
+            Kind::Namespace => 2,
+            Kind::PriorityClass => 3,
+            Kind::PodGroup => 4,
+            Kind::Workload => 5,
+            Kind::Coscheduling => 6,
+            Kind::Volcano => 7,
+            Kind::PodDisruptionBudget => 8,
+            Kind::TrainingRuntime => 9,
+            Kind::ClusterTrainingRuntime => 10,
+            Kind::Submitted(kind) => 11 + kind as usize,
+        }
+    }
 
     fn of(group: &str, kind: &str) -> Option<Kind> {
         Some(match (group, kind) {
@@ -50,7 +75,9 @@ impl Kind {
             ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Kind::Coscheduling,
             ("scheduling.volcano.sh", "PodGroup") => Kind::Volcano,
             ("policy", "PodDisruptionBudget") => Kind::PodDisruptionBudget,
-            _ => return None,
+            ("trainer.kubeflow.org", "TrainingRuntime") => Kind::TrainingRuntime,
+            ("trainer.kubeflow.org", "ClusterTrainingRuntime") => Kind::ClusterTrainingRuntime,
+            _ => return WorkloadKind::of(group, kind).map(Kind::Submitted),
         })
     }
 
@@ -66,12 +93,18 @@ impl Kind {
             Kind::Coscheduling => "coscheduling podgroup",
             Kind::Volcano => "volcano podgroup",
             Kind::PodDisruptionBudget => "poddisruptionbudget",
+            Kind::TrainingRuntime => "trainingruntime",
+            Kind::ClusterTrainingRuntime => "clustertrainingruntime",
+            Kind::Submitted(kind) => kind.word(),
         }
     }
 
     /// Whether objects of this kind are in a namespace.
     pub fn namespaced(self) -> bool {
-        !matches!(self, Kind::Node | Kind::Namespace | Kind::PriorityClass)
+        !matches!(
+            self,
+            Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::ClusterTrainingRuntime
+        )
     }
 }
 

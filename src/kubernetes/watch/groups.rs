@@ -63,6 +63,12 @@ impl Store {
         self.refresh_described(&key, updates);
     }
 
+    /// Removes the object of one group.
+    pub(super) fn remove_object(&mut self, key: &GroupKey, updates: &mut Vec<Update>) {
+        self.objects.remove(key);
+        self.refresh_described(key, updates);
+    }
+
     /// Removes what an object has described: one group, or those of a workload.
     pub(super) fn remove_objects(&mut self, family: Family, key: &str, updates: &mut Vec<Update>) {
         let Some((namespace, name)) = key.split_once('/') else { return };
@@ -223,6 +229,7 @@ impl Store {
                 let mut inner = PodGroup::gang(name, *min).in_namespace(&*frame.namespace);
                 inner.queue.clone_from(&frame.queue);
                 inner.disruption = frame.disruption;
+                inner.leader = object.leader.as_ref() == Some(role);
                 inner.priority = frame.priority;
                 frame.groups.push(inner);
             }

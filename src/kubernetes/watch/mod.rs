@@ -40,7 +40,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod update;
+mod workload_state;
+mod workloads;
 
 pub use event::{Kind, Object, WatchEvent};
 pub use store::{ObjectRef, Store};
 pub use update::Update;
+pub use workload_state::WorkloadPods;

@@ -11,9 +11,11 @@ use alloc::vec::Vec;
 use super::entries::{GroupKey, Instance, PodEntry};
 use super::event::{Kind, Object, WatchEvent};
 use super::update::Update;
+use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{self, GroupObject, QUEUE_NAME};
+use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
 use crate::kubernetes::membership::Family;
 use crate::kubernetes::priority::Classes;
 use crate::kubernetes::queues::LocalQueues;
@@ -59,6 +61,7 @@ pub struct Store {
     scheduled: BTreeMap<String, bool>,
     budgets: BTreeMap<String, DisruptionBudget>,
     queues: Option<LocalQueues>,
+    pub(super) workloads: Workloads,
     shapes: FixedMap<Arc<PodShape>, ()>,
     shapes_kept: usize,
 }
@@ -81,6 +84,8 @@ enum Converted {
     Class,
     Groups(Vec<GroupObject>),
     Budget(DisruptionBudget),
+    Runtime(RuntimeName),
+    Workload(WorkloadKind, Option<Box<Submitted>>),
 }
 
 /// A reference to an object.
@@ -137,7 +142,7 @@ impl Store {
                 if initial_events_end {
                     self.end_list(kind, &mut updates);
                 }
-                self.known[kind as usize].retain(|_, known| !known.deleted);
+                self.known[kind.index()].retain(|_, known| !known.deleted);
             }
             WatchEvent::Bookmark { kind: None, .. } | WatchEvent::Error { .. } => {}
         }
@@ -146,7 +151,7 @@ impl Store {
 
     /// The start of a watch with initial events.
     pub fn begin_list(&mut self, kind: Kind) {
-        self.lists[kind as usize] += 1;
+        self.lists[kind.index()] += 1;
     }
 
     /// The uid of a pod; `None` if it is not known.
@@ -164,8 +169,7 @@ impl Store {
     /// The `PodGroup` of `scheduling.k8s.io` behind a group of the scheduler, by its full name;
     /// `None` for other groups.
     pub fn pod_group(&self, group: &str) -> Option<ObjectRef> {
-        let known =
-            self.known[Kind::PodGroup as usize].get(group).filter(|known| !known.deleted)?;
+        let known = self.known[Kind::PodGroup.index()].get(group).filter(|known| !known.deleted)?;
         let (namespace, name) = group.split_once('/')?;
         let uid = known.uid.clone();
         Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
@@ -198,10 +202,10 @@ impl Store {
     fn changed(&mut self, object: &Object, updates: &mut Vec<Update>) -> Fault<()> {
         let Some(kind) = object.kind() else { return Ok(()) };
         let (key, version) = (object.key(kind), object.version());
-        let list = self.lists[kind as usize];
+        let list = self.lists[kind.index()];
         let uid = object.metadata("uid");
         let mut anew = false;
-        if let Some(known) = self.known[kind as usize].get_mut(&key) {
+        if let Some(known) = self.known[kind.index()].get_mut(&key) {
             known.list = list;
             if version != 0 && version <= known.version {
                 return Ok(());
@@ -238,6 +242,12 @@ impl Store {
                     updates.push(Update::Budget(budget));
                 }
             }
+            Converted::Runtime(name) => {
+                self.put_runtime(&name, Some(object.0.clone()), updates)?;
+            }
+            Converted::Workload(kind, job) => {
+                self.put_workload(kind, &key, object, job.map(|job| *job), updates);
+            }
             Converted::Groups(groups) => {
                 for group in groups {
                     self.put_object(group, updates);
@@ -245,15 +255,15 @@ impl Store {
             }
         }
         let known = Known { version, uid: uid.to_owned(), list, deleted: false };
-        self.known[kind as usize].insert(key, known);
+        self.known[kind.index()].insert(key, known);
         Ok(())
     }
 
     fn deleted(&mut self, object: &Object, updates: &mut Vec<Update>) {
         let Some(kind) = object.kind() else { return };
         let (key, version) = (object.key(kind), object.version());
-        let list = self.lists[kind as usize];
-        if let Some(known) = self.known[kind as usize].get(&key)
+        let list = self.lists[kind.index()];
+        if let Some(known) = self.known[kind.index()].get(&key)
             && version != 0
             && version < known.version
         {
@@ -261,18 +271,18 @@ impl Store {
         }
         self.remove(kind, &key, updates);
         let uid = object.metadata("uid").to_owned();
-        self.known[kind as usize].insert(key, Known { version, uid, list, deleted: true });
+        self.known[kind.index()].insert(key, Known { version, uid, list, deleted: true });
     }
 
     /// The end of the initial events of a watch: what they did not list is gone.
     fn end_list(&mut self, kind: Kind, updates: &mut Vec<Update>) {
-        let list = self.lists[kind as usize];
+        let list = self.lists[kind.index()];
         let unlisted = |known: &Known| known.list != list && !known.deleted;
-        let gone = self.known[kind as usize].iter().filter(|(_, known)| unlisted(known));
+        let gone = self.known[kind.index()].iter().filter(|(_, known)| unlisted(known));
         let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
         for key in gone {
             self.remove(kind, &key, updates);
-            self.known[kind as usize].remove(&key);
+            self.known[kind.index()].remove(&key);
         }
     }
 
@@ -298,6 +308,13 @@ impl Store {
                     return;
                 };
                 updates.push(Update::BudgetRemoved { namespace, name });
+            }
+            Kind::Submitted(kind) => self.remove_workload(kind, key, updates),
+            Kind::TrainingRuntime | Kind::ClusterTrainingRuntime => {
+                let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+                let name = (namespace.to_owned(), name.to_owned());
+                // Training jobs without their runtime have no groups, which is no error.
+                let _ = self.put_runtime(&name, None, updates);
             }
             // Groups keep the priority that a class gave them.
             Kind::PriorityClass | Kind::Node | Kind::Namespace => {}
@@ -360,7 +377,7 @@ impl Store {
                 Converted::Node(node)
             }
             Kind::Pod => {
-                let mut entry = PodEntry::read(&root)?;
+                let mut entry = PodEntry::read(&root, self.workloads.claim_pods())?;
                 if let Some(entry) = &mut entry {
                     let pod = core::mem::take(&mut entry.pod);
                     entry.pod = self.interned(pod);
@@ -386,11 +403,16 @@ impl Store {
             Kind::Coscheduling => Converted::Groups(alloc::vec![groups::coscheduling(&root)?]),
             Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
             Kind::PodDisruptionBudget => Converted::Budget(budget(&root)?),
+            Kind::TrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, false)?),
+            Kind::ClusterTrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, true)?),
+            Kind::Submitted(kind) => {
+                Converted::Workload(kind, self.workloads.read(kind, value)?.map(Box::new))
+            }
         })
     }
 
     /// The pod, sharing its shape with the pods before it that have the same.
-    fn interned(&mut self, pod: crate::model::Pod) -> crate::model::Pod {
+    pub(super) fn interned(&mut self, pod: crate::model::Pod) -> crate::model::Pod {
         if let Some((shape, ())) = self.shapes.get_key_value(&**pod.shape()) {
             return pod.with_shape(Arc::clone(shape));
         }

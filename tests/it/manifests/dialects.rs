@@ -20,15 +20,55 @@ fn every_example_reads_in_both_modes_and_says_its_gang() {
     let workers = "workers[4: worker-0 worker-1 worker-2 worker-3]";
     let halves = "serving-root[2: serving-prefill[2: prefill-0 prefill-1] serving-decode[4: \
                   decode-0 decode-1 decode-2 decode-3]]";
+    let ranks = format!("trainer[4: {four}]");
+    let worker = |count: u32| {
+        let names: Vec<String> = (0..count).map(|at| format!("trainer-worker-{at}")).collect();
+        names.join(" ")
+    };
+    let ray = |name: &str, more: &str| {
+        format!(
+            "{name}[2: {name}-head[1: {name}-head-0] {name}-gpu[2: {name}-gpu-worker-0 \
+             {name}-gpu-worker-1 {name}-gpu-worker-2]{more}]"
+        )
+    };
+    let llm = |at: u32| {
+        format!(
+            "llm-{at}[2: llm-{at}-leader[1: llm-{at}] llm-{at}-workers[3: llm-{at}-1 llm-{at}-2 \
+             llm-{at}-3]]"
+        )
+    };
+    let job_set = "trainer[1: trainer-driver[1: trainer-driver-0-0] trainer-workers[4: \
+                   trainer-workers-0-0 trainer-workers-0-1 trainer-workers-1-0 \
+                   trainer-workers-1-1]]";
+    let mpi = "allreduce[1: allreduce-launcher[1: allreduce-launcher-0] allreduce-worker[4: \
+               allreduce-worker-0 allreduce-worker-1 allreduce-worker-2 allreduce-worker-3]]";
+    let train = "finetune[4: finetune-node-0-0 finetune-node-0-1 finetune-node-0-2 \
+                 finetune-node-0-3]";
+    let tf = format!("trainer[6: trainer-chief-0 trainer-ps-0 trainer-ps-1 {}]", worker(4));
+    let of_master = |min: u32, count: u32| {
+        let workers = worker(count);
+        format!("trainer[2: trainer-master[1: trainer-master-0] trainer-worker[{min}: {workers}]]")
+    };
     let expected = [
         ("coscheduling.yaml", vec![format!("trainer[3: {four} trainer-4]")]),
+        ("job.yaml", vec![ranks]),
+        ("jobset.yaml", vec![job_set.into()]),
         ("koordinator.yaml", vec![workers.into(), "ps[1: ps-0]".into()]),
         ("kubernetes-1.35.yaml", vec![format!("trainer/workers[4: {four}]")]),
         ("kubernetes-1.36.yaml", vec![format!("trainer[4: {four}]")]),
         ("kubernetes-1.37-composite.yaml", vec![halves.into()]),
         ("label-pair.yaml", vec!["trainer[3: trainer-0 trainer-1 trainer-2]".into()]),
+        ("leaderworkerset.yaml", vec![llm(0), llm(1)]),
+        ("mpijob.yaml", vec![mpi.into()]),
+        ("pytorchjob.yaml", vec![of_master(2, 4)]),
+        ("raycluster.yaml", vec![ray("ray", "")]),
+        ("rayjob.yaml", vec![ray("tune", " tune-submitter[1: tune-submitter-0]")]),
+        ("statefulset.yaml", vec!["shards[3: shards-0 shards-1 shards-2]".into()]),
+        ("tfjob.yaml", vec![tf]),
+        ("trainjob.yaml", vec![train.into()]),
         ("volcano-job.yaml", vec![roles.into()]),
         ("volcano-podgroup.yaml", vec![roles.into()]),
+        ("xgboostjob.yaml", vec![of_master(3, 3)]),
     ];
     let files = examples();
     let names = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap());

@@ -11,3 +11,7 @@ mod reading;
 mod refusals;
 mod refused_groups;
 mod refused_pods;
+mod refused_workloads;
+mod workload_with_job;
+mod workloads;
+mod workloads_watched;

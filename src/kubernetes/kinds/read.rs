@@ -1,0 +1,24 @@
+//! One workload, of whichever kind.
+
+use super::kind::WorkloadKind;
+use super::submitted::Submitted;
+use super::{job, job_set, kubeflow, leader_worker_set, ray, stateful_set, train_job, volcano_job};
+use crate::kubernetes::field::{Fault, Field};
+
+/// A workload. That of a `TrainJob` has no groups until its runtime is known.
+pub(in crate::kubernetes) fn read(kind: WorkloadKind, root: &Field<'_>) -> Fault<Submitted> {
+    match kind {
+        WorkloadKind::Job => job::job(root),
+        WorkloadKind::JobSet => job_set::job_set(root),
+        WorkloadKind::StatefulSet => stateful_set::stateful_set(root),
+        WorkloadKind::LeaderWorkerSet => leader_worker_set::leader_worker_set(root),
+        WorkloadKind::TFJob
+        | WorkloadKind::PyTorchJob
+        | WorkloadKind::XGBoostJob
+        | WorkloadKind::MPIJob => kubeflow::kubeflow(kind, root),
+        WorkloadKind::TrainJob => train_job::train_job(root),
+        WorkloadKind::RayCluster => ray::ray_cluster(root),
+        WorkloadKind::RayJob => ray::ray_job(root),
+        WorkloadKind::VolcanoJob => volcano_job::volcano_job(root),
+    }
+}

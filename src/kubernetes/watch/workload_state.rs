@@ -1,0 +1,67 @@
+//! What the workloads of a store add up to.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+
+use super::entries::GroupKey;
+use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
+use crate::kubernetes::value::Value;
+use crate::kubernetes::{Mode, metadata};
+
+/// Where the pods of workloads come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkloadPods {
+    /// Controllers make them, and a watch of pods reports them. A pod that names no group is a
+    /// member of the workload that it was made for, and waits until that is known: the embedder
+    /// watches every kind that is served. A `TrainJob` and a `RayJob` are known by what their
+    /// controllers make of them, a `JobSet` and a `RayCluster`.
+    Watched,
+    /// The store makes them of the templates: for embedders that decide before pods exist. A
+    /// workload has pods while it is neither suspended nor ended.
+    FromTemplates,
+}
+
+/// What the workloads of a store add up to.
+#[derive(Debug, Default)]
+pub(super) struct Workloads {
+    pub(super) pods: Option<WorkloadPods>,
+    /// The groups and the pods of each, by kind and key.
+    pub(super) made: BTreeMap<(WorkloadKind, String), Made>,
+    /// Training jobs as they were last seen, by key: their runtimes may change.
+    pub(super) train_jobs: BTreeMap<String, Value>,
+    pub(super) runtimes: BTreeMap<RuntimeName, Value>,
+}
+
+/// What was made of a workload.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) groups: BTreeSet<GroupKey>,
+    pub(super) pods: BTreeSet<String>,
+}
+
+impl Workloads {
+    /// Whether pods that name no group are of the workload they were made for.
+    pub(super) fn claim_pods(&self) -> bool {
+        self.pods == Some(WorkloadPods::Watched)
+    }
+
+    /// Reads a workload; `None` where another object stands for it.
+    pub(super) fn read(&self, kind: WorkloadKind, value: &Value) -> Fault<Option<Submitted>> {
+        let Some(pods) = self.pods else { return Ok(None) };
+        let is_known_by_others = matches!(kind, WorkloadKind::TrainJob | WorkloadKind::RayJob);
+        if pods == WorkloadPods::Watched && is_known_by_others {
+            return Ok(None);
+        }
+        let object = metadata::object(kind.word(), true, value, Mode::AsStored);
+        let job = kinds::read(kind, &Field::root(&object, value))?;
+        let runtime = job.train.as_ref().and_then(|train| self.runtimes.get(&train.runtime));
+        let job = kinds::resolve(job, runtime, Mode::AsStored)?;
+        let owner = job.controller.as_ref().map(|(kind, _)| kind.as_str());
+        let is_part = owner
+            .is_some_and(|owner| owner == "Pod" || WorkloadKind::of_controller(owner).is_some());
+        let is_part = is_part && pods == WorkloadPods::FromTemplates;
+        Ok(Some(job).filter(|_| !is_part))
+    }
+}
