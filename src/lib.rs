@@ -70,6 +70,7 @@ extern crate alloc;
 extern crate std;
 
 mod base;
+pub mod autoscale;
 pub mod framework;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;

@@ -1,0 +1,376 @@
+//! The linear program of some groups: counts that every set of blocks must cover.
+//!
+//! - **by shape**: so many pods of one shape, of which so many fit each node;
+//! - **by amount**: of shapes that can go to the same variants, what they take of a dimension;
+//! - **by share**: of those, so many pods that take so much of a dimension or more, of which a node
+//!   takes no more than whole ones;
+//! - **by domain**: so many groups that must each be within one domain and take so much or more, of
+//!   which a domain takes no more than whole ones; and each needs one domain that is large enough.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::linear::{Cover, Program};
+use super::needs::{Confined, Needs, Profile};
+use super::template::{HOSTNAME, Variant};
+use crate::place::topology::partition::partition_all;
+use crate::place::topology::tiers::{Keys, path_keys};
+use crate::state::{Cluster, NodeView};
+
+/// Thresholds of a dimension up to which shares are counted.
+const MOST_SHARES: usize = 6;
+/// Needs of one kind of variants up to which they are kept: those that cost most alone.
+const MOST_COVERS: usize = 10;
+
+/// What the blocks of a variant are to the domains of a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Its nodes are in none of them.
+    Outside,
+    /// Each block is one of its own.
+    Block,
+    /// Each node is one of its own.
+    Node,
+    /// They share a domain with others.
+    Shared,
+}
+
+/// A set of shapes, by number.
+type Shapes = Vec<bool>;
+
+/// The linear program of some groups on a cluster.
+pub(super) struct Model<'a> {
+    cluster: &'a Cluster,
+    needs: &'a Needs,
+    profiles: &'a [&'a Profile],
+    variants: &'a [Variant],
+    /// Whether a domain is told by the value of its label alone.
+    by_value: bool,
+    nodes: Vec<NodeView<'a>>,
+    /// By node and dimension: what is free.
+    free: Vec<i64>,
+    /// By node: whether some pod fits.
+    usable: Vec<bool>,
+    covers: Vec<Cover>,
+}
+
+impl<'a> Model<'a> {
+    /// What the groups need of blocks, beside what is free.
+    pub(super) fn covers(
+        cluster: &'a Cluster,
+        (needs, variants): (&'a Needs, &'a [Variant]),
+        (profiles, by_value): (&'a [&'a Profile], bool),
+        costs: &[i128],
+    ) -> Vec<Cover> {
+        let nodes: Vec<NodeView<'a>> = cluster.nodes().collect();
+        let mut asked = vec![false; needs.shapes.len()];
+        for (shape, _) in profiles.iter().flat_map(|p| &p.leaves).flat_map(|leaf| &leaf.counts) {
+            asked[*shape] = true;
+        }
+        let mut model = Model {
+            cluster,
+            needs,
+            profiles,
+            variants,
+            by_value,
+            usable: Vec::new(),
+            nodes,
+            free: Vec::new(),
+            covers: Vec::new(),
+        };
+        model.usable = model.usable_by(&asked);
+        for (node, usable) in model.nodes.iter().zip(&model.usable) {
+            for dimension in &needs.dimensions {
+                model.free.push(if *usable { dimension.free(cluster, *node) } else { 0 });
+            }
+        }
+        for set in model.sets(&asked) {
+            model.add_set(&set);
+        }
+        for shape in (0..asked.len()).filter(|shape| asked[*shape]) {
+            model.add_shape(shape);
+        }
+        model.add_domains();
+        strongest(model.covers, costs)
+    }
+
+    /// Whether a pod of some shapes fits each node.
+    fn usable_by(&self, shapes: &Shapes) -> Vec<bool> {
+        let mut usable = vec![false; self.nodes.len()];
+        for (shape, _) in self.needs.shapes.iter().zip(shapes).filter(|(_, is)| **is) {
+            for (usable, node) in usable.iter_mut().zip(&self.nodes) {
+                *usable |= shape.fits.get(node.row().index()).is_some_and(|fits| *fits > 0);
+            }
+        }
+        usable
+    }
+
+    /// Sets of shapes: all, and those that no variant takes but some, for each of the shapes.
+    fn sets(&self, asked: &Shapes) -> Vec<Shapes> {
+        let shapes = &self.needs.shapes;
+        let takes = |shape: usize, variant: usize| shapes[shape].each[variant] > 0;
+        let mut sets = vec![asked.clone()];
+        for own in (0..asked.len()).filter(|own| asked[*own]) {
+            let within = |other: usize| {
+                asked[other]
+                    && (0..self.variants.len()).all(|v| !takes(other, v) || takes(own, v))
+            };
+            let set: Shapes = (0..asked.len()).map(within).collect();
+            if !sets.contains(&set) {
+                sets.push(set);
+            }
+        }
+        sets
+    }
+
+    fn cover(&mut self, need: i64, each: Vec<i64>) {
+        if need > 0 {
+            let cover = Cover { need, each }.scaled();
+            if !self.covers.contains(&cover) {
+                self.covers.push(cover);
+            }
+        }
+    }
+
+    fn add_shape(&mut self, shape: usize) {
+        let own = &self.needs.shapes[shape];
+        let count: i64 = self.profiles.iter().map(|p| p.count(&|other| other == shape)).sum();
+        let fit = |node: &NodeView<'_>| own.fits.get(node.row().index()).copied().unwrap_or(0);
+        let there = self.nodes.iter().fold(0_i64, |sum, node| sum.saturating_add(fit(node)));
+        let each = own.each.iter().zip(self.variants);
+        let each = each.map(|(each, variant)| each.saturating_mul(i64::from(variant.nodes)));
+        let each = each.collect();
+        self.cover(count.saturating_sub(there), each);
+    }
+
+    /// Counts amounts and shares of a set of shapes.
+    fn add_set(&mut self, set: &Shapes) {
+        let width = self.needs.dimensions.len();
+        let usable = self.usable_by(set);
+        let takes: Vec<bool> = (0..self.variants.len())
+            .map(|v| (0..set.len()).any(|s| set[s] && self.needs.shapes[s].each[v] > 0))
+            .collect();
+        for dimension in 0..width {
+            let mut thresholds: Vec<i64> = (0..set.len())
+                .filter(|shape| set[*shape])
+                .map(|shape| self.needs.shapes[shape].ask[dimension])
+                .filter(|ask| *ask > 0)
+                .collect();
+            if thresholds.is_empty() {
+                continue;
+            }
+            thresholds.sort_unstable();
+            thresholds.dedup();
+            let free = |node: usize| self.free[node * width + dimension];
+            let open = || (0..self.nodes.len()).filter(|node| usable[*node]).map(free);
+            let room = |variant: usize| match takes[variant] {
+                true => self.needs.nodes[variant][dimension],
+                false => 0,
+            };
+            let blocks = |of: &dyn Fn(i64) -> i64| -> Vec<i64> {
+                let each = |(v, variant): (usize, &Variant)| {
+                    of(room(v)).saturating_mul(i64::from(variant.nodes))
+                };
+                self.variants.iter().enumerate().map(each).collect()
+            };
+            let amount = |profile: &&Profile| {
+                profile.amount(&self.needs.shapes, dimension, &|shape| set[shape])
+            };
+            let need = self.profiles.iter().map(amount).fold(0, i64::saturating_add);
+            let there = open().fold(0, i64::saturating_add);
+            let mut found = vec![(need.saturating_sub(there), blocks(&|room| room))];
+            for &least in thresholds.iter().rev().take(MOST_SHARES) {
+                let is_one = |s: usize| set[s] && self.needs.shapes[s].ask[dimension] >= least;
+                let count: i64 = self.profiles.iter().map(|p| p.count(&is_one)).sum();
+                let there = open().fold(0_i64, |sum, free| sum.saturating_add(free / least));
+                found.push((count.saturating_sub(there), blocks(&|room| room / least)));
+            }
+            for (need, each) in found {
+                self.cover(need, each);
+            }
+        }
+    }
+
+    /// The role of each variant for the domains of a label.
+    fn roles(&self, path: &[&str]) -> Vec<Role> {
+        let role = |variant: &Variant| {
+            let Some(own) = path.last() else { return Role::Shared };
+            if !variant.owns(own) && !variant.node.labels.contains_key(*own) {
+                Role::Outside
+            } else if path.contains(&HOSTNAME) && variant.is_named() {
+                Role::Node
+            } else if path.iter().any(|label| variant.owns(label)) {
+                Role::Block
+            } else {
+                Role::Shared
+            }
+        };
+        self.variants.iter().map(role).collect()
+    }
+
+    /// Counts groups that must each be within one domain.
+    fn add_domains(&mut self) {
+        let all = self.profiles.iter().flat_map(|profile| &profile.confined);
+        let mut all: Vec<&Confined> = all.collect();
+        all.sort_by(|a, b| (&a.key, &a.least).cmp(&(&b.key, &b.least)));
+        for confined in all.chunk_by(|a, b| a.key == b.key) {
+            let Some(key) = self.cluster.label_key(&confined[0].key) else { continue };
+            let keys = match self.by_value {
+                true => Keys::from_slice(&[key]),
+                false => path_keys(self.cluster, key),
+            };
+            let path: Vec<&str> = keys.iter().map(|k| self.cluster.label_key_text(*k)).collect();
+            let roles = self.roles(&path);
+            let width = self.needs.dimensions.len();
+            // What is free in each domain that is there.
+            let mut place = vec![usize::MAX; self.cluster.rows()];
+            for (at, node) in self.nodes.iter().enumerate() {
+                place[node.row().index()] = at;
+            }
+            let parts = partition_all(self.cluster, &keys);
+            let mut domains: Vec<Vec<i64>> = Vec::with_capacity(parts.len());
+            for rows in parts.iter().filter_map(|part| part.rows(None)) {
+                let mut sums = vec![0_i64; width];
+                for at in rows.iter().map(|row| place[row.index()]).filter(|at| *at != usize::MAX) {
+                    let free = &self.free[at * width..(at + 1) * width];
+                    for (sum, free) in sums.iter_mut().zip(free) {
+                        *sum = sum.saturating_add(*free);
+                    }
+                }
+                domains.push(sums);
+            }
+            self.add_hosts(confined, &roles, &domains);
+            for dimension in 0..width {
+                self.add_whole(confined, &roles, &domains, dimension);
+            }
+        }
+    }
+
+    /// What a domain that is one block or node of a variant has.
+    fn domain_of(&self, variant: usize, role: Role, dimension: usize) -> i64 {
+        let node = self.needs.nodes[variant][dimension];
+        match role {
+            Role::Outside => 0,
+            Role::Node => node,
+            Role::Block | Role::Shared => node.saturating_mul(i64::from(self.variants[variant].nodes)),
+        }
+    }
+
+    /// Each group needs a domain that is large enough.
+    fn add_hosts(&mut self, confined: &[&Confined], roles: &[Role], domains: &[Vec<i64>]) {
+        if roles.contains(&Role::Shared) {
+            return;
+        }
+        let suffices = |has: &dyn Fn(usize) -> i64, least: &[i64]| {
+            least.iter().enumerate().all(|(dimension, least)| has(dimension) >= *least)
+        };
+        let mut last: Option<&Vec<i64>> = None;
+        for confined in confined {
+            if last.replace(&confined.least) == Some(&confined.least)
+                || domains.iter().any(|sums| suffices(&|at| sums[at], &confined.least))
+            {
+                continue;
+            }
+            let hosts = |(variant, role): (usize, &Role)| {
+                let has = |dimension| self.domain_of(variant, *role, dimension);
+                i64::from(*role != Role::Outside && suffices(&has, &confined.least))
+            };
+            let each = roles.iter().enumerate().map(hosts).collect();
+            self.cover(1, each);
+        }
+    }
+
+    /// Of groups that take so much or more, a domain takes no more than whole ones.
+    fn add_whole(
+        &mut self,
+        confined: &[&Confined],
+        roles: &[Role],
+        domains: &[Vec<i64>],
+        dimension: usize,
+    ) {
+        let mut thresholds: Vec<i64> = confined.iter().map(|c| c.least[dimension]).collect();
+        thresholds.retain(|least| *least > 0);
+        thresholds.sort_unstable();
+        thresholds.dedup();
+        let shared = roles.contains(&Role::Shared);
+        for &least in thresholds.iter().rev().take(MOST_SHARES) {
+            let count = confined.iter().filter(|c| c.least[dimension] >= least).count() as i64;
+            // In units of the dimension, whole groups of them; domains that may grow count in parts.
+            let whole = |amount: i64| amount / least * least;
+            let there = domains.iter().map(|sums| sums[dimension]);
+            let there = there.map(|sum| if shared { sum } else { whole(sum) });
+            let need = count.saturating_mul(least);
+            let need = there.fold(need, |need, sum| need.saturating_sub(sum));
+            let each = |(variant, role): (usize, &Role)| {
+                let one = self.domain_of(variant, *role, dimension);
+                match role {
+                    Role::Outside => 0,
+                    Role::Shared => one,
+                    Role::Block => whole(one),
+                    Role::Node => {
+                        whole(one).saturating_mul(i64::from(self.variants[variant].nodes))
+                    }
+                }
+            };
+            let each = roles.iter().enumerate().map(each).collect();
+            self.cover(need, each);
+        }
+    }
+}
+
+/// The needs that cost most alone, some of each kind: those that the same variants cover.
+fn strongest(covers: Vec<Cover>, costs: &[i128]) -> Vec<Cover> {
+    let alone = |cover: &Cover| {
+        let each = cover.each.iter().zip(costs).filter(|(each, _)| **each > 0);
+        let cost = each.map(|(each, cost)| cost.saturating_mul(1 << 20) / i128::from(*each)).min();
+        cost.map_or(i128::MAX, |cost| cost.saturating_mul(i128::from(cover.need)))
+    };
+    let mut ranked: Vec<(Vec<bool>, i128, usize)> = covers
+        .iter()
+        .enumerate()
+        .map(|(at, cover)| (cover.each.iter().map(|each| *each > 0).collect(), alone(cover), at))
+        .collect();
+    ranked.sort_by(|a, b| (&a.0, b.1, a.2).cmp(&(&b.0, a.1, b.2)));
+    let mut kept: Vec<usize> = ranked
+        .chunk_by(|a, b| a.0 == b.0)
+        .flat_map(|kind| kind.iter().take(MOST_COVERS).map(|(.., at)| *at))
+        .collect();
+    kept.sort_unstable();
+    let mut covers: Vec<Option<Cover>> = covers.into_iter().map(Some).collect();
+    kept.into_iter().filter_map(|at| covers[at].take()).collect()
+}
+
+/// What sets cost, and how many blocks there may be.
+pub(super) fn program(
+    variants: &[Variant],
+    limits: &[Option<u32>],
+    (max_nodes, covers): (u32, Vec<Cover>),
+    costs: Vec<i128>,
+) -> Program {
+    let mut bounds = vec![(
+        variants.iter().map(|variant| i64::from(variant.nodes)).collect(),
+        i64::from(max_nodes),
+    )];
+    for (template, limit) in limits.iter().enumerate() {
+        let own: Vec<i64> =
+            variants.iter().map(|variant| i64::from(variant.template == template)).collect();
+        if let Some(limit) = limit
+            && own.iter().sum::<i64>() > 1
+        {
+            bounds.push((own, i64::from(*limit)));
+        }
+    }
+    Program { costs, covers, limits: bounds }
+}
+
+/// What a block of each variant costs: its price before all, then its nodes.
+pub(super) fn costs(variants: &[Variant], max_nodes: u32) -> Vec<i128> {
+    let unit = unit(max_nodes);
+    let cost = |variant: &Variant| i128::from(variant.price) * unit + i128::from(variant.nodes);
+    variants.iter().map(cost).collect()
+}
+
+/// What a price of 1 is in costs.
+pub(super) fn unit(max_nodes: u32) -> i128 {
+    i128::from(max_nodes) + 1
+}

@@ -1,0 +1,6 @@
+#[path = "autoscale/brute.rs"]
+mod brute;
+#[path = "autoscale/world.rs"]
+mod world;
+#[path = "autoscale/up.rs"]
+mod up;
