@@ -70,8 +70,9 @@ impl Limits {
         let profiles: Vec<_> = groups.iter().map(|group| &needs.profiles[*group]).collect();
         let costs = costs(stage.variants, self.unit_nodes);
         let by_value = !stage.any_layout;
-        let covers =
-            Model::covers(stage.txn, (needs, stage.variants), (&profiles, by_value), &costs);
+        let most = self.most(stage.variants);
+        let known = (needs, stage.variants);
+        let covers = Model::covers(stage.txn, known, (&profiles, by_value), (&costs, &most));
         program(stage.variants, &self.templates, (self.nodes, covers), costs)
     }
 }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use super::linear::{Cover, Program};
 use super::needs::{Confined, Needs, Profile};
 use super::template::{HOSTNAME, Variant};
-use crate::place::topology::partition::partition_all;
+use crate::place::topology::partition::{names, partition_all};
 use crate::place::topology::tiers::{Keys, path_keys};
 use crate::state::{Cluster, NodeView};
 
@@ -46,6 +46,8 @@ pub(super) struct Model<'a> {
     variants: &'a [Variant],
     /// Whether a domain is told by the value of its label alone.
     by_value: bool,
+    /// The most blocks of each variant.
+    most: &'a [u32],
     nodes: Vec<NodeView<'a>>,
     /// By node and dimension: what is free.
     free: Vec<i64>,
@@ -55,12 +57,12 @@ pub(super) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// What the groups need of blocks, beside what is free.
+    /// What the groups need of blocks, beside what is free; there are at most so many of each variant.
     pub(super) fn covers(
         cluster: &'a Cluster,
         (needs, variants): (&'a Needs, &'a [Variant]),
         (profiles, by_value): (&'a [&'a Profile], bool),
-        costs: &[i128],
+        (costs, most): (&[i128], &'a [u32]),
     ) -> Vec<Cover> {
         let nodes: Vec<NodeView<'a>> = cluster.nodes().collect();
         let mut asked = vec![false; needs.shapes.len()];
@@ -73,6 +75,7 @@ impl<'a> Model<'a> {
             profiles,
             variants,
             by_value,
+            most,
             usable: Vec::new(),
             nodes,
             free: Vec::new(),
@@ -229,7 +232,27 @@ impl<'a> Model<'a> {
             }
             let parts = partition_all(self.cluster, &keys);
             let mut domains: Vec<Vec<i64>> = Vec::with_capacity(parts.len());
-            for rows in parts.iter().filter_map(|part| part.rows(None)) {
+            // Domains that variants share, with all that may be added to them.
+            let mut shared: Vec<(Vec<Option<&str>>, Vec<i64>)> = Vec::new();
+            for (variant, own) in self.variants.iter().enumerate() {
+                if roles[variant] != Role::Shared {
+                    continue;
+                }
+                let values: Vec<Option<&str>> =
+                    path.iter().map(|label| own.node.labels.get(*label).map(|v| &**v)).collect();
+                let at = shared.iter().position(|(known, _)| *known == values);
+                let at = at.unwrap_or_else(|| {
+                    shared.push((values, vec![0; width]));
+                    shared.len() - 1
+                });
+                for (dimension, sum) in shared[at].1.iter_mut().enumerate() {
+                    let block = self.domain_of(variant, Role::Shared, dimension);
+                    let all = block.saturating_mul(i64::from(self.most[variant]));
+                    *sum = sum.saturating_add(all);
+                }
+            }
+            for part in parts.iter() {
+                let Some(rows) = part.rows(None) else { continue };
                 let mut sums = vec![0_i64; width];
                 for at in rows.iter().map(|row| place[row.index()]).filter(|at| *at != usize::MAX) {
                     let free = &self.free[at * width..(at + 1) * width];
@@ -237,9 +260,16 @@ impl<'a> Model<'a> {
                         *sum = sum.saturating_add(*free);
                     }
                 }
+                let values: Vec<_> = names(self.cluster, &part.path).collect();
+                if let Some((_, all)) = shared.iter_mut().find(|(known, _)| *known == values) {
+                    for (all, sum) in all.iter_mut().zip(&sums) {
+                        *all = all.saturating_add(*sum);
+                    }
+                }
                 domains.push(sums);
             }
-            self.add_hosts(confined, &roles, &domains);
+            let shared: Vec<Vec<i64>> = shared.into_iter().map(|(_, sums)| sums).collect();
+            self.add_hosts(confined, &roles, (&domains, &shared));
             for dimension in 0..width {
                 self.add_whole(confined, &roles, &domains, dimension);
             }
@@ -257,23 +287,26 @@ impl<'a> Model<'a> {
     }
 
     /// Each group needs a domain that is large enough.
-    fn add_hosts(&mut self, confined: &[&Confined], roles: &[Role], domains: &[Vec<i64>]) {
-        if roles.contains(&Role::Shared) {
-            return;
-        }
+    fn add_hosts(
+        &mut self,
+        confined: &[&Confined],
+        roles: &[Role],
+        (domains, shared): (&[Vec<i64>], &[Vec<i64>]),
+    ) {
         let suffices = |has: &dyn Fn(usize) -> i64, least: &[i64]| {
             least.iter().enumerate().all(|(dimension, least)| has(dimension) >= *least)
         };
         let mut last: Option<&Vec<i64>> = None;
         for confined in confined {
             if last.replace(&confined.least) == Some(&confined.least)
-                || domains.iter().any(|sums| suffices(&|at| sums[at], &confined.least))
+                || domains.iter().chain(shared).any(|s| suffices(&|at| s[at], &confined.least))
             {
                 continue;
             }
             let hosts = |(variant, role): (usize, &Role)| {
                 let has = |dimension| self.domain_of(variant, *role, dimension);
-                i64::from(*role != Role::Outside && suffices(&has, &confined.least))
+                let is_own = matches!(role, Role::Block | Role::Node);
+                i64::from(is_own && suffices(&has, &confined.least))
             };
             let each = roles.iter().enumerate().map(hosts).collect();
             self.cover(1, each);

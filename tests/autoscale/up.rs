@@ -7,7 +7,7 @@ use super::brute;
 use super::world::World;
 
 fn request<'a>(world: &World, groups: &'a [PodGroup]) -> ScaleUpRequest<'a> {
-    ScaleUpRequest::new(groups).templates(world.templates()).max_nodes(world.max_nodes)
+    ScaleUpRequest::new(groups).templates(world.templates()).max_nodes(world.max_nodes).budget(2_000_000)
 }
 
 /// How many blocks of each variant were bought.
