@@ -4,3 +4,5 @@ mod brute;
 mod world;
 #[path = "autoscale/up.rs"]
 mod up;
+#[path = "autoscale/down.rs"]
+mod down;

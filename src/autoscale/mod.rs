@@ -6,16 +6,18 @@
 //! The guide [`autoscaling`](crate::_guide::autoscaling) has the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `error`; `template`; `request`, `answer`, `linear`;
-//! `needs`; `model`, `boxes`; `stage`; `build`; `up`.
+//! `needs`; `model`, `boxes`; `stage`; `build`; `up`. Going down: `shrink`; `down`.
 
 mod answer;
 mod boxes;
 mod build;
+mod down;
 mod error;
 mod linear;
 mod model;
 mod needs;
 mod request;
+mod shrink;
 mod stage;
 mod template;
 mod up;
@@ -23,5 +25,6 @@ mod up;
 pub use answer::{NewBlock, ScaleUp, ScaleUpClaim, ScaleUpOutcome};
 pub use error::AutoscaleError;
 pub use request::{DEFAULT_BUDGET, DEFAULT_NODES, ScaleUpRequest};
+pub use shrink::{Blocked, KeptNode, Removal, ScaleDown, ScaleDownRequest};
 pub use template::{MAX_BLOCK, MAX_PRICE, NodeTemplate};
 pub use up::Autoscaler;

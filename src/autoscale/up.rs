@@ -138,7 +138,7 @@ impl Autoscaler {
         let mut txn = self.copy_of(cluster);
         let answer = self.answer((cluster, &mut txn), &framework.without_permits(), &mut task);
         txn.rollback_to(0)?;
-        self.base = Some((cluster.moment(), txn));
+        self.keep(cluster, txn);
         answer
     }
 
@@ -153,6 +153,11 @@ impl Autoscaler {
             self.planner.rebase(&txn, moment);
         }
         cluster.txn()
+    }
+
+    /// Keeps a transaction in which nothing has changed.
+    pub(super) fn keep(&mut self, cluster: &Cluster, txn: Txn) {
+        self.base = Some((cluster.moment(), txn));
     }
 
     fn answer(
@@ -287,7 +292,7 @@ impl Autoscaler {
 }
 
 /// The filter that keeps pods off nodes that are closed.
-const CLOSED: &str = "NodeUnschedulable";
+pub(super) const CLOSED: &str = "NodeUnschedulable";
 
 impl Kept {
     /// The last answer, changed by what the list of groups has changed by; `None` if that is too much,

@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::base::ObjectName;
 use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Strategy};
 use crate::model::{GroupPolicy, Pod, PodGroup};
@@ -264,6 +265,15 @@ impl<'t> Repack<'t> {
         joint
     }
 
+    /// The name of a budget, by its number.
+    pub(crate) fn budget_name(&self, budget: usize) -> ObjectName {
+        let budget = self.running.budgets().nth(budget);
+        budget.map_or_else(
+            || ObjectName::new("", ""),
+            |budget| ObjectName::new(&budget.namespace, &budget.name),
+        )
+    }
+
     /// What a set of atoms costs, closed, in ascending order.
     pub(crate) fn cost(&self, atoms: &[u32]) -> Cost {
         self.units.cost(atoms, |atom| self.work[atom as usize].unwrap_or(0))
@@ -288,7 +298,8 @@ impl<'t> Repack<'t> {
             own.policy = GroupPolicy::Gang { min_count: least };
         }
         let namespace = own.namespace.clone();
-        let mut groups = vec![own];
+        // Units that only leave their nodes make room for no group.
+        let mut groups = if own.pod_count() == 0 { Vec::new() } else { vec![own] };
         for tree in self.running.trees() {
             groups.extend(part(self.txn, tree, &mut of_group));
         }
