@@ -261,7 +261,12 @@ impl Down<'_> {
         let outcome = relocate(repack, &atoms, &mut decided.steps)?;
         let moves = match outcome {
             Relocated::Moved(moves) => moves,
-            Relocated::NoRoom => return Ok(Err(no_room(self.tightest(repack, &atoms)?))),
+            Relocated::NoRoom(Some(pod)) => {
+                let pod = self.cluster.pod_view(pod.0).map(name_of);
+                let first = || self.first_pod(atoms[0]);
+                return Ok(Err(Blocked::NoRoom { pod: pod.unwrap_or_else(first) }));
+            }
+            Relocated::NoRoom(None) => return Ok(Err(no_room(self.tightest(repack, &atoms)?))),
             Relocated::NoOrder => {
                 return Ok(Err(Blocked::NoOrder { pod: self.first_pod(atoms[0]) }));
             }

@@ -7,14 +7,15 @@ use super::repack::{Joint, Place, Repack, pods_of};
 use super::sequence::{Layout, Ordered, sequence};
 use crate::place::PlaceError;
 use crate::preempt::branch::TRIAL_STEPS;
+use crate::state::PodId;
 
 /// The outcome of a relocation.
 #[derive(Debug)]
 pub(crate) enum Relocated {
     /// The moves, in an order in which none is ever over a capacity; they are made.
     Moved(Vec<Place>),
-    /// There is no layout.
-    NoRoom,
+    /// There is no layout; the pod has no room by counting.
+    NoRoom(Option<PodId>),
     /// There is a layout, and no order in which its units move one after another.
     NoOrder,
     /// The budget ran out.
@@ -32,12 +33,16 @@ pub(crate) fn relocate(
         *steps = 0;
         return Ok(Relocated::Unknown);
     }
-    *steps -= TRIAL_STEPS;
     let blocks = repack.blocks(atoms);
     let pods = pods_of(&blocks);
+    if let Some(pod) = repack.without_room(&pods)? {
+        *steps -= 1;
+        return Ok(Relocated::NoRoom(Some(pod)));
+    }
+    *steps -= TRIAL_STEPS;
     let places = match repack.joint_anew(&pods)? {
         Joint::Fits(places) => places,
-        Joint::Never(_) => return Ok(Relocated::NoRoom),
+        Joint::Never(_) => return Ok(Relocated::NoRoom(None)),
         Joint::Unknown => return Ok(Relocated::Unknown),
     };
     let layout = Layout::new(blocks, &places);

@@ -21,7 +21,7 @@ use crate::place::{Certificate, Outcome, PlaceError, Planner, Request, UnplacedK
 use crate::preempt::cost::Cost;
 use crate::preempt::running::{RunningWork, Tree};
 use crate::preempt::unit::Units;
-use crate::state::{Cluster, DeviceNeed, Devices, Plan, PodId, PodView, Row, Txn};
+use crate::state::{Cluster, DeviceNeed, Devices, Plan, PodId, PodView, Row, ShapeId, Txn};
 
 /// A pod and the node that it moves to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -263,6 +263,38 @@ impl<'t> Repack<'t> {
         let joint = self.joint(pods);
         self.txn.rollback_to(before)?;
         joint
+    }
+
+    /// A pod of some, all of which leave their nodes, that has no room by counting; the transaction is
+    /// left as it was.
+    pub(crate) fn without_room(&mut self, pods: &[PodId]) -> Result<Option<PodId>, PlaceError> {
+        let before = self.txn.changes();
+        self.evict(pods)?;
+        // One of each shape, and how many there are.
+        let mut shapes: Vec<(ShapeId, PodId, i64)> = Vec::new();
+        for view in pods.iter().filter_map(|pod| self.cluster.pod_view(pod.0)) {
+            match shapes.iter_mut().find(|(shape, ..)| *shape == view.shape_id()) {
+                Some((.., count)) => *count += 1,
+                None => shapes.push((view.shape_id(), view.id(), 1)),
+            }
+        }
+        let mut found = None;
+        for (_, pod, count) in shapes {
+            let own = pod_of(&mut self.pods, self.cluster, pod);
+            let leaf = own.group.as_ref().and_then(|name| {
+                self.running.trees().find_map(|tree| find(tree, own.namespace(), name))
+            });
+            let leaf = leaf.map_or(self.request.group(), |tree| &tree.group);
+            let asker = (leaf, self.request.now);
+            let framework = &self.without_permits;
+            let fits = self.planner.capacities(self.txn, framework, own.shape(), asker);
+            if fits.iter().fold(0_i64, |sum, fits| sum.saturating_add(*fits)) < count {
+                found = Some(pod);
+                break;
+            }
+        }
+        self.txn.rollback_to(before)?;
+        Ok(found)
     }
 
     /// The name of a budget, by its number.
