@@ -131,6 +131,7 @@ pub mod _guide {
 
     pages! {
         algorithm "algorithm.md"
+        autoscaling "autoscaling.md"
         benchmarks "benchmarks.md"
         design "design.md"
         devices "devices.md"

@@ -70,6 +70,23 @@ impl Boxes {
         self.open.first_key_value().map(|(_, at)| &**at)
     }
 
+    /// Cuts boxes until the first holds a single set, the cheapest by counting, which stays; `None` if
+    /// the steps run out before.
+    pub(super) fn settle(&mut self, program: &Program, steps: &mut u64) -> Option<Vec<u32>> {
+        while let Some(entry) = self.open.first_entry() {
+            let (_, Reverse(high), low) = entry.key();
+            if low == high {
+                return Some(low.clone());
+            }
+            if *steps == 0 {
+                return None;
+            }
+            let ((cost, Reverse(high), low), at) = entry.remove_entry();
+            self.cut(program, (cost, &low, &high), &at, steps);
+        }
+        None
+    }
+
     /// Looks at sets until one suffices, or none is left that costs less than a limit.
     pub(super) fn run(
         &mut self,
@@ -175,6 +192,7 @@ mod tests {
             Ok(if set.iter().sum::<u32>() % 2 == 0 { Verdict::Yes } else { Verdict::No })
         });
         // 11 is the least for seven units: (1, 3, 0) and (0, 2, 1) cost it; the first is even.
+        assert_eq!(Boxes::new(&program, vec![0; 3], vec![9; 3]).settle(&program, &mut 500), Some(vec![1, 3, 0]));
         assert_eq!(found.unwrap(), Searched::First(vec![1, 3, 0]));
         assert!(judged.is_sorted());
     }

@@ -4,8 +4,9 @@
 //! - **by amount**: of shapes that can go to the same variants, what they take of a dimension;
 //! - **by share**: of those, so many pods that take so much of a dimension or more, of which a node
 //!   takes no more than whole ones;
-//! - **by domain**: so many groups that must each be within one domain and take so much or more, of
-//!   which a domain takes no more than whole ones; and each needs one domain that is large enough.
+//! - **by domain**: what groups take that must each be within one domain, of which nodes outside of
+//!   all domains give nothing; so many of them that take so much or more, of which a domain takes no
+//!   more than whole ones; and each needs one domain that is large enough.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ use crate::place::topology::tiers::{Keys, path_keys};
 use crate::state::{Cluster, NodeView};
 
 /// Thresholds of a dimension up to which shares are counted.
-const MOST_SHARES: usize = 6;
+const MOST_SHARES: usize = 8;
 /// Needs of one kind of variants up to which they are kept: those that cost most alone.
 const MOST_COVERS: usize = 10;
 
@@ -224,56 +225,91 @@ impl<'a> Model<'a> {
             };
             let path: Vec<&str> = keys.iter().map(|k| self.cluster.label_key_text(*k)).collect();
             let roles = self.roles(&path);
-            let width = self.needs.dimensions.len();
-            // What is free in each domain that is there.
-            let mut place = vec![usize::MAX; self.cluster.rows()];
-            for (at, node) in self.nodes.iter().enumerate() {
-                place[node.row().index()] = at;
+            let takes = |confined: &Confined| -> Vec<bool> {
+                let shapes = &self.needs.shapes;
+                let any = |v| confined.shapes.iter().any(|shape| shapes[*shape].each[v] > 0);
+                (0..self.variants.len()).map(any).collect()
+            };
+            let masks: Vec<Vec<bool>> = confined.iter().map(|own| takes(own)).collect();
+            let mut kinds = masks.clone();
+            kinds.sort_unstable();
+            kinds.dedup();
+            // Groups that can go to no other variants than some.
+            for kind in kinds {
+                let within = |mask: &Vec<bool>| mask.iter().zip(&kind).all(|(own, of)| *of || !own);
+                let own = confined.iter().zip(&masks).filter(|(_, mask)| within(mask));
+                let own: Vec<&Confined> = own.map(|(own, _)| *own).collect();
+                let roles = roles.iter().zip(&kind);
+                let roles: Vec<Role> =
+                    roles.map(|(role, is)| if *is { *role } else { Role::Outside }).collect();
+                let mut shapes = vec![false; self.needs.shapes.len()];
+                for shape in own.iter().flat_map(|own| &own.shapes) {
+                    shapes[*shape] = true;
+                }
+                let (domains, shared) = self.domains(&keys, &path, (&roles, &shapes));
+                self.add_hosts(&own, &roles, (&domains, &shared));
+                for dimension in 0..self.needs.dimensions.len() {
+                    self.add_within(&own, &roles, &domains, dimension);
+                    self.add_whole(&own, &roles, &domains, dimension);
+                }
             }
-            let parts = partition_all(self.cluster, &keys);
-            let mut domains: Vec<Vec<i64>> = Vec::with_capacity(parts.len());
-            // Domains that variants share, with all that may be added to them.
-            let mut shared: Vec<(Vec<Option<&str>>, Vec<i64>)> = Vec::new();
-            for (variant, own) in self.variants.iter().enumerate() {
-                if roles[variant] != Role::Shared {
-                    continue;
-                }
-                let values: Vec<Option<&str>> =
-                    path.iter().map(|label| own.node.labels.get(*label).map(|v| &**v)).collect();
-                let at = shared.iter().position(|(known, _)| *known == values);
-                let at = at.unwrap_or_else(|| {
-                    shared.push((values, vec![0; width]));
-                    shared.len() - 1
-                });
-                for (dimension, sum) in shared[at].1.iter_mut().enumerate() {
-                    let block = self.domain_of(variant, Role::Shared, dimension);
-                    let all = block.saturating_mul(i64::from(self.most[variant]));
-                    *sum = sum.saturating_add(all);
+        }
+    }
+
+    /// By dimension, what is free for pods of some shapes in each domain that is there; and in each
+    /// that variants share, with all that may be added to it.
+    fn domains(
+        &self,
+        keys: &Keys,
+        path: &[&str],
+        (roles, shapes): (&[Role], &Shapes),
+    ) -> (Vec<Vec<i64>>, Vec<Vec<i64>>) {
+        let width = self.needs.dimensions.len();
+        let usable = self.usable_by(shapes);
+        let mut place = vec![usize::MAX; self.cluster.rows()];
+        for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| usable[*at]) {
+            place[node.row().index()] = at;
+        }
+        let mut shared: Vec<(Vec<Option<&str>>, Vec<i64>)> = Vec::new();
+        for (variant, own) in self.variants.iter().enumerate() {
+            if roles[variant] != Role::Shared {
+                continue;
+            }
+            let values: Vec<Option<&str>> =
+                path.iter().map(|label| own.node.labels.get(*label).map(|v| &**v)).collect();
+            let at = shared.iter().position(|(known, _)| *known == values);
+            let at = at.unwrap_or_else(|| {
+                shared.push((values, vec![0; width]));
+                shared.len() - 1
+            });
+            for (dimension, sum) in shared[at].1.iter_mut().enumerate() {
+                let block = self.domain_of(variant, Role::Shared, dimension);
+                let all = block.saturating_mul(i64::from(self.most[variant]));
+                *sum = sum.saturating_add(all);
+            }
+        }
+        let parts = partition_all(self.cluster, keys);
+        let mut domains: Vec<Vec<i64>> = Vec::with_capacity(parts.len());
+        for part in parts.iter() {
+            let Some(rows) = part.rows(None) else { continue };
+            let mut sums = vec![0_i64; width];
+            for at in rows.iter().map(|row| place[row.index()]).filter(|at| *at != usize::MAX) {
+                let free = &self.free[at * width..(at + 1) * width];
+                for (sum, free) in sums.iter_mut().zip(free) {
+                    *sum = sum.saturating_add(*free);
                 }
             }
-            for part in parts.iter() {
-                let Some(rows) = part.rows(None) else { continue };
-                let mut sums = vec![0_i64; width];
-                for at in rows.iter().map(|row| place[row.index()]).filter(|at| *at != usize::MAX) {
-                    let free = &self.free[at * width..(at + 1) * width];
-                    for (sum, free) in sums.iter_mut().zip(free) {
-                        *sum = sum.saturating_add(*free);
-                    }
-                }
+            if !shared.is_empty() {
                 let values: Vec<_> = names(self.cluster, &part.path).collect();
                 if let Some((_, all)) = shared.iter_mut().find(|(known, _)| *known == values) {
                     for (all, sum) in all.iter_mut().zip(&sums) {
                         *all = all.saturating_add(*sum);
                     }
                 }
-                domains.push(sums);
             }
-            let shared: Vec<Vec<i64>> = shared.into_iter().map(|(_, sums)| sums).collect();
-            self.add_hosts(confined, &roles, (&domains, &shared));
-            for dimension in 0..width {
-                self.add_whole(confined, &roles, &domains, dimension);
-            }
+            domains.push(sums);
         }
+        (domains, shared.into_iter().map(|(_, sums)| sums).collect())
     }
 
     /// What a domain that is one block or node of a variant has.
@@ -311,6 +347,24 @@ impl<'a> Model<'a> {
             let each = roles.iter().enumerate().map(hosts).collect();
             self.cover(1, each);
         }
+    }
+
+    /// What groups take that must each be within a domain, nodes outside of all domains do not give.
+    fn add_within(
+        &mut self,
+        confined: &[&Confined],
+        roles: &[Role],
+        domains: &[Vec<i64>],
+        dimension: usize,
+    ) {
+        let need = confined.iter().fold(0_i64, |sum, own| sum.saturating_add(own.least[dimension]));
+        let need = domains.iter().fold(need, |need, sums| need.saturating_sub(sums[dimension]));
+        let each = |(variant, role): (usize, &Role)| match role {
+            Role::Outside => 0,
+            _ => self.domain_of(variant, Role::Block, dimension),
+        };
+        let each = roles.iter().enumerate().map(each).collect();
+        self.cover(need, each);
     }
 
     /// Of groups that take so much or more, a domain takes no more than whole ones.

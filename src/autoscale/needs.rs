@@ -59,6 +59,8 @@ pub(super) struct Confined {
     pub(super) key: String,
     /// The least that it takes, by dimension.
     pub(super) least: Vec<i64>,
+    /// The shapes of its pods, ascending.
+    pub(super) shapes: Vec<usize>,
 }
 
 /// A group in numbers.
@@ -285,7 +287,12 @@ impl Needs {
     ) {
         let key = ask.loosest().filter(|key| !within.iter().any(|known| known == key));
         if let Some(key) = key {
-            profile.confined.push(Confined { key: key.into(), least: self.least(ask, number) });
+            let mut shapes = Vec::new();
+            shapes_of(ask, number, &mut shapes);
+            shapes.sort_unstable();
+            shapes.dedup();
+            let least = self.least(ask, number);
+            profile.confined.push(Confined { key: key.into(), least, shapes });
             within.push(key.into());
         }
         if ask.inside.is_empty() {
@@ -314,6 +321,17 @@ impl Needs {
             ask.least(&|pod| number(pod).map_or(0, |shape| self.shapes[shape].ask[dimension]))
         };
         (0..self.dimensions.len()).map(of).collect()
+    }
+}
+
+fn shapes_of(
+    ask: &Requirement<'_>,
+    number: &dyn Fn(&Pod) -> Option<usize>,
+    shapes: &mut Vec<usize>,
+) {
+    shapes.extend(ask.pods.iter().filter_map(|pod| number(pod)));
+    for inside in &ask.inside {
+        shapes_of(inside, number, shapes);
     }
 }
 

@@ -242,8 +242,13 @@ impl Autoscaler {
         if movable && task.any_layout && let Some(kept) = self.kept.take() {
             built = kept.resume((moment, framework), (templates, limits), &mut stage, &mut needs, steps)?;
         }
+        let mut own = *steps / 4;
+        let before = own;
+        let settled = boxes.settle(&program, &mut own);
+        *steps -= before - own;
         if built.is_none() {
-            let start: Vec<u32> = root.iter().map(|part| (*part + 1e-6) as u32).collect();
+            let part = boxes.first().unwrap_or(&root);
+            let start = settled.unwrap_or_else(|| part.iter().map(|n| (*n + 1e-6) as u32).collect());
             built = Built::new((&mut stage, &mut needs), limits, &start, steps)?;
         }
         if let Some(built) = &mut built && movable {

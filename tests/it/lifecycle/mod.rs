@@ -3,6 +3,7 @@
 mod edges;
 mod growth;
 mod model;
+mod needs;
 mod nominations;
 mod orphans;
 mod preemption;
