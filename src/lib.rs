@@ -69,8 +69,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod base;
 pub mod autoscale;
+mod base;
 pub mod framework;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use phalanx::autoscale::{ScaleDown, ScaleUp, ScaleUpClaim};
 use phalanx::state::Assignment;
 
+use crate::Timed;
 use crate::common::text::{count, span, thousands};
 use crate::first_fit::FirstFit;
 use crate::scene::{GPU, MODEL, Scene};
-use crate::Timed;
 
 /// Letters for groups.
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%";
@@ -62,13 +62,22 @@ pub(crate) fn text(
         format!("{:+.1} % above the lower bound", 100.0 * more)
     };
     let _ = writeln!(out, "  lower bound             {:>9}", thousands(start.lower_bound));
-    let _ = writeln!(out, "  bought                  {:>9}  {}", thousands(start.price), above(start.price));
+    let _ = writeln!(
+        out,
+        "  bought                  {:>9}  {}",
+        thousands(start.price),
+        above(start.price)
+    );
     let _ = writeln!(
         out,
         "  first-fit decreasing    {:>9}  {}{}\n",
         thousands(first_fit.price),
         above(first_fit.price),
-        if first_fit.left == 0 { String::new() } else { format!(", {} not started", first_fit.left) },
+        if first_fit.left == 0 {
+            String::new()
+        } else {
+            format!(", {} not started", first_fit.left)
+        },
     );
     let mut letters: BTreeMap<&str, char> = BTreeMap::new();
     for group in start.plans.iter().flat_map(|plan| plan.assignments()) {
@@ -118,7 +127,11 @@ pub(crate) fn text(
             let _ = write!(out, "  {} -> {}", step.pod.name, step.to);
         }
         let more = removal.moves.len().saturating_sub(3);
-        let _ = writeln!(out, "{}", if more > 0 { format!("  and {more} more") } else { String::new() });
+        let _ = writeln!(
+            out,
+            "{}",
+            if more > 0 { format!("  and {more} more") } else { String::new() }
+        );
     }
     let mut reasons: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     for kept in &down.kept {

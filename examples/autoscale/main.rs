@@ -57,7 +57,7 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let budget = arguments.number("--budget", 20_000, 0..=u32::MAX)?;
     let fault = |error: Box<dyn Error>| Mistake::Input(error.to_string());
     if arguments.flag("--speed") {
-        return speed().map(|out| Finish::with(DONE, out)).map_err(fault);
+        return speed(u64::from(budget)).map(|out| Finish::with(DONE, out)).map_err(fault);
     }
     let scene = scene::openb(u64::from(seed), gangs as usize).map_err(fault)?;
     decide(&scene, u64::from(budget), output == "json").map_err(fault)
@@ -103,7 +103,7 @@ fn decide(scene: &Scene, budget: u64, json: bool) -> Result<Finish, Box<dyn Erro
 }
 
 /// The time of an answer, and of one for a gang more.
-fn speed() -> Result<String, Box<dyn Error>> {
+fn speed(budget: u64) -> Result<String, Box<dyn Error>> {
     let framework = Framework::default();
     let scene = scene::synthetic(1_000, 201)?;
     let (last, most) = scene.backlog.split_last().ok_or("there are no gangs")?;
@@ -112,6 +112,7 @@ fn speed() -> Result<String, Box<dyn Error>> {
         let mut autoscaler = Autoscaler::new();
         let mut ask = |gangs: &[phalanx::PodGroup]| {
             let request = ScaleUpRequest::new(gangs).templates(scene.templates.clone());
+            let request = request.budget(budget);
             let before = Instant::now();
             let answer = autoscaler.scale_up(&scene.cluster, &framework, request);
             answer.map(|answer| (before.elapsed(), answer.to_string()))

@@ -110,7 +110,11 @@ pub(crate) fn openb(seed: u64, gangs: usize) -> Result<Scene, Box<dyn Error>> {
                 name = format!("job-{next}");
                 next += 1;
                 let group = PodGroup::gang(&name, left as u32);
-                running.add_group(&if dice.below(4) == 0 { group.evicted_whole() } else { group })?;
+                running.add_group(&if dice.below(4) == 0 {
+                    group.evicted_whole()
+                } else {
+                    group
+                })?;
             }
             let size = (1_i64 << dice.below(4)).min(free - keep).min(most);
             free -= size;
@@ -160,7 +164,8 @@ pub(crate) fn synthetic(nodes: usize, gangs: usize) -> Result<Scene, Box<dyn Err
         let (_, model, cpu, memory, count, ..) = OFFERS[number % 8];
         let name = format!("node-{number:04}");
         let rack = format!("r{:03}", number / RACK_NODES);
-        cluster.add_node(node(&name, cpu * 1_000, memory * 1_024, count, model).label(RACK, rack))?;
+        cluster
+            .add_node(node(&name, cpu * 1_000, memory * 1_024, count, model).label(RACK, rack))?;
         let busy = if dice.below(20) == 0 { count / 2 } else { count };
         let pod = Pod::new().name(format!("busy-{number}")).request("cpu", cpu / 2);
         cluster.add_pod(pod.request(GPU, busy).on(&name))?;

@@ -14,7 +14,6 @@ use crate::state::{Assignment, Plan};
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
 #[non_exhaustive]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "an answer is moved once, and most of them are sets")]
 pub enum ScaleUpOutcome {
     /// All groups start whole once these nodes are there.
     Start(ScaleUp),

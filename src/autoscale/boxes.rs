@@ -25,6 +25,9 @@ pub(super) enum Verdict {
 /// among equals.
 type Key = (i128, Reverse<Vec<u32>>, Vec<u32>);
 
+/// The judge of a set, with the steps that are left.
+type Judge<'j> = dyn FnMut(&[u32], &mut u64) -> Result<Verdict, AutoscaleError> + 'j;
+
 /// A search under way.
 #[derive(Debug)]
 pub(super) struct Boxes {
@@ -53,8 +56,7 @@ impl Boxes {
     /// A search over a box.
     pub(super) fn new(program: &Program, low: Vec<u32>, high: Vec<u32>) -> Boxes {
         let size = program.costs.len() * (program.covers.len() + program.costs.len());
-        let mut boxes =
-            Boxes { open: BTreeMap::new(), unknown: None, step: 1 + size as u64 / 256 };
+        let mut boxes = Boxes { open: BTreeMap::new(), unknown: None, step: 1 + size as u64 / 256 };
         boxes.add(program, low, high, 0);
         boxes
     }
@@ -93,7 +95,7 @@ impl Boxes {
         program: &Program,
         limit: Option<i128>,
         steps: &mut u64,
-        judge: &mut dyn FnMut(&[u32], &mut u64) -> Result<Verdict, AutoscaleError>,
+        judge: &mut Judge<'_>,
     ) -> Result<Searched, AutoscaleError> {
         while let Some(entry) = self.open.first_entry() {
             if limit.is_some_and(|limit| entry.key().0 >= limit) {
@@ -129,16 +131,17 @@ impl Boxes {
         steps: &mut u64,
     ) {
         let mut best: Option<(i64, usize, u32)> = None;
-        for variant in 0..low.len() {
-            if low[variant] == high[variant] {
+        for (variant, ((&low, &high), &at)) in low.iter().zip(high).zip(at).enumerate() {
+            if low == high {
                 continue;
             }
-            let part = at[variant].clamp(f64::from(low[variant]), f64::from(high[variant]));
+            let part = at.clamp(f64::from(low), f64::from(high));
             let whole = part as u32;
             // In thousandths, so that noise decides nothing.
             let rest = ((part - f64::from(whole)) * 1_000.0) as i64;
             let uneven = rest.min(1_000 - rest);
-            let (uneven, whole) = if uneven < 2 { (0, whole + u32::from(rest > 500)) } else { (uneven, whole) };
+            let (uneven, whole) =
+                if uneven < 2 { (0, whole + u32::from(rest > 500)) } else { (uneven, whole) };
             if best.is_none_or(|(most, ..)| uneven > most) {
                 best = Some((uneven, variant, whole));
             }
@@ -192,7 +195,10 @@ mod tests {
             Ok(if set.iter().sum::<u32>() % 2 == 0 { Verdict::Yes } else { Verdict::No })
         });
         // 11 is the least for seven units: (1, 3, 0) and (0, 2, 1) cost it; the first is even.
-        assert_eq!(Boxes::new(&program, vec![0; 3], vec![9; 3]).settle(&program, &mut 500), Some(vec![1, 3, 0]));
+        assert_eq!(
+            Boxes::new(&program, vec![0; 3], vec![9; 3]).settle(&program, &mut 500),
+            Some(vec![1, 3, 0])
+        );
         assert_eq!(found.unwrap(), Searched::First(vec![1, 3, 0]));
         assert!(judged.is_sorted());
     }

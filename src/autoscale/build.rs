@@ -116,7 +116,12 @@ impl Built {
             return Ok(true);
         }
         let ask = &stage.asks[group];
-        needs.refresh((stage.txn, stage.planner), stage.framework, (ask.group(), ask.request.now), group);
+        needs.refresh(
+            (stage.txn, stage.planner),
+            stage.framework,
+            (ask.group(), ask.request.now),
+            group,
+        );
         let limits = limits.beside(stage.variants, &self.blocks);
         let program = limits.program(stage, needs, &[group]);
         let high = limits.most(stage.variants);
@@ -155,7 +160,8 @@ impl Built {
     pub(super) fn drop_unused(&mut self, stage: &mut Stage<'_, '_>) -> Result<(), AutoscaleError> {
         let placed = &self.placed;
         let unused = |block: &Block| !placed.iter().any(|placed| Built::is_on(placed, block));
-        for node in self.blocks.iter().filter(|block| unused(block)).flat_map(|block| &block.nodes) {
+        for node in self.blocks.iter().filter(|block| unused(block)).flat_map(|block| &block.nodes)
+        {
             stage.txn.cordon(&node.name)?;
         }
         self.blocks.retain(|block| !unused(block));
@@ -234,7 +240,10 @@ impl Built {
             for group in gone {
                 let left = most - other.cost(costs);
                 let own = (group, Some(left));
-                better = better && *steps > 0 && left > 0 && other.place(stage, needs, limits, own, steps)?;
+                better = better
+                    && *steps > 0
+                    && left > 0
+                    && other.place(stage, needs, limits, own, steps)?;
             }
             // A pod that tolerates closed nodes may have come back.
             other.drop_unused(stage)?;

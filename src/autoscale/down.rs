@@ -69,7 +69,9 @@ impl Autoscaler {
         if !framework.filters().iter().any(|filter| filter.name() == CLOSED) {
             closing = closing.to_builder().filter(NodeUnschedulable).build_sound();
         }
-        let candidates = candidates(cluster, &request)?;
+        let mut request = request;
+        let named = request.candidates.take();
+        let candidates = candidates(cluster, (&request, named))?;
         let mut txn = self.copy_of(cluster);
         let units = Units::new(cluster, running);
         let down = Down { cluster, units: &units, request: &request };
@@ -91,10 +93,10 @@ struct Candidate {
 /// The nodes that may go, in the order in which they are tried. O(nodes · log nodes + pods).
 fn candidates(
     cluster: &Cluster,
-    request: &ScaleDownRequest<'_>,
+    (request, named): (&ScaleDownRequest<'_>, Option<Vec<(String, u64)>>),
 ) -> Result<Vec<Candidate>, AutoscaleError> {
     let all = || cluster.nodes().map(|node| (String::from(node.name()), 1)).collect();
-    let named: Vec<(String, u64)> = request.candidates.clone().unwrap_or_else(all);
+    let named: Vec<(String, u64)> = named.unwrap_or_else(all);
     let mut known = BTreeSet::new();
     let mut candidates = Vec::with_capacity(named.len());
     for (name, price) in named {

@@ -70,7 +70,8 @@ impl Program {
     /// The least cost of a set with at least `low` and at most `high` blocks of each variant; `None`
     /// if none covers all needs within the limits. O(pivots · variants · (needs + variants)).
     pub(super) fn bound(&self, low: &[u32], high: &[u32]) -> Option<Bound> {
-        let fixed: i128 = self.costs.iter().zip(low).map(|(cost, low)| cost * i128::from(*low)).sum();
+        let fixed: i128 =
+            self.costs.iter().zip(low).map(|(cost, low)| cost * i128::from(*low)).sum();
         let total = |weights: &[i64], counts: &[u32]| -> i128 {
             weights.iter().zip(counts).map(|(w, n)| i128::from(*w) * i128::from(*n)).sum()
         };
@@ -145,7 +146,7 @@ fn certified(
             worth = worth.saturating_sub(gain.saturating_mul(open));
         }
     }
-    if worth <= 0 { 0 } else { (worth - 1 >> PLACES) + 1 }
+    if worth <= 0 { 0 } else { ((worth - 1) >> PLACES) + 1 }
 }
 
 /// A tableau of the dual program: a row a variant, a column a need, a limit, a variant that is
@@ -181,8 +182,8 @@ impl Table {
         }
         let bounded = needs.len() + rooms.len();
         let mut rows = Vec::with_capacity(variants);
-        for variant in 0..variants {
-            worth[bounded + variant] = -(open[variant] as f64);
+        for (variant, open) in open.iter().enumerate() {
+            worth[bounded + variant] = -(*open as f64);
             let mut row = vec![0.0; columns];
             for (at, (each, _)) in needs.iter().enumerate() {
                 row[at] = each[variant] as f64;
@@ -202,7 +203,9 @@ impl Table {
     fn solve(&mut self) {
         // A need in large numbers is not worth more for that.
         let scale: Vec<f64> = (0..self.worth.len())
-            .map(|column| self.rows.iter().map(|row| row[column].abs()).fold(0.0, f64::max).max(TINY))
+            .map(|column| {
+                self.rows.iter().map(|row| row[column].abs()).fold(0.0, f64::max).max(TINY)
+            })
             .collect();
         for _ in 0..MOST_PIVOTS {
             let mut enter = None;
@@ -322,7 +325,9 @@ mod tests {
     fn the_bound_is_never_above_the_least_and_tight_where_parts_do_not_matter() {
         let mut seed = 7_u64;
         let mut dice = |sides: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % sides
         };
         let (mut tight, mut infeasible) = (0, 0);
@@ -344,7 +349,9 @@ mod tests {
                     assert!(bound.cost <= least, "{program:?} {low:?} {high:?}");
                     tight += usize::from(bound.cost == least);
                 }
-                (None, Some(least)) => panic!("{least} was ruled out: {program:?} {low:?} {high:?}"),
+                (None, Some(least)) => {
+                    panic!("{least} was ruled out: {program:?} {low:?} {high:?}")
+                }
                 (None, None) => infeasible += 1,
                 (Some(_), None) => {}
             }

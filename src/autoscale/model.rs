@@ -116,8 +116,7 @@ impl<'a> Model<'a> {
         let mut sets = vec![asked.clone()];
         for own in (0..asked.len()).filter(|own| asked[*own]) {
             let within = |other: usize| {
-                asked[other]
-                    && (0..self.variants.len()).all(|v| !takes(other, v) || takes(own, v))
+                asked[other] && (0..self.variants.len()).all(|v| !takes(other, v) || takes(own, v))
             };
             let set: Shapes = (0..asked.len()).map(within).collect();
             if !sets.contains(&set) {
@@ -167,9 +166,8 @@ impl<'a> Model<'a> {
             thresholds.dedup();
             let free = |node: usize| self.free[node * width + dimension];
             let open = || (0..self.nodes.len()).filter(|node| usable[*node]).map(free);
-            let room = |variant: usize| match takes[variant] {
-                true => self.needs.nodes[variant][dimension],
-                false => 0,
+            let room = |variant: usize| {
+                if takes[variant] { self.needs.nodes[variant][dimension] } else { 0 }
             };
             let blocks = |of: &dyn Fn(i64) -> i64| -> Vec<i64> {
                 let each = |(v, variant): (usize, &Variant)| {
@@ -219,10 +217,8 @@ impl<'a> Model<'a> {
         all.sort_by(|a, b| (&a.key, &a.least).cmp(&(&b.key, &b.least)));
         for confined in all.chunk_by(|a, b| a.key == b.key) {
             let Some(key) = self.cluster.label_key(&confined[0].key) else { continue };
-            let keys = match self.by_value {
-                true => Keys::from_slice(&[key]),
-                false => path_keys(self.cluster, key),
-            };
+            let keys =
+                if self.by_value { Keys::from_slice(&[key]) } else { path_keys(self.cluster, key) };
             let path: Vec<&str> = keys.iter().map(|k| self.cluster.label_key_text(*k)).collect();
             let roles = self.roles(&path);
             let takes = |confined: &Confined| -> Vec<bool> {
@@ -318,7 +314,9 @@ impl<'a> Model<'a> {
         match role {
             Role::Outside => 0,
             Role::Node => node,
-            Role::Block | Role::Shared => node.saturating_mul(i64::from(self.variants[variant].nodes)),
+            Role::Block | Role::Shared => {
+                node.saturating_mul(i64::from(self.variants[variant].nodes))
+            }
         }
     }
 
@@ -387,7 +385,7 @@ impl<'a> Model<'a> {
             let there = domains.iter().map(|sums| sums[dimension]);
             let there = there.map(|sum| if shared { sum } else { whole(sum) });
             let need = count.saturating_mul(least);
-            let need = there.fold(need, |need, sum| need.saturating_sub(sum));
+            let need = there.fold(need, i64::saturating_sub);
             let each = |(variant, role): (usize, &Role)| {
                 let one = self.domain_of(variant, *role, dimension);
                 match role {

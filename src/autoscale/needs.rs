@@ -244,7 +244,7 @@ impl Needs {
                 add(Dimension::Resource(name.into(), id));
             }
         }
-        for request in shape.devices.iter() {
+        for request in &shape.devices {
             let kind = request.kind.clone();
             match &request.ask {
                 DeviceAsk::Whole { .. } => add(Dimension::Devices { kind, unit: None, most: 0 }),

@@ -66,7 +66,8 @@ impl<'a> ScaleDownRequest<'a> {
         mut self,
         nodes: impl IntoIterator<Item = (S, u64)>,
     ) -> ScaleDownRequest<'a> {
-        self.candidates = Some(nodes.into_iter().map(|(name, price)| (name.into(), price)).collect());
+        self.candidates =
+            Some(nodes.into_iter().map(|(name, price)| (name.into(), price)).collect());
         self
     }
 

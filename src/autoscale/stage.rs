@@ -116,15 +116,17 @@ fn spares(cluster: &Cluster, group: &PodGroup) -> bool {
     let Some(first) = group.pods.first() else { return false };
     plain
         && missing(cluster, group) < group.pods.len()
-        && group.pods.iter().all(|pod| {
-            pod.scheduling_gates.is_empty() && pod.shape() == first.shape()
-        })
+        && group
+            .pods
+            .iter()
+            .all(|pod| pod.scheduling_gates.is_empty() && pod.shape() == first.shape())
 }
 
 /// Makes a group want all of its members.
 fn want_all(cluster: &Cluster, group: &mut PodGroup) {
     let open = group.pods.iter().filter(|pod| pod.scheduling_gates.is_empty()).count();
-    let count = if group.groups.is_empty() { open + running(cluster, group) } else { group.groups.len() };
+    let count =
+        if group.groups.is_empty() { open + running(cluster, group) } else { group.groups.len() };
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     group.policy = GroupPolicy::Gang { min_count: group.policy.minimum().max(count) };
     for inner in &mut group.groups {
@@ -135,7 +137,11 @@ fn want_all(cluster: &Cluster, group: &mut PodGroup) {
 impl Stage<'_, '_> {
     /// Adds a block of a variant, by the first number from one on that is free, and returns it with
     /// its number.
-    pub(super) fn add(&mut self, variant: usize, from: u32) -> Result<(Block, u32), AutoscaleError> {
+    pub(super) fn add(
+        &mut self,
+        variant: usize,
+        from: u32,
+    ) -> Result<(Block, u32), AutoscaleError> {
         let own = &self.variants[variant];
         let mut numbers = from..=u32::MAX;
         let found = numbers.find_map(|number| Some((own.block(self.txn, number)?, number)));
@@ -198,8 +204,7 @@ impl Stage<'_, '_> {
         steps: &mut u64,
     ) -> Result<Result<Judged, Verdict>, AutoscaleError> {
         self.txn.rollback_to(0)?;
-        let mut judged =
-            Judged { blocks: self.add_all(counts)?, placed: Vec::new(), joint: None };
+        let mut judged = Judged { blocks: self.add_all(counts)?, placed: Vec::new(), joint: None };
         let bare = self.txn.changes();
         let alone = self.asks.len() == 1;
         for at in 0..self.order.len() {

@@ -175,8 +175,7 @@ impl Variant {
         let mut nodes = Vec::with_capacity(self.nodes as usize);
         for index in 0..self.nodes {
             let mut node = self.node.clone();
-            node.name =
-                if self.nodes == 1 { block.clone() } else { format!("{block}-{index}") };
+            node.name = if self.nodes == 1 { block.clone() } else { format!("{block}-{index}") };
             if cluster.node(&node.name).is_some() {
                 return None;
             }

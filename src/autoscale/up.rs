@@ -7,6 +7,7 @@ use super::answer::{NewBlock, ScaleUp, ScaleUpClaim, ScaleUpOutcome};
 use super::boxes::{Boxes, Searched, Verdict};
 use super::build::{Built, Limits};
 use super::error::AutoscaleError;
+use super::linear::Program;
 use super::model::{costs, unit};
 use super::needs::Needs;
 use super::request::ScaleUpRequest;
@@ -167,8 +168,7 @@ impl Autoscaler {
         task: &mut Task<'_>,
     ) -> Result<ScaleUpOutcome, AutoscaleError> {
         let groups: Vec<_> = task.asks.iter().map(|ask| (ask.group(), ask.request.now)).collect();
-        let mut needs =
-            Needs::new((txn, &mut self.planner), framework, &groups, &task.variants)?;
+        let mut needs = Needs::new((txn, &mut self.planner), framework, &groups, &task.variants)?;
         let order = order(&needs, task.any_layout);
         let mut stage = Stage {
             planner: &mut self.planner,
@@ -239,8 +239,17 @@ impl Autoscaler {
         let moment = cluster.moment();
         let movable = framework.filters().iter().any(|filter| filter.name() == CLOSED);
         let mut built = None;
-        if movable && task.any_layout && let Some(kept) = self.kept.take() {
-            built = kept.resume((moment, framework), (templates, limits), &mut stage, &mut needs, steps)?;
+        if movable
+            && task.any_layout
+            && let Some(kept) = self.kept.take()
+        {
+            built = kept.resume(
+                (moment, framework),
+                (templates, limits),
+                &mut stage,
+                &mut needs,
+                steps,
+            )?;
         }
         let mut own = *steps / 4;
         let before = own;
@@ -248,10 +257,13 @@ impl Autoscaler {
         *steps -= before - own;
         if built.is_none() {
             let part = boxes.first().unwrap_or(&root);
-            let start = settled.unwrap_or_else(|| part.iter().map(|n| (*n + 1e-6) as u32).collect());
+            let start =
+                settled.unwrap_or_else(|| part.iter().map(|n| (*n + 1e-6) as u32).collect());
             built = Built::new((&mut stage, &mut needs), limits, &start, steps)?;
         }
-        if let Some(built) = &mut built && movable {
+        if let Some(built) = &mut built
+            && movable
+        {
             let mut own = *steps / 2;
             let before = own;
             built.improve((&mut stage, &mut needs), limits, &costs, &mut own)?;
@@ -360,7 +372,7 @@ impl Kept {
 /// Runs a search on the stage.
 fn search(
     boxes: &mut Boxes,
-    program: &super::linear::Program,
+    program: &Program,
     limit: Option<i128>,
     steps: &mut u64,
     stage: &mut Stage<'_, '_>,
@@ -385,9 +397,8 @@ fn order(needs: &Needs, any_layout: bool) -> Vec<usize> {
     if !any_layout {
         return order;
     }
-    let most = |dimension: usize| {
-        needs.nodes.iter().map(|node| node[dimension]).max().unwrap_or(1).max(1)
-    };
+    let most =
+        |dimension: usize| needs.nodes.iter().map(|node| node[dimension]).max().unwrap_or(1).max(1);
     let most: Vec<i128> = (0..needs.dimensions.len()).map(|d| i128::from(most(d))).collect();
     // In millionths of the largest node: of the dimension of which most is taken.
     let share = |amounts: &[i64]| {

@@ -270,9 +270,12 @@ impl<'t> Repack<'t> {
     pub(crate) fn without_room(&mut self, pods: &[PodId]) -> Result<Option<PodId>, PlaceError> {
         let before = self.txn.changes();
         self.evict(pods)?;
-        // One of each shape, and how many there are.
+        // The first of each shape by name, and how many there are.
+        let mut views: Vec<PodView<'_>> =
+            pods.iter().filter_map(|pod| self.cluster.pod_view(pod.0)).collect();
+        views.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
         let mut shapes: Vec<(ShapeId, PodId, i64)> = Vec::new();
-        for view in pods.iter().filter_map(|pod| self.cluster.pod_view(pod.0)) {
+        for view in views {
             match shapes.iter_mut().find(|(shape, ..)| *shape == view.shape_id()) {
                 Some((.., count)) => *count += 1,
                 None => shapes.push((view.shape_id(), view.id(), 1)),

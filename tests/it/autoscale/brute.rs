@@ -34,7 +34,8 @@ fn all(
         return;
     }
     loop {
-        let nodes: u32 = set.iter().zip(variants).map(|(n, (o, _))| n * world.offers[*o].nodes).sum();
+        let nodes: u32 =
+            set.iter().zip(variants).map(|(n, (o, _))| n * world.offers[*o].nodes).sum();
         let offer = variants[at].0;
         let blocks: u32 =
             set.iter().zip(variants).filter(|(_, (o, _))| *o == offer).map(|(n, _)| n).sum();
@@ -140,7 +141,9 @@ fn pods(
     let kind = want.pods[at];
     // Pods that are alike and next to each other go to machines in order.
     let from = match at.checked_sub(1) {
-        Some(before) if want.slice.is_none() && want.pods[before] == kind => chosen[before].unwrap_or(0),
+        Some(before) if want.slice.is_none() && want.pods[before] == kind => {
+            chosen[before].unwrap_or(0)
+        }
         _ => 0,
     };
     for machine in from..machines.len() {

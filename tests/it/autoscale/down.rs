@@ -12,7 +12,8 @@ const CPU: i64 = 8;
 fn cluster(nodes: &[&[i64]]) -> Cluster {
     let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
     for (at, pods) in nodes.iter().enumerate() {
-        let node = Node::new(format!("n{at}")).capacity("cpu", CPU).label("rack", format!("r{}", at / 2));
+        let node =
+            Node::new(format!("n{at}")).capacity("cpu", CPU).label("rack", format!("r{}", at / 2));
         cluster.add_node(node).unwrap();
         for (number, cpu) in pods.iter().enumerate() {
             let pod = Pod::new().name(format!("p{at}-{number}")).request("cpu", *cpu);
@@ -86,7 +87,11 @@ fn a_node_can_go_where_its_pods_fit_elsewhere() {
             let mut free: Vec<i64> =
                 others.map(|(_, pods)| CPU - pods.iter().sum::<i64>()).collect();
             let can = fits(&mut free, pods);
-            assert_eq!(answer.removals.len(), usize::from(can), "seed {seed}, node {at}: {nodes:?}");
+            assert_eq!(
+                answer.removals.len(),
+                usize::from(can),
+                "seed {seed}, node {at}: {nodes:?}"
+            );
             assert_eq!(answer.price, 5 * u64::from(can));
             carry_out(&cluster, &answer);
             if !can {
@@ -111,7 +116,9 @@ fn the_node_that_saves_most_for_its_pods_goes_first() {
     let order: Vec<&str> = answer.removals.iter().map(|removal| &*removal.node).collect();
     assert_eq!(order, ["n2", "n1"]);
     assert_eq!(answer.price, 11);
-    assert!(matches!(&answer.kept[0].reason, Blocked::Receives { pod } if pod.as_str() == "default/p1-0" || pod.as_str() == "default/p1-1"));
+    assert!(
+        matches!(&answer.kept[0].reason, Blocked::Receives { pod } if pod.as_str() == "default/p1-0" || pod.as_str() == "default/p1-1")
+    );
 }
 
 fn gang(cluster: &mut Cluster, running: &mut RunningWork, group: &PodGroup, nodes: &[&str]) {

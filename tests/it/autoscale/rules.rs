@@ -48,7 +48,8 @@ fn ties_go_to_fewer_nodes_and_then_to_the_first_template() {
     let answer = ask(&Cluster::new(), ScaleUpRequest::new([&group]).templates(templates));
     assert_eq!(bought(&answer), ["large"]);
     let twin = NodeTemplate::new(cpu("twin", 8), 5);
-    let answer = ask(&Cluster::new(), ScaleUpRequest::new([&group]).template(twin).template(small()));
+    let answer =
+        ask(&Cluster::new(), ScaleUpRequest::new([&group]).template(twin).template(small()));
     assert_eq!(bought(&answer), ["twin", "twin"]);
     let claim = answer.start().unwrap().claim;
     assert_eq!(claim, ScaleUpClaim::First);

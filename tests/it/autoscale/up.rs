@@ -7,7 +7,10 @@ use super::brute;
 use super::world::World;
 
 fn request<'a>(world: &World, groups: &'a [PodGroup]) -> ScaleUpRequest<'a> {
-    ScaleUpRequest::new(groups).templates(world.templates()).max_nodes(world.max_nodes).budget(2_000_000)
+    ScaleUpRequest::new(groups)
+        .templates(world.templates())
+        .max_nodes(world.max_nodes)
+        .budget(2_000_000)
 }
 
 /// How many blocks of each variant were bought.
@@ -38,7 +41,8 @@ pub(super) fn check(world: &World, groups: &[PodGroup], start: &ScaleUp, short: 
         cluster.commit(&framework, plan).unwrap();
     }
     for group in groups {
-        let runs = group.all_pods().iter().filter(|p| cluster.pod("default", &p.name).is_some()).count();
+        let runs =
+            group.all_pods().iter().filter(|p| cluster.pod("default", &p.name).is_some()).count();
         assert!(runs >= group.policy.minimum() as usize, "{}: {runs}", group.name);
     }
     if short {
@@ -75,6 +79,8 @@ fn sets_are_those_of_brute_force() {
             (answer, first) => panic!("seed {seed}: {answer}, brute force {first:?}: {world:?}"),
         }
     }
-    eprintln!("{start} start, {bought} with new nodes, {joint} laid out together, {impossible} cannot");
+    eprintln!(
+        "{start} start, {bought} with new nodes, {joint} laid out together, {impossible} cannot"
+    );
     assert!(bought > count / 4 && impossible > count / 50);
 }

@@ -13,7 +13,7 @@ fn what_waits_is_asked_for_in_queue_order_and_starts_once_the_nodes_are_there() 
     let gang = |name: &str, count: usize| {
         PodGroup::gang(name, count as u32).pods(count, Pod::new().request("cpu", 4))
     };
-    scheduler.handle_group(gang("fits", 2), now).unwrap();
+    scheduler.handle_group(gang("first", 2), now).unwrap();
     scheduler.handle_group(gang("low", 2), now).unwrap();
     scheduler.handle_group(gang("high", 4).priority(5), now).unwrap();
     scheduler.handle_group(gang("other-queue", 1).queue("b").priority(3), now).unwrap();
@@ -27,10 +27,10 @@ fn what_waits_is_asked_for_in_queue_order_and_starts_once_the_nodes_are_there() 
         }
         bound
     };
-    assert_eq!(drain(&mut scheduler, now), ["default/fits"]);
+    assert_eq!(drain(&mut scheduler, now), ["default/other-queue"]);
     let needs = scheduler.needs(now);
     let names: Vec<&str> = needs.iter().map(|need| need.group().name.as_str()).collect();
-    assert_eq!(names, ["high", "other-queue", "low"]);
+    assert_eq!(names, ["high", "first", "low"]);
 
     let template = NodeTemplate::new(Node::new("t").capacity("cpu", 8), 1);
     let request = ScaleUpRequest::new(needs).template(template);
