@@ -69,6 +69,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod autoscale;
 mod base;
 pub mod framework;
 #[cfg(feature = "kubernetes")]
@@ -130,6 +131,7 @@ pub mod _guide {
 
     pages! {
         algorithm "algorithm.md"
+        autoscaling "autoscaling.md"
         benchmarks "benchmarks.md"
         design "design.md"
         devices "devices.md"

@@ -12,6 +12,8 @@ use super::request::{Request, Task};
 use super::{kueue, search, sequential};
 use crate::base::Time;
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
+use crate::model::{PodGroup, PodShape};
+use crate::place::cache::fits::Asker;
 use crate::place::sequential::workspace::Workspace;
 use crate::state::journal::Moment;
 use crate::state::plan::PlanMember;
@@ -152,6 +154,21 @@ impl Planner {
     /// is known of the one holds for the other.
     pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
         self.workspace.caches.rebase(visited, moment);
+    }
+
+    /// How many pods of a shape fit each row that gets nothing else, by the filters that can be
+    /// counted by. O(nodes) the first time for a shape, and for what has changed since after that.
+    pub(crate) fn capacities(
+        &mut self,
+        cluster: &Cluster,
+        framework: &Framework,
+        shape: &Arc<PodShape>,
+        (leaf, now): (&PodGroup, Time),
+    ) -> &[i64] {
+        let capacity = &mut self.workspace.caches.capacity;
+        capacity.sync(cluster, framework);
+        let column = capacity.fits(cluster, framework, shape, Asker { leaf, now });
+        capacity.values(column)
     }
 
     /// How often a plugin was evaluated on a node so far.

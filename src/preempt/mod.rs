@@ -19,7 +19,7 @@ mod cost;
 mod domains;
 mod explain;
 pub mod kubernetes;
-mod moves;
+pub(crate) mod moves;
 mod need;
 mod planner;
 mod policy;

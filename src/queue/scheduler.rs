@@ -347,6 +347,46 @@ impl Scheduler {
         Ok(Some(crate::place::explain::explain(&self.cluster, &self.framework, request, None)?))
     }
 
+    /// What waits, as requests in queue order, all queues together: groups that were or could be
+    /// tried, each with its pending members; groups that start together are one request. A group for
+    /// which evictions are under way is left out.
+    ///
+    /// With [`autoscale`](crate::autoscale) it says which nodes would start them: ask it with
+    /// [`Scheduler::cluster`], in which room that is reserved counts as taken.
+    ///
+    /// ```
+    /// use phalanx::autoscale::{Autoscaler, NodeTemplate, ScaleUpRequest};
+    /// use phalanx::queue::Settings;
+    /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Time};
+    ///
+    /// let mut scheduler = Scheduler::new(Cluster::new(), Framework::default(), Settings::default());
+    /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new().request("cpu", 4));
+    /// scheduler.handle_group(gang, Time::ZERO)?;
+    /// while scheduler.poll_decision(Time::ZERO).is_some() {}
+    ///
+    /// let node = NodeTemplate::new(Node::new("large").capacity("cpu", 8), 3);
+    /// let request = ScaleUpRequest::new(scheduler.needs(Time::ZERO)).template(node);
+    /// let (cluster, framework) = (scheduler.cluster(), scheduler.framework());
+    /// let answer = Autoscaler::new().scale_up(cluster, framework, request)?;
+    /// assert_eq!(answer.start().map(|start| start.price), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn needs(&self, now: Time) -> Vec<Request<'static>> {
+        let mut needs = Vec::new();
+        let mut known = BTreeSet::new();
+        for key in self.queues.first_of_each(usize::MAX) {
+            let Ok(groups) = self.gang_group(key.group) else { continue };
+            let Some(queued) = self.groups.get(&key.group) else { continue };
+            if queued.nominated.is_some() || !groups.iter().all(|group| known.insert(*group)) {
+                continue;
+            }
+            if let Some(tree) = self.joint_tree(&groups) {
+                needs.push(self.request(&tree, queued.strategy, now).with_group(tree.clone()));
+            }
+        }
+        needs
+    }
+
     /// Sizes of the scheduler's state.
     pub fn memory_stats(&self) -> MemoryStats {
         let (capacity_counts, counted_nodes) = self.wait_index.size();

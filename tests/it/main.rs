@@ -4,6 +4,7 @@
 //! of the example programs, which name each other from the root of a program).
 
 mod api;
+mod autoscale;
 mod devices;
 mod house;
 mod koordinator;

@@ -270,6 +270,11 @@ impl Capacity {
         self.columns[column].values[row]
     }
 
+    /// The values of a column, by row.
+    pub(crate) fn values(&self, column: usize) -> &[i64] {
+        &self.columns[column].values
+    }
+
     /// The sum of a column over some nodes. O(nodes) the first time for a column and a key.
     pub(crate) fn sum(&mut self, column: usize, extent: Extent) -> i64 {
         let Capacity { tree, columns, .. } = self;

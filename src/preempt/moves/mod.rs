@@ -2,13 +2,14 @@
 //!
 //! [`Consolidation`] says how many units may move; [`MoveCost`] is what a set of moves costs.
 //! Files import downwards only, in this order: `settings`, `cost`; `repack`; `sequence`; `stops`;
-//! `prices`; `search`; `consolidate`; `names`; `defragment`.
+//! `prices`; `search`; `consolidate`; `relocate`; `names`; `defragment`.
 
 mod consolidate;
 mod cost;
 mod defragment;
 mod names;
 mod prices;
+mod relocate;
 mod repack;
 mod search;
 mod sequence;
@@ -20,6 +21,7 @@ pub use cost::{MoveClaim, MoveCost};
 pub use defragment::{Defragmentation, Room};
 pub(crate) use defragment::{domain_rows, room};
 pub(crate) use names::{make, named};
-pub(crate) use repack::Repack;
+pub(crate) use relocate::{Relocated, relocate};
+pub(crate) use repack::{Joint, Repack};
 pub(crate) use search::Best;
 pub use settings::{AnyUnit, Consolidation, DEFAULT_UNITS, MOST_UNITS};

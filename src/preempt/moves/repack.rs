@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::base::ObjectName;
 use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Strategy};
 use crate::model::{GroupPolicy, Pod, PodGroup};
@@ -20,7 +21,7 @@ use crate::place::{Certificate, Outcome, PlaceError, Planner, Request, UnplacedK
 use crate::preempt::cost::Cost;
 use crate::preempt::running::{RunningWork, Tree};
 use crate::preempt::unit::Units;
-use crate::state::{Cluster, DeviceNeed, Devices, Plan, PodId, PodView, Row, Txn};
+use crate::state::{Cluster, DeviceNeed, Devices, Plan, PodId, PodView, Row, ShapeId, Txn};
 
 /// A pod and the node that it moves to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -264,6 +265,50 @@ impl<'t> Repack<'t> {
         joint
     }
 
+    /// A pod of some, all of which leave their nodes, that has no room by counting; the transaction is
+    /// left as it was.
+    pub(crate) fn without_room(&mut self, pods: &[PodId]) -> Result<Option<PodId>, PlaceError> {
+        let before = self.txn.changes();
+        self.evict(pods)?;
+        // The first of each shape by name, and how many there are.
+        let mut views: Vec<PodView<'_>> =
+            pods.iter().filter_map(|pod| self.cluster.pod_view(pod.0)).collect();
+        views.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+        let mut shapes: Vec<(ShapeId, PodId, i64)> = Vec::new();
+        for view in views {
+            match shapes.iter_mut().find(|(shape, ..)| *shape == view.shape_id()) {
+                Some((.., count)) => *count += 1,
+                None => shapes.push((view.shape_id(), view.id(), 1)),
+            }
+        }
+        let mut found = None;
+        for (_, pod, count) in shapes {
+            let own = pod_of(&mut self.pods, self.cluster, pod);
+            let leaf = own.group.as_ref().and_then(|name| {
+                self.running.trees().find_map(|tree| find(tree, own.namespace(), name))
+            });
+            let leaf = leaf.map_or(self.request.group(), |tree| &tree.group);
+            let asker = (leaf, self.request.now);
+            let framework = &self.without_permits;
+            let fits = self.planner.capacities(self.txn, framework, own.shape(), asker);
+            if fits.iter().fold(0_i64, |sum, fits| sum.saturating_add(*fits)) < count {
+                found = Some(pod);
+                break;
+            }
+        }
+        self.txn.rollback_to(before)?;
+        Ok(found)
+    }
+
+    /// The name of a budget, by its number.
+    pub(crate) fn budget_name(&self, budget: usize) -> ObjectName {
+        let budget = self.running.budgets().nth(budget);
+        budget.map_or_else(
+            || ObjectName::new("", ""),
+            |budget| ObjectName::new(&budget.namespace, &budget.name),
+        )
+    }
+
     /// What a set of atoms costs, closed, in ascending order.
     pub(crate) fn cost(&self, atoms: &[u32]) -> Cost {
         self.units.cost(atoms, |atom| self.work[atom as usize].unwrap_or(0))
@@ -288,7 +333,8 @@ impl<'t> Repack<'t> {
             own.policy = GroupPolicy::Gang { min_count: least };
         }
         let namespace = own.namespace.clone();
-        let mut groups = vec![own];
+        // Units that only leave their nodes make room for no group.
+        let mut groups = if own.pod_count() == 0 { Vec::new() } else { vec![own] };
         for tree in self.running.trees() {
             groups.extend(part(self.txn, tree, &mut of_group));
         }

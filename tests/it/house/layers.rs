@@ -18,7 +18,7 @@ const LAYERS: [&str; 11] = [
     "reference",
 ];
 /// Layers beside others, and what they stand beside.
-const BESIDE: [(&str, &str); 1] = [("quota", "preempt")];
+const BESIDE: [(&str, &str); 2] = [("quota", "preempt"), ("autoscale", "preempt")];
 /// Lines of code a file may have, tests included; comments and blank lines are free.
 const LIMIT: usize = 500;
 

@@ -1,0 +1,30 @@
+//! Autoscaling: which nodes to add so that groups start, and which can be emptied and taken away.
+//!
+//! Both are pure calls over a cluster or a transaction. [`Autoscaler::scale_up`] finds the cheapest
+//! set of nodes, from [templates](NodeTemplate) with prices and limits, with which the given groups
+//! start whole; [`Autoscaler::scale_down`] finds nodes that can go, with the moves of their pods.
+//! The guide [`autoscaling`](crate::_guide::autoscaling) has the rules and the algorithm.
+//!
+//! Files import downwards only, in this order: `error`; `template`; `request`, `answer`, `linear`;
+//! `needs`; `model`, `boxes`; `stage`; `build`; `up`. Going down: `shrink`; `down`.
+
+mod answer;
+mod boxes;
+mod build;
+mod down;
+mod error;
+mod linear;
+mod model;
+mod needs;
+mod request;
+mod shrink;
+mod stage;
+mod template;
+mod up;
+
+pub use answer::{NewBlock, ScaleUp, ScaleUpClaim, ScaleUpOutcome};
+pub use error::AutoscaleError;
+pub use request::{DEFAULT_BUDGET, DEFAULT_NODES, ScaleUpRequest};
+pub use shrink::{Blocked, KeptNode, Removal, ScaleDown, ScaleDownRequest};
+pub use template::{MAX_BLOCK, MAX_PRICE, NodeTemplate};
+pub use up::Autoscaler;

@@ -1,0 +1,8 @@
+//! Autoscaling: the cheapest nodes with which groups start, and nodes that can go.
+
+mod brute;
+mod down;
+mod first_fit;
+mod rules;
+mod up;
+mod world;
