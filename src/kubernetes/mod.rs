@@ -31,6 +31,7 @@ pub mod queues;
 mod reader;
 mod resources;
 mod stream;
+mod timestamp;
 mod tree;
 mod value;
 pub mod watch;

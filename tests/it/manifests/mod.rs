@@ -15,3 +15,4 @@ mod refused_workloads;
 mod workload_with_job;
 mod workloads;
 mod workloads_watched;
+mod starts;
