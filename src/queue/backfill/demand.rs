@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use crate::model::PodShape;
 use crate::queue::queued_group::{MemberState, QueuedGroup};
-use crate::state::Cluster;
+use crate::state::{Cluster, ResourceId};
 
 /// Amounts by number of resource; absent ones are zero.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::queue) struct Demand(Vec<i64>);
 
 /// Numbers of the resources that groups request.
@@ -19,6 +19,11 @@ pub(in crate::queue) struct Demand(Vec<i64>);
 pub(in crate::queue) struct ResourceNumbers(Vec<Box<str>>);
 
 impl Demand {
+    /// Amounts by number.
+    pub(super) fn of_amounts(amounts: Vec<i64>) -> Demand {
+        Demand(amounts)
+    }
+
     pub(super) fn add(&mut self, other: &Demand) {
         for (number, amount) in other.0.iter().enumerate() {
             self.add_amount(number, *amount);
@@ -35,6 +40,14 @@ impl Demand {
     pub(super) fn covers(&self, other: &Demand) -> bool {
         let have = self.0.iter().copied().chain(core::iter::repeat(0));
         other.0.iter().zip(have).all(|(need, have)| *need <= 0 || *need <= have)
+    }
+
+    /// How many times another amount is within this one.
+    pub(super) fn holds(&self, one: &Demand) -> u64 {
+        let have = self.0.iter().copied().chain(core::iter::repeat(0));
+        let times = one.0.iter().zip(have).filter(|(one, _)| **one > 0);
+        let least = times.map(|(one, have)| have.max(0) / one).min();
+        least.map_or(u64::MAX, |least| u64::try_from(least).unwrap_or(0))
     }
 
     fn add_amount(&mut self, number: usize, amount: i64) {
@@ -112,17 +125,9 @@ impl ResourceNumbers {
         least
     }
 
-    /// What is free in all on the nodes of a cluster. O(nodes · resources).
-    pub(super) fn free(&self, cluster: &Cluster) -> Demand {
-        let ids: Vec<_> = self.0.iter().map(|name| cluster.resource(name)).collect();
-        let mut sums = alloc::vec![0_i64; ids.len()];
-        for node in cluster.nodes() {
-            for (sum, id) in sums.iter_mut().zip(&ids) {
-                let Some(id) = id else { continue };
-                *sum = sum.saturating_add(node.free(*id).max(0));
-            }
-        }
-        Demand(sums)
+    /// The resources of a cluster, by number.
+    pub(super) fn resources(&self, cluster: &Cluster) -> Vec<Option<ResourceId>> {
+        self.0.iter().map(|name| cluster.resource(name)).collect()
     }
 }
 

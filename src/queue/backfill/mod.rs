@@ -5,8 +5,12 @@
 //! running groups were released in the order of their ends. Every filter, the topology and devices
 //! are judged there as they are anywhere else.
 //!
-//! - `state`: the line, the running groups, promises.
+//! - `state`: promises, and what the others keep.
+//! - `line`: the groups that wait, by what they need.
+//! - `free`, `room`: what is free in all, and how many pods of a class have room.
+//! - `running`: the groups that run, by their ends.
 //! - `demand`: sums of requests, which tell cheaply that a place cannot be found.
+//! - `in_step`: how these follow the cluster.
 //! - `releases`: when running groups end, and the cluster at a later time.
 //! - `easy`: one promise, to the first of the line.
 //! - `conservative`, `profile`: a promise to each.
@@ -14,9 +18,14 @@
 mod conservative;
 pub(super) mod demand;
 mod easy;
+mod free;
+mod in_step;
+pub(super) mod line;
 mod pass;
 mod profile;
 pub(super) mod promise;
 mod releases;
+mod room;
+mod running;
 pub(super) mod settings;
 pub(super) mod state;

@@ -2,10 +2,13 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::demand::Demand;
+use super::line::{ClassId, Turn};
 use super::promise::PromiseView;
 use super::settings::BackfillRule;
+use super::state::BackfillState;
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::queue::decide::AttemptResult;
@@ -53,8 +56,9 @@ impl Scheduler {
         let freed = core::mem::take(&mut state.freed);
         let due = core::mem::take(&mut state.due);
         match policy.rule {
-            BackfillRule::Easy => self.easy(freed || due, &arrived, false),
-            BackfillRule::EasyShortestFirst => self.easy(freed || due, &arrived, true),
+            BackfillRule::Easy | BackfillRule::EasyShortestFirst => {
+                self.easy(freed || due, &arrived);
+            }
             BackfillRule::Conservative => self.conservative(freed, &arrived),
         }
         true
@@ -75,22 +79,40 @@ impl Scheduler {
         }
     }
 
-    /// The line, in queue order. The sums have every resource that its groups request from now on.
-    pub(super) fn line(&mut self) -> Vec<GroupId> {
-        let line: Vec<GroupId> = self.backfill.line.keys().map(|key| key.group).collect();
-        for id in &line {
-            let _ = self.demand(*id);
+    /// Puts all groups of the line into their classes. The sums have every resource that these
+    /// request from now on.
+    pub(super) fn sort_line(&mut self) {
+        let shortest_first = self
+            .settings
+            .backfill
+            .is_some_and(|backfill| backfill.rule == BackfillRule::EasyShortestFirst);
+        for id in self.backfill.line.unsorted() {
+            let run = self.longest_run(id).unwrap_or(Duration::MAX);
+            let BackfillState { line, numbers, .. } = &mut self.backfill;
+            if let Some(queued) = self.groups.get(&id) {
+                line.sort_in(queued, numbers, run, shortest_first);
+            }
         }
-        line
+    }
+
+    /// The line, in queue order.
+    pub(super) fn line(&mut self) -> Vec<GroupId> {
+        self.sort_line();
+        self.backfill.line.keys().map(|key| key.group).collect()
+    }
+
+    /// The class and the turn of a group in the line.
+    pub(super) fn place_in_line(&mut self, id: GroupId) -> Option<(ClassId, Turn)> {
+        self.sort_line();
+        let key = self.groups.get(&id)?.key.as_ref()?;
+        self.backfill.line.place(key).cloned()
     }
 
     /// What a group in the line needs at least.
     pub(super) fn demand(&mut self, id: GroupId) -> Demand {
-        let Some(queued) = self.groups.get(&id) else { return Demand::default() };
-        let candidate = queued.key.as_ref().and_then(|key| self.backfill.line.get_mut(key));
-        let Some(candidate) = candidate else { return Demand::default() };
-        let numbers = &mut self.backfill.numbers;
-        candidate.demand.get_or_insert_with(|| numbers.of_group(queued)).clone()
+        let place = self.place_in_line(id);
+        let demand = place.and_then(|(class, _)| self.backfill.line.demand(class));
+        demand.cloned().unwrap_or_default()
     }
 
     pub(super) fn demand_of_plan(&mut self, plan: &Plan) -> Demand {
@@ -161,19 +183,34 @@ impl Scheduler {
         }
     }
 
+    /// What a group is short of, for which there is too little room: counted by class where its pods
+    /// are alike.
+    fn shortage_of(&mut self, id: GroupId) -> Option<Shortage> {
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        if let Some(class) = class
+            && let Some(in_sums) = self.room_in_sums(class)
+        {
+            let name = self.groups.get(&id)?.name.clone();
+            let alike = self.backfill.line.alike(class)?;
+            let (requests, needed) = (alike.shape.requests.clone(), alike.needed());
+            let level = alike.level().map(String::from);
+            let available = if in_sums < needed { in_sums } else { self.too_little_room(class)? };
+            return Some(Shortage::Capacity { group: name, requests, needed, available, level });
+        }
+        let tree = self.tree_of(id)?;
+        let Scheduler { cluster, framework, wait_index, .. } = self;
+        let found = find_shortage(cluster, framework, wait_index, &tree, false);
+        let infeasible = || Shortage::Placement { outcome: String::from("infeasible") };
+        Some(found.map_or_else(infeasible, |(shortage, _)| shortage))
+    }
+
     /// A group that waits on in the line because there is too little room in all.
     pub(super) fn wait_for_room(&mut self, id: GroupId) {
         if self.groups.get(&id).is_none_or(|queued| queued.phase != Phase::Queued) {
             // It is known why it waits.
             return;
         }
-        let Some(tree) = self.tree_of(id) else { return };
-        let Scheduler { cluster, framework, wait_index, .. } = self;
-        let found = find_shortage(cluster, framework, wait_index, &tree, false);
-        let shortage = found.map_or_else(
-            || Shortage::Placement { outcome: String::from("infeasible") },
-            |(shortage, _)| shortage,
-        );
+        let Some(shortage) = self.shortage_of(id) else { return };
         self.metrics.add_one(|metrics| &mut metrics.short_of_capacity);
         self.wait_in_line(id, shortage);
     }

@@ -1,0 +1,137 @@
+//! Groups that run, by the ends that their estimates give.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::demand::Demand;
+use crate::base::{Row, Time};
+use crate::queue::ids::GroupId;
+
+/// Groups that run or are being bound, kept in step with the cluster: what has changed since they
+/// were last read is noted by node and by group.
+#[derive(Debug)]
+pub(in crate::queue) struct Running {
+    /// When they were given their place.
+    pub(in crate::queue) since: BTreeMap<GroupId, Time>,
+    /// What is known of those that have pods in the cluster.
+    known: BTreeMap<GroupId, Runner>,
+    /// The ends that are known, in order.
+    ends: BTreeSet<(Time, GroupId)>,
+    on_row: BTreeMap<Row, BTreeSet<GroupId>>,
+    /// Nodes whose pods have changed.
+    rows: BTreeSet<Row>,
+    /// Groups that have changed, or may have.
+    stale: BTreeSet<GroupId>,
+    /// Whether anything may have changed.
+    all: bool,
+}
+
+/// A group with pods in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Runner {
+    /// `Time::MAX` if there is no estimate.
+    pub(super) end: Time,
+    /// What it gives back.
+    pub(super) demand: Demand,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Default for Running {
+    fn default() -> Running {
+        Running::of(BTreeMap::new())
+    }
+}
+
+impl Running {
+    /// Groups that were given their places then; all else is to be read.
+    pub(in crate::queue) fn of(since: BTreeMap<GroupId, Time>) -> Running {
+        Running {
+            since,
+            known: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            on_row: BTreeMap::new(),
+            rows: BTreeSet::new(),
+            stale: BTreeSet::new(),
+            all: true,
+        }
+    }
+
+    /// A node has changed, or the pods on it.
+    pub(super) fn note_row(&mut self, row: Row) {
+        if !self.all {
+            self.rows.insert(row);
+        }
+    }
+
+    /// A group has changed.
+    pub(in crate::queue) fn note_group(&mut self, id: GroupId) {
+        if !self.all && self.since.contains_key(&id) {
+            self.stale.insert(id);
+        }
+    }
+
+    /// All may have changed.
+    pub(super) fn note_all(&mut self) {
+        let since = core::mem::take(&mut self.since);
+        *self = Running::of(since);
+    }
+
+    /// The ends that are known, in order.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (Time, GroupId, &Demand)> {
+        self.ends_after(None)
+    }
+
+    /// The ends after a time, in order.
+    pub(super) fn ends_after(
+        &self,
+        last: Option<Time>,
+    ) -> impl Iterator<Item = (Time, GroupId, &Demand)> {
+        use core::ops::Bound::{Excluded, Unbounded};
+        let from = last.map_or(Unbounded, |last| Excluded((last, GroupId::MAX)));
+        let ends = self.ends.range((from, Unbounded));
+        ends.filter_map(|(at, id)| Some((*at, *id, &self.known.get(id)?.demand)))
+    }
+
+    /// The groups that have changed or may have, those whose time has run out included.
+    pub(super) fn take_stale(&mut self, now: Time) -> (BTreeSet<GroupId>, BTreeSet<Row>) {
+        let rows = core::mem::take(&mut self.rows);
+        let mut stale = core::mem::take(&mut self.stale);
+        if core::mem::take(&mut self.all) {
+            stale = self.since.keys().copied().collect();
+        }
+        stale.extend(rows.iter().filter_map(|row| self.on_row.get(row)).flatten());
+        stale.extend(self.ends.iter().take_while(|(end, _)| *end < now).map(|(_, id)| *id));
+        (stale, rows)
+    }
+
+    /// What is known of a group.
+    pub(super) fn known(&self, id: GroupId) -> Option<&Runner> {
+        self.known.get(&id)
+    }
+
+    /// Sets what is known of a group; one that is not in the cluster does not run.
+    pub(super) fn set(&mut self, id: GroupId, runner: Option<Runner>) {
+        if let Some(old) = self.known.remove(&id) {
+            self.ends.remove(&(old.end, id));
+            for row in old.rows {
+                if let Some(groups) = self.on_row.get_mut(&row) {
+                    groups.remove(&id);
+                    if groups.is_empty() {
+                        self.on_row.remove(&row);
+                    }
+                }
+            }
+        }
+        let Some(runner) = runner else {
+            self.since.remove(&id);
+            return;
+        };
+        if runner.end < Time::MAX {
+            self.ends.insert((runner.end, id));
+        }
+        for row in &runner.rows {
+            self.on_row.entry(*row).or_default().insert(id);
+        }
+        self.known.insert(id, runner);
+    }
+}
