@@ -144,17 +144,17 @@ impl Down<'_> {
         running: &RunningWork,
         candidates: Vec<Candidate>,
     ) -> Result<ScaleDown, AutoscaleError> {
-        let nobody = PodGroup::basic("leaving pods");
-        let ask = PreemptionRequest::new(Request::new(&nobody).now(self.request.now));
+        let leaving = PodGroup::basic("leaving pods");
+        let ask = PreemptionRequest::new(Request::new(&leaving).now(self.request.now));
         let ask = ask.policy(self.request.policy);
         let settings = Consolidation::new(MOST_UNITS).policy(self.request.policy);
-        let preemptor = Preemptor { group: &nobody, now: self.request.now };
+        let preemptor = Preemptor { group: &leaving, now: self.request.now, runs: false };
         let own = (self.units, running);
         let work = movable(self.cluster, own, (&ask, &settings), &preemptor);
         for &pod in &self.units.going {
             txn.evict_pod(pod)?;
         }
-        let request = Request::new(&nobody).now(self.request.now);
+        let request = Request::new(&leaving).now(self.request.now);
         let mut repack = Repack::new(
             (self.cluster, self.units, &work),
             running,
