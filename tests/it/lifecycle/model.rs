@@ -14,7 +14,7 @@
 //!   starts if nothing else changes;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
-//! 20,000 events, in a soak a million; `PHALANX_STREAM_SEED` sets the seed.
+//! 20,000 events, in a soak a million (100,000 with preemption); `PHALANX_STREAM_SEED` sets the seed.
 
 mod evictions;
 mod promises;
