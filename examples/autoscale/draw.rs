@@ -24,7 +24,7 @@ fn claim(start: &ScaleUp) -> &'static str {
 
 /// The pods on a new node: the group's name and the GPUs of each.
 fn on<'a>(start: &'a ScaleUp, node: &'a str) -> impl Iterator<Item = (&'a str, i64)> {
-    let all = start.plans.iter().flat_map(|plan| plan.assignments());
+    let all = start.plans.iter().flat_map(phalanx::Plan::assignments);
     all.filter(move |own: &Assignment<'_>| own.node() == node).map(|own| {
         let group = own.pod().group.as_deref().unwrap_or_default();
         (group, own.pod().shape().requests.of(GPU))
@@ -80,7 +80,7 @@ pub(crate) fn text(
         },
     );
     let mut letters: BTreeMap<&str, char> = BTreeMap::new();
-    for group in start.plans.iter().flat_map(|plan| plan.assignments()) {
+    for group in start.plans.iter().flat_map(phalanx::Plan::assignments) {
         let name = group.pod().group.as_deref().unwrap_or_default();
         let next = char::from(LETTERS[letters.len() % LETTERS.len()]);
         letters.entry(name).or_insert(next);

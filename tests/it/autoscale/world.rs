@@ -99,7 +99,7 @@ impl World {
                 own
             })
             .collect();
-        let offers = (0..1 + dice.below(4))
+        let offers = (0..=dice.below(4))
             .map(|_| {
                 let mut own = machine(&mut dice);
                 let nodes = if dice.chance(3) { 2 + dice.below(2) as u32 } else { 1 };
@@ -117,7 +117,7 @@ impl World {
             .collect();
         let mut left = 9;
         let mut wants = Vec::new();
-        for _ in 0..1 + dice.below(4) {
+        for _ in 0..=dice.below(4) {
             let count = (1 + dice.below(4) as usize).min(left);
             left -= count;
             if count == 0 {
