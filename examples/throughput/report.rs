@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use phalanx::framework::math::simd_level;
+
 use crate::scene::Scene;
 
 #[derive(Debug, Default)]
@@ -75,6 +77,7 @@ impl Report {
             ("bytes_per_node", format!("{:.1}", self.bytes_per_node)),
             ("bytes_per_pod", format!("{:.1}", self.bytes_per_pod)),
             ("straight_pass_us", format!("{:.3}", self.straight_pass_us)),
+            ("simd", simd()),
         ];
         if let Some(equal) = self.equal {
             fields.push(("equal", equal.to_string()));
@@ -94,6 +97,11 @@ impl Report {
     }
 }
 
+/// The level of vectors that loops run at, as JSON.
+pub(crate) fn simd() -> String {
+    format!("\"{}\"", simd_level())
+}
+
 /// Figures by name, as one JSON object.
 pub(crate) fn json(fields: &[(&str, String)]) -> String {
     let fields: Vec<String> =
@@ -104,6 +112,6 @@ pub(crate) fn json(fields: &[(&str, String)]) -> String {
 /// Figures by name, a line each.
 pub(crate) fn text(fields: &[(&str, String)]) -> String {
     let lines: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name:>26}  {value}")).collect();
+        fields.iter().map(|(name, value)| format!("{name:>26}  {}", value.trim_matches('"'))).collect();
     lines.join("\n") + "\n"
 }
