@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use phalanx::framework::math::{SimdLevel, limit_simd};
 use phalanx::place::Gang;
 use phalanx::reference;
-use phalanx::{Cluster, Framework, Outcome, Planner, Request, place_gang};
+use phalanx::{Cluster, Event, Framework, Outcome, Planner, Request, place_gang};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use common::cli::{Arguments, Finish, Mistake, Program};
-use report::Report;
+use report::{Change, Report};
 use scene::{Constraint, Scene};
 use straight::Columns;
 
@@ -57,7 +57,9 @@ Usage: throughput --nodes N --pods P [options]
 Pods and gangs are counted as they are placed or refused. gang_*_us is the time to decide on a gang
 that is placed, refused_p50_us on one that is not, commit_p50_us to bind a plan; seconds is all of
 them together. straight_pass_us is one plain loop over the same nodes, the least of several; simd
-says which vectors everything else was compiled for.
+says which vectors everything else was compiled for. clone_us is a copy of the cluster, made and
+dropped, node_event_us a label put on a node, and after_event_us the next decision of a planner that
+knew the gang; once each.
 preempt_cold_us is the time to find the victims with a fresh planner, preempt_warm_us with one that
 was asked before, refused_* that of a gang whose priority is too low; each the least of several.
 victims counts units, which are whole gangs.
@@ -120,7 +122,9 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    Fast { threads: usize },
+    Fast {
+        threads: usize,
+    },
     /// A planner made for each gang, inside of what is timed.
     Once,
     Reference,
@@ -200,7 +204,43 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
     report.intern_seconds = interning.as_secs_f64();
     report.times(placed_times, refused_times, commit_times);
     report.allocations_per_placement = allocations / report.placed.max(1) as f64;
+    if way != Way::Reference {
+        report.change = Change::measure(scene, &mut planner, &mut cluster, &framework);
+    }
     (report, nodes)
+}
+
+impl Change {
+    /// The time to copy a cluster, to change a node, and to decide on a gang thereafter.
+    fn measure(
+        scene: &Scene,
+        planner: &mut Planner,
+        cluster: &mut Cluster,
+        framework: &Framework,
+    ) -> Change {
+        let us = |start: Instant| start.elapsed().as_secs_f64() * 1e6;
+        let start = Instant::now();
+        drop(black_box(cluster.clone()));
+        let clone = us(start);
+        let mut group = scene.group(0);
+        group.name = "late".into();
+        // The groups of a scene are sound, and so are its nodes.
+        let (Ok(gang), Some(node)) = (Gang::new(group), cluster.nodes().next()) else {
+            return Change::default();
+        };
+        let node = node.to_node().label("changed", "yes");
+        let way = Way::Fast { threads: 1 };
+        for _ in 0..3 {
+            decide(way, planner, cluster, framework, &gang);
+        }
+        let start = Instant::now();
+        let changed = cluster.apply(Event::NodeChanged { node, version: 0 });
+        let event = us(start);
+        debug_assert!(changed.is_ok());
+        let start = Instant::now();
+        black_box(decide(way, planner, cluster, framework, &gang));
+        Change { clone, event, next: us(start) }
+    }
 }
 
 fn way_threads(way: Way) -> usize {

@@ -96,7 +96,7 @@ mod plain {
     pub(super) fn limit(_: SimdLevel) {}
 
     #[inline(always)]
-        pub(super) fn run<R>(pass: impl FnOnce() -> R) -> R {
+    pub(super) fn run<R>(pass: impl FnOnce() -> R) -> R {
         pass()
     }
 }
@@ -130,7 +130,7 @@ mod machine {
     }
 
     #[inline(always)]
-        pub(super) fn run<R>(pass: impl FnOnce() -> R) -> R {
+    pub(super) fn run<R>(pass: impl FnOnce() -> R) -> R {
         let (machine, most) = (Level::new(), MOST.load(Ordering::Relaxed));
         if most >= SimdLevel::Avx512 as u8
             && let Some(simd) = machine.as_avx512()

@@ -28,7 +28,8 @@ fn cluster(dice: &mut Dice, large: u64) -> Cluster {
             .capacity(GPU, 2 * dice.roll(5) as i64)
             .label("rack", format!("r{rack}"))
             .label("zone", format!("z{}", rack % 3));
-        let node = if dice.one_in(3) { node.capacity("pods", 1 + dice.roll(9) as i64) } else { node };
+        let node =
+            if dice.one_in(3) { node.capacity("pods", 1 + dice.roll(9) as i64) } else { node };
         cluster.add_node(node).unwrap();
         if !dice.one_in(3) {
             let pod = Pod::new().name(format!("p{at}")).on(format!("n{at}"));
