@@ -100,7 +100,7 @@ fn stream(seed: u64, framework: &Framework) -> Vec<String> {
         }
         if dice.one_in(3) {
             let name = format!("n{}", 1 + dice.roll(90));
-            let node = Node::new(name).capacity("cpu", 8).capacity("memory", 1 << 36);
+            let node = Node::new(name).capacity("cpu", 8).capacity("memory", 1_i64 << 36);
             cluster.apply(Event::NodeChanged { node, version: 0 }).unwrap();
         }
     }
