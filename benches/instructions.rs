@@ -22,6 +22,8 @@ use stage::{Stage, Work};
 
 /// Names this process a child that runs one case.
 const CHILD: &str = "--case";
+/// Before the level of vectors, in what a child says.
+const LEVEL: &str = "simd: ";
 const ROUNDS: u64 = 8;
 
 /// The part that valgrind counts: it is told this function's name.
@@ -53,8 +55,8 @@ fn run(case: Case, rounds: u64) {
     Stage::new(case).rounds(rounds, &mut counted_part);
 }
 
-/// Instructions of one round.
-fn count(name: &str) -> Result<u64, String> {
+/// Instructions of one round, and the level of vectors: valgrind knows none above AVX2.
+fn count(name: &str) -> Result<(u64, String), String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -70,8 +72,9 @@ fn count(name: &str) -> Result<u64, String> {
         let (_, number) = line.split_once("Collected : ")?;
         number.trim().parse::<u64>().ok()
     });
+    let level = told.lines().find_map(|line| line.strip_prefix(LEVEL)).unwrap_or("none");
     match total {
-        Some(total) if output.status.success() => Ok(total / ROUNDS),
+        Some(total) if output.status.success() => Ok((total / ROUNDS, level.to_owned())),
         _ => Err(told.into_owned()),
     }
 }
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
     {
         let case = cases::all().into_iter().find(|case| name(case) == *wanted);
         run(case.expect("the parent knows the names"), ROUNDS);
+        eprintln!("{LEVEL}{}", phalanx::framework::math::simd_level());
         return ExitCode::SUCCESS;
     }
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
@@ -94,17 +98,18 @@ fn main() -> ExitCode {
         println!("each case was run once{}", if counts { "" } else { ": there is no valgrind" });
         return ExitCode::SUCCESS;
     }
-    println!("{:>12} {:>14} {:>8}  case", "instructions", "per placement", "passes");
+    println!("{:>12} {:>14} {:>8} {:>6}  case", "instructions", "per placement", "passes", "simd");
     let mut pass = 0;
     for case in chosen(filter.map(String::as_str)) {
         let name = name(&case);
         match count(&name) {
-            Ok(round) => {
+            Ok((round, level)) => {
                 if case.work == Work::Straight {
                     pass = round;
                 }
                 let passes = round as f64 / pass.max(1) as f64;
-                println!("{round:>12} {:>14} {passes:>8.2}  {name}", round / case.placements());
+                let each = round / case.placements();
+                println!("{round:>12} {each:>14} {passes:>8.2} {level:>6}  {name}");
             }
             Err(told) => {
                 eprintln!("{name}: {told}");

@@ -181,6 +181,7 @@ fn run(title: &str, differ: Differ) {
 }
 
 fn main() {
+    println!("simd: {}", phalanx::framework::math::simd_level());
     run("all gangs alike", Differ::Not);
     run("every gang with a label of its own", Differ::Labels);
     run("every gang with another request of CPU", Differ::Cpu);

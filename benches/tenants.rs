@@ -243,6 +243,7 @@ fn measure(queues: usize, tree: bool, rules: Rules) {
 }
 
 fn main() {
+    println!("simd: {}", phalanx::framework::math::simd_level());
     // `cargo test --benches` runs one small scene.
     let quick = !std::env::args().any(|argument| argument == "--bench");
     let sizes: &[usize] = if quick { &[1_000] } else { &[1_000, 10_000] };

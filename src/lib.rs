@@ -60,8 +60,11 @@
 //! - `serde`: every type of data serialises, canonically.
 //! - `kubernetes`: manifests and watches of Kubernetes are read; brings `serde`.
 //! - `parallel`: coarse work in the caller's rayon pool. The answers do not change.
+//! - `simd`: loops over columns in AVX2 or AVX-512 where the machine has it
+//!   ([`framework::math::simd_level`]). The answers do not change.
 //!
-//! None is on by default. All but `parallel` build without `std`; the README says what each costs.
+//! None is on by default. All but `parallel` and, on x86-64, `simd` build without `std`; the README says
+//! what each costs.
 #![no_std]
 #![forbid(unsafe_code)]
 

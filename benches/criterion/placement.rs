@@ -19,6 +19,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use stage::Stage;
 
 fn place(criterion: &mut Criterion) {
+    println!("simd: {}", phalanx::framework::math::simd_level());
     for case in cases::all() {
         let mut group = criterion.benchmark_group(&case.group);
         group.sample_size(10).throughput(Throughput::Elements(case.placements()));

@@ -52,6 +52,7 @@ fn composite(number: usize, level: &str) -> PodGroup {
 }
 
 fn composites(criterion: &mut Criterion) {
+    println!("simd: {}", phalanx::framework::math::simd_level());
     let framework = Framework::default();
     let start = cluster(|index| [0, 0, 3, 0, 6, 1, 0][index % 7]);
     let mut group = criterion.benchmark_group("composites");

@@ -14,13 +14,14 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use phalanx::framework::math::{SimdLevel, limit_simd};
 use phalanx::place::Gang;
 use phalanx::reference;
-use phalanx::{Cluster, Framework, Outcome, Planner, Request};
+use phalanx::{Cluster, Event, Framework, Outcome, Planner, Request, place_gang};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use common::cli::{Arguments, Finish, Mistake, Program};
-use report::Report;
+use report::{Change, Report};
 use scene::{Constraint, Scene};
 use straight::Columns;
 
@@ -44,15 +45,21 @@ Usage: throughput --nodes N --pods P [options]
   --profile P       kubernetes, binpack
   --mode M          fast, reference, both
   --threads T       threads of the pool                                (1)
+  --simd LEVEL      auto, none, avx2, avx512: vectors at most, of those the machine has
+                    (needs the feature simd; none without it)          (auto)
   --churn C         keep the planner, and change C random nodes between two gangs;
                     without it each gang meets a fresh planner
+  --first-use       each gang by place_gang(), which makes a planner and drops it: both are timed
   --output O        text, json
   --preempt         all nodes are filled with gangs of 8 to 64 pods of lower priority, and one gang
                     is to start: --nodes is 5000 then unless given
 
 Pods and gangs are counted as they are placed or refused. gang_*_us is the time to decide on a gang
 that is placed, refused_p50_us on one that is not, commit_p50_us to bind a plan; seconds is all of
-them together. straight_pass_us is one plain loop over the same nodes, the least of several.
+them together. straight_pass_us is one plain loop over the same nodes, the least of several; simd
+says which vectors everything else was compiled for. clone_us is a copy of the cluster, made and
+dropped, node_event_us a label put on a node, and after_event_us the next decision of a planner that
+knew the gang; once each.
 preempt_cold_us is the time to find the victims with a fresh planner, preempt_warm_us with one that
 was asked before, refused_* that of a gang whose priority is too low; each the least of several.
 victims counts units, which are whole gangs.
@@ -69,10 +76,11 @@ victims counts units, which are whole gangs.
         "--profile",
         "--mode",
         "--threads",
+        "--simd",
         "--churn",
         "--output",
     ],
-    flags: &["--mixed", "--topology", "--unpruned", "--preempt"],
+    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt"],
 };
 
 fn main() -> ExitCode {
@@ -84,6 +92,11 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let mode = arguments.word("--mode", &["fast", "reference", "both"])?;
     let output = arguments.word("--output", &["text", "json"])?;
+    limit_simd(match arguments.word("--simd", &["auto", "none", "avx2", "avx512"])? {
+        "none" => SimdLevel::None,
+        "avx2" => SimdLevel::Avx2,
+        _ => SimdLevel::Avx512,
+    });
     if arguments.flag("--preempt") {
         let figures = preempt::measure(&scene, straight_pass_us(&scene));
         let text = if output == "json" { figures.json() } else { figures.text() };
@@ -91,11 +104,12 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Mistake::Input(error.to_string()))?;
+    let fast = if arguments.flag("--first-use") { Way::Once } else { Way::Fast { threads } };
     let report = pool.install(|| match mode {
         "reference" => measure(&scene, Way::Reference).0,
-        "fast" => measure(&scene, Way::Fast { threads }).0,
+        "fast" => measure(&scene, fast).0,
         _ => {
-            let (mut report, plans) = measure(&scene, Way::Fast { threads });
+            let (mut report, plans) = measure(&scene, fast);
             let (reference, expected) = measure(&scene, Way::Reference);
             report.equal = Some(plans == expected);
             report.ratio = Some(reference.seconds / report.seconds);
@@ -108,7 +122,11 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    Fast { threads: usize },
+    Fast {
+        threads: usize,
+    },
+    /// A planner made for each gang, inside of what is timed.
+    Once,
     Reference,
 }
 
@@ -186,13 +204,49 @@ fn measure(scene: &Scene, way: Way) -> (Report, Nodes) {
     report.intern_seconds = interning.as_secs_f64();
     report.times(placed_times, refused_times, commit_times);
     report.allocations_per_placement = allocations / report.placed.max(1) as f64;
+    if way != Way::Reference {
+        report.change = Change::measure(scene, &mut planner, &mut cluster, &framework);
+    }
     (report, nodes)
+}
+
+impl Change {
+    /// The time to copy a cluster, to change a node, and to decide on a gang thereafter.
+    fn measure(
+        scene: &Scene,
+        planner: &mut Planner,
+        cluster: &mut Cluster,
+        framework: &Framework,
+    ) -> Change {
+        let us = |start: Instant| start.elapsed().as_secs_f64() * 1e6;
+        let start = Instant::now();
+        drop(black_box(cluster.clone()));
+        let clone = us(start);
+        let mut group = scene.group(0);
+        group.name = "late".into();
+        // The groups of a scene are sound, and so are its nodes.
+        let (Ok(gang), Some(node)) = (Gang::new(group), cluster.nodes().next()) else {
+            return Change::default();
+        };
+        let node = node.to_node().label("changed", "yes");
+        let way = Way::Fast { threads: 1 };
+        for _ in 0..3 {
+            decide(way, planner, cluster, framework, &gang);
+        }
+        let start = Instant::now();
+        let changed = cluster.apply(Event::NodeChanged { node, version: 0 });
+        let event = us(start);
+        debug_assert!(changed.is_ok());
+        let start = Instant::now();
+        black_box(decide(way, planner, cluster, framework, &gang));
+        Change { clone, event, next: us(start) }
+    }
 }
 
 fn way_threads(way: Way) -> usize {
     match way {
         Way::Fast { threads } => threads,
-        Way::Reference => 1,
+        Way::Once | Way::Reference => 1,
     }
 }
 
@@ -206,6 +260,7 @@ fn decide(
     let request = Request::from(gang).strategy(phalanx::Strategy::Kubernetes);
     match way {
         Way::Fast { .. } => planner.place(cluster, framework, request).ok(),
+        Way::Once => place_gang(cluster, framework, request).ok(),
         Way::Reference => reference::place_gang(cluster, framework, request).ok(),
     }
 }

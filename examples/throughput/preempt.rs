@@ -146,6 +146,7 @@ impl Figures {
             ("trials", self.trials.to_string()),
             ("steps", self.steps.to_string()),
             ("straight_pass_us", format!("{:.3}", self.straight_pass_us)),
+            ("simd", crate::report::simd()),
         ]
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use phalanx::framework::math::simd_level;
+
 use crate::scene::Scene;
 
 #[derive(Debug, Default)]
@@ -13,7 +15,7 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
     pub(crate) build_seconds: f64,
     pub(crate) intern_seconds: f64,
-    gang_us: [f64; 3],
+    gang_us: [f64; 4],
     refused_p50_us: f64,
     commit_p50_us: f64,
     pub(crate) plugin_calls: u64,
@@ -21,8 +23,17 @@ pub(crate) struct Report {
     pub(crate) bytes_per_node: f64,
     pub(crate) bytes_per_pod: f64,
     pub(crate) straight_pass_us: f64,
+    pub(crate) change: Change,
     pub(crate) equal: Option<bool>,
     pub(crate) ratio: Option<f64>,
+}
+
+/// What a change costs, in microseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) clone: f64,
+    pub(crate) event: f64,
+    pub(crate) next: f64,
 }
 
 impl Report {
@@ -45,7 +56,7 @@ impl Report {
             let time = times.get(place.min(times.len().saturating_sub(1)));
             time.map_or(0.0, |time| time.as_secs_f64() * 1e6)
         };
-        self.gang_us = [at(&placed, 0.5), at(&placed, 0.99), at(&placed, 1.0)];
+        self.gang_us = [0.0, 0.5, 0.99, 1.0].map(|share| at(&placed, share));
         self.refused_p50_us = at(&refused, 0.5);
         self.commit_p50_us = at(&committed, 0.5);
     }
@@ -65,16 +76,21 @@ impl Report {
             ("build_seconds", format!("{:.6}", self.build_seconds)),
             ("intern_seconds", format!("{:.9}", self.intern_seconds)),
             ("pods_per_s", format!("{:.0}", self.pods_per_s())),
-            ("gang_p50_us", format!("{:.3}", self.gang_us[0])),
-            ("gang_p99_us", format!("{:.3}", self.gang_us[1])),
-            ("gang_max_us", format!("{:.3}", self.gang_us[2])),
+            ("gang_min_us", format!("{:.3}", self.gang_us[0])),
+            ("gang_p50_us", format!("{:.3}", self.gang_us[1])),
+            ("gang_p99_us", format!("{:.3}", self.gang_us[2])),
+            ("gang_max_us", format!("{:.3}", self.gang_us[3])),
             ("refused_p50_us", format!("{:.3}", self.refused_p50_us)),
             ("commit_p50_us", format!("{:.3}", self.commit_p50_us)),
             ("plugin_calls", self.plugin_calls.to_string()),
             ("allocations_per_placement", format!("{:.4}", self.allocations_per_placement)),
             ("bytes_per_node", format!("{:.1}", self.bytes_per_node)),
             ("bytes_per_pod", format!("{:.1}", self.bytes_per_pod)),
+            ("clone_us", format!("{:.3}", self.change.clone)),
+            ("node_event_us", format!("{:.3}", self.change.event)),
+            ("after_event_us", format!("{:.3}", self.change.next)),
             ("straight_pass_us", format!("{:.3}", self.straight_pass_us)),
+            ("simd", simd()),
         ];
         if let Some(equal) = self.equal {
             fields.push(("equal", equal.to_string()));
@@ -94,6 +110,11 @@ impl Report {
     }
 }
 
+/// The level of vectors that loops run at, as JSON.
+pub(crate) fn simd() -> String {
+    format!("\"{}\"", simd_level())
+}
+
 /// Figures by name, as one JSON object.
 pub(crate) fn json(fields: &[(&str, String)]) -> String {
     let fields: Vec<String> =
@@ -103,7 +124,9 @@ pub(crate) fn json(fields: &[(&str, String)]) -> String {
 
 /// Figures by name, a line each.
 pub(crate) fn text(fields: &[(&str, String)]) -> String {
-    let lines: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name:>26}  {value}")).collect();
+    let lines: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name:>26}  {}", value.trim_matches('"')))
+        .collect();
     lines.join("\n") + "\n"
 }

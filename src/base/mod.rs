@@ -12,6 +12,7 @@ pub(crate) mod numbers;
 pub(crate) mod quantity;
 pub(crate) mod row;
 pub(crate) mod rowset;
+pub(crate) mod simd;
 pub(crate) mod slab;
 pub(crate) mod sparse;
 pub(crate) mod sum;

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use super::simd::vectorized;
+
 /// Keys under one node of the tree.
 const FAN: usize = 8;
 
@@ -97,7 +99,10 @@ impl Tournament {
 
     /// How many keys are not 0. O(n).
     pub(crate) fn len_above_zero(&self) -> usize {
-        self.keys.iter().map(|key| usize::from(*key != 0)).sum()
+        vectorized(
+            #[inline(always)]
+            || self.keys.iter().map(|key| usize::from(*key != 0)).sum(),
+        )
     }
 
     /// All keys, and zeros beyond.
@@ -191,10 +196,13 @@ impl Tournament {
     pub(crate) fn best(&mut self) -> Option<(usize, u64)> {
         self.ask();
         if self.built == 0 {
-            let (mut best, mut place) = (0, 0);
-            for (at, &key) in self.keys.iter().enumerate() {
-                (best, place) = if key > best { (key, at) } else { (best, place) };
-            }
+            let keys = &self.keys;
+            let best = vectorized(
+                #[inline(always)]
+                || keys.iter().fold(0, |best, key| if *key > best { *key } else { best }),
+            );
+            // Keys are different.
+            let place = keys.iter().position(|key| *key == best)?;
             return (best != 0).then_some((place, best));
         }
         let top = &self.levels[self.built - 1];

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::utilization::Utilization;
-use crate::framework::math::{all_below, float, floor, whole};
+use crate::framework::math::{all_below, float, floor, vectorized, whole};
 use crate::framework::{
     Block, Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
 };
@@ -169,6 +169,7 @@ impl Weighed {
 
     /// A block whose parts are all small, in floats that are exact for them. Until the end `out` holds
     /// the bits of floats.
+    #[inline(always)]
     fn score_side_by_side(&self, block: &Block<'_>, out: &mut [i64]) {
         let parts = &self.parts;
         // The bits of 0.0.
@@ -207,7 +208,7 @@ impl Weighed {
     }
 
     /// Adds the scores of a resource. `divisor` makes nothing something.
-    #[inline]
+    #[inline(always)]
     fn add_part(
         &self,
         part: &Part,
@@ -351,7 +352,10 @@ impl PreparedScore for Weighed {
         if curved || !self.parts.iter().all(|part| part.is_small(block)) {
             self.score_whole(block, out);
         } else {
-            self.score_side_by_side(block, out);
+            vectorized(
+                #[inline(always)]
+                || self.score_side_by_side(block, out),
+            );
         }
     }
 }

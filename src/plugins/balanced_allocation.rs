@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::allocation::{Part, are_all_there, parts};
-use crate::framework::math::{all_below, float, floor, whole};
+use crate::framework::math::{all_below, float, floor, vectorized, whole};
 use crate::framework::{
     Block, Context, Declaration, MAX_SCORE, PreparedScore, ScorePlugin, ScorePreparation,
 };
@@ -74,7 +74,10 @@ impl PreparedScore for Parts {
     fn score_block(&self, cx: &Context<'_>, block: &Block<'_>, out: &mut [i64]) {
         match self.0.as_slice() {
             [first, second] if is_exact(first, block) && is_exact(second, block) => {
-                score_pair(first, second, block, out);
+                vectorized(
+                    #[inline(always)]
+                    || score_pair(first, second, block, out),
+                );
             }
             _ => block.each(out, |node| self.score(cx, node)),
         }
@@ -91,6 +94,7 @@ fn is_exact(part: &Part, block: &Block<'_>) -> bool {
 }
 
 /// A block over two resources, step by step as [`evenness`] does it for one node.
+#[inline(always)]
 fn score_pair(first: &Part, second: &Part, block: &Block<'_>, out: &mut [i64]) {
     let one = (block.allocatable(first.resource), block.used(first.resource));
     let other = (block.allocatable(second.resource), block.used(second.resource));

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::framework::math::{Sum, floor, signed_float, whole};
+use crate::framework::math::{Sum, floor, signed_float, vectorized, whole};
 use crate::framework::{
     Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
@@ -77,7 +77,7 @@ const SMALL_BITS: u32 = 51;
 const NARROW: i64 = 1 << 60;
 
 /// [`Capacity::of_block`] where amounts are too large for floats.
-fn room_rows(block: &Block<'_>, requests: &[(Option<ResourceId>, i64)], room: &mut [i64]) {
+fn room_of_large(block: &Block<'_>, requests: &[(Option<ResourceId>, i64)], room: &mut [i64]) {
     for ((room, limit), count) in room.iter_mut().zip(block.pod_limit()).zip(block.pod_count()) {
         *room = (*room).min((limit - count).max(0));
     }
@@ -97,17 +97,22 @@ fn is_small(bits: i64) -> bool {
 
 /// The sum over all rows of what one column has beyond another.
 fn total<'a>(cluster: &'a Cluster, columns: impl Fn(&Block<'a>) -> [&'a [i64]; 2]) -> i64 {
-    let mut sum = Sum::default();
-    for block in Block::all(cluster) {
-        let [plus, minus] = columns(&block);
-        let rows = plus.iter().zip(minus);
-        if block.is_narrow() {
-            rows.for_each(|(plus, minus)| sum.add(plus.wrapping_sub(*minus)));
-        } else {
-            rows.for_each(|(plus, minus)| sum.add(plus.saturating_sub(*minus)));
-        }
-    }
-    sum.total()
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut sum = Sum::default();
+            for block in Block::all(cluster) {
+                let [plus, minus] = columns(&block);
+                let rows = plus.iter().zip(minus);
+                if block.is_narrow() {
+                    rows.for_each(|(plus, minus)| sum.add(plus.wrapping_sub(*minus)));
+                } else {
+                    rows.for_each(|(plus, minus)| sum.add(plus.saturating_sub(*minus)));
+                }
+            }
+            sum.total()
+        },
+    )
 }
 
 impl FilterPlugin for Fit {
@@ -124,23 +129,10 @@ impl FilterPlugin for Fit {
     }
 }
 
-impl PreparedFilter for Requests {
-    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
-        let mut lacking = node.pod_count() >= node.pod_limit();
-        for &(resource, amount) in &self.0 {
-            let Some(resource) = resource else { return Verdict::Unresolvable };
-            let allocatable = node.allocatable(resource);
-            if amount > allocatable.saturating_sub(node.used(resource)) {
-                if amount > allocatable {
-                    return Verdict::Unresolvable;
-                }
-                lacking = true;
-            }
-        }
-        Verdict::pass_if(!lacking)
-    }
-
-    fn filter_block(&self, _: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+impl Requests {
+    /// The loops of [`PreparedFilter::filter_block`].
+    #[inline(always)]
+    fn filter_rows(&self, block: &Block<'_>, verdicts: &mut [i64]) {
         for ((verdict, limit), count) in
             verdicts.iter_mut().zip(block.pod_limit()).zip(block.pod_count())
         {
@@ -163,21 +155,9 @@ impl PreparedFilter for Requests {
         }
     }
 
-    fn capacity(&self) -> Option<&dyn Capacity> {
-        Some(self)
-    }
-}
-
-impl Capacity for Requests {
-    fn of_node(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let mut room = node.pod_limit().saturating_sub(node.pod_count());
-        for &(resource, amount) in &self.0 {
-            room = room.min(resource.map_or(0, |resource| node.free(resource) / amount));
-        }
-        room.max(0)
-    }
-
-    fn of_block(&self, _: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+    /// The loops of [`Capacity::of_block`].
+    #[inline(always)]
+    fn room_rows(&self, block: &Block<'_>, room: &mut [i64]) {
         let slots = || block.pod_limit().iter().zip(block.pod_count());
         // Of every row, the least over what is looked at, rounded only in the end.
         let mut quotients = [f64::MAX; Block::MOST];
@@ -210,7 +190,7 @@ impl Capacity for Requests {
             }
             sound |= is_small(bits);
             if !is_small(bits) {
-                return room_rows(block, &self.0, room);
+                return room_of_large(block, &self.0, room);
             }
         }
         if sound {
@@ -219,6 +199,51 @@ impl Capacity for Requests {
                 *room = if *room < fits { *room } else { fits };
             }
         }
+    }
+}
+
+impl PreparedFilter for Requests {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let mut lacking = node.pod_count() >= node.pod_limit();
+        for &(resource, amount) in &self.0 {
+            let Some(resource) = resource else { return Verdict::Unresolvable };
+            let allocatable = node.allocatable(resource);
+            if amount > allocatable.saturating_sub(node.used(resource)) {
+                if amount > allocatable {
+                    return Verdict::Unresolvable;
+                }
+                lacking = true;
+            }
+        }
+        Verdict::pass_if(!lacking)
+    }
+
+    fn filter_block(&self, _: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        vectorized(
+            #[inline(always)]
+            || self.filter_rows(block, verdicts),
+        );
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for Requests {
+    fn of_node(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
+        let mut room = node.pod_limit().saturating_sub(node.pod_count());
+        for &(resource, amount) in &self.0 {
+            room = room.min(resource.map_or(0, |resource| node.free(resource) / amount));
+        }
+        room.max(0)
+    }
+
+    fn of_block(&self, _: &Context<'_>, block: &Block<'_>, room: &mut [i64]) {
+        vectorized(
+            #[inline(always)]
+            || self.room_rows(block, room),
+        );
     }
 
     /// How many more pods of the shape there is room for if what is free could be taken from several

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 use super::*;
+use crate::base::simd::at_each_level;
 use crate::framework::{
     Block, Context, FilterPlugin, FilterPreparation, ScorePlugin, ScorePreparation,
 };
@@ -85,6 +86,10 @@ fn check_fit(cx: &Context<'_>, cluster: &Cluster) {
 
 #[test]
 fn blocks_and_nodes_agree_at_the_ends_of_floats() {
+    at_each_level(check_ends_of_floats);
+}
+
+fn check_ends_of_floats() {
     let ends = [44, 45, 46, 50, 51, 52, 53, 60, 61].map(|power| 1_i64 << power);
     let weights = [("x/x", 1), ("memory", u32::MAX), ("ephemeral-storage", 3), ("y/y", 0)];
     let curve = Utilization::new([(0, 0), (40, 10), (70, 3), (100, 9)]).unwrap();

@@ -11,7 +11,7 @@ use super::devices::DeviceSpecs;
 use super::error::StateError;
 use super::ids::{LabelKey, LabelValue, NONE, ResourceId};
 use super::journal::{Change, NodeChange};
-use super::order::rank_between;
+use super::order::{fresh_ranks, rank_between};
 use crate::base::Row;
 use crate::base::hash::hash_of;
 use crate::model::resources::PODS;
@@ -313,9 +313,8 @@ impl Cluster {
         }
         let rows: Vec<u32> = self.order.iter().collect();
         self.order.in_row_order = rows.is_sorted();
-        let step = ((1_u64 << 32) - 1) / (rows.len() as u64 + 1);
-        for (place, row) in rows.into_iter().enumerate() {
-            *self.columns.rank.get_mut(row as usize) = ((place as u64 + 1) * step) as u32;
+        for (rank, row) in fresh_ranks(rows.len()).zip(rows) {
+            *self.columns.rank.get_mut(row as usize) = rank;
         }
         self.rank_epoch += 1;
     }

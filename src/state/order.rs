@@ -112,9 +112,41 @@ pub(crate) fn rank_between(before: Option<u32>, after: Option<u32>) -> Option<u3
     }
 }
 
+/// Ranks for so many rows, when there is no room where one is wanted: evenly over the middle half of all
+/// numbers. The rest is for sorted input, which goes on at an end.
+pub(crate) fn fresh_ranks(count: usize) -> impl Iterator<Item = u32> {
+    let step = ((1_u64 << 31) / (count as u64 + 1)).max(1);
+    (1..=count as u64).map(move |place| ((1 << 30) + place * step) as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sorted_input_seldom_takes_fresh_ranks() {
+        for ascending in [true, false] {
+            let (mut end, mut fresh) = (None, 0);
+            for rows in 1..2_000_000 {
+                let next =
+                    if ascending { rank_between(end, None) } else { rank_between(None, end) };
+                end = next.or_else(|| {
+                    fresh += 1;
+                    let mut ranks = fresh_ranks(rows);
+                    if ascending { ranks.last() } else { ranks.next() }
+                });
+            }
+            assert!(fresh < 8, "{fresh}");
+        }
+    }
+
+    #[test]
+    fn fresh_ranks_ascend() {
+        for count in [1, 2, 1_000, 1_000_000] {
+            assert!(fresh_ranks(count).is_sorted_by(|a, b| a < b));
+            assert_eq!(fresh_ranks(count).count(), count);
+        }
+    }
 
     #[test]
     fn a_rank_lies_between_its_neighbours_or_there_is_none() {

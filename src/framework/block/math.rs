@@ -18,6 +18,7 @@
 //! A [block](super::Block) says of its amounts whether they are small enough:
 //! [`is_small`](super::Block::is_small).
 
+pub use crate::base::simd::{SimdLevel, limit_simd, simd_level, vectorized};
 pub use crate::base::sum::Sum;
 
 /// Numbers from 0 to below this convert by their bits.

@@ -9,6 +9,7 @@ use super::ranking::{Normalized, Ranking, RawScores, key};
 use super::tie_order::Ranks;
 use super::view::View;
 use crate::base::chunks::CHUNK;
+use crate::base::simd::vectorized;
 use crate::base::sum::Sum;
 use crate::framework::prepared::{Plugin, PreparedFilters, PreparedPlugin, ReadyScore};
 use crate::framework::{
@@ -220,6 +221,21 @@ impl PreparedPlugins {
     /// [`PreparedPlugins::add_keys`] with cleared buffers that are as long as the block, or longer.
     fn add_keys_with(
         &self,
+        buffers: [&mut [i64]; 3],
+        framework: &Framework,
+        cluster: &Cluster,
+        block: &Block<'_>,
+        keys: &mut Vec<u64>,
+    ) {
+        vectorized(
+            #[inline(always)]
+            || self.add_keys_of_rows(buffers, framework, cluster, block, keys),
+        );
+    }
+
+    #[inline(always)]
+    fn add_keys_of_rows(
+        &self,
         [verdicts, totals, scores]: [&mut [i64]; 3],
         framework: &Framework,
         cluster: &Cluster,
@@ -273,9 +289,14 @@ impl PreparedPlugins {
         for block in Block::all(cluster) {
             let room = &mut room[..block.len()];
             self.filters.room_block(cx, &block, room);
-            for (row, room) in block.rows().zip(room.iter()) {
-                sum.add(if feasible(row) { (*room).max(least) } else { 0 });
-            }
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (row, room) in block.rows().zip(room.iter()) {
+                        sum.add(if feasible(row) { (*room).max(least) } else { 0 });
+                    }
+                },
+            );
         }
         sum.total()
     }
@@ -385,6 +406,7 @@ fn raw(stage: &ReadyScore, cx: Context<'_>, node: NodeView<'_>) -> i64 {
     stage.prepared.score(&stage.context(cx), node)
 }
 
+#[inline(always)]
 pub(crate) fn add_plain(
     framework: &Framework,
     cx: &Context<'_>,

@@ -11,6 +11,7 @@ use super::ranking::{Normalized, Ranking};
 use super::tie_order::{OrderStamp, Ranks};
 use super::view::View;
 use crate::base::chunks::CHUNK;
+use crate::base::simd::vectorized;
 use crate::framework::prepared::Plugin;
 use crate::framework::{Block, Context, Framework, Gathered};
 use crate::model::PodShape;
@@ -328,7 +329,10 @@ impl ScoreTable {
                     let mut totals = [0_i64; CHUNK];
                     let totals = &mut totals[..block.len()];
                     let (stages, constant) = (&prepared.plain, prepared.constant);
-                    add_plain(framework, &cx, stages, &block, constant, totals, &mut scores);
+                    vectorized(
+                        #[inline(always)]
+                        || add_plain(framework, &cx, stages, &block, constant, totals, &mut scores),
+                    );
                     plain.extend(&*totals);
                     for (stage, column) in prepared.normalized.iter().zip(raws.iter_mut()) {
                         let scores = &mut scores[..block.len()];

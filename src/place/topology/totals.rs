@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
 
+use crate::base::simd::vectorized;
 use crate::framework::{Block, DomainSums, DomainTotals};
 use crate::state::{Cluster, Overlay, ResourceId, Row};
 
@@ -90,7 +91,10 @@ impl<'a> Totals<'a> {
                 block.scored_cpu(),
                 block.scored_memory(),
             ];
-            let (bits, uneven) = look(columns);
+            let (bits, uneven) = vectorized(
+                #[inline(always)]
+                || look(columns),
+            );
             if !is_small(bits) {
                 return None;
             }
@@ -183,6 +187,7 @@ fn add_uneven(domains: &[u32], columns: Columns<'_>, sums: &mut [Added]) -> Opti
 
 /// The bits that amounts have between them, and whether a node has nothing of the resource, or less
 /// than is taken of it.
+#[inline(always)]
 fn look([allocatable, used, cpu, memory]: Columns<'_>) -> (i64, bool) {
     let (mut bits, mut short) = (0, 0);
     for (allocatable, used) in allocatable.iter().zip(used) {

@@ -6,6 +6,7 @@ mod determinism;
 mod equality;
 mod explain;
 mod fast;
+mod levels;
 mod node_events;
 mod objectives;
 mod reach;

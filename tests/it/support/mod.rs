@@ -3,4 +3,5 @@
 pub(crate) mod budget;
 pub(crate) mod dice;
 pub(crate) mod held;
+pub(crate) mod levels;
 pub(crate) mod worlds;
