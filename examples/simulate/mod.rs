@@ -5,7 +5,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::sync::Mutex;
@@ -37,12 +37,13 @@ Options:
   --jobs FILE          the trace, in gzip or not
   --format FORMAT      swf, philly, muri, openb or stream
   --name STREAM        which of the streams of a file [the first]
+  --days N             only what is submitted in the first N days
   --processors P[,...] equal processors [what the file says]
   --nodes N[,...]      nodes of GPUs [philly 125, muri 8, openb 777]
   --gpus-per-node G    GPUs of each [8]
   --policy P[,...]     fcfs, easy, easy_sjbf, conservative, srtf, srsf; none (whoever fits goes),
                        reservations (room is set aside for the first of the line) [easy]
-  --estimates E        exact, over (1 to 3 times the run time) or modal (by classes) [those of
+  --estimates E[,...]  exact, over (1 to 3 times the run time) or modal (by classes) [those of
                        the file, else exact]
   --seed S[,...]       of estimates [1]
   --kill               a job ends at its estimate
@@ -59,6 +60,7 @@ Options:
         "--jobs",
         "--format",
         "--name",
+        "--days",
         "--processors",
         "--nodes",
         "--gpus-per-node",
@@ -99,26 +101,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let seeds = numbers(arguments, "--seed", "1", 0..=u64::from(u32::MAX))?;
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let shard = shard(arguments)?;
-    let estimates = match arguments.value("--estimates") {
-        None => None,
-        Some(_) => Some(match arguments.word("--estimates", &["exact", "over", "modal"])? {
-            "over" => Estimates::Over { most: 3_000 },
-            "modal" => Estimates::Modal,
-            _ => Estimates::Exact,
-        }),
-    };
+    let estimates = estimates(arguments)?;
+    let days = arguments.number("--days", MOST, 1..=MOST)?;
     if arguments.flag("--processors") && arguments.flag("--nodes") {
         return Err(usage("--processors and --nodes exclude each other"));
     }
     let text = files::read(file).and_then(|bytes| files::text(file, bytes));
     let trace = text.and_then(|text| trace::read(file, &text, format, arguments.value("--name")));
-    let trace = trace.map_err(Mistake::Input)?;
-    let mut cells = Vec::new();
+    let mut trace = trace.map_err(Mistake::Input)?;
+    trace.jobs.retain(|job| job.submit.as_secs() < u64::from(days) * 86_400);
+    if trace.jobs.is_empty() {
+        return Err(Mistake::Input(format!("{file}: has no jobs in the first {days} days")));
+    }
+    let (mut cells, kill) = (Vec::new(), arguments.flag("--kill"));
     for machines in machines(arguments, format, &trace)? {
-        for &policy in &policies {
-            for &seed in &seeds {
-                let kill = arguments.flag("--kill");
-                cells.push(Cell { policy, machines, seed, estimates, kill });
+        for &estimates in &estimates {
+            for &policy in &policies {
+                let cell = |seed| Cell { policy, machines, seed, estimates, kill };
+                cells.extend(seeds.iter().copied().map(cell));
             }
         }
     }
@@ -174,6 +174,22 @@ fn policies(arguments: &Arguments) -> Result<Vec<&'static str>, Mistake> {
             })
         })
         .collect()
+}
+
+fn estimates(arguments: &Arguments) -> Result<Vec<Option<Estimates>>, Mistake> {
+    let Some(names) = arguments.value("--estimates") else { return Ok(vec![None]) };
+    let one = |name| {
+        Ok(Some(match name {
+            "exact" => Estimates::Exact,
+            "over" => Estimates::Over { most: 3_000 },
+            "modal" => Estimates::Modal,
+            other => {
+                let text = format!("--estimates {other:?} is none of: exact, over, modal");
+                return Err(Mistake::Usage(text));
+            }
+        }))
+    };
+    names.split(',').map(one).collect()
 }
 
 fn numbers(
@@ -366,11 +382,17 @@ pub(crate) fn shown(figures: &Value, key: &str, decimals: usize) -> String {
     figures[key].as_f64().map_or_else(|| String::from("-"), |value| format!("{value:.decimals$}"))
 }
 
+/// The estimates of a cell, as people write it.
+pub(crate) fn estimates_of(figures: &Value) -> &str {
+    figures["estimates"].as_str().unwrap_or("own")
+}
+
 fn table(file: &str, trace: &Trace, done: &[Done]) -> String {
     let mut out = format!(
-        "{} of {file}\n\n  {:<14} {:<18} {:>4}",
+        "{} of {file}\n\n  {:<14} {:<9} {:<18} {:>4}",
         count(trace.jobs.len(), "job"),
         "policy",
+        "estimates",
         "machine",
         "seed"
     );
@@ -378,36 +400,42 @@ fn table(file: &str, trace: &Trace, done: &[Done]) -> String {
         let _ = write!(out, " {title:>12}");
     }
     out.push('\n');
-    for done in done {
+    let names: Vec<String> = done.iter().map(|done| name(&done.figures)).collect();
+    for (done, name) in done.iter().zip(&names) {
         let figures = &done.figures;
-        let policy = figures["policy"].as_str().unwrap_or("");
-        let _ = write!(out, "  {policy:<14} {:<18} {:>4}", machine(figures), figures["seed"]);
+        let _ = write!(out, "{name}");
         for (key, _, decimals) in COLUMNS {
             let _ = write!(out, " {:>12}", shown(figures, key, decimals));
         }
         out.push('\n');
     }
-    let sizes: std::collections::BTreeSet<u32> =
-        done.iter().flat_map(|done| done.waits.keys().copied()).collect();
-    if !sizes.is_empty() && sizes.len() <= 16 {
-        out.push_str("\n  waits by size, p50 / p99 in seconds\n");
-        let _ = write!(out, "  {:<14}", "size");
-        for done in done {
-            let _ = write!(out, " {:>18}", done.figures["policy"].as_str().unwrap_or(""));
+    let by_size: Vec<BTreeMap<u32, Vec<f64>>> = done.iter().map(report::classes).collect();
+    let sizes: BTreeSet<u32> = by_size.iter().flat_map(|sizes| sizes.keys().copied()).collect();
+    if !sizes.is_empty() {
+        let _ = write!(out, "\n  waits by size, p50 / p99 in seconds\n  {:<48}", "");
+        for size in &sizes {
+            let _ = write!(out, " {:>17}", report::class_title(*size));
         }
         out.push('\n');
-        for size in sizes {
-            let _ = write!(out, "  {size:<14}");
-            for done in done {
-                let cell = done.waits.get(&size).map_or_else(String::new, |waits| {
+        for (waits, name) in by_size.iter().zip(&names) {
+            let _ = write!(out, "{name}");
+            for size in &sizes {
+                let cell = waits.get(size).map_or_else(String::new, |waits| {
                     format!("{:.0} / {:.0}", quantile(waits, 0.5), quantile(waits, 0.99))
                 });
-                let _ = write!(out, " {cell:>18}");
+                let _ = write!(out, " {cell:>17}");
             }
             out.push('\n');
         }
     }
     out
+}
+
+/// The first columns of a cell.
+fn name(figures: &Value) -> String {
+    let (policy, estimates) = (figures["policy"].as_str().unwrap_or(""), estimates_of(figures));
+    let (machine, seed) = (machine(figures), &figures["seed"]);
+    format!("  {policy:<14} {estimates:<9} {machine:<18} {seed:>4}")
 }
 
 /// The value that a share of sorted values does not exceed; the nearest rank.

@@ -1,12 +1,13 @@
 //! The report: one HTML file that needs nothing from elsewhere.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
 use super::cell::Done;
 use super::trace::Trace;
-use super::{COLUMNS, machine, quantile, shown};
+use super::{COLUMNS, estimates_of, machine, quantile, shown};
 
 /// The most bars of the chart; beyond, the shortest are left out, and the report says so.
 const BARS: usize = 20_000;
@@ -21,12 +22,13 @@ fn escape(text: &str) -> String {
 /// The name of a cell.
 fn name(figures: &Value) -> String {
     let policy = figures["policy"].as_str().unwrap_or("");
-    format!("{policy}, {}, seed {}", machine(figures), figures["seed"])
+    let estimates = estimates_of(figures);
+    format!("{policy}, {estimates} estimates, {}, seed {}", machine(figures), figures["seed"])
 }
 
 /// The report of a grid.
 pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
-    let mut table = String::from("<tr><th>policy</th><th>machine</th><th>seed</th>");
+    let mut table = String::from("<tr><th>policy</th><th>estimates</th><th>machine</th><th>seed</th>");
     for (_, title, _) in COLUMNS {
         let _ = write!(table, "<th>{}</th>", escape(title));
     }
@@ -36,8 +38,9 @@ pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
         let policy = escape(figures["policy"].as_str().unwrap_or(""));
         let _ = write!(
             table,
-            "<tr><th><i class=\"key k{}\"></i>{policy}</th><td>{}</td><td>{}</td>",
-            index % 8,
+            "<tr><th>{}{policy}</th><td>{}</td><td>{}</td><td>{}</td>",
+            key(index),
+            escape(estimates_of(figures)),
             escape(&machine(figures)),
             figures["seed"],
         );
@@ -46,15 +49,42 @@ pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
         }
         table.push_str("</tr>\n");
     }
-    let cells: Vec<Value> = done.iter().map(cell).collect();
+    let cells: Vec<Value> = done.iter().enumerate().map(cell).collect();
     // No text of a trace ends the script.
     let data = json!(cells).to_string().replace('<', "\\u003c");
     let title = escape(&format!("{} jobs of {file}", trace.jobs.len()));
-    TEMPLATE.replace("{title}", &title).replace("{table}", &table).replace("{data}", &data)
+    let colours = json!(COLOURS).to_string();
+    let page = TEMPLATE.replace("{title}", &title);
+    page.replace("{colours}", &colours).replace("{table}", &table).replace("{data}", &data)
+}
+
+/// Colours of Okabe and Ito, which people who see colours differently can tell apart, but for the
+/// yellow, which is darker here, so that it shows on white.
+const COLOURS: [&str; 8] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a7f00"];
+/// Dashes of lines, so that they differ in print without colours too.
+const DASHES: [&[u32]; 8] =
+    [&[], &[7, 3], &[2, 2], &[9, 3, 2, 3], &[4, 4], &[12, 4], &[1, 3], &[6, 2, 1, 2]];
+
+/// The colour and the dashes of a cell. No two of the first 64 have both in common.
+fn pen(index: usize) -> (&'static str, &'static [u32]) {
+    let place = index % 8;
+    (COLOURS[place], DASHES[(index + index / 8) % 8])
+}
+
+/// A piece of the line of a cell, for the table.
+fn key(index: usize) -> String {
+    let (colour, dashes) = pen(index);
+    let dashes: Vec<String> = dashes.iter().map(ToString::to_string).collect();
+    format!(
+        "<svg width=\"36\" height=\"8\" aria-hidden=\"true\"><line x2=\"30\" y1=\"4\" y2=\"4\" \
+         stroke=\"{colour}\" stroke-width=\"3\" stroke-dasharray=\"{}\"/></svg>",
+        dashes.join(" ")
+    )
 }
 
 /// What the charts of a cell are drawn from.
-fn cell(done: &Done) -> Value {
+fn cell((index, done): (usize, &Done)) -> Value {
     let step = done.samples.len().div_ceil(POINTS).max(1);
     let samples = done.samples.iter().step_by(step);
     let samples: Vec<Value> = samples
@@ -65,9 +95,9 @@ fn cell(done: &Done) -> Value {
         .collect();
     let waits: Vec<Value> = classes(done)
         .into_iter()
-        .map(|(title, waits)| {
+        .map(|(size, waits)| {
             let at = [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| quantile(&waits, share).round());
-            json!([title, waits.len(), at])
+            json!([class_title(size), waits.len(), at])
         })
         .collect();
     let mut bars = done.bars.clone();
@@ -82,26 +112,27 @@ fn cell(done: &Done) -> Value {
         .collect();
     json!({
         "name": name(&done.figures), "samples": samples, "waits": waits, "bars": bars,
-        "leftOut": left_out, "nodes": done.nodes,
+        "leftOut": left_out, "nodes": done.nodes, "pen": pen(index),
     })
 }
 
-/// Waits by class of size: powers of two.
-fn classes(done: &Done) -> Vec<(String, Vec<f64>)> {
-    let mut classes: std::collections::BTreeMap<u32, Vec<f64>> = std::collections::BTreeMap::new();
+/// Sorted waits by class of size: powers of two, by the largest size of each.
+pub(crate) fn classes(done: &Done) -> BTreeMap<u32, Vec<f64>> {
+    let mut classes: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (size, waits) in &done.waits {
         classes.entry(size.max(&1).next_power_of_two()).or_default().extend(waits);
     }
-    let titled = classes.into_iter().map(|(most, mut waits)| {
-        waits.sort_by(f64::total_cmp);
-        let least = most / 2 + 1;
-        (if least >= most { most.to_string() } else { format!("{least}–{most}") }, waits)
-    });
-    titled.collect()
+    classes.values_mut().for_each(|waits| waits.sort_by(f64::total_cmp));
+    classes
 }
 
-/// The document. Colours are those of Okabe and Ito, which people who see colours differently can
-/// tell apart; lines differ in their dashes too.
+/// The title of a class of sizes.
+pub(crate) fn class_title(most: u32) -> String {
+    let least = most / 2 + 1;
+    if least >= most { most.to_string() } else { format!("{least}–{most}") }
+}
+
+/// The document.
 const TEMPLATE: &str = r##"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
@@ -114,9 +145,6 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th:first-child { text-align: left; }
 canvas { width: 100%; display: block; border: 1px solid #ddd; touch-action: none; }
-.key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
-.k0 { background: #0072b2; } .k1 { background: #d55e00; } .k2 { background: #009e73; } .k3 { background: #cc79a7; }
-.k4 { background: #e69f00; } .k5 { background: #56b4e9; } .k6 { background: #000; } .k7 { background: #b8a900; }
 p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
 #tip { min-height: 1.5em; }
 @media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } canvas { break-inside: avoid; } .control { display: none; }
@@ -137,8 +165,7 @@ p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
 <script>
 "use strict";
 const cells = JSON.parse(document.getElementById("data").textContent);
-const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#b8a900"];
-const dashes = [[], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 1, 2]];
+const colours = {colours};
 const get = id => document.getElementById(id);
 const span = s => s >= 172800 ? (s / 86400).toFixed(1) + " d" : s >= 7200 ? (s / 3600).toFixed(1) + " h" : s >= 120 ? (s / 60).toFixed(1) + " min" : s.toFixed(s < 10 ? 1 : 0) + " s";
 function sheet(canvas) {
@@ -166,8 +193,8 @@ function lines(id, column, top, label) {
   axis(pen, width, height, left, 0, end);
   pen.textAlign = "right";
   for (let i = 0; i <= 4; i++) pen.fillText(label(top * i / 4), left - 6, height - 24 - (height - 34) * i / 4 + 4);
-  cells.forEach((cell, n) => {
-    pen.strokeStyle = colours[n % 8]; pen.setLineDash(dashes[n % 8]); pen.lineWidth = 1.5; pen.beginPath();
+  cells.forEach(cell => {
+    pen.strokeStyle = cell.pen[0]; pen.setLineDash(cell.pen[1]); pen.lineWidth = 1.5; pen.beginPath();
     cell.samples.forEach((s, i) => {
       const x = left + (width - left - 20) * s[0] / end, y = height - 24 - (height - 34) * s[column] / top;
       i ? pen.lineTo(x, y) : pen.moveTo(x, y);
@@ -193,7 +220,7 @@ function waits() {
       if (!found) return;
       const [low, first, half, third, high] = found[2].map(place);
       const x = left + step * (at + .5) + (n - cells.length / 2) * box;
-      pen.strokeStyle = pen.fillStyle = colours[n % 8]; pen.setLineDash([]);
+      pen.strokeStyle = pen.fillStyle = cell.pen[0]; pen.setLineDash([]);
       pen.beginPath(); pen.moveTo(x + box * .4, low); pen.lineTo(x + box * .4, high); pen.stroke();
       pen.globalAlpha = .35; pen.fillRect(x, third, box * .8, Math.max(1, first - third)); pen.globalAlpha = 1;
       pen.strokeRect(x, third, box * .8, Math.max(1, first - third));

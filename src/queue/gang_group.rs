@@ -170,6 +170,7 @@ impl Scheduler {
     pub(super) fn settle(&mut self, id: GroupId, own: bool) {
         self.partners.groups_checked += 1;
         self.settle_phase(id, own);
+        self.backfill.running.note_group(id);
         let key = self.groups.get(&id).and_then(|queued| queued.key.as_ref());
         self.backfill.forget_demand(key);
         // The end of a back-off changes its phase without an event.

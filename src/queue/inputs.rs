@@ -136,6 +136,7 @@ impl Scheduler {
         self.leave_queue(id);
         self.emit(id, GroupChange::Removed);
         let partners = self.forget_names(id);
+        self.backfill.running.note_group(id);
         if let Some(queued) = self.groups.remove(&id) {
             self.running_work.remove_group(&queued.root.namespace, &queued.root.name);
             for member in queued.members.values() {

@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use super::backfill::state::Candidate;
 use super::ids::{GroupId, QueueKey};
 use super::queued_group::{Phase, add_wait};
 use super::scheduler::{Scheduler, Timer};
@@ -70,7 +69,7 @@ impl Scheduler {
         let key = QueueKey { rank, priority, since: queued.since, group: id };
         queued.key = Some(key.clone());
         if self.settings.backfill.is_some() {
-            self.backfill.line.insert(key.clone(), Candidate::default());
+            self.backfill.line.insert(key.clone());
         }
         let (queue, ready) = (&queued.root.queue, queued.phase == Phase::Queued);
         self.queues.put(queue, &key, ready, self.settings.rule(queue));

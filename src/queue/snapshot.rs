@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::backfill::state::{BackfillState, Candidate, SavedBackfill};
+use super::backfill::state::{BackfillState, SavedBackfill};
 use super::decision::Decision;
 use super::evictions::PreemptionState;
 use super::ids::{GroupId, Ticket};
@@ -215,7 +215,7 @@ impl Scheduler {
             if let Some(key) = &queued.key {
                 scheduler.wait_index.subscribe(cluster, framework, key, &queued.wake_on);
                 if scheduler.settings.backfill.is_some() {
-                    scheduler.backfill.line.insert(key.clone(), Candidate::default());
+                    scheduler.backfill.line.insert(key.clone());
                 }
             }
             let _ = scheduler.running_work.add_group(&queued.root);

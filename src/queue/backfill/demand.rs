@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use crate::model::PodShape;
 use crate::queue::queued_group::{MemberState, QueuedGroup};
-use crate::state::Cluster;
+use crate::state::{Cluster, ResourceId};
 
 /// Amounts by number of resource; absent ones are zero.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::queue) struct Demand(Vec<i64>);
 
 /// Numbers of the resources that groups request.
@@ -19,6 +19,11 @@ pub(in crate::queue) struct Demand(Vec<i64>);
 pub(in crate::queue) struct ResourceNumbers(Vec<Box<str>>);
 
 impl Demand {
+    /// Amounts by number.
+    pub(super) fn of_amounts(amounts: Vec<i64>) -> Demand {
+        Demand(amounts)
+    }
+
     pub(super) fn add(&mut self, other: &Demand) {
         for (number, amount) in other.0.iter().enumerate() {
             self.add_amount(number, *amount);
@@ -112,17 +117,9 @@ impl ResourceNumbers {
         least
     }
 
-    /// What is free in all on the nodes of a cluster. O(nodes · resources).
-    pub(super) fn free(&self, cluster: &Cluster) -> Demand {
-        let ids: Vec<_> = self.0.iter().map(|name| cluster.resource(name)).collect();
-        let mut sums = alloc::vec![0_i64; ids.len()];
-        for node in cluster.nodes() {
-            for (sum, id) in sums.iter_mut().zip(&ids) {
-                let Some(id) = id else { continue };
-                *sum = sum.saturating_add(node.free(*id).max(0));
-            }
-        }
-        Demand(sums)
+    /// The resources of a cluster, by number.
+    pub(super) fn resources(&self, cluster: &Cluster) -> Vec<Option<ResourceId>> {
+        self.0.iter().map(|name| cluster.resource(name)).collect()
     }
 }
 

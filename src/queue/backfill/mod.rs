@@ -5,7 +5,10 @@
 //! running groups were released in the order of their ends. Every filter, the topology and devices
 //! are judged there as they are anywhere else.
 //!
-//! - `state`: the line, the running groups, promises.
+//! - `state`: promises, and what the others keep.
+//! - `line`: the groups that wait, by what they need.
+//! - `free`: what is free in all.
+//! - `running`: the groups that run, by their ends.
 //! - `demand`: sums of requests, which tell cheaply that a place cannot be found.
 //! - `releases`: when running groups end, and the cluster at a later time.
 //! - `easy`: one promise, to the first of the line.
@@ -14,9 +17,12 @@
 mod conservative;
 pub(super) mod demand;
 mod easy;
+mod free;
+pub(super) mod line;
 mod pass;
 mod profile;
 pub(super) mod promise;
 mod releases;
+mod running;
 pub(super) mod settings;
 pub(super) mod state;

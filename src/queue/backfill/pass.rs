@@ -2,10 +2,13 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::demand::Demand;
+use super::line::{ClassId, Turn};
 use super::promise::PromiseView;
 use super::settings::BackfillRule;
+use super::state::BackfillState;
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::queue::decide::AttemptResult;
@@ -53,8 +56,9 @@ impl Scheduler {
         let freed = core::mem::take(&mut state.freed);
         let due = core::mem::take(&mut state.due);
         match policy.rule {
-            BackfillRule::Easy => self.easy(freed || due, &arrived, false),
-            BackfillRule::EasyShortestFirst => self.easy(freed || due, &arrived, true),
+            BackfillRule::Easy | BackfillRule::EasyShortestFirst => {
+                self.easy(freed || due, &arrived);
+            }
             BackfillRule::Conservative => self.conservative(freed, &arrived),
         }
         true
@@ -75,22 +79,40 @@ impl Scheduler {
         }
     }
 
-    /// The line, in queue order. The sums have every resource that its groups request from now on.
-    pub(super) fn line(&mut self) -> Vec<GroupId> {
-        let line: Vec<GroupId> = self.backfill.line.keys().map(|key| key.group).collect();
-        for id in &line {
-            let _ = self.demand(*id);
+    /// Puts all groups of the line into their classes. The sums have every resource that these
+    /// request from now on.
+    pub(super) fn sort_line(&mut self) {
+        let shortest_first = self
+            .settings
+            .backfill
+            .is_some_and(|backfill| backfill.rule == BackfillRule::EasyShortestFirst);
+        for id in self.backfill.line.unsorted() {
+            let run = self.longest_run(id).unwrap_or(Duration::MAX);
+            let BackfillState { line, numbers, .. } = &mut self.backfill;
+            if let Some(queued) = self.groups.get(&id) {
+                line.sort_in(queued, numbers, run, shortest_first);
+            }
         }
-        line
+    }
+
+    /// The line, in queue order.
+    pub(super) fn line(&mut self) -> Vec<GroupId> {
+        self.sort_line();
+        self.backfill.line.keys().map(|key| key.group).collect()
+    }
+
+    /// The class and the turn of a group in the line.
+    pub(super) fn place_in_line(&mut self, id: GroupId) -> Option<(ClassId, Turn)> {
+        self.sort_line();
+        let key = self.groups.get(&id)?.key.as_ref()?;
+        self.backfill.line.place(key).cloned()
     }
 
     /// What a group in the line needs at least.
     pub(super) fn demand(&mut self, id: GroupId) -> Demand {
-        let Some(queued) = self.groups.get(&id) else { return Demand::default() };
-        let candidate = queued.key.as_ref().and_then(|key| self.backfill.line.get_mut(key));
-        let Some(candidate) = candidate else { return Demand::default() };
-        let numbers = &mut self.backfill.numbers;
-        candidate.demand.get_or_insert_with(|| numbers.of_group(queued)).clone()
+        let place = self.place_in_line(id);
+        let demand = place.and_then(|(class, _)| self.backfill.line.demand(class));
+        demand.cloned().unwrap_or_default()
     }
 
     pub(super) fn demand_of_plan(&mut self, plan: &Plan) -> Demand {

@@ -33,9 +33,10 @@ impl Scheduler {
         let now = self.now;
         for id in groups {
             if !self.runs(*id) {
-                self.backfill.running.remove(id);
+                self.backfill.running.since.remove(id);
             }
-            self.backfill.running.entry(*id).or_insert(now);
+            self.backfill.running.since.entry(*id).or_insert(now);
+            self.backfill.running.note_group(*id);
             self.backfill.promises.remove(id);
         }
     }
@@ -61,49 +62,13 @@ impl Scheduler {
         self.longest_run(id).map_or(Time::MAX, |run| start.after(run))
     }
 
-    /// Estimated ends of running groups, in order, and what each gives back. One that has run for
-    /// longer than estimated is given as long again, until that is not over. Groups without an end
-    /// are left out. O(pods that run).
+    /// Estimated ends of running groups, in order, and what each gives back. Groups without an end
+    /// are left out.
     pub(super) fn releases(&mut self) -> Vec<Release> {
-        let Scheduler { backfill, groups, cluster, .. } = self;
-        // Those that have no pod in the cluster any more do not run.
-        backfill.running.retain(|id, _| {
-            groups.get(id).is_some_and(|queued| {
-                let mut there = false;
-                queued.root.visit(&mut |group| there |= cluster.pods_of(group).next().is_some());
-                there
-            })
-        });
-        let starts: Vec<(GroupId, Time)> =
-            self.backfill.running.iter().map(|(id, since)| (*id, *since)).collect();
-        let mut releases = Vec::with_capacity(starts.len());
-        for (group, since) in starts {
-            let Some(mut run) = self.longest_run(group) else { continue };
-            while since.after(run) < self.now && run > Duration::ZERO {
-                run = run.saturating_mul(2);
-            }
-            let end = since.after(run).max(self.now);
-            if end == Time::MAX {
-                continue;
-            }
-            let Some(queued) = self.groups.get(&group) else { continue };
-            let mut demand = Demand::default();
-            let (numbers, cluster) = (&mut self.backfill.numbers, &self.cluster);
-            queued.root.visit(&mut |part| {
-                let mut last = None;
-                for pod in cluster.pods_of(part).filter(|pod| pod.node().is_some()) {
-                    let (shape, one) = match last.take() {
-                        Some((shape, one)) if shape == pod.shape_id() => (shape, one),
-                        _ => (pod.shape_id(), numbers.of_shape(pod.shape())),
-                    };
-                    demand.add(&one);
-                    last = Some((shape, one));
-                }
-            });
-            releases.push(Release { end, group, demand });
-        }
-        releases.sort_by_key(|release| (release.end, release.group));
-        releases
+        self.read_running();
+        let ends = self.backfill.running.ends();
+        let releases = ends.map(|(end, group, demand)| Release { end, group, demand: demand.clone() });
+        releases.collect()
     }
 
     /// Takes the pods of a group out of a working copy of the cluster.

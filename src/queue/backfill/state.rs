@@ -2,18 +2,22 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::demand::{Demand, ResourceNumbers};
+use super::demand::ResourceNumbers;
+use super::free::Free;
+use super::line::Line;
 use super::promise::{Promise, Standing};
+use super::running::Running;
 use crate::base::Time;
 use crate::place::Planner;
 use crate::queue::ids::{GroupId, QueueKey};
 use crate::state::Plan;
+use crate::state::journal::Moment;
 
 /// The line, what runs, and what was promised: nothing without backfill.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct BackfillState {
     /// Groups that wait, in queue order over all queues.
-    pub(in crate::queue) line: BTreeMap<QueueKey, Candidate>,
+    pub(in crate::queue) line: Line,
     /// Groups that became ready since the last pass.
     pub(in crate::queue) arrived: BTreeSet<GroupId>,
     /// Whether room was given back, or may have been, since the last pass.
@@ -22,8 +26,10 @@ pub(in crate::queue) struct BackfillState {
     pub(in crate::queue) due: bool,
     /// Number of changes that may have taken a promised place: of nodes, and pods bound from outside.
     pub(in crate::queue) losses: u64,
-    /// When groups that run, or are being bound, were given their place.
-    pub(in crate::queue) running: BTreeMap<GroupId, Time>,
+    pub(in crate::queue) running: Running,
+    pub(in crate::queue) free: Free,
+    /// The change up to which what is known of the cluster is in step with it.
+    pub(in crate::queue) seen: Moment,
     pub(in crate::queue) promises: BTreeMap<GroupId, Promise>,
     /// The time of the timer, while there is one.
     pub(in crate::queue) timer: Option<Time>,
@@ -35,19 +41,14 @@ pub(in crate::queue) struct BackfillState {
     pub(in crate::queue) planner: Planner,
 }
 
-/// A group in the line.
-#[derive(Debug, Clone, Default)]
-pub(in crate::queue) struct Candidate {
-    /// What it needs at least; `None` until that is asked for.
-    pub(in crate::queue) demand: Option<Demand>,
-}
-
 /// The promise that a plan must leave as it is, and what becomes of it.
 #[derive(Debug)]
 pub(in crate::queue) struct Guard {
     pub(in crate::queue) standing: Standing,
     /// The plan of the first of the line, where it had to move.
     pub(in crate::queue) moved: Option<Plan>,
+    /// Whether a plan was taken up at the promised start.
+    pub(in crate::queue) taken_up: bool,
 }
 
 /// What of the state is saved; the rest follows from it.
@@ -75,8 +76,8 @@ impl SavedBackfill {
 impl BackfillState {
     /// The members of a group have changed.
     pub(in crate::queue) fn forget_demand(&mut self, key: Option<&QueueKey>) {
-        if let Some(candidate) = key.and_then(|key| self.line.get_mut(key)) {
-            candidate.demand = None;
+        if let Some(key) = key {
+            self.line.forget(key);
         }
     }
 
@@ -99,7 +100,7 @@ impl BackfillState {
             freed: self.freed,
             due: self.due,
             losses: self.losses,
-            running: self.running.clone(),
+            running: self.running.since.clone(),
             promises: self.promises.clone(),
             timer: self.timer,
         }
@@ -108,7 +109,7 @@ impl BackfillState {
     #[cfg(feature = "serde")]
     pub(in crate::queue) fn restore(saved: SavedBackfill) -> BackfillState {
         let SavedBackfill { arrived, freed, due, losses, running, promises, timer } = saved;
-        let state = BackfillState::default();
+        let (running, state) = (Running::of(running), BackfillState::default());
         BackfillState { arrived, freed, due, losses, running, promises, timer, ..state }
     }
 }

@@ -1,0 +1,144 @@
+//! How many decisions EASY takes a second with a thousand jobs and more waiting, and how that moves
+//! with the number that wait.
+//!
+//! `cargo bench --bench backfill` simulates 100,000 jobs on 1,000 nodes at load 0.95, under EASY,
+//! for backlogs of 1,000, 4,000 and 16,000 jobs: so many wait from the first moment to the last
+//! arrival. `-- --jobs N` takes another number of jobs, and `-- NAME` one of the machines. Times
+//! are of one core, and of the whole simulation; a decision is a job that is started.
+
+use std::time::{Duration, Instant};
+
+use phalanx::plugins::Fit;
+use phalanx::queue::{Backfill, Settings};
+use phalanx::simulate::{Estimates, Job, Random, Simulation};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time};
+
+const NODES: u32 = 1_000;
+const SEED: u64 = 18;
+
+/// What jobs run on, and how large they are.
+#[derive(Clone, Copy)]
+struct Machine {
+    name: &'static str,
+    resource: &'static str,
+    per_node: u32,
+    /// Sizes of jobs, each as likely as any other.
+    sizes: &'static [u32],
+}
+
+/// GPUs as in Philly, where most jobs want one and few more than a node has; and processors by
+/// powers of two, as in the archive of parallel workloads.
+const MACHINES: [Machine; 2] = [
+    Machine {
+        name: "gpus",
+        resource: "nvidia.com/gpu",
+        per_node: 8,
+        sizes: &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 16, 32],
+    },
+    Machine {
+        name: "processors",
+        resource: "cpu",
+        per_node: 1,
+        sizes: &[1, 1, 1, 1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32],
+    },
+];
+
+impl Machine {
+    fn cluster(self) -> Cluster {
+        let mut cluster = Cluster::new();
+        for index in 0..NODES {
+            let node = Node::new(format!("node-{index}")).tie_rank(i64::from(index));
+            cluster.add_node(node.capacity(self.resource, self.per_node)).expect("names differ");
+        }
+        cluster
+    }
+
+    /// Whole nodes, and one pod for the rest.
+    fn gang(self, name: String, size: u32) -> PodGroup {
+        let of = |amount| Pod::new().request(self.resource, amount);
+        let (whole, rest) = (size / self.per_node, size % self.per_node);
+        let gang = PodGroup::gang(name, whole + u32::from(rest > 0));
+        let gang = gang.pods(whole as usize, of(self.per_node));
+        if rest > 0 { gang.pods(1, of(rest)) } else { gang }
+    }
+
+    /// Jobs at load 0.95, the first of them all at once: those that fill the machine, those that
+    /// are to wait, and what the machine catches up with until the last one arrives.
+    fn jobs(self, count: usize, backlog: usize) -> Vec<Job> {
+        let mut random = Random::new(SEED);
+        let mean = self.sizes.iter().sum::<u32>() as f64 / self.sizes.len() as f64;
+        let at_once = f64::from(NODES * self.per_node) / mean;
+        let first = (at_once * 1.2) as usize + backlog + count / 16;
+        // A minute to four hours, each as likely as any other.
+        let (least, most) = (60_000, 14_400_000);
+        let every = (least + most) as f64 / 2.0 / at_once / 0.95;
+        (0..count)
+            .map(|index| {
+                let size = self.sizes[random.below(self.sizes.len() as u64) as usize];
+                let run = Duration::from_millis(random.within(least, most));
+                let estimate = Estimates::Over { most: 3_000 }.of(run, &mut random);
+                let gang = self.gang(format!("job-{index}"), size).run_time_estimate(estimate);
+                let submit = (index.saturating_sub(first)) as f64 * every;
+                Job::new(gang, Time::from_millis(submit as u64), run)
+            })
+            .collect()
+    }
+
+    fn run(self, count: usize, backlog: usize) {
+        let framework = Framework::builder().filter(Fit).strategy(Strategy::Kubernetes).build();
+        let framework = framework.expect("one filter");
+        let settings = Settings::new().backfill(Backfill::easy());
+        let scheduler = Scheduler::new(self.cluster(), framework, settings);
+        let jobs = self.jobs(count, backlog);
+        let last = jobs.last().expect("there are jobs").submit;
+        let begin = Instant::now();
+        let results = Simulation::new(scheduler, self.resource).run(jobs, |_, _| ());
+        let seconds = begin.elapsed().as_secs_f64();
+        let results = results.expect("jobs are sound");
+        let until = results.samples.iter().filter(|sample| sample.at <= last).skip(1);
+        let waiting: Vec<usize> = until.map(|sample| sample.queue).collect();
+        let (least, most) = (waiting.iter().min(), waiting.iter().max());
+        let summary = results.summary();
+        println!(
+            "{:<11} {:>7} {:>8} {:>7} {:>7} {:>9} {:>8.2} {:>11.0} {:>8.1} {:>11.3}",
+            self.name,
+            count,
+            backlog,
+            least.copied().unwrap_or(0),
+            most.copied().unwrap_or(0),
+            results.decisions,
+            seconds,
+            results.decisions as f64 / seconds,
+            results.metrics.attempts as f64 / results.decisions as f64,
+            summary.utilisation,
+        );
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str, default: usize| {
+        let at = arguments.iter().position(|argument| argument == name);
+        let text = at.and_then(|at| arguments.get(at + 1));
+        text.map_or(default, |text| text.parse().expect("a whole number"))
+    };
+    let is_test = arguments.iter().any(|argument| argument == "--test");
+    let count = value("--jobs", if is_test { 3_000 } else { 100_000 });
+    let backlogs = match value("--backlog", 0) {
+        0 if is_test => vec![1_000],
+        0 => vec![1_000, 4_000, 16_000],
+        one => vec![one],
+    };
+    println!(
+        "machine        jobs  backlog   least    most decisions  seconds decisions/s attempts utilisation"
+    );
+    let named: Vec<&Machine> = MACHINES
+        .iter()
+        .filter(|machine| arguments.iter().any(|argument| machine.name == argument))
+        .collect();
+    for machine in if named.is_empty() { MACHINES.iter().collect() } else { named } {
+        for &backlog in &backlogs {
+            machine.run(count, backlog);
+        }
+    }
+}

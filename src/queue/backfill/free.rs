@@ -1,0 +1,54 @@
+//! What is free in all, kept in step with the cluster.
+
+use alloc::vec::Vec;
+
+use super::demand::Demand;
+use crate::base::Row;
+use crate::state::{Cluster, ResourceId};
+
+/// Sums of what is free on nodes. A node that has less than nothing free counts as full.
+#[derive(Debug, Default)]
+pub(in crate::queue) struct Free {
+    resources: Vec<Option<ResourceId>>,
+    /// What each row adds, a resource after the other.
+    by_row: Vec<i64>,
+    sum: Vec<i64>,
+}
+
+impl Free {
+    /// Brings the sums in step: on some rows, or on all of them. O(rows · resources).
+    pub(super) fn read(
+        &mut self,
+        cluster: &Cluster,
+        resources: Vec<Option<ResourceId>>,
+        rows: Option<impl Iterator<Item = Row>>,
+    ) {
+        let count = resources.len();
+        match rows.filter(|_| resources == self.resources) {
+            Some(rows) => {
+                self.by_row.resize(cluster.rows() * count, 0);
+                rows.for_each(|row| self.read_row(cluster, row));
+            }
+            None => {
+                let by_row = alloc::vec![0; cluster.rows() * count];
+                *self = Free { resources, by_row, sum: alloc::vec![0; count] };
+                Row::all(cluster.rows()).for_each(|row| self.read_row(cluster, row));
+            }
+        }
+    }
+
+    fn read_row(&mut self, cluster: &Cluster, row: Row) {
+        let (node, count) = (cluster.view(row), self.resources.len());
+        let own = self.by_row.iter_mut().skip(row.index() * count);
+        for ((own, sum), id) in own.zip(&mut self.sum).zip(&self.resources) {
+            let free = node.zip(*id).map_or(0, |(node, id)| node.free(id).max(0));
+            *sum = sum.saturating_sub(*own).saturating_add(free);
+            *own = free;
+        }
+    }
+
+    /// The sums.
+    pub(super) fn sum(&self) -> Demand {
+        Demand::of_amounts(self.sum.clone())
+    }
+}

@@ -1,0 +1,289 @@
+//! The line: groups that wait, in queue order, and by what they need.
+//!
+//! Groups that need the same are a class. A pass finds its next candidate by class: all others of a
+//! class that does not fit cost nothing, however many they are.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::demand::{Demand, ResourceNumbers};
+use crate::model::{GroupPolicy, Labels, PodShape, TopologyRequest};
+use crate::queue::ids::{GroupId, QueueKey};
+use crate::queue::queued_group::{MemberState, QueuedGroup};
+
+/// Groups that wait, in queue order over all queues.
+#[derive(Debug, Default)]
+pub(in crate::queue) struct Line {
+    /// The class of each; `None` until it is asked for.
+    groups: BTreeMap<QueueKey, Option<(ClassId, Turn)>>,
+    unsorted: BTreeSet<QueueKey>,
+    classes: BTreeMap<ClassId, Class>,
+    numbers: BTreeMap<Arc<Kind>, ClassId>,
+    next: ClassId,
+}
+
+/// Number of a class.
+pub(in crate::queue) type ClassId = u64;
+
+/// The order in which groups behind the first are tried: by estimate if the shortest goes first,
+/// then in queue order.
+pub(super) type Turn = (Duration, QueueKey);
+
+/// What the groups of a class have in common.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    demand: Demand,
+    alike: Option<Alike>,
+}
+
+/// All that placement reads of a group of equal pods. Groups that agree in it have a place or have
+/// none.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Alike {
+    shape: Arc<PodShape>,
+    count: usize,
+    policy: GroupPolicy,
+    topology: TopologyRequest,
+    attributes: Labels,
+}
+
+#[derive(Debug)]
+struct Class {
+    kind: Arc<Kind>,
+    members: Members,
+}
+
+/// The groups of a class by turn, with the longest that they run by their estimates.
+#[derive(Debug, Default)]
+struct Members(Vec<Chunk>);
+
+/// Some neighbours, with the least of their run times.
+#[derive(Debug)]
+struct Chunk {
+    entries: Vec<(Turn, Duration)>,
+    least: Duration,
+}
+
+/// The most groups of a chunk.
+const CHUNK: usize = 64;
+
+impl Chunk {
+    fn new(entries: Vec<(Turn, Duration)>) -> Chunk {
+        let least = entries.iter().map(|(_, run)| *run).min().unwrap_or(Duration::MAX);
+        Chunk { entries, least }
+    }
+}
+
+impl Members {
+    /// The chunk that a turn belongs to.
+    fn chunk_of(&self, turn: &Turn) -> usize {
+        let first = |chunk: &Chunk| chunk.entries.first().is_some_and(|(first, _)| first <= turn);
+        self.0.partition_point(first).saturating_sub(1)
+    }
+
+    fn insert(&mut self, turn: Turn, run: Duration) {
+        let at = self.chunk_of(&turn);
+        let Some(chunk) = self.0.get_mut(at) else {
+            self.0.push(Chunk::new(alloc::vec![(turn, run)]));
+            return;
+        };
+        let place = chunk.entries.partition_point(|(own, _)| *own < turn);
+        chunk.entries.insert(place, (turn, run));
+        chunk.least = chunk.least.min(run);
+        if chunk.entries.len() > CHUNK {
+            let second = Chunk::new(chunk.entries.split_off(CHUNK / 2));
+            let first = Chunk::new(core::mem::take(&mut chunk.entries));
+            *chunk = first;
+            self.0.insert(at + 1, second);
+        }
+    }
+
+    fn remove(&mut self, turn: &Turn) {
+        let at = self.chunk_of(turn);
+        let Some(chunk) = self.0.get_mut(at) else { return };
+        if let Ok(place) = chunk.entries.binary_search_by(|(own, _)| own.cmp(turn)) {
+            let (_, run) = chunk.entries.remove(place);
+            if chunk.entries.is_empty() {
+                self.0.remove(at);
+            } else if run == chunk.least {
+                *chunk = Chunk::new(core::mem::take(&mut chunk.entries));
+            }
+        }
+    }
+
+    /// The first after a turn that runs no longer than `most`. O(groups / 64).
+    fn first(&self, after: Option<&Turn>, most: Duration) -> Option<&Turn> {
+        let at = after.map_or(0, |after| self.chunk_of(after));
+        let chunks = self.0.get(at..)?.iter().filter(|chunk| chunk.least <= most);
+        let mut entries = chunks.flat_map(|chunk| &chunk.entries);
+        let found = entries.find(|(turn, run)| *run <= most && after.is_none_or(|own| turn > own));
+        found.map(|(turn, _)| turn)
+    }
+}
+
+impl Alike {
+    /// What placement reads of a group; `None` unless it is a group of equal pods that all wait.
+    fn of(queued: &QueuedGroup) -> Option<Alike> {
+        let root = &queued.root;
+        let is_plain = root.groups.is_empty()
+            && root.gang_group.is_empty()
+            && queued.strategy.is_none()
+            && queued.nominated.is_none();
+        let mut members = queued.members.values();
+        let shape = members.next().filter(|_| is_plain)?.pod.shape();
+        let waits = queued.members.values().all(|member| {
+            let pod = &member.pod;
+            member.state == MemberState::Pending
+                && pod.scheduling_gates.is_empty()
+                && (Arc::ptr_eq(pod.shape(), shape) || pod.shape() == shape)
+        });
+        waits.then(|| Alike {
+            shape: Arc::clone(shape),
+            count: queued.members.len(),
+            policy: root.policy,
+            topology: root.topology.clone(),
+            attributes: root.attributes.clone(),
+        })
+    }
+}
+
+impl Line {
+    /// Adds a group.
+    pub(in crate::queue) fn insert(&mut self, key: QueueKey) {
+        self.remove(&key);
+        self.unsorted.insert(key.clone());
+        self.groups.insert(key, None);
+    }
+
+    /// Removes a group.
+    pub(in crate::queue) fn remove(&mut self, key: &QueueKey) {
+        if self.groups.contains_key(key) {
+            self.forget(key);
+            self.unsorted.remove(key);
+            self.groups.remove(key);
+        }
+    }
+
+    /// A group needs something else than before.
+    pub(in crate::queue) fn forget(&mut self, key: &QueueKey) {
+        let Some(place) = self.groups.get_mut(key) else { return };
+        let Some((id, turn)) = place.take() else { return };
+        self.unsorted.insert(key.clone());
+        let Some(class) = self.classes.get_mut(&id) else { return };
+        class.members.remove(&turn);
+        if class.members.0.is_empty() {
+            self.numbers.remove(&class.kind);
+            self.classes.remove(&id);
+        }
+    }
+
+    /// The groups, in queue order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &QueueKey> {
+        self.groups.keys()
+    }
+
+    /// The first group after another.
+    pub(super) fn after(&self, key: Option<&QueueKey>) -> Option<&QueueKey> {
+        use core::ops::Bound::{Excluded, Unbounded};
+        let from = key.map_or(Unbounded, Excluded);
+        self.groups.range((from, Unbounded)).next().map(|(key, _)| key)
+    }
+
+    /// The groups whose class is not known.
+    pub(super) fn unsorted(&self) -> Vec<GroupId> {
+        self.unsorted.iter().map(|key| key.group).collect()
+    }
+
+    /// Puts a group into its class.
+    pub(super) fn sort_in(
+        &mut self,
+        queued: &QueuedGroup,
+        numbers: &mut ResourceNumbers,
+        run: Duration,
+        shortest_first: bool,
+    ) {
+        let Some(key) = queued.key.as_ref().filter(|key| self.unsorted.remove(*key)) else { return };
+        let kind = Kind { demand: numbers.of_group(queued), alike: Alike::of(queued) };
+        let id = if let Some(id) = self.numbers.get(&kind) {
+            *id
+        } else {
+            let (id, kind) = (self.next, Arc::new(kind));
+            self.next = self.next.wrapping_add(1);
+            self.numbers.insert(Arc::clone(&kind), id);
+            self.classes.insert(id, Class { kind, members: Members::default() });
+            id
+        };
+        let turn = (if shortest_first { run } else { Duration::ZERO }, key.clone());
+        if let Some(class) = self.classes.get_mut(&id) {
+            class.members.insert(turn.clone(), run);
+        }
+        self.groups.insert(key.clone(), Some((id, turn)));
+    }
+
+    /// The class and the turn of a group, once they are known.
+    pub(super) fn place(&self, key: &QueueKey) -> Option<&(ClassId, Turn)> {
+        self.groups.get(key)?.as_ref()
+    }
+
+    /// What each group of a class needs at least.
+    pub(super) fn demand(&self, class: ClassId) -> Option<&Demand> {
+        self.classes.get(&class).map(|class| &class.kind.demand)
+    }
+
+    /// The shape of the pods of a class whose groups are alike.
+    pub(super) fn shape(&self, class: ClassId) -> Option<&Arc<PodShape>> {
+        self.classes.get(&class)?.kind.alike.as_ref().map(|alike| &alike.shape)
+    }
+
+    /// The classes.
+    pub(super) fn classes(&self) -> impl Iterator<Item = ClassId> {
+        self.classes.keys().copied()
+    }
+
+    /// The first group of a class after a turn that runs no longer than `most`.
+    pub(super) fn first(
+        &self,
+        class: ClassId,
+        after: Option<&Turn>,
+        most: Duration,
+    ) -> Option<&Turn> {
+        self.classes.get(&class)?.members.first(after, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Time;
+    use core::cmp::Reverse;
+
+    fn turn(group: u64) -> Turn {
+        let since = Time::ZERO;
+        (Duration::ZERO, QueueKey { rank: 0, priority: Reverse(0), since, group })
+    }
+
+    #[test]
+    fn the_first_that_is_short_enough_is_found_by_chunks() {
+        let run = |group: u64| Duration::from_secs(group * 7_919 % 1_009);
+        let mut members = Members::default();
+        for group in (0..1_000).map(|index| index * 613 % 1_000) {
+            members.insert(turn(group), run(group));
+        }
+        for group in (0..1_000).filter(|group| group % 3 == 0) {
+            members.remove(&turn(group));
+        }
+        members.remove(&turn(2_000));
+        let left = || (0..1_000_u64).filter(|group| group % 3 > 0);
+        for after in (0..1_000).step_by(37) {
+            for most in [0, 1, 10, 100, 2_000].map(Duration::from_secs) {
+                let expected = left().find(|group| *group > after && run(*group) <= most);
+                let found = members.first(Some(&turn(after)), most).map(|(_, key)| key.group);
+                assert_eq!(found, expected, "after {after}, {most:?}");
+            }
+        }
+        left().for_each(|group| members.remove(&turn(group)));
+        assert!(members.0.is_empty() && members.first(None, Duration::MAX).is_none());
+    }
+}
