@@ -42,6 +42,14 @@ impl Demand {
         other.0.iter().zip(have).all(|(need, have)| *need <= 0 || *need <= have)
     }
 
+    /// How many times another amount is within this one.
+    pub(super) fn holds(&self, one: &Demand) -> u64 {
+        let have = self.0.iter().copied().chain(core::iter::repeat(0));
+        let times = one.0.iter().zip(have).filter(|(one, _)| **one > 0);
+        let least = times.map(|(one, have)| have.max(0) / one).min();
+        least.map_or(u64::MAX, |least| u64::try_from(least).unwrap_or(0))
+    }
+
     fn add_amount(&mut self, number: usize, amount: i64) {
         if self.0.len() <= number {
             self.0.resize(number + 1, 0);

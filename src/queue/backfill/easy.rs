@@ -102,12 +102,18 @@ impl Scheduler {
 
     /// How long a group of a class may run at most to be tried behind the first of the line; `None`
     /// if there is no room for it.
-    fn longest_allowed(&self, class: ClassId, free: &Demand, refused: &Refused) -> Option<Duration> {
-        let standing = self.backfill.standing.as_ref()?;
-        let demand = self.backfill.line.demand(class)?;
-        if refused.now.contains(&class) || !free.covers(demand) {
+    fn longest_allowed(
+        &mut self,
+        class: ClassId,
+        free: &Demand,
+        refused: &Refused,
+    ) -> Option<Duration> {
+        let is_covered = free.covers(self.backfill.line.demand(class)?);
+        if refused.now.contains(&class) || !is_covered || self.too_little_room(class).is_some() {
             return None;
         }
+        let standing = self.backfill.standing.as_ref()?;
+        let demand = self.backfill.line.demand(class)?;
         let may_stay = !refused.beyond.contains(&class) && standing.free.covers(demand);
         Some(if may_stay { Duration::MAX } else { standing.at.since(self.now) })
     }
@@ -122,7 +128,9 @@ impl Scheduler {
             let Some(standing) = &self.backfill.standing else { continue };
             let shortage = self.promised(standing);
             let demand = self.demand(id);
-            if free.get_or_insert_with(|| self.free_now()).covers(&demand) {
+            let has_room = free.get_or_insert_with(|| self.free_now()).covers(&demand)
+                && self.class_has_room(id);
+            if has_room {
                 self.wait_in_line(id, shortage);
             } else {
                 self.wait_for_room(id);
@@ -159,10 +167,17 @@ impl Scheduler {
         self.backfill.promises.retain(|id, _| Some(*id) == head);
     }
 
+    /// Whether as many pods of a group have room, node by node, as must have.
+    fn class_has_room(&mut self, id: GroupId) -> bool {
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        class.is_none_or(|class| self.too_little_room(class).is_none())
+    }
+
     /// An attempt to start the first of the line.
     fn try_head(&mut self, id: GroupId, free: &Demand) -> Tried {
         let demand = self.demand(id);
-        if !free.covers(&demand) && self.settings.preemption.is_none() {
+        let has_room = free.covers(&demand) && self.class_has_room(id);
+        if !has_room && self.settings.preemption.is_none() {
             self.wait_for_room(id);
             let queued = self.groups.get(&id);
             let shortage = queued.and_then(|queued| queued.shortage.clone());
@@ -200,6 +215,11 @@ impl Scheduler {
         let mut tree = None;
         let mut later: Option<Cluster> = None;
         let mut free = free.clone();
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        let mut room = class.and_then(|class| {
+            self.too_little_room(class)?;
+            Some((class, self.room_of(class)?))
+        });
         // Groups that have ended by then and are still in the working copy.
         let mut ended: Vec<GroupId> = Vec::new();
         let mut last = None;
@@ -215,17 +235,26 @@ impl Scheduler {
                 for group in ended.drain(..) {
                     self.release_from(group, &mut without);
                 }
-                tree = tree.or_else(|| self.tree_of(id));
-                let Some(tree) = &tree else { return false };
-                let Some(plan) = self.place_later(id, tree, &without, at) else {
-                    later = Some(without);
-                    continue;
-                };
-                let mut with = without.clone();
-                if with.commit(&self.framework, &plan).is_err() {
+                if let Some((class, room)) = &mut room
+                    && !self.has_room_later(*class, room, &without)
+                {
                     later = Some(without);
                     continue;
                 }
+                let mut with = without.clone();
+                // The place that was promised for another time, where it will do.
+                let own = self.backfill.promises.get(&id).filter(|_| old.is_some());
+                let own = own.map(|promise| promise.plan.clone());
+                let plan = own.filter(|plan| with.commit(&self.framework, plan).is_ok());
+                let plan = plan.or_else(|| {
+                    tree = tree.take().or_else(|| self.tree_of(id));
+                    let plan = self.place_later(id, tree.as_ref()?, &without, at)?;
+                    with.commit(&self.framework, &plan).is_ok().then_some(plan)
+                });
+                let Some(plan) = plan else {
+                    later = Some(without);
+                    continue;
+                };
                 (plan, Some(Then { without, with }))
             };
             free.subtract(&self.demand_of_plan(&plan));
@@ -341,8 +370,8 @@ impl Scheduler {
             shortage,
             Shortage::Capacity { .. } | Shortage::Placement { .. } | Shortage::Promised { .. }
         );
-        let shape = self.backfill.line.shape(class).filter(|_| self.tenancy.is_none());
-        is_place && shape.is_some_and(|shape| !reads_beyond_node(&self.framework, shape))
+        let alike = self.backfill.line.alike(class).filter(|_| self.tenancy.is_none());
+        is_place && alike.is_some_and(|alike| !reads_beyond_node(&self.framework, &alike.shape))
     }
 
     /// A place for a group that runs beyond the promised start, once the first of the line has its

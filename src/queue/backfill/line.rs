@@ -41,11 +41,11 @@ struct Kind {
 /// All that placement reads of a group of equal pods. Groups that agree in it have a place or have
 /// none.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Alike {
-    shape: Arc<PodShape>,
+pub(super) struct Alike {
+    pub(super) shape: Arc<PodShape>,
     count: usize,
-    policy: GroupPolicy,
-    topology: TopologyRequest,
+    pub(super) policy: GroupPolicy,
+    pub(super) topology: TopologyRequest,
     attributes: Labels,
 }
 
@@ -232,9 +232,9 @@ impl Line {
         self.classes.get(&class).map(|class| &class.kind.demand)
     }
 
-    /// The shape of the pods of a class whose groups are alike.
-    pub(super) fn shape(&self, class: ClassId) -> Option<&Arc<PodShape>> {
-        self.classes.get(&class)?.kind.alike.as_ref().map(|alike| &alike.shape)
+    /// What the groups of a class have in common; `None` if they need not be alike.
+    pub(super) fn alike(&self, class: ClassId) -> Option<&Alike> {
+        self.classes.get(&class)?.kind.alike.as_ref()
     }
 
     /// The classes.

@@ -7,7 +7,7 @@
 //!
 //! - `state`: promises, and what the others keep.
 //! - `line`: the groups that wait, by what they need.
-//! - `free`: what is free in all.
+//! - `free`, `room`: what is free in all, and how many pods of a class have room.
 //! - `running`: the groups that run, by their ends.
 //! - `demand`: sums of requests, which tell cheaply that a place cannot be found.
 //! - `releases`: when running groups end, and the cluster at a later time.
@@ -23,6 +23,7 @@ mod pass;
 mod profile;
 pub(super) mod promise;
 mod releases;
+mod room;
 mod running;
 pub(super) mod settings;
 pub(super) mod state;

@@ -183,19 +183,35 @@ impl Scheduler {
         }
     }
 
+    /// What a group is short of, for which there is too little room: counted by class where its pods
+    /// are alike.
+    fn shortage_of(&mut self, id: GroupId) -> Option<Shortage> {
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        if let Some(class) = class
+            && let Some(in_sums) = self.room_in_sums(class)
+        {
+            let name = self.groups.get(&id)?.name.clone();
+            let alike = self.backfill.line.alike(class)?;
+            let (requests, needed) = (alike.shape.requests.clone(), alike.needed());
+            let level = alike.level().map(String::from);
+            let available =
+                if in_sums < needed { in_sums } else { self.too_little_room(class)? };
+            return Some(Shortage::Capacity { group: name, requests, needed, available, level });
+        }
+        let tree = self.tree_of(id)?;
+        let Scheduler { cluster, framework, wait_index, .. } = self;
+        let found = find_shortage(cluster, framework, wait_index, &tree, false);
+        let infeasible = || Shortage::Placement { outcome: String::from("infeasible") };
+        Some(found.map_or_else(infeasible, |(shortage, _)| shortage))
+    }
+
     /// A group that waits on in the line because there is too little room in all.
     pub(super) fn wait_for_room(&mut self, id: GroupId) {
         if self.groups.get(&id).is_none_or(|queued| queued.phase != Phase::Queued) {
             // It is known why it waits.
             return;
         }
-        let Some(tree) = self.tree_of(id) else { return };
-        let Scheduler { cluster, framework, wait_index, .. } = self;
-        let found = find_shortage(cluster, framework, wait_index, &tree, false);
-        let shortage = found.map_or_else(
-            || Shortage::Placement { outcome: String::from("infeasible") },
-            |(shortage, _)| shortage,
-        );
+        let Some(shortage) = self.shortage_of(id) else { return };
         self.metrics.add_one(|metrics| &mut metrics.short_of_capacity);
         self.wait_in_line(id, shortage);
     }

@@ -6,6 +6,7 @@ use super::demand::ResourceNumbers;
 use super::free::Free;
 use super::line::Line;
 use super::promise::{Promise, Standing};
+use super::room::Rooms;
 use super::running::Running;
 use crate::base::Time;
 use crate::place::Planner;
@@ -28,6 +29,7 @@ pub(in crate::queue) struct BackfillState {
     pub(in crate::queue) losses: u64,
     pub(in crate::queue) running: Running,
     pub(in crate::queue) free: Free,
+    pub(in crate::queue) rooms: Rooms,
     /// The change up to which what is known of the cluster is in step with it.
     pub(in crate::queue) seen: Moment,
     pub(in crate::queue) promises: BTreeMap<GroupId, Promise>,

@@ -30,7 +30,7 @@ pub(crate) struct BucketKey {
 }
 
 /// Capacity by domain, with the largest at hand.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct CapacityByDomain {
     rows: BTreeMap<Row, (u32, u64)>,
     domains: BTreeMap<u32, u64>,
