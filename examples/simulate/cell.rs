@@ -242,7 +242,7 @@ impl Cell {
                 made
             })
             .collect();
-        let last = jobs.last().map_or(0, |job| job.submit.as_secs());
+        let last = jobs.last().map_or(Time::ZERO, |job| job.submit);
         let nodes = scheduler.cluster().node_count();
         let resource = self.resource(trace);
         let mut failed = None;
@@ -252,7 +252,7 @@ impl Cell {
         }
         let mut simulation = Simulation::new(scheduler, resource)
             .kill_at_estimate(self.kill)
-            .sample_every(Duration::from_secs((last / 500).max(1)));
+            .sample_every(Duration::from_secs((last.as_secs() / 500).max(1)));
         if let Some(out) = record {
             let failed = &mut failed;
             simulation = simulation.record(move |line| {
@@ -308,6 +308,7 @@ impl Cell {
             "mean_completion_s": summary.mean_completion,
             "makespan_s": secs(summary.makespan),
             "utilisation": summary.utilisation,
+            "utilisation_arrivals": busy(&results.samples, last),
             "fragmentation": summary.fragmentation,
             "mean_queue": summary.mean_queue,
             "jain": summary.jain,
@@ -402,6 +403,17 @@ impl Cell {
 struct Ran {
     done: Done,
     starts: Vec<Option<u64>>,
+}
+
+/// What is used per capacity until a time, by samples.
+fn busy(samples: &[Sample], until: Time) -> f64 {
+    let (mut used, mut capacity) = (0.0, 0.0);
+    for (sample, next) in samples.iter().zip(samples.iter().skip(1)) {
+        let span = secs(next.at.min(until)) - secs(sample.at.min(until));
+        used += span * sample.used as f64;
+        capacity += span * sample.capacity as f64;
+    }
+    if capacity > 0.0 { used / capacity } else { 0.0 }
 }
 
 fn secs(time: Time) -> f64 {

@@ -356,13 +356,14 @@ fn replay(file: &str) -> Result<Finish, Mistake> {
 }
 
 /// Columns of the tables: the key, the title, and the number of decimals.
-pub(crate) const COLUMNS: [(&str, &str, usize); 10] = [
+pub(crate) const COLUMNS: [(&str, &str, usize); 11] = [
     ("mean_wait_s", "mean wait s", 1),
     ("p50_wait_s", "p50 s", 0),
     ("p99_wait_s", "p99 s", 0),
     ("mean_bounded_slowdown", "slowdown", 2),
     ("makespan_s", "makespan s", 0),
     ("utilisation", "utilisation", 4),
+    ("utilisation_arrivals", "on arrivals", 4),
     ("mean_queue", "mean queue", 1),
     ("jain", "Jain", 4),
     ("decisions", "decisions", 0),

@@ -153,7 +153,7 @@ p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
 <h1>{title}</h1>
 <div class="wide"><table id="grid">
 {table}</table></div>
-<p class="note">Wait: from arrival to start. Slowdown: bounded at 10 s. Utilisation: useful work per capacity until the last end. Jain: fairness among queues, 1 if all are treated alike.</p>
+<p class="note">Wait: from arrival to start. Slowdown: bounded at 10 s. Utilisation: useful work per capacity until the last end; on arrivals: what is in use until the last job arrives. Jain: fairness among queues, 1 if all are treated alike.</p>
 <h2>Utilisation over time</h2><canvas id="use" height="220" role="img" aria-label="Utilisation over time, a line for each cell of the table"></canvas>
 <h2>Jobs that wait over time</h2><canvas id="queue" height="220" role="img" aria-label="Number of waiting jobs over time, a line for each cell of the table"></canvas>
 <h2>Waiting by size</h2><canvas id="waits" height="280" role="img" aria-label="Distribution of waits by size of job"></canvas>

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use phalanx::queue::{Backfill, Settings};
 use phalanx::simulate::{
-    Binding, Estimates, Faults, Happening, Random, Results, Simulation, World,
+    Binding, Estimates, Faults, Happening, Job, Perfect, Random, Results, Simulation, World,
 };
-use phalanx::{Node, Plan, Scheduler, Time};
+use phalanx::{Node, Plan, Pod, PodGroup, Scheduler, Time};
 
-use super::world::{GPU, cluster, framework, jobs, node};
+use super::world::{GPU, cluster, framework, jobs, mixed_jobs, node};
 use crate::support::budget;
 
 const RULES: [fn() -> Backfill; 3] =
@@ -37,7 +37,10 @@ fn run(
     estimates: Estimates,
     world: impl World,
 ) -> (Results, usize, bool) {
-    let jobs = jobs(count, 16, estimates, seed);
+    run_jobs(settings, jobs(count, 16, estimates, seed), world)
+}
+
+fn run_jobs(settings: Settings, jobs: Vec<Job>, world: impl World) -> (Results, usize, bool) {
     let names: Vec<String> = jobs.iter().map(|job| job.group.full_name().to_string()).collect();
     let scheduler = Scheduler::new(cluster(16), framework(), settings);
     let (mut promised, mut made, mut broken) = (BTreeMap::new(), 0, false);
@@ -82,6 +85,60 @@ fn no_group_starts_later_than_promised() {
         }
     }
     assert!(made > 50 && backfilled > 50, "{made} promises, {backfilled} passed others");
+}
+
+#[test]
+fn no_group_starts_later_than_promised_where_jobs_share_nodes() {
+    for seed in 0..budget::of(2, 60) {
+        for (index, rule) in RULES.into_iter().enumerate() {
+            let count = if index == 2 { 100 } else { 300 };
+            let jobs = mixed_jobs(count, 16, Estimates::Over { most: 3_000 }, seed);
+            let settings = Settings::new().backfill(rule());
+            let (results, made, broken) = run_jobs(settings, jobs, Perfect);
+            assert!(made > 0 && !broken, "seed {seed}, rule {index}, {made} promises");
+            assert_eq!(results.metrics.promises_broken, 0, "seed {seed}, rule {index}");
+            assert!(results.jobs.iter().all(|job| job.end.is_some()), "seed {seed}, rule {index}");
+        }
+    }
+}
+
+#[test]
+fn a_pass_tries_what_may_fit_and_a_shape_that_was_refused_once() {
+    // Sixteen nodes of eight GPUs, each with six in use; 32 GPUs are free, two on a node.
+    let scheduler = |waiting: usize| {
+        let settings = Settings::new().backfill(Backfill::easy());
+        let mut scheduler = Scheduler::new(cluster(16), framework(), settings);
+        let gang = |name: String, count: usize, gpus: u32, secs: u64| {
+            PodGroup::gang(name, count as u32)
+                .pods(count, Pod::new().request(GPU, gpus))
+                .run_time_estimate(Duration::from_secs(secs))
+        };
+        scheduler.handle_group(gang("running".into(), 16, 6, 1_000), Time::ZERO).unwrap();
+        scheduler.handle_group(gang("ends".into(), 1, 1, 10), Time::ZERO).unwrap();
+        while scheduler.poll_decision(Time::ZERO).is_some() {}
+        let now = Time::from_secs(1);
+        scheduler.handle_group(gang("first".into(), 16, 8, 100), now).unwrap();
+        for index in 0..waiting {
+            // Room for it in all, and on no node; short enough not to be in the way.
+            scheduler.handle_group(gang(format!("wide-{index}"), 1, 4, 100), now).unwrap();
+            // Room for it now, in the way of the first.
+            scheduler.handle_group(gang(format!("long-{index}"), 1, 2, 5_000), now).unwrap();
+        }
+        while scheduler.poll_decision(now).is_some() {}
+        scheduler
+    };
+    let attempts = |waiting| {
+        let mut scheduler = scheduler(waiting);
+        let before = scheduler.metrics().attempts;
+        let now = Time::from_secs(5);
+        scheduler.handle_group_removed("default/ends", now).unwrap();
+        scheduler.handle_pod_deleted("default", "ends-0", now).unwrap();
+        assert_eq!(scheduler.poll_decision(now), None);
+        assert_eq!(scheduler.promises().len(), 1);
+        scheduler.metrics().attempts - before
+    };
+    assert!(attempts(1) <= 2, "{}", attempts(1));
+    assert_eq!(attempts(200), attempts(1));
 }
 
 #[test]

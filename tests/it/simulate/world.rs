@@ -25,6 +25,24 @@ pub(super) fn framework() -> Framework {
     fit.score(1, plugins::MostAllocated::of([(GPU, 1)])).build().unwrap()
 }
 
+/// As [`jobs`], but for two thirds of them, which take a part of one node.
+pub(super) fn mixed_jobs(count: usize, nodes: usize, estimates: Estimates, seed: u64) -> Vec<Job> {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let mut jobs = jobs(count, nodes, estimates, seed);
+    for job in &mut jobs {
+        if random.below(3) > 0 {
+            let name = job.group.name.clone();
+            let pod = Pod::new().request(GPU, [1, 2, 3, 4, 6][random.below(5) as usize]);
+            let estimate = job.group.run_time_estimate;
+            job.group = PodGroup::gang(name, 1).pods(1, pod);
+            job.group.run_time_estimate = estimate;
+        }
+        // Smaller jobs, so more of them at a time.
+        job.submit = Time::from_millis(job.submit.as_millis() * 2 / 5);
+    }
+    jobs
+}
+
 /// Jobs of one to eight nodes, those of up to four within one rack, at a load that makes a line.
 pub(super) fn jobs(count: usize, nodes: usize, estimates: Estimates, seed: u64) -> Vec<Job> {
     let mut random = Random::new(seed);
