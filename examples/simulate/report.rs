@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use crate::common::text::count;
+
 use super::cell::Done;
 use super::trace::Trace;
 use super::{COLUMNS, estimates_of, machine, quantile, shown};
@@ -52,7 +54,9 @@ pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
     let cells: Vec<Value> = done.iter().enumerate().map(cell).collect();
     // No text of a trace ends the script.
     let data = json!(cells).to_string().replace('<', "\\u003c");
-    let title = escape(&format!("{} jobs of {file}", trace.jobs.len()));
+    let name = std::path::Path::new(file).file_name().map(|name| name.to_string_lossy());
+    let name = name.unwrap_or_else(|| file.into());
+    let title = escape(&format!("{} of {name}", count(trace.jobs.len(), "job")));
     let colours = json!(COLOURS).to_string();
     let page = TEMPLATE.replace("{title}", &title);
     page.replace("{colours}", &colours).replace("{table}", &table).replace("{data}", &data)
@@ -138,16 +142,16 @@ const TEMPLATE: &str = r##"<!doctype html>
 <title>{title}</title>
 <style>
 :root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222; background: #fff; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #222; background: #fff; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 12px; }
+th, td { padding: .2rem .32rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th:first-child { text-align: left; }
 canvas { width: 100%; display: block; border: 1px solid #ddd; touch-action: none; }
 p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
 #tip { min-height: 1.5em; }
-@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } canvas { break-inside: avoid; } .control { display: none; }
+@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } canvas { break-inside: avoid; } .control { display: none; } .wide { overflow: visible; } table { font-size: 8pt; } th, td { padding: .1rem .25rem; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 </style></head><body>
 <h1>{title}</h1>
@@ -157,9 +161,9 @@ p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
 <h2>Utilisation over time</h2><canvas id="use" height="220" role="img" aria-label="Utilisation over time, a line for each cell of the table"></canvas>
 <h2>Jobs that wait over time</h2><canvas id="queue" height="220" role="img" aria-label="Number of waiting jobs over time, a line for each cell of the table"></canvas>
 <h2>Waiting by size</h2><canvas id="waits" height="280" role="img" aria-label="Distribution of waits by size of job"></canvas>
-<p class="note">Boxes from the 25th to the 75th percentile with the median, whiskers from the 5th to the 95th; seconds, by powers of ten.</p>
+<p class="note">Boxes from the 25th to the 75th percentile with the median, whiskers from the 5th to the 95th; the scale is logarithmic.</p>
 <h2>Nodes over time</h2>
-<p class="control"><select id="which"></select> <button id="whole">whole</button> <span class="note">wheel: zoom; drag: move; two clicks: whole</span></p>
+<p class="control"><select id="which"></select> <button id="most">most runs</button> <button id="whole">all runs</button> <span class="note">wheel, + and −: zoom; drag: move; the lines above follow</span></p>
 <canvas id="gantt" height="420" tabindex="0" role="img" aria-label="Jobs on nodes over time"></canvas><p id="tip" class="note"></p>
 <script id="data" type="application/json">{data}</script>
 <script>
@@ -167,7 +171,8 @@ p.note { color: #555; font-size: .9em; } select, button { font: inherit; }
 const cells = JSON.parse(document.getElementById("data").textContent);
 const colours = {colours};
 const get = id => document.getElementById(id);
-const span = s => s >= 172800 ? (s / 86400).toFixed(1) + " d" : s >= 7200 ? (s / 3600).toFixed(1) + " h" : s >= 120 ? (s / 60).toFixed(1) + " min" : s.toFixed(s < 10 ? 1 : 0) + " s";
+const short = v => v.toFixed(1).replace(/\.0$/, "");
+const span = s => s === 0 ? "0" : s >= 86400 ? short(s / 86400) + " d" : s >= 3600 ? short(s / 3600) + " h" : s >= 60 ? short(s / 60) + " min" : short(s) + " s";
 function sheet(canvas) {
   const scale = Math.max(window.devicePixelRatio || 1, 2), box = canvas.getBoundingClientRect();
   if (!canvas.dataset.height) canvas.dataset.height = canvas.getAttribute("height");
@@ -180,6 +185,10 @@ function sheet(canvas) {
 }
 const extent = cells.flatMap(c => c.samples.map(s => s[0]).concat(c.bars.map(b => b[3])));
 const end = extent.reduce((a, b) => Math.max(a, b), 1);
+// What is shown at first: the time by which most runs are over, so that the few longest do not squeeze the rest.
+const over = cells.flatMap(c => c.bars.map(b => b[3])).sort((a, b) => a - b);
+const most = over.length ? Math.min(end, over[Math.floor(over.length * .95)] * 1.1) : end;
+let view = [0, most, 0, 1];
 function axis(pen, width, height, left, from, to) {
   pen.strokeStyle = "#ccc"; pen.setLineDash([]); pen.lineWidth = 1; pen.textAlign = "center"; pen.fillStyle = "#333";
   for (let i = 0; i <= 6; i++) {
@@ -189,26 +198,28 @@ function axis(pen, width, height, left, from, to) {
   }
 }
 function lines(id, column, top, label) {
-  const [pen, width, height] = sheet(get(id)), left = 56;
-  axis(pen, width, height, left, 0, end);
+  const [pen, width, height] = sheet(get(id)), left = 64, [from, to] = view;
+  axis(pen, width, height, left, from, to);
   pen.textAlign = "right";
   for (let i = 0; i <= 4; i++) pen.fillText(label(top * i / 4), left - 6, height - 24 - (height - 34) * i / 4 + 4);
+  pen.save(); pen.beginPath(); pen.rect(left, 8, width - left - 20, height - 31); pen.clip();
   cells.forEach(cell => {
     pen.strokeStyle = cell.pen[0]; pen.setLineDash(cell.pen[1]); pen.lineWidth = 1.5; pen.beginPath();
     cell.samples.forEach((s, i) => {
-      const x = left + (width - left - 20) * s[0] / end, y = height - 24 - (height - 34) * s[column] / top;
+      const x = left + (width - left - 20) * (s[0] - from) / (to - from), y = height - 24 - (height - 34) * s[column] / top;
       i ? pen.lineTo(x, y) : pen.moveTo(x, y);
     });
     pen.stroke();
   });
+  pen.restore();
 }
 function waits() {
-  const [pen, width, height] = sheet(get("waits")), left = 56;
+  const [pen, width, height] = sheet(get("waits")), left = 64;
   const sizes = [...new Set(cells.flatMap(c => c.waits.map(w => w[0])))].sort((a, b) => parseInt(a) - parseInt(b));
-  const most = cells.flatMap(c => c.waits.map(w => w[2][4])).reduce((a, b) => Math.max(a, b), 10);
-  const place = v => height - 40 - (height - 56) * Math.log10(1 + v) / Math.log10(1 + most);
+  const longest = cells.flatMap(c => c.waits.map(w => w[2][4])).reduce((a, b) => Math.max(a, b), 10);
+  const place = v => height - 40 - (height - 64) * Math.log10(1 + v) / Math.log10(1 + longest);
   pen.textAlign = "right";
-  for (let v = 1; v <= most; v *= 10) {
+  for (const v of [0, 1, 10, 60, 600, 3600, 21600, 86400, 604800, 2592000].filter(v => v <= longest)) {
     pen.strokeStyle = "#ddd"; pen.setLineDash([]); pen.beginPath(); pen.moveTo(left, place(v)); pen.lineTo(width - 10, place(v)); pen.stroke();
     pen.fillText(span(v), left - 6, place(v) + 4);
   }
@@ -229,9 +240,8 @@ function waits() {
   });
   pen.fillStyle = "#333"; pen.textAlign = "center"; pen.fillText("size", width / 2, height - 4);
 }
-let view = [0, end, 0, 1];
 function gantt() {
-  const cell = cells[get("which").value || 0], [pen, width, height] = sheet(get("gantt")), left = 56;
+  const cell = cells[get("which").value || 0], [pen, width, height] = sheet(get("gantt")), left = 64;
   if (!cell) return;
   const rows = Math.max(1, cell.nodes), [from, to, low, high] = [view[0], view[1], view[2] * rows, view[3] * rows];
   axis(pen, width, height, left, from, to);
@@ -248,17 +258,19 @@ function gantt() {
   get("tip").textContent = cell.leftOut ? cell.leftOut + " of the shortest runs are not drawn" : "";
 }
 function draw() {
-  lines("use", 1, 1, v => Math.round(v * 100) + " %");
-  lines("queue", 2, cells.flatMap(c => c.samples.map(s => s[2])).reduce((a, b) => Math.max(a, b), 1), v => Math.round(v));
-  waits(); gantt();
+  waits(); moved();
+}
+const deepest = cells.flatMap(c => c.samples.map(s => s[2])).reduce((a, b) => Math.max(a, b), 1);
+function moved() {
+  lines("use", 1, 1, v => Math.round(v * 100) + " %"); lines("queue", 2, deepest, v => Math.round(v)); gantt();
 }
 cells.forEach((cell, n) => { const option = document.createElement("option"); option.value = n; option.textContent = cell.name; get("which").append(option); });
 const pane = get("gantt");
 const zoom = (x, y, by) => {
-  const box = pane.getBoundingClientRect(), a = Math.min(1, Math.max(0, (x - box.left - 56) / (box.width - 76))), b = Math.min(1, Math.max(0, (y - box.top - 10) / (box.height - 34)));
+  const box = pane.getBoundingClientRect(), a = Math.min(1, Math.max(0, (x - box.left - 64) / (box.width - 84))), b = Math.min(1, Math.max(0, (y - box.top - 10) / (box.height - 34)));
   const wide = Math.min(end, (view[1] - view[0]) * by), tall = Math.min(1, (view[3] - view[2]) * by);
   const from = Math.min(end - wide, Math.max(0, view[0] + (view[1] - view[0] - wide) * a)), low = Math.min(1 - tall, Math.max(0, view[2] + (view[3] - view[2] - tall) * b));
-  view = [from, from + wide, low, low + tall]; gantt();
+  view = [from, from + wide, low, low + tall]; moved();
 };
 pane.addEventListener("wheel", e => { e.preventDefault(); zoom(e.clientX, e.clientY, e.deltaY > 0 ? 1.25 : .8); }, { passive: false });
 let held = null;
@@ -268,17 +280,18 @@ pane.addEventListener("pointermove", e => {
   const box = pane.getBoundingClientRect();
   if (held) {
     const wide = held[3] - held[2], tall = held[5] - held[4];
-    const from = Math.min(end - wide, Math.max(0, held[2] - (e.clientX - held[0]) / (box.width - 76) * wide)), low = Math.min(1 - tall, Math.max(0, held[4] - (e.clientY - held[1]) / (box.height - 34) * tall));
-    view = [from, from + wide, low, low + tall]; gantt(); return;
+    const from = Math.min(end - wide, Math.max(0, held[2] - (e.clientX - held[0]) / (box.width - 84) * wide)), low = Math.min(1 - tall, Math.max(0, held[4] - (e.clientY - held[1]) / (box.height - 34) * tall));
+    view = [from, from + wide, low, low + tall]; moved(); return;
   }
-  const cell = cells[get("which").value || 0], t = view[0] + (e.clientX - box.left - 56) / (box.width - 76) * (view[1] - view[0]);
+  const cell = cells[get("which").value || 0], t = view[0] + (e.clientX - box.left - 64) / (box.width - 84) * (view[1] - view[0]);
   const n = Math.floor((view[2] + (e.clientY - box.top - 10) / (box.height - 34) * (view[3] - view[2])) * cell.nodes);
   const bar = cell.bars.find(b => b[0] === n && b[2] <= t && t < b[3]);
   get("tip").textContent = bar ? "job " + bar[1] + " on node " + n + ": " + span(bar[2]) + " to " + span(bar[3]) : "";
 });
-pane.addEventListener("dblclick", () => { view = [0, end, 0, 1]; gantt(); });
+pane.addEventListener("dblclick", () => { view = [0, most, 0, 1]; moved(); });
 pane.addEventListener("keydown", e => { const box = pane.getBoundingClientRect(); if (e.key === "+" || e.key === "-") zoom(box.left + box.width / 2, box.top + box.height / 2, e.key === "+" ? .8 : 1.25); });
-get("whole").addEventListener("click", () => { view = [0, end, 0, 1]; gantt(); });
+get("whole").addEventListener("click", () => { view = [0, end, 0, 1]; moved(); });
+get("most").addEventListener("click", () => { view = [0, most, 0, 1]; moved(); });
 get("which").addEventListener("change", gantt);
 window.addEventListener("resize", draw); window.addEventListener("beforeprint", draw);
 draw(); document.documentElement.dataset.drawn = "yes";
