@@ -30,7 +30,8 @@ fn name(figures: &Value) -> String {
 
 /// The report of a grid.
 pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
-    let mut table = String::from("<tr><th>policy</th><th>estimates</th><th>machine</th><th>seed</th>");
+    let mut table =
+        String::from("<tr><th>policy</th><th>estimates</th><th>machine</th><th>seed</th>");
     for (_, title, _) in COLUMNS {
         let _ = write!(table, "<th>{}</th>", escape(title));
     }

@@ -87,10 +87,7 @@ impl Scheduler {
             let id = turn.1.group;
             let is_behind = head.as_ref().is_none_or(|head| turn.1 > *head);
             let is_short_enough = self.longest_run(id).unwrap_or(Duration::MAX) <= most;
-            if is_behind
-                && is_short_enough
-                && self.try_behind(id, class, &free, &mut refused)
-            {
+            if is_behind && is_short_enough && self.try_behind(id, class, &free, &mut refused) {
                 free = self.free_now();
             }
             if let Some(most) = self.longest_allowed(class, &free, &refused) {
@@ -352,8 +349,7 @@ impl Scheduler {
             Tried::Waits(shortage) => {
                 if self.is_refused_as_class(class, &shortage) {
                     let is_promised = matches!(shortage, Shortage::Promised { .. });
-                    let refused =
-                        if is_promised { &mut refused.beyond } else { &mut refused.now };
+                    let refused = if is_promised { &mut refused.beyond } else { &mut refused.now };
                     refused.insert(class);
                 }
                 self.wait_in_line(id, shortage);
@@ -406,7 +402,8 @@ impl Scheduler {
         let plan = self.backfill.promises.get(&standing.head)?.plan.clone();
         let mut without = self.cluster.clone();
         self.read_running();
-        for (_, group, _) in self.backfill.running.ends().take_while(|(at, ..)| *at <= standing.at) {
+        for (_, group, _) in self.backfill.running.ends().take_while(|(at, ..)| *at <= standing.at)
+        {
             self.release_from(group, &mut without);
         }
         let mut with = without.clone();

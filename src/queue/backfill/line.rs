@@ -204,7 +204,9 @@ impl Line {
         run: Duration,
         shortest_first: bool,
     ) {
-        let Some(key) = queued.key.as_ref().filter(|key| self.unsorted.remove(*key)) else { return };
+        let Some(key) = queued.key.as_ref().filter(|key| self.unsorted.remove(*key)) else {
+            return;
+        };
         let kind = Kind { demand: numbers.of_group(queued), alike: Alike::of(queued) };
         let id = if let Some(id) = self.numbers.get(&kind) {
             *id

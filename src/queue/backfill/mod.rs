@@ -10,6 +10,7 @@
 //! - `free`, `room`: what is free in all, and how many pods of a class have room.
 //! - `running`: the groups that run, by their ends.
 //! - `demand`: sums of requests, which tell cheaply that a place cannot be found.
+//! - `in_step`: how these follow the cluster.
 //! - `releases`: when running groups end, and the cluster at a later time.
 //! - `easy`: one promise, to the first of the line.
 //! - `conservative`, `profile`: a promise to each.
@@ -18,6 +19,7 @@ mod conservative;
 pub(super) mod demand;
 mod easy;
 mod free;
+mod in_step;
 pub(super) mod line;
 mod pass;
 mod profile;

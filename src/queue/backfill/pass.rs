@@ -194,8 +194,7 @@ impl Scheduler {
             let alike = self.backfill.line.alike(class)?;
             let (requests, needed) = (alike.shape.requests.clone(), alike.needed());
             let level = alike.level().map(String::from);
-            let available =
-                if in_sums < needed { in_sums } else { self.too_little_room(class)? };
+            let available = if in_sums < needed { in_sums } else { self.too_little_room(class)? };
             return Some(Shortage::Capacity { group: name, requests, needed, available, level });
         }
         let tree = self.tree_of(id)?;

@@ -67,7 +67,8 @@ impl Scheduler {
     pub(super) fn releases(&mut self) -> Vec<Release> {
         self.read_running();
         let ends = self.backfill.running.ends();
-        let releases = ends.map(|(end, group, demand)| Release { end, group, demand: demand.clone() });
+        let releases =
+            ends.map(|(end, group, demand)| Release { end, group, demand: demand.clone() });
         releases.collect()
     }
 

@@ -5,8 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use super::line::{Alike, ClassId};
 use crate::base::Row;
 use crate::framework::Framework;
-use crate::queue::capacity::{CapacityBound, has_capacity_bound};
-use crate::queue::scheduler::Scheduler;
+use crate::queue::capacity::CapacityBound;
 use crate::queue::wake::bucket::CapacityByDomain;
 use crate::state::Cluster;
 use crate::state::journal::{Change, Moment};
@@ -20,9 +19,6 @@ pub(in crate::queue) struct Room {
 
 /// The bounds of those classes that have room in all.
 pub(in crate::queue) type Rooms = BTreeMap<ClassId, Room>;
-
-/// The most classes that are counted at a time.
-const MOST: usize = 64;
 
 impl Room {
     /// The bound in the best domain. O(what has changed), the first time O(nodes). A copy of a
@@ -58,40 +54,5 @@ impl Alike {
     /// How many pods must have room.
     pub(super) fn needed(&self) -> u64 {
         u64::from(self.policy.minimum()).max(1)
-    }
-}
-
-impl Scheduler {
-    /// The pods of a class that have room, where fewer have than must have.
-    pub(super) fn too_little_room(&mut self, class: ClassId) -> Option<u64> {
-        let Scheduler { backfill, cluster, framework, .. } = self;
-        let alike = backfill.line.alike(class)?;
-        if !has_capacity_bound(framework, &alike.shape) {
-            return None;
-        }
-        if backfill.rooms.len() >= MOST && !backfill.rooms.contains_key(&class) {
-            backfill.rooms.clear();
-        }
-        let room = backfill.rooms.entry(class).or_default();
-        Some(room.read(cluster, framework, alike)).filter(|room| *room < alike.needed())
-    }
-
-    /// The bound of a class, to be followed in a working copy.
-    pub(super) fn room_of(&self, class: ClassId) -> Option<Room> {
-        self.backfill.rooms.get(&class).cloned()
-    }
-
-    /// Whether as many pods of a class have room in a working copy as must have.
-    pub(super) fn has_room_later(&self, class: ClassId, room: &mut Room, later: &Cluster) -> bool {
-        let alike = self.backfill.line.alike(class);
-        alike.is_none_or(|alike| room.read(later, &self.framework, alike) >= alike.needed())
-    }
-
-    /// What of a class has room by the sums.
-    pub(super) fn room_in_sums(&mut self, class: ClassId) -> Option<u64> {
-        let free = self.free_now();
-        let alike = self.backfill.line.alike(class)?;
-        let one = self.backfill.numbers.of_shape(&alike.shape);
-        Some(free.holds(&one))
     }
 }

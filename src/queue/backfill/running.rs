@@ -1,15 +1,11 @@
 //! Groups that run, by the ends that their estimates give.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::vec::Vec;
 
 use super::demand::Demand;
 use crate::base::{Row, Time};
 use crate::queue::ids::GroupId;
-use crate::queue::backfill::state::BackfillState;
-use crate::queue::scheduler::Scheduler;
-use crate::state::journal::Change;
 
 /// Groups that run or are being bound, kept in step with the cluster: what has changed since they
 /// were last read is noted by node and by group.
@@ -32,12 +28,12 @@ pub(in crate::queue) struct Running {
 
 /// A group with pods in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Runner {
+pub(super) struct Runner {
     /// `Time::MAX` if there is no estimate.
-    end: Time,
+    pub(super) end: Time,
     /// What it gives back.
-    demand: Demand,
-    rows: Vec<Row>,
+    pub(super) demand: Demand,
+    pub(super) rows: Vec<Row>,
 }
 
 impl Default for Running {
@@ -61,7 +57,7 @@ impl Running {
     }
 
     /// A node has changed, or the pods on it.
-    fn note_row(&mut self, row: Row) {
+    pub(super) fn note_row(&mut self, row: Row) {
         if !self.all {
             self.rows.insert(row);
         }
@@ -75,7 +71,7 @@ impl Running {
     }
 
     /// All may have changed.
-    fn note_all(&mut self) {
+    pub(super) fn note_all(&mut self) {
         let since = core::mem::take(&mut self.since);
         *self = Running::of(since);
     }
@@ -96,7 +92,25 @@ impl Running {
         ends.filter_map(|(at, id)| Some((*at, *id, &self.known.get(id)?.demand)))
     }
 
-    fn set(&mut self, id: GroupId, runner: Option<Runner>) {
+    /// The groups that have changed or may have, those whose time has run out included.
+    pub(super) fn take_stale(&mut self, now: Time) -> (BTreeSet<GroupId>, BTreeSet<Row>) {
+        let rows = core::mem::take(&mut self.rows);
+        let mut stale = core::mem::take(&mut self.stale);
+        if core::mem::take(&mut self.all) {
+            stale = self.since.keys().copied().collect();
+        }
+        stale.extend(rows.iter().filter_map(|row| self.on_row.get(row)).flatten());
+        stale.extend(self.ends.iter().take_while(|(end, _)| *end < now).map(|(_, id)| *id));
+        (stale, rows)
+    }
+
+    /// What is known of a group.
+    pub(super) fn known(&self, id: GroupId) -> Option<&Runner> {
+        self.known.get(&id)
+    }
+
+    /// Sets what is known of a group; one that is not in the cluster does not run.
+    pub(super) fn set(&mut self, id: GroupId, runner: Option<Runner>) {
         if let Some(old) = self.known.remove(&id) {
             self.ends.remove(&(old.end, id));
             for row in old.rows {
@@ -119,98 +133,5 @@ impl Running {
             self.on_row.entry(*row).or_default().insert(id);
         }
         self.known.insert(id, runner);
-    }
-}
-
-impl Scheduler {
-    /// What is free in all. O(what has changed).
-    pub(super) fn free_now(&mut self) -> Demand {
-        self.read_changes();
-        self.backfill.free.sum()
-    }
-
-    /// Reads what has changed of the cluster since this was done last.
-    fn read_changes(&mut self) {
-        let Scheduler { cluster, backfill, .. } = self;
-        let BackfillState { running, free, numbers, seen, .. } = backfill;
-        let resources = numbers.resources(cluster);
-        let rows: Option<BTreeSet<Row>> = cluster.journal.since(*seen).map(|changes| {
-            let row = |change| match change {
-                Change::Pods { row, .. } | Change::Node { row, .. } => Some(Row::new(row as usize)),
-                Change::Namespaces => None,
-            };
-            changes.filter_map(row).collect()
-        });
-        *seen = cluster.journal.now();
-        match &rows {
-            Some(rows) => rows.iter().for_each(|row| running.note_row(*row)),
-            None => running.note_all(),
-        }
-        free.read(cluster, resources, rows.map(BTreeSet::into_iter));
-    }
-
-    /// Brings what is known of running groups in step with the cluster. One that has run for longer
-    /// than estimated is given as long again, until that is not over; those without a pod in the
-    /// cluster run no more. O(what has changed).
-    pub(super) fn read_running(&mut self) {
-        self.read_changes();
-        let running = &mut self.backfill.running;
-        let mut stale = core::mem::take(&mut running.stale);
-        let rows = core::mem::take(&mut running.rows);
-        if core::mem::take(&mut running.all) {
-            stale = running.since.keys().copied().collect();
-        }
-        for row in rows {
-            stale.extend(running.on_row.get(&row).into_iter().flatten());
-            for pod in self.cluster.view(row).into_iter().flat_map(|node| node.pods()) {
-                let name = format!("{}/{}", pod.namespace(), pod.name());
-                let id = self.pods.get(&name).map(|(id, _)| *id);
-                stale.extend(id.filter(|id| running.since.contains_key(id)));
-            }
-        }
-        let late = running.ends.iter().take_while(|(end, _)| *end < self.now);
-        stale.extend(late.map(|(_, id)| *id));
-        for id in stale {
-            let runner = self.runner(id);
-            self.backfill.running.set(id, runner);
-        }
-        debug_assert!(self.is_running_in_step(), "a change of running groups was not noted");
-    }
-
-    fn is_running_in_step(&mut self) -> bool {
-        let known = self.backfill.running.known.clone();
-        let ids: Vec<GroupId> = self.backfill.running.since.keys().copied().collect();
-        ids.len() == known.len() && ids.iter().all(|id| self.runner(*id).as_ref() == known.get(id))
-    }
-
-    /// What runs of a group; `None` if no pod of it is in the cluster.
-    fn runner(&mut self, id: GroupId) -> Option<Runner> {
-        let since = *self.backfill.running.since.get(&id)?;
-        let end = self.longest_run(id).map_or(Time::MAX, |mut run| {
-            while since.after(run) < self.now {
-                run = run.saturating_mul(2);
-            }
-            since.after(run)
-        });
-        let queued = self.groups.get(&id)?;
-        let (mut demand, mut rows, mut is_there) = (Demand::default(), Vec::new(), false);
-        let (numbers, cluster) = (&mut self.backfill.numbers, &self.cluster);
-        queued.root.visit(&mut |part| {
-            let mut last = None;
-            for pod in cluster.pods_of(part) {
-                is_there = true;
-                let Some(node) = pod.node() else { continue };
-                let (shape, one) = match last.take() {
-                    Some((shape, one)) if shape == pod.shape_id() => (shape, one),
-                    _ => (pod.shape_id(), numbers.of_shape(pod.shape())),
-                };
-                demand.add(&one);
-                rows.push(node.row());
-                last = Some((shape, one));
-            }
-        });
-        rows.sort_unstable();
-        rows.dedup();
-        is_there.then_some(Runner { end, demand, rows })
     }
 }
