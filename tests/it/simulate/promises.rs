@@ -8,7 +8,7 @@ use phalanx::queue::{Backfill, Settings};
 use phalanx::simulate::{
     Binding, Estimates, Faults, Happening, Job, Perfect, Random, Results, Simulation, World,
 };
-use phalanx::{Node, Plan, Pod, PodGroup, Scheduler, Time};
+use phalanx::{Decision, Node, Plan, Pod, PodGroup, Scheduler, Time};
 
 use super::world::{GPU, cluster, framework, jobs, mixed_jobs, node};
 use crate::support::budget;
@@ -115,7 +115,10 @@ fn a_pass_tries_what_may_fit_and_a_shape_that_was_refused_once() {
         };
         scheduler.handle_group(gang("running".into(), 16, 6, 1_000), Time::ZERO).unwrap();
         scheduler.handle_group(gang("ends".into(), 1, 1, 10), Time::ZERO).unwrap();
-        while scheduler.poll_decision(Time::ZERO).is_some() {}
+        while let Some(decision) = scheduler.poll_decision(Time::ZERO) {
+            let Decision::Bind { ticket, .. } = decision else { panic!("{decision:?}") };
+            scheduler.handle_bound(ticket, Time::ZERO).unwrap();
+        }
         let now = Time::from_secs(1);
         scheduler.handle_group(gang("first".into(), 16, 8, 100), now).unwrap();
         for index in 0..waiting {
@@ -124,7 +127,7 @@ fn a_pass_tries_what_may_fit_and_a_shape_that_was_refused_once() {
             // Room for it now, in the way of the first.
             scheduler.handle_group(gang(format!("long-{index}"), 1, 2, 5_000), now).unwrap();
         }
-        while scheduler.poll_decision(now).is_some() {}
+        assert_eq!(scheduler.poll_decision(now), None);
         scheduler
     };
     let attempts = |waiting| {
