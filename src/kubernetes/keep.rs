@@ -126,6 +126,7 @@ const CONTAINER_STATUS: Keep = Fields(&[
 
 const STATUS: Keep = Fields(&[
     ("phase", All),
+    ("startTime", All),
     ("state", All),
     ("conditions", Fields(&[("type", All), ("status", All), ("reason", All)])),
     ("containerStatuses", CONTAINER_STATUS),

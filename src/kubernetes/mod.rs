@@ -30,6 +30,7 @@ pub mod queues;
 mod reader;
 mod resources;
 mod stream;
+mod timestamp;
 mod tree;
 mod value;
 mod volcano;

@@ -13,6 +13,7 @@ use super::membership::{Membership, membership};
 use super::metadata::{self, check_label_name, check_subdomain, unsupported};
 use super::node::labels;
 use super::resources::pod_resources;
+use super::timestamp::timestamp;
 use crate::model::{Amounts, HostPort, Pod, PodShape, Problem};
 
 /// The name of the scheduler that takes pods which name none.
@@ -59,7 +60,8 @@ pub(super) enum Fate {
 
 /// A pod.
 pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
-    if let Some(status) = root.get("status")?
+    let status = root.get("status")?;
+    if let Some(status) = &status
         && matches!(status.text_of("phase")?.as_str(), "Succeeded" | "Failed")
     {
         return Ok(Fate::Finished);
@@ -68,6 +70,9 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
     let namespace = metadata::namespace(root)?;
     let mut record = template(root, namespace)?;
     record.pod.name = name;
+    if let Some(start) = status.as_ref().map(|status| status.get("startTime")).transpose()? {
+        record.pod.start = start.map(|start| timestamp(&start)).transpose()?;
+    }
     if let Some(metadata) = root.get("metadata")? {
         record.pod.uid = metadata.text_of("uid")?;
         record.pod.deleting = metadata.get("deletionTimestamp")?.is_some();

@@ -10,7 +10,6 @@
 mod cluster_queue;
 mod elastic_quota;
 mod kai;
-mod timestamp;
 mod unread;
 mod volcano;
 mod workload;

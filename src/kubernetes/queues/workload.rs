@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use super::super::field::{Fault, Field};
 use super::super::manifests::Note;
+use super::super::timestamp::timestamp;
 use super::super::{metadata, pod};
 use super::QueuedWorkload;
-use super::timestamp::timestamp;
 use super::unread::unread;
 use crate::Time;
 use crate::model::resources::{PODS, amount_of};

@@ -161,3 +161,26 @@ fn a_stored_group_that_the_scheduler_would_park_is_gated_with_its_reason() {
     assert_eq!(lost.groups[0].pods[0].scheduling_gates, [reason]);
     assert_eq!(lost.notes[0].to_string(), format!("pod group default/g: {reason}"));
 }
+
+#[test]
+fn a_pod_runs_since_its_status_says_so() {
+    let pod = |status: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a}}, status: {status}, \
+             spec: {{nodeName: n1, containers: [{{name: c}}]}}}}"
+        )
+    };
+    let start = |status: &str| stored(&pod(status)).map(|manifests| manifests.bound[0].start);
+    let since = Some(phalanx::Time::from_secs(1_767_225_600));
+    assert_eq!(start("{phase: Running, startTime: '2026-01-01T00:00:00Z'}").unwrap(), since);
+    for unknown in ["{phase: Pending}", "{startTime: null}", "{}", "null"] {
+        assert_eq!(start(unknown).unwrap(), None, "{unknown}");
+    }
+    let error = start("{startTime: yesterday}").unwrap_err().to_string();
+    assert!(error.contains("status.startTime"), "{error}");
+    let list = format!(
+        "{{apiVersion: v1, kind: List, items: [{}]}}",
+        pod("{startTime: '2026-01-01T00:00:00Z'}")
+    );
+    assert_eq!(stored(&list).unwrap().bound[0].start, since);
+}

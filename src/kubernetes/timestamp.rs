@@ -1,6 +1,6 @@
 //! Times as Kubernetes writes them.
 
-use super::super::field::{Fault, Field};
+use super::field::{Fault, Field};
 use crate::Time;
 
 /// A time as in RFC 3339, in UTC and whole seconds (`2026-08-22T10:00:00Z`), since 1970.
