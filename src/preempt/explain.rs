@@ -212,7 +212,7 @@ fn instead(
     (ask, rule): (&PreemptionRequest<'_>, Lifted),
     other: super::answer::Preempt,
 ) -> Option<Instead> {
-    let preemptor = Preemptor { group: ask.request.group(), now: ask.request.now };
+    let preemptor = Preemptor { group: ask.request.group(), now: ask.request.now, runs: true };
     let atoms = other.victims.iter().map(|victim| atom_of(cluster, units, victim));
     let atoms: Vec<u32> = atoms.collect::<Option<_>>()?;
     // What the set takes of each budget, to be held against what that allows.

@@ -206,7 +206,7 @@ impl PreemptingPlanner {
             Outcome::Unplaced(unplaced) => unplaced,
         };
         let group = request.group();
-        let preemptor = Preemptor { group, now: request.now };
+        let mut preemptor = Preemptor { group, now: request.now, runs: true };
         let refuse = |reason, certificate| {
             let group = group.full_name();
             let help = NoVictimsHelp { group, reason, certificate, together: None };
@@ -252,6 +252,7 @@ impl PreemptingPlanner {
             copy = Cluster::clone(txn);
             &copy
         };
+        preemptor.runs = units.may_run(now, group);
         let need = Need::new(now, framework, group, request.now, request.rows(now));
         let mut movable = Vec::new();
         let mut moves_at_a_price = None;
@@ -303,9 +304,7 @@ impl PreemptingPlanner {
             }
             for &atom in units.classes.get(&priority).map_or(&[][..], Vec::as_slice) {
                 let at = atom as usize;
-                if units.kept_by(now, ask, &preemptor, at).is_none() {
-                    work[at] = Some(units.work_lost(now, ask, &preemptor, at));
-                }
+                work[at] = units.work_if_free(now, ask, &preemptor, at);
             }
         };
         let result = search::run(&mut search, now, &admit);
@@ -433,7 +432,8 @@ fn preempt(
 /// An atom by names.
 pub(crate) fn victim_of(cluster: &Cluster, units: &Units, atom: usize, work_lost: u64) -> Victim {
     let own = &units.atoms[atom];
-    let mut pods: Vec<EvictedPod> = units.pods_of(cluster, atom).map(EvictedPod::of).collect();
+    let mut pods: Vec<EvictedPod> = Vec::with_capacity(units.size(atom) as usize);
+    pods.extend(units.pods_of(cluster, atom).map(EvictedPod::of));
     pods.sort();
     let group = units.group_of(atom).map(PodGroup::full_name);
     let first = pods.first().map(|pod| alloc::format!("{}/{}", pod.namespace, pod.name));

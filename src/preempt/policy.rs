@@ -14,6 +14,8 @@ pub struct Preemptor<'a> {
     pub group: &'a PodGroup,
     /// The time of the request.
     pub now: Time,
+    /// Whether units may be members of it that run.
+    pub(crate) runs: bool,
 }
 
 /// A unit of eviction, as a policy sees it.

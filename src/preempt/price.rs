@@ -63,7 +63,8 @@ impl PreemptionRequest<'_> {
         atoms.sort_unstable();
         atoms.dedup();
         let closed = units.closure(&atoms, &mut vec![false; units.atoms.len()]);
-        let preemptor = Preemptor { group: self.request.group(), now: self.request.now };
+        let preemptor =
+            Preemptor { group: self.request.group(), now: self.request.now, runs: true };
         let work = |atom: u32| units.work_lost(cluster, self, &preemptor, atom as usize);
         Ok(units.cost(&closed, work))
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::arena::{Arena, Ground, Sizes};
-use super::branch::{Level, Search};
+use super::branch::{Best, Level, Search};
 use super::cost::Cost;
 use super::domains::{Admit, beyond_budgets, note, within_budgets};
 use super::need::Need;
@@ -80,25 +80,26 @@ fn by_nodes(
         if let Some(admit) = admit {
             admit(&mut search.work, ceiling);
         }
-        let mut queue: BinaryHeap<Reverse<(u64, u32, u32)>> = search.units.classes[&ceiling]
-            .iter()
-            .filter(|&&atom| search.admits(level, atom))
-            .map(|&atom| {
-                let work = search.work[atom as usize].unwrap_or(0);
-                Reverse((work, search.units.size(atom as usize), atom))
-            })
-            .collect();
+        let class = search.units.classes.get(&ceiling).map_or(&[][..], Vec::as_slice);
+        let mut queue = Vec::with_capacity(class.len());
+        queue.extend(class.iter().filter_map(|&atom| {
+            let work = search.work[atom as usize].filter(|_| search.admits(level, atom))?;
+            Some(Reverse((work, search.units.size(atom as usize), atom)))
+        }));
+        let mut queue: BinaryHeap<Reverse<(u64, u32, u32)>> = queue.into();
         let mut ready: Vec<Row> = Vec::new();
         let mut solved: BTreeSet<Row> = BTreeSet::new();
-        while let Some(Reverse((work, _, atom))) = queue.pop() {
+        while let Some(Reverse((work, pods, atom))) = queue.pop() {
+            // A node that is searched now needs this unit or one that comes later.
             let least = Cost {
                 highest_priority: Some(ceiling),
                 work_lost: work,
                 units: 1,
-                pods: 1,
+                pods: u64::from(pods),
                 ..Cost::NOTHING
             };
-            if search.best.as_ref().is_some_and(|best| best.cost <= least) {
+            let done = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.cost <= least);
+            if done(&search.best) {
                 break;
             }
             ready.clear();
@@ -113,6 +114,9 @@ fn by_nodes(
             ready.sort_unstable_by_key(|&row| tie_rank(cluster, row));
             ready.dedup();
             for &row in ready.iter().filter(|&&row| solved.insert(row)) {
+                if done(&search.best) {
+                    break;
+                }
                 let passes = |atom: u32| search.admits(level, atom);
                 let ground = Ground::new(cluster, need, vec![row]);
                 let on = (need, search.units);

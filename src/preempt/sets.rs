@@ -35,9 +35,12 @@ impl Search<'_, '_> {
     pub(super) fn first_sets(&mut self, b: &Branching<'_>) -> Result<bool, PlaceError> {
         let all: Vec<u32> = b.order.iter().map(|(atom, _)| *atom).collect();
         let mut helped = false;
-        // All nodes, the worst units put back first; then the nodes that cost least to clear.
+        // All nodes, the worst units put back first; then the nodes that cost least to clear. Of one
+        // node both are the same.
         let mut sets = vec![self.put_back(b, &all)];
-        if let Some(set) = self.clear_nodes(b) {
+        if self.only.is_none()
+            && let Some(set) = self.clear_nodes(b)
+        {
             sets.push(self.put_back(b, &set));
         }
         for set in sets.into_iter().flatten() {

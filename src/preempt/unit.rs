@@ -32,6 +32,8 @@ pub(crate) struct Atom {
     /// Whether it is a group that goes whole.
     pub(crate) whole: bool,
     pub(crate) priority: i32,
+    /// Whether its group is not to be preempted, or not before it has run for a minimum.
+    pub(super) protected: bool,
     /// The guard right above it.
     pub(crate) guard: u32,
     /// Where its pods begin, or the cluster's numbers of its groups.
@@ -71,6 +73,8 @@ pub(crate) struct Units {
     of_group: Vec<u32>,
     guards: Vec<Guard>,
     groups: Vec<Arc<PodGroup>>,
+    /// Whether some group has others inside.
+    nested: bool,
     /// Atoms by priority.
     pub(crate) classes: BTreeMap<i32, Vec<u32>>,
     /// The atom of each pod, by slot.
@@ -125,10 +129,13 @@ impl Units {
         let group = &*tree.group;
         let number = self.groups.len() as u32;
         self.groups.push(Arc::clone(&tree.group));
+        self.nested |= !tree.inside.is_empty();
+        let protected = is_protected(group);
         if group.disruption == DisruptionMode::All {
             self.atoms.push(Atom {
                 whole: true,
                 priority: group.priority,
+                protected,
                 first: self.members.len() as u32,
                 size: 0,
                 ..atom(number, parent)
@@ -197,6 +204,7 @@ impl Units {
         self.atom_of[pod.slot as usize] = self.atoms.len() as u32;
         self.atoms.push(Atom {
             priority: pod.priority(),
+            protected: self.groups.get(group as usize).is_some_and(|group| is_protected(group)),
             first: self.pods.len() as u32,
             count: 1,
             size: 1,
@@ -415,6 +423,13 @@ impl Units {
         units
     }
 
+    /// Whether an atom may be of members of a group, or of one inside, that run.
+    pub(crate) fn may_run(&self, cluster: &Cluster, group: &PodGroup) -> bool {
+        // A group that goes whole with others inside need have no pod that names it.
+        let named = |own: &PodGroup| cluster.pods.find_group(&own.namespace, &own.name).is_some();
+        self.nested || group.any(&named)
+    }
+
     /// The guard right above an atom and those above that.
     pub(crate) fn has_guard(&self, atom: usize) -> bool {
         self.atoms[atom].guard != NONE
@@ -426,6 +441,7 @@ fn atom(group: u32, guard: u32) -> Atom {
         group,
         whole: false,
         priority: 0,
+        protected: false,
         guard,
         first: 0,
         count: 0,
@@ -434,6 +450,10 @@ fn atom(group: u32, guard: u32) -> Atom {
         started: 0,
         latest: Time::ZERO,
     }
+}
+
+fn is_protected(group: &PodGroup) -> bool {
+    group.non_preemptible || group.min_run_time.is_some()
 }
 
 /// The pods of a group that are on nodes and do not terminate.

@@ -62,20 +62,33 @@ impl Units {
         preemptor: &Preemptor<'_>,
         atom: usize,
     ) -> Option<KeptBy> {
+        let rule = self.kept_by_rule(cluster, ask, preemptor, atom);
+        let allowed = |unit: &Candidate<'_>| ask.policy.allows(preemptor, unit);
+        if rule.is_some()
+            || ask.lifted == Lifted::Policy
+            || self.with_candidate(cluster, atom, allowed)
+        {
+            return rule;
+        }
+        let ceiling = ask.policy.ceiling(preemptor);
+        let too_high = ceiling.is_some_and(|ceiling| self.atoms[atom].priority >= ceiling);
+        Some(if too_high { KeptBy::Priority } else { KeptBy::Policy })
+    }
+
+    /// Why an atom is kept whatever the policy says.
+    fn kept_by_rule(
+        &self,
+        cluster: &Cluster,
+        ask: &PreemptionRequest<'_>,
+        preemptor: &Preemptor<'_>,
+        atom: usize,
+    ) -> Option<KeptBy> {
         let own = &self.atoms[atom];
-        let group = self.group_of(atom);
-        let is_own = if let Some(group) = group {
-            let is =
-                |own: &PodGroup| (&own.name, &own.namespace) == (&group.name, &group.namespace);
-            preemptor.group.any(&is)
-        } else {
-            let first = self.pods_of(cluster, atom).next();
-            first.is_some_and(|pod| is_member(preemptor.group, pod))
-        };
-        if is_own {
+        if preemptor.runs && self.is_own(cluster, preemptor.group, atom) {
             return Some(KeptBy::OwnMember);
         }
-        if let Some(group) = group.filter(|_| ask.lifted != Lifted::Protection) {
+        let is_protected = own.protected && ask.lifted != Lifted::Protection;
+        if let Some(group) = self.group_of(atom).filter(|_| is_protected) {
             if group.non_preemptible {
                 return Some(KeptBy::NonPreemptible);
             }
@@ -89,13 +102,38 @@ impl Units {
                 }
             }
         }
-        let allowed = |unit: &Candidate<'_>| ask.policy.allows(preemptor, unit);
-        if ask.lifted == Lifted::Policy || self.with_candidate(cluster, atom, allowed) {
+        None
+    }
+
+    /// Whether an atom is of running members of a group, or of one inside.
+    fn is_own(&self, cluster: &Cluster, group: &PodGroup, atom: usize) -> bool {
+        if let Some(known) = self.group_of(atom) {
+            let is =
+                |own: &PodGroup| (&own.name, &own.namespace) == (&known.name, &known.namespace);
+            return group.any(&is);
+        }
+        let first = self.pods_of(cluster, atom).next();
+        first.is_some_and(|pod| is_member(group, pod))
+    }
+
+    /// The work lost with an atom that may be taken; `None` for one that is kept.
+    pub(crate) fn work_if_free(
+        &self,
+        cluster: &Cluster,
+        ask: &PreemptionRequest<'_>,
+        preemptor: &Preemptor<'_>,
+        atom: usize,
+    ) -> Option<u64> {
+        // Most units are neither protected nor the preemptor's own.
+        let in_question = preemptor.runs || self.atoms[atom].protected;
+        if in_question && self.kept_by_rule(cluster, ask, preemptor, atom).is_some() {
             return None;
         }
-        let ceiling = ask.policy.ceiling(preemptor);
-        let too_high = ceiling.is_some_and(|ceiling| own.priority >= ceiling);
-        Some(if too_high { KeptBy::Priority } else { KeptBy::Policy })
+        let run = self.run(cluster, atom, preemptor.now);
+        self.with_candidate(cluster, atom, |unit| {
+            let allowed = ask.lifted == Lifted::Policy || ask.policy.allows(preemptor, unit);
+            allowed.then(|| ask.policy.work_lost(preemptor, unit, run))
+        })
     }
 
     /// The work lost with an atom.
