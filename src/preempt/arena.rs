@@ -27,10 +27,13 @@ pub(crate) struct Ground {
     usable: Vec<bool>,
 }
 
-/// What pods of each shape give back, by the number of the shape; found when it is first needed.
+/// What pods give back.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
+    /// Of the amounts of a node, by the number of the shape; found when it is first needed.
     of_shape: Vec<Option<Vec<i64>>>,
+    /// A buffer, for what devices come to that.
+    of_pod: Vec<i64>,
 }
 
 /// Some atoms of a domain, and what each would give back.
@@ -92,17 +95,21 @@ impl Ground {
 }
 
 impl Sizes {
-    /// What a pod gives back: a pod, then the resources.
+    /// What a pod gives back, by dimension.
     pub(crate) fn of(&mut self, cluster: &Cluster, need: &Need<'_>, pod: PodView<'_>) -> &[i64] {
         let shape = pod.shape_id().0 as usize;
         if self.of_shape.len() <= shape {
             self.of_shape.resize(shape + 1, None);
         }
-        self.of_shape[shape].get_or_insert_with(|| {
-            let requests = &pod.shape().requests;
-            let of = |id: &_| requests.of(cluster.resource_name(*id)).max(0);
-            core::iter::once(1).chain(need.resources.iter().map(of)).collect()
-        })
+        let amounts =
+            self.of_shape[shape].get_or_insert_with(|| need.amounts_of(cluster, pod.shape()));
+        if need.width() == need.amounts() {
+            return amounts;
+        }
+        self.of_pod.clear();
+        self.of_pod.extend_from_slice(amounts);
+        self.of_pod.extend(need.devices_of(cluster, pod));
+        &self.of_pod
     }
 }
 

@@ -6,7 +6,7 @@
 //! the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `request`; `unit`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
+//! `request`; `unit`; `devices`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
 //! `domains`; `search`; `moves`; `planner`; `explain`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
@@ -16,6 +16,7 @@ mod bound;
 mod branch;
 mod budget;
 mod cost;
+mod devices;
 mod domains;
 mod explain;
 pub mod kubernetes;

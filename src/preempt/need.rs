@@ -6,12 +6,13 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::devices::DeviceCount;
 use crate::base::Time;
 use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::topology::requirement::Requirement;
-use crate::state::{Cluster, NodeView, ResourceId, Row};
+use crate::state::{Cluster, DeviceNeed, NodeView, PodView, ResourceId, Row};
 
 /// Pods of some shapes, of which so many must be placed for certain.
 #[derive(Debug)]
@@ -48,7 +49,9 @@ pub(crate) struct Need<'a> {
     shapes: Vec<Shape<'a>>,
     pub(crate) kinds: Vec<Kind>,
     /// The resources that are counted; the first dimension is the number of pods.
-    pub(crate) resources: Vec<ResourceId>,
+    resources: Vec<ResourceId>,
+    /// The needs of devices that are counted, as the last dimensions.
+    devices: Vec<DeviceCount>,
     /// The least amount that placing the group takes, by dimension.
     pub(crate) least: Vec<i64>,
     /// Whether some filter reads pods beyond the node it judges.
@@ -80,6 +83,7 @@ impl<'a> Need<'a> {
             shapes: Vec::new(),
             kinds: Vec::new(),
             resources: Vec::new(),
+            devices: Vec::new(),
             least: Vec::new(),
             wide: false,
             monotone: true,
@@ -115,6 +119,9 @@ impl<'a> Need<'a> {
         if !shapes.iter().all(|(shape, _)| judges_room(framework, shape)) {
             need.least.fill(0);
         }
+        for devices in &need.devices {
+            need.least.push(amount(&|shape| devices.ask(&DeviceNeed::of(cluster, shape))));
+        }
         need.add_kinds(&leaves);
         need
     }
@@ -146,6 +153,9 @@ impl<'a> Need<'a> {
             {
                 self.resources.push(id);
             }
+        }
+        if !shape.devices.is_empty() {
+            DeviceCount::add(&mut self.devices, &DeviceNeed::of(cluster, shape));
         }
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
         let wide = PreparedFilters::new(self.framework, &cx, |d| !d.is_pod_local());
@@ -192,7 +202,9 @@ impl<'a> Need<'a> {
             PreparedFilters::new(self.framework, &cx, |d| d.is_pod_independent() && !d.room);
         let judged = i64::from(judges_room(self.framework, shape));
         let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0) * judged;
-        let ask = core::iter::once(judged).chain(self.resources.iter().map(of)).collect();
+        let amounts = core::iter::once(judged).chain(self.resources.iter().map(of));
+        let needs = DeviceNeed::of(cluster, shape);
+        let ask = amounts.chain(self.devices.iter().map(|devices| devices.ask(&needs))).collect();
         self.shapes.push(Shape { own: Arc::clone(shape), leaf, ask, fixed });
         self.shapes.len() - 1
     }
@@ -233,7 +245,27 @@ impl<'a> Need<'a> {
 
     /// How many dimensions there are.
     pub(crate) fn width(&self) -> usize {
+        self.amounts() + self.devices.len()
+    }
+
+    /// How many of them are amounts of nodes, those of which a pod takes as much as it gives back.
+    pub(crate) fn amounts(&self) -> usize {
         1 + self.resources.len()
+    }
+
+    /// What pods of a shape give back of the amounts of a node.
+    pub(super) fn amounts_of(&self, cluster: &Cluster, shape: &PodShape) -> Vec<i64> {
+        let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0);
+        core::iter::once(1).chain(self.resources.iter().map(of)).collect()
+    }
+
+    /// What a pod gives back of each need of devices.
+    pub(super) fn devices_of(
+        &self,
+        cluster: &Cluster,
+        pod: PodView<'_>,
+    ) -> impl Iterator<Item = i64> {
+        self.devices.iter().map(move |devices| devices.gain(cluster, pod))
     }
 
     /// Whether some pod of a kind can go to a row at all, whatever runs there.
@@ -257,6 +289,7 @@ impl<'a> Need<'a> {
         };
         free.push(node.pod_limit().saturating_sub(node.pod_count()));
         free.extend(self.resources.iter().map(|id| node.free(*id)));
+        free.extend(self.devices.iter().map(|devices| devices.free(node)));
     }
 
     /// How many pods of a kind fit what is free.

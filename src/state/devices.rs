@@ -245,12 +245,7 @@ impl<'a> NodeDevices<'a> {
     /// names, and what is left.
     #[inline]
     pub fn admits(self, need: &DeviceNeed, device: usize) -> bool {
-        let Some(entry) = self.specs.entries.get(device) else { return false };
-        if Some(entry.kind) != need.kind
-            || !(need.any_model || need.models.contains(&entry.model))
-            || !(need.any_island
-                || entry.island.is_some_and(|island| need.islands.contains(&island)))
-        {
+        if !self.matches(need, device) {
             return false;
         }
         match &need.each {
@@ -265,6 +260,16 @@ impl<'a> NodeDevices<'a> {
                     })
             }
         }
+    }
+
+    /// Whether a device is of the kind, the models and the islands that a need allows.
+    #[inline]
+    pub(crate) fn matches(self, need: &DeviceNeed, device: usize) -> bool {
+        let Some(entry) = self.specs.entries.get(device) else { return false };
+        let is_allowed = |island| need.islands.contains(&island);
+        Some(entry.kind) == need.kind
+            && (need.any_model || need.models.contains(&entry.model))
+            && (need.any_island || entry.island.is_some_and(is_allowed))
     }
 
     /// The group a device is in, for a need that confines itself by islands, NUMA nodes or both;
@@ -362,6 +367,14 @@ impl DeviceNeed {
     /// Whether the devices are to be attached to one NUMA node.
     pub fn numa(&self) -> IslandRule {
         self.numa
+    }
+
+    /// Whether both ask the same of each device; how many of them may differ, and how they lie.
+    pub(crate) fn asks_alike(&self, other: &DeviceNeed) -> bool {
+        let of = |need: &DeviceNeed| (need.kind, need.any_model, need.any_island);
+        of(self) == of(other)
+            && (&self.models, &self.islands, &self.each)
+                == (&other.models, &other.islands, &other.each)
     }
 
     /// Whether no device can serve both needs.

@@ -64,10 +64,7 @@ pub(crate) fn movable(
         let whole = units.atoms[atom].whole;
         name.is_none_or(|name| !above.contains(&name) && (whole || !own.contains(&name)))
     };
-    let work = |atom: usize| match units.kept_by(cluster, &ask, preemptor, atom) {
-        None => Some(units.work_lost(cluster, &ask, preemptor, atom)),
-        Some(_) => None,
-    };
+    let work = |atom: usize| units.work_if_free(cluster, &ask, preemptor, atom);
     (0..units.atoms.len()).map(|atom| work(atom).filter(|_| may(atom))).collect()
 }
 
@@ -142,7 +139,9 @@ fn suffices(need: &Need<'_>, cluster: &Cluster) -> bool {
             *sum += i128::from((*free).max(0));
         }
     }
-    need.least.iter().zip(sums).all(|(least, sum)| sum >= i128::from(*least))
+    // What moves may take more of devices than it frees, or less.
+    let mut amounts = need.least.iter().zip(sums).take(need.amounts());
+    amounts.all(|(least, sum)| sum >= i128::from(*least))
 }
 
 /// The layout where all moves that may, at most so many pods.
