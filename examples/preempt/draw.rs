@@ -135,65 +135,91 @@ pub(crate) fn text(stages: &Stages<'_>, preempt: &Preempt) -> String {
     out
 }
 
-const CELL: usize = 11;
+const CELL: usize = 13;
 
-/// The racks concerned, one row a node, three panels.
-pub(crate) fn svg(stages: &Stages<'_>, preempt: &Preempt) -> String {
+/// The racks concerned, one row a node, three panels, under lines that say what was asked.
+pub(crate) fn svg(title: &str, stages: &Stages<'_>, preempt: &Preempt) -> String {
     let racks = racks(stages, preempt);
-    let rows: usize = racks.values().map(|nodes| nodes.len() + 2).sum();
-    let (width, height) = (140 + 3 * (9 * CELL + 30), 60 + rows * (CELL + 2));
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         font-family=\"sans-serif\" font-size=\"10\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-    );
-    let left = |panel: usize| 130 + panel * (9 * CELL + 30);
-    for (panel, title) in ["before", "between", "after"].into_iter().enumerate() {
+    let slots = racks.values().flat_map(BTreeMap::values).flatten().map(Vec::len).max();
+    let panel = slots.unwrap_or(0) * CELL + 36;
+    let left = |number: usize| 130 + number * panel;
+    let lines: Vec<&str> = title.lines().filter(|line| !line.is_empty()).collect();
+    let mut legend: Vec<(Slot, String)> = Vec::new();
+    for (number, victim) in preempt.victims.iter().enumerate() {
+        let pods = victim.pods.len();
+        let text = format!("{} goes: priority {}, {pods} pods", victim.name, victim.priority);
+        legend.push((Slot::Goes(number), text));
+    }
+    legend.push((Slot::New, "the new gang".into()));
+    legend.push((Slot::Stays, "stays".into()));
+    legend.push((Slot::Free, "free".into()));
+
+    let mut body = String::new();
+    let mut y = 0;
+    for (number, line) in lines.iter().enumerate() {
+        y += 18;
+        let weight = if number == 0 { "bold" } else { "normal" };
+        let size = if number == 0 { 14 } else { 12 };
         let _ = writeln!(
-            out,
-            "<text x=\"{}\" y=\"20\" font-size=\"13\" font-weight=\"bold\">{title}</text>",
-            left(panel)
+            body,
+            "<text x=\"10\" y=\"{y}\" font-size=\"{size}\" font-weight=\"{weight}\">{line}</text>"
         );
     }
-    let mut y = 36;
+    y += 12;
+    for (slot, text) in &legend {
+        cell(&mut body, 10, y, *slot);
+        let _ = writeln!(body, "<text x=\"{}\" y=\"{}\">{text}</text>", 16 + CELL, y + 10);
+        y += CELL + 3;
+    }
+    y += 22;
+    for (number, title) in ["before", "victims gone", "after"].into_iter().enumerate() {
+        let x = left(number);
+        let _ = writeln!(body, "<text x=\"{x}\" y=\"{y}\" font-weight=\"bold\">{title}</text>");
+    }
+    y += 8;
     for (rack, nodes) in &racks {
-        let _ = writeln!(out, "<text x=\"6\" y=\"{}\" font-weight=\"bold\">{rack}</text>", y + 9);
+        let _ = writeln!(
+            body,
+            "<text x=\"10\" y=\"{}\" font-weight=\"bold\">rack {rack}</text>",
+            y + 10
+        );
         y += CELL + 2;
         for (node, three) in nodes {
-            let _ = writeln!(out, "<text x=\"6\" y=\"{}\">{node}</text>", y + 9);
-            for (panel, slots) in three.iter().enumerate() {
+            let _ = writeln!(body, "<text x=\"10\" y=\"{}\">{node}</text>", y + 10);
+            for (number, slots) in three.iter().enumerate() {
                 for (place, slot) in slots.iter().enumerate() {
-                    let _ = writeln!(
-                        out,
-                        "<rect x=\"{}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" \
-                         fill=\"{}\" stroke=\"#666666\" stroke-width=\"0.5\"/>",
-                        left(panel) + place * CELL,
-                        slot.colour(),
-                    );
+                    cell(&mut body, left(number) + place * CELL, y, *slot);
                 }
             }
             y += CELL + 2;
         }
-        y += CELL;
+        y += 8;
     }
-    let legend = [
-        (Slot::Stays, "stays"),
-        (Slot::Goes(0), "goes (a colour each gang)"),
-        (Slot::New, "the gang"),
-        (Slot::Free, "free"),
-    ];
-    let mut x = 6;
-    for (slot, name) in legend {
+    let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);
+    let (width, height) = (left(3).max(20 + longest * 8), y + 6);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n{body}</svg>\n"
+    )
+}
+
+/// A GPU, by its colour and the letter that the text has for it.
+fn cell(out: &mut String, x: usize, y: usize, slot: Slot) {
+    let _ = writeln!(
+        out,
+        "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{}\" \
+         stroke=\"#666666\" stroke-width=\"0.5\"/>",
+        slot.colour(),
+    );
+    if matches!(slot, Slot::Goes(_) | Slot::New) {
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{}\" \
-             stroke=\"#666666\" stroke-width=\"0.5\"/><text x=\"{}\" y=\"{}\">{name}</text>",
-            y - 4,
-            slot.colour(),
-            x + CELL + 3,
-            y + 5,
+            "<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#ffffff\" \
+             text-anchor=\"middle\">{}</text>",
+            x + CELL / 2,
+            y + 10,
+            slot.letter(),
         );
-        x += 40 + 6 * name.len();
     }
-    out + "</svg>\n"
 }

@@ -82,7 +82,8 @@ fn decide(
     let stages = Stages { before: &scene.cluster, between: &between, after: &after };
     out += &draw::text(&stages, preempt);
     let _ = writeln!(out, "\n{why}");
-    out += &rule::beside(scene, gang, &request, preempt.cost)?;
-    let svg = draw::svg(&stages, preempt);
+    let beside = rule::beside(scene, gang, &request, preempt.cost)?;
+    out += &beside;
+    let svg = draw::svg(&(scene.title(gang) + &beside), &stages, preempt);
     Ok((0, out, Some(svg)))
 }

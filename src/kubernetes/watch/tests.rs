@@ -458,41 +458,6 @@ fn a_more_important_group_takes_what_budgets_allow() {
 }
 
 #[test]
-fn the_pod_that_has_run_for_less_time_is_taken() {
-    let mut world = World::new();
-    world.scheduler = Scheduler::new(
-        Cluster::new(),
-        Framework::default(),
-        Settings::new().preemption(PreemptionSettings::new()),
-    );
-    world.add(node("n"));
-    let mut pods = ["old", "young"].map(|name| on(pod(name), "n"));
-    for pod in &mut pods {
-        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4".into();
-        world.add(pod.clone());
-    }
-    let start = |world: &World, name| world.scheduler.cluster().pod("default", name)?.start();
-    assert_eq!(start(&world, "old"), Some(Time::from_secs(1)), "since it was first seen");
-    for (pod, time) in pods.iter_mut().zip(["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]) {
-        pod["status"] = json!({"phase": "Running", "startTime": time});
-        assert_eq!(world.send("MODIFIED", pod.clone()), 1);
-        assert_eq!(world.send("MODIFIED", pod.clone()), 0);
-    }
-    assert_eq!(start(&world, "young"), Some(Time::from_secs(1_767_312_000)));
-
-    world.now = 1_767_398_400;
-    world.add(group("g", 1));
-    world.add(member("a", "g"));
-    let Some(Decision::Preempt { victims, .. }) =
-        world.scheduler.poll_decision(Time::from_secs(world.now))
-    else {
-        panic!("one of them has to go");
-    };
-    assert_eq!((victims.len(), victims[0].name.as_str()), (1, "default/young"));
-    assert_eq!(victims[0].work_lost, 24 * 3_600_000);
-}
-
-#[test]
 fn groups_are_in_the_queues_that_labels_name() {
     let mut manifests = QueueManifests::new(Mode::AsWritten);
     let kueue = |kind: &str, name: &str, spec: Value| {

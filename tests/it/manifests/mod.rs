@@ -11,3 +11,4 @@ mod reading;
 mod refusals;
 mod refused_groups;
 mod refused_pods;
+mod starts;
