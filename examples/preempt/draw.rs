@@ -196,7 +196,7 @@ pub(crate) fn svg(title: &str, stages: &Stages<'_>, preempt: &Preempt) -> String
         y += 8;
     }
     let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);
-    let (width, height) = (left(3).max(20 + longest * 8), y + 6);
+    let (width, height) = (left(3).max(20 + longest * 6), y + 6);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"11\">\n\
