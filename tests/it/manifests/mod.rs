@@ -12,7 +12,7 @@ mod refusals;
 mod refused_groups;
 mod refused_pods;
 mod refused_workloads;
+mod starts;
 mod workload_with_job;
 mod workloads;
 mod workloads_watched;
-mod starts;
