@@ -66,7 +66,7 @@ impl Machine {
     /// are to wait, and what the machine catches up with until the last one arrives.
     fn jobs(self, count: usize, backlog: usize) -> Vec<Job> {
         let mut random = Random::new(SEED);
-        let mean = self.sizes.iter().sum::<u32>() as f64 / self.sizes.len() as f64;
+        let mean = f64::from(self.sizes.iter().sum::<u32>()) / self.sizes.len() as f64;
         let at_once = f64::from(NODES * self.per_node) / mean;
         let first = (at_once * 1.2) as usize + backlog + count / 16;
         // A minute to four hours, each as likely as any other.
