@@ -230,7 +230,7 @@ mod tests {
             }
         }
         let pods = cluster.pods().map(PodView::id).collect();
-        let requests = (0..1 + roll(2)).map(|_| request(&mut roll));
+        let requests = (0..=roll(2)).map(|_| request(&mut roll));
         let pod = requests.fold(Pod::new(), Pod::device);
         let needs = DeviceNeed::of(&cluster, pod.shape());
         (cluster, pods, needs)
