@@ -154,7 +154,9 @@ impl Scheduler {
         for release in releases {
             profile.give(release.end, Time::MAX, &release.demand);
         }
-        starts.iter().for_each(|start| profile.take(start.at, start.end, &start.demand));
+        for start in &starts {
+            profile.take(start.at, start.end, &start.demand);
+        }
         for &group in line {
             if starts.iter().any(|start| start.group == group) {
                 continue;

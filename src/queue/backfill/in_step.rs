@@ -12,8 +12,8 @@ use crate::base::{Row, Time};
 use crate::queue::capacity::has_capacity_bound;
 use crate::queue::ids::GroupId;
 use crate::queue::scheduler::Scheduler;
-use crate::state::Cluster;
 use crate::state::journal::Change;
+use crate::state::{Cluster, NodeView};
 
 /// The most classes that are counted node by node at a time.
 const MOST: usize = 64;
@@ -52,7 +52,7 @@ impl Scheduler {
         self.read_changes();
         let (mut stale, rows) = self.backfill.running.take_stale(self.now);
         for row in rows {
-            for pod in self.cluster.view(row).into_iter().flat_map(|node| node.pods()) {
+            for pod in self.cluster.view(row).into_iter().flat_map(NodeView::pods) {
                 let name = format!("{}/{}", pod.namespace(), pod.name());
                 let id = self.pods.get(&name).map(|(id, _)| *id);
                 stale.extend(id.filter(|id| self.backfill.running.since.contains_key(id)));
