@@ -68,7 +68,7 @@ impl Machine {
         let mut random = Random::new(SEED);
         let mean = f64::from(self.sizes.iter().sum::<u32>()) / self.sizes.len() as f64;
         let at_once = f64::from(NODES * self.per_node) / mean;
-        let first = (at_once * 1.2) as usize + backlog + count / 16;
+        let first = (at_once * 1.5) as usize + backlog + count / 10;
         // A minute to four hours, each as likely as any other.
         let (least, most) = (60_000, 14_400_000);
         let every = (least + most) as f64 / 2.0 / at_once / 0.95;

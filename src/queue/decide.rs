@@ -235,8 +235,9 @@ impl Scheduler {
             self.metrics.add_one(|metrics| &mut metrics.placed);
             return AttemptResult::Plan(plan, None);
         }
-        if let Some((shortage, wake_on)) =
-            find_shortage(&self.cluster, &self.framework, &mut self.wait_index, tree, in_step)
+        if self.backfill.counted != Some(id)
+            && let Some((shortage, wake_on)) =
+                find_shortage(&self.cluster, &self.framework, &mut self.wait_index, tree, in_step)
         {
             self.metrics.add_one(|metrics| &mut metrics.short_of_capacity);
             return AttemptResult::Unschedulable(shortage, wake_on);

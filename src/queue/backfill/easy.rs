@@ -316,7 +316,9 @@ impl Scheduler {
             standing.then = standing.then.take().or_else(|| self.at_promise(&standing));
             self.backfill.guard = Some(Guard { standing, moved: None, taken_up: false });
         }
+        self.backfill.counted = self.backfill.line.alike(class).map(|_| id);
         let mut tried = self.try_start(id);
+        self.backfill.counted = None;
         if matches!(tried, Tried::Waits(Shortage::Promised { .. }))
             && let Some(plan) = self.place_beside_promise(id)
         {
@@ -384,7 +386,8 @@ impl Scheduler {
     /// Takes up a plan at the promised start that was found beside the first of the line.
     fn take_up_beside(&mut self, plan: &Plan) {
         let Some(guard) = &mut self.backfill.guard else { return };
-        let then = guard.standing.then.take();
+        // Another plan may have been taken up there in part.
+        let then = guard.standing.then.take().filter(|_| !guard.taken_up);
         guard.standing.then = then.and_then(|mut then| {
             then.without.commit(&self.framework, plan).ok()?;
             then.with.commit(&self.framework, plan).ok()?;
@@ -425,18 +428,16 @@ impl Scheduler {
     fn keep_promise(&mut self, guard: &mut Guard, plan: &Plan) -> Option<()> {
         let Standing { head, at, then, .. } = &mut guard.standing;
         let then = then.as_mut()?;
-        let mut without = then.without.clone();
-        without.commit(&self.framework, plan).ok()?;
-        let mut with = then.with.clone();
-        if with.commit(&self.framework, plan).is_err() {
+        then.without.commit(&self.framework, plan).ok()?;
+        guard.taken_up = true;
+        if then.with.commit(&self.framework, plan).is_err() {
             let tree = self.tree_of(*head)?;
-            let elsewhere = self.place_later(*head, &tree, &without, *at)?;
-            with = without.clone();
+            let elsewhere = self.place_later(*head, &tree, &then.without, *at)?;
+            let mut with = then.without.clone();
             with.commit(&self.framework, &elsewhere).ok()?;
+            then.with = with;
             guard.moved = Some(elsewhere);
         }
-        *then = Then { without, with };
-        guard.taken_up = true;
         Some(())
     }
 }

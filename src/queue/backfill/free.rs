@@ -26,11 +26,15 @@ impl Free {
         let count = resources.len();
         if let Some(rows) = rows.filter(|_| resources == self.resources) {
             self.by_row.resize(cluster.rows() * count, 0);
-            rows.for_each(|row| self.read_row(cluster, row));
+            for row in rows {
+                self.read_row(cluster, row);
+            }
         } else {
             let by_row = alloc::vec![0; cluster.rows() * count];
             *self = Free { resources, by_row, sum: alloc::vec![0; count] };
-            Row::all(cluster.rows()).for_each(|row| self.read_row(cluster, row));
+            for row in Row::all(cluster.rows()) {
+                self.read_row(cluster, row);
+            }
         }
     }
 
