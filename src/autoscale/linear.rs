@@ -338,9 +338,9 @@ mod tests {
             let costs = row(9).into_iter().map(|cost| i128::from(cost) + 1).collect();
             let mut program = Program { costs, covers, limits: vec![(row(3), 0)] };
             for cover in &mut program.covers {
-                cover.need = dice(12) as i64;
+                cover.need = dice(6) as i64;
             }
-            program.limits[0].1 = dice(9) as i64;
+            program.limits[0].1 = dice(24) as i64;
             let low: Vec<u32> = (0..variants).map(|_| dice(2) as u32).collect();
             let high: Vec<u32> = low.iter().map(|low| low + dice(5) as u32).collect();
             let least = brute(&program, &low, &high);
