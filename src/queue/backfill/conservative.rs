@@ -28,8 +28,8 @@ struct Start {
     before: Option<Time>,
 }
 
-/// How often a start of a run through the time to come is put off, on average, before promises are
-/// left as they are.
+/// How often starts are put off in a run through the time to come before promises are left as they
+/// are.
 const MOVES: usize = 32;
 
 impl Scheduler {
@@ -201,7 +201,7 @@ impl Scheduler {
             times.entry(start.end).or_default().0.insert(start.group);
             times.entry(start.at).or_default().1.insert(position);
         }
-        let (mut left, mut moves) = (starts.len(), MOVES.saturating_mul(starts.len()));
+        let (mut left, mut moves) = (starts.len(), MOVES);
         let mut later = self.cluster.clone();
         let mut places = BTreeMap::new();
         while let Some((at, (ends, begins))) = times.pop_first().filter(|_| left > 0) {
