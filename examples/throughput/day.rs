@@ -18,8 +18,8 @@ const ROUNDS: u64 = 10;
 const SCHEDULERS: usize = 2;
 /// The share of GPUs that lives are drawn for.
 const TAKEN: f64 = 0.875;
-/// Seconds that the rate of placed GPUs is averaged over.
-const MEMORY: f64 = 120.0;
+/// The share of GPUs at which no gang ends.
+const FREE: f64 = 0.8;
 /// One decision in so many is repeated with a fresh planner.
 const SAMPLE: usize = 8;
 
@@ -107,15 +107,15 @@ struct World {
     /// The node that was lost last: the next one that is added is like it.
     lost: Option<Node>,
     tainted: Option<String>,
-    /// What runs, by the round it ends in.
+    /// The time that gangs run in, in thousandths of a round: it passes the faster the more GPUs are
+    /// taken.
+    clock: u64,
+    /// What runs, by the clock when it ends.
     ends: BTreeMap<(u64, u64), Running>,
     started: u64,
     /// The share of GPUs that are taken.
     taken: f64,
     gpus: f64,
-    /// GPUs placed a second, on average.
-    rate: f64,
-    placed: f64,
 }
 
 /// Pods of a gang, which are numbered.
@@ -141,12 +141,11 @@ impl World {
             added: 0,
             lost: None,
             tainted: None,
+            clock: 0,
             ends: BTreeMap::new(),
             started: 0,
             taken: 0.0,
             gpus: 0.0,
-            rate: GPUS_A_GANG * (ROUNDS as usize * SCHEDULERS) as f64,
-            placed: 0.0,
         };
         for team in 0..TEAMS {
             world.label_namespace(team, "first");
@@ -165,11 +164,11 @@ impl World {
             if let Some(plan) = outcome.plan() {
                 self.cluster.commit(&self.framework, plan).expect("nothing has moved");
                 let left = self.mean_life() * self.dice.below(1_000) as f64 / 1_000.0;
-                self.start(&work.group, plan, left);
+                self.start(&work.group, left);
             }
             self.count_gpus();
         }
-        (self.events, self.applying, self.placed) = (0, Duration::ZERO, 0.0);
+        (self.events, self.applying) = (0, Duration::ZERO);
     }
 
     fn apply(&mut self, event: impl FnOnce(u64) -> Event) {
@@ -185,7 +184,10 @@ impl World {
     /// Everything of a round but the gangs that come.
     fn step(&mut self) {
         let round = self.round;
-        while let Some(first) = self.ends.first_entry().filter(|first| first.key().0 <= round) {
+        self.count_gpus();
+        self.clock += self.speed();
+        let clock = self.clock;
+        while let Some(first) = self.ends.first_entry().filter(|first| first.key().0 <= clock) {
             let Running { namespace, group, pods } = first.remove();
             for pod in 0..pods {
                 let (namespace, name) = (namespace.clone(), format!("{group}-{pod}"));
@@ -215,9 +217,6 @@ impl World {
         }
         if round.is_multiple_of(ROUNDS) {
             self.cluster.forget_deleted(self.version);
-            self.rate += (self.placed - self.rate) / MEMORY;
-            self.placed = 0.0;
-            self.count_gpus();
         }
     }
 
@@ -293,22 +292,26 @@ impl World {
         self.taken = used as f64 / self.gpus.max(1.0);
     }
 
-    /// The seconds that a gang is to run on average, so that the share of GPUs taken stays.
-    fn mean_life(&self) -> f64 {
-        let pull = (1.0 + 8.0 * (TAKEN - self.taken)).clamp(0.2, 2.0);
-        self.gpus * TAKEN / self.rate.max(1.0) * pull
+    /// How far the clock moves in a round: 1,000 at the share of GPUs that lives are drawn for.
+    fn speed(&self) -> u64 {
+        let over = self.taken - TAKEN;
+        let speed = if over < 0.0 { 1.0 + over / (TAKEN - FREE) } else { 1.0 + 40.0 * over };
+        (speed.max(0.0) * 1_000.0) as u64
     }
 
-    /// Takes note of a gang that was bound, and of when it ends.
-    fn start(&mut self, group: &PodGroup, plan: &Plan, seconds: f64) {
-        let gpus: i64 = plan.assignments().map(|a| a.pod().shape().requests.of(GPU)).sum();
-        self.placed += gpus as f64;
+    /// The rounds that a gang is to run on average, so that as much ends as comes.
+    fn mean_life(&self) -> f64 {
+        self.gpus * TAKEN / (GPUS_A_GANG * SCHEDULERS as f64)
+    }
+
+    /// Takes note of a gang that was bound, and of how many rounds it runs.
+    fn start(&mut self, group: &PodGroup, rounds: f64) {
         let running = Running {
             namespace: group.namespace.clone(),
             group: group.name.clone(),
             pods: group.pods.len(),
         };
-        let end = self.round + (seconds * ROUNDS as f64) as u64 + 1;
+        let end = self.clock + (rounds * 1_000.0) as u64;
         self.started += 1;
         self.ends.insert((end, self.started), running);
     }
@@ -395,7 +398,7 @@ fn decide(
             figures.placed += 1;
             figures.note(plan);
             let life = arrivals.life(world.mean_life());
-            world.start(&work.group, plan, life);
+            world.start(&work.group, life);
         } else {
             figures.conflicts += 1;
             schedulers[number].queue.push_front(work);
@@ -454,8 +457,9 @@ pub(crate) struct Figures {
     seconds: Duration,
     timed: Vec<Timed>,
     warm: Warm,
-    /// How often plugins judge a row of a shape, by the number of the shape.
-    calls_a_row: BTreeMap<usize, u64>,
+    /// How often plugins judge a row of a shape, by the number of the shape, and whether there are
+    /// taints, and pods with affinity terms.
+    calls_a_row: BTreeMap<(usize, bool, bool), u64>,
     fresh: Duration,
     sampled: Duration,
     /// Whether fresh planners answered the same.
@@ -471,7 +475,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Evaluations that a fresh planner makes of a row for a shape.
+    /// Evaluations that a fresh planner makes of a row for a shape. Which plugins apply depends on
+    /// whether there are taints and pods with affinity terms.
     fn calls_a_row(&mut self, work: &Work, cluster: &Cluster, framework: &Framework) -> u64 {
         let measure = || {
             let mut planner = Planner::new();
@@ -480,11 +485,11 @@ impl Figures {
             drop(place(&mut planner, cluster, framework, &gang_of(&one), 0));
             (reference::plugin_calls(&planner) / cluster.rows().max(1) as u64).max(1)
         };
-        if work.shape < KNOWN {
-            *self.calls_a_row.entry(work.shape).or_insert_with(measure)
-        } else {
-            measure()
+        if work.shape >= KNOWN {
+            return measure();
         }
+        let key = (work.shape, cluster.tainted_nodes() > 0, cluster.has_affinity_pods());
+        *self.calls_a_row.entry(key).or_insert_with(measure)
     }
 
     /// Takes a plan into the hash.

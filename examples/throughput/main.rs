@@ -73,7 +73,8 @@ victims counts units, which are whole gangs.
 
 The day: 20 gangs a second of 1, 2, 4 to 512 pods, in probability proportional to 1/size; a third
 require a rack, 5 % are spread over zones, 5 % repel by hostname; 60 % of decisions are of 200 known
-shapes, the others of shapes never seen. Lives are drawn so that 80 to 95 % of the GPUs are taken.
+shapes, the others of shapes never seen. Lives are drawn so that 80 to 95 % of the GPUs are taken,
+in a time that passes the faster the more are.
 Each second 20 nodes are updated, of which one changes; a node goes or comes every 10 s, a taint or the
 labels of a namespace every minute. Both schedulers decide on clones of the one cluster, each with a
 salt, and a plan that no longer holds is a conflict: its gang is decided again. What does not fit goes.
