@@ -373,7 +373,7 @@ fn decide(
     }
     for (number, _, gang, outcome, time) in &proposals {
         figures.decisions += 1;
-        if figures.decisions % SAMPLE == 0 {
+        if figures.decisions.is_multiple_of(SAMPLE) {
             let mut planner = Planner::new();
             let start = Instant::now();
             let fresh = place(&mut planner, &snapshot, framework, gang, schedulers[*number].salt);
