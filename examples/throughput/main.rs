@@ -5,10 +5,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod day;
 mod preempt;
 mod report;
 mod scene;
 mod straight;
+mod workload;
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -21,6 +23,7 @@ use phalanx::{Cluster, Event, Framework, Outcome, Planner, Request, place_gang};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use common::cli::{Arguments, Finish, Mistake, Program};
+use day::Day;
 use report::{Change, Report};
 use scene::{Constraint, Scene};
 use straight::Columns;
@@ -32,6 +35,7 @@ const PROGRAM: Program = Program {
     usage: "\
 Usage: throughput --nodes N --pods P [options]
        throughput --preempt [--nodes N] [--gang G] [--topology] [options]
+       throughput --day [--nodes N] [--racks R] [--seed S] [--seconds T] [--simd LEVEL] [--output O]
 
   --gang G          members of a gang                                  (1)
   --shapes K        different pod shapes, in rotation over the gangs   (1)
@@ -53,6 +57,9 @@ Usage: throughput --nodes N --pods P [options]
   --output O        text, json
   --preempt         all nodes are filled with gangs of 8 to 64 pods of lower priority, and one gang
                     is to start: --nodes is 5000 then unless given
+  --day             an hour of two schedulers on one cluster: --nodes is 5000 then unless given
+  --seed S          what is drawn on that day                          (1)
+  --seconds T       how long it is, of virtual time                    (3600)
 
 Pods and gangs are counted as they are placed or refused. gang_*_us is the time to decide on a gang
 that is placed, refused_p50_us on one that is not, commit_p50_us to bind a plan; seconds is all of
@@ -63,6 +70,21 @@ knew the gang; once each.
 preempt_cold_us is the time to find the victims with a fresh planner, preempt_warm_us with one that
 was asked before, refused_* that of a gang whose priority is too low; each the least of several.
 victims counts units, which are whole gangs.
+
+The day: 20 gangs a second of 1, 2, 4 to 512 pods, in probability proportional to 1/size; a third
+require a rack, 5 % are spread over zones, 5 % repel by hostname; 60 % of decisions are of 200 known
+shapes, the others of shapes never seen. Lives are drawn so that 80 to 95 % of the GPUs are taken,
+in a time that passes the faster the more are.
+Each second 20 nodes are updated, of which one changes; a node goes or comes every 10 s, a taint or the
+labels of a namespace every minute. Both schedulers decide on clones of the one cluster, each with a
+salt, and a plan that no longer holds is a conflict: its gang is decided again. What does not fit goes.
+p50_us and the like are the time of a decision; _local is gangs that nodes alone are judged for, _domain
+those with plugins that read beyond (spread, repel), _to_64 those of up to 64 pods. decisions_per_s counts
+gangs made, clones, commits and events too. warm_share is of decisions whose shapes the scheduler had
+met: those with at most as many evaluations as twice the nodes changed since, plus the pods placed,
+take (calls_a_row of a fresh planner each). fresh_ratio is the time of one decision in 8 with a fresh
+planner over its own, and equal whether the answers are the same. bytes_at_10_min and bytes_at_60_min
+are all that is held, at a sixth of the day and at its end; plans is a hash of all plans bound.
 ",
     options: &[
         "--nodes",
@@ -78,9 +100,11 @@ victims counts units, which are whole gangs.
         "--threads",
         "--simd",
         "--churn",
+        "--seed",
+        "--seconds",
         "--output",
     ],
-    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt"],
+    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt", "--day"],
 };
 
 fn main() -> ExitCode {
@@ -88,7 +112,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
-    let scene = read(arguments)?;
+    let day = arguments.flag("--day");
+    let scene = if day { Scene::default() } else { read(arguments)? };
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let mode = arguments.word("--mode", &["fast", "reference", "both"])?;
     let output = arguments.word("--output", &["text", "json"])?;
@@ -97,6 +122,12 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         "avx2" => SimdLevel::Avx2,
         _ => SimdLevel::Avx512,
     });
+    if day {
+        let day = read_day(arguments)?;
+        let figures = day.measure(straight_pass_us(&day.scene()), allocated);
+        let text = if output == "json" { figures.json() } else { figures.text() };
+        return Ok(Finish::with(u8::from(!figures.is_equal()), text));
+    }
     if arguments.flag("--preempt") {
         let figures = preempt::measure(&scene, straight_pass_us(&scene));
         let text = if output == "json" { figures.json() } else { figures.text() };
@@ -295,6 +326,16 @@ fn straight_pass_us(scene: &Scene) -> f64 {
         best = best.min(start.elapsed().as_secs_f64() * 1e6);
     }
     best
+}
+
+/// The day that the options ask for.
+fn read_day(arguments: &Arguments) -> Result<Day, Mistake> {
+    Ok(Day {
+        nodes: arguments.number("--nodes", 5_000, 1..=10_000_000)? as usize,
+        racks: arguments.number("--racks", 50, 1..=10_000_000)? as usize,
+        seed: arguments.number("--seed", 1, 0..=u32::MAX)?.into(),
+        seconds: arguments.number("--seconds", 3_600, 1..=86_400)?.into(),
+    })
 }
 
 /// The scene that the options ask for.

@@ -5,13 +5,24 @@
 
 #[path = "../../examples/common/mod.rs"]
 mod common;
+#[path = "../../examples/throughput/day.rs"]
+mod day;
 mod fgd;
 mod place_gang;
 mod replay;
+#[allow(dead_code, reason = "the program reports of gangs one after another too")]
+#[path = "../../examples/throughput/report.rs"]
+mod report;
 #[allow(dead_code, reason = "the plot is drawn by the program")]
 #[path = "../../examples/fgd/run.rs"]
 mod run;
+#[allow(dead_code, reason = "the program has other scenes too")]
+#[path = "../../examples/throughput/scene.rs"]
+mod scene;
 mod simulate;
+mod throughput;
 #[allow(dead_code, reason = "files are read by the program")]
 #[path = "../../examples/fgd/trace.rs"]
 mod trace;
+#[path = "../../examples/throughput/workload.rs"]
+mod workload;
