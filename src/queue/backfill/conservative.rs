@@ -15,7 +15,7 @@ use crate::base::Time;
 use crate::queue::ids::GroupId;
 use crate::queue::scheduler::Scheduler;
 use crate::queue::shortage::Shortage;
-use crate::state::{Cluster, Plan};
+use crate::state::Plan;
 
 /// A group of the line with its start.
 #[derive(Debug, Clone)]
@@ -28,9 +28,9 @@ struct Start {
     before: Option<Time>,
 }
 
-/// How often starts are put off in a run through the time to come before promises are left as they
-/// are.
-const MOVES: usize = 32;
+/// How often a run through the time to come is repeated with other starts before promises are left
+/// as they are.
+const ROUNDS: usize = 32;
 
 impl Scheduler {
     /// A pass by the conservative rule: each group is moved to its earliest start if room was given
@@ -133,9 +133,30 @@ impl Scheduler {
         starts: &mut Vec<Start>,
         releases: &[Release],
     ) -> Option<BTreeMap<GroupId, Plan>> {
-        let places = self.run_through(starts, releases, true).ok()?;
-        starts.retain(|start| places.contains_key(&start.group));
-        Some(places)
+        for _ in 0..ROUNDS {
+            let stuck = match self.run_through(starts, releases) {
+                Ok(places) => return Some(places),
+                Err(stuck) => stuck,
+            };
+            let at = starts.iter().position(|start| start.group == stuck)?;
+            let now = starts.get(at)?.at;
+            let ends = releases.iter().map(|release| release.end);
+            let ends = ends.chain(starts.iter().map(|start| start.end));
+            let next = ends.filter(|end| *end > now && *end < Time::MAX).min();
+            let start = starts.get_mut(at)?;
+            let is_late = next.is_none_or(|next| start.before.is_some_and(|before| before < next));
+            if is_late && start.before.is_some_and(|before| before >= self.now) {
+                return None;
+            }
+            let Some(next) = next else {
+                let start = starts.remove(at);
+                self.wait_for_room(start.group);
+                continue;
+            };
+            start.at = next;
+            start.end = self.end_of(stuck, next);
+        }
+        None
     }
 
     /// The old starts, and for each group without one the first time that leaves them as they are.
@@ -145,17 +166,10 @@ impl Scheduler {
         mut starts: Vec<Start>,
         releases: &[Release],
     ) -> Vec<Start> {
-        if let Err(stuck) = self.run_through(&mut starts, releases, false) {
+        if let Err(stuck) = self.run_through(&starts, releases) {
             // A promise is broken: that group is treated as one that arrives.
             self.metrics.add_one(|metrics| &mut metrics.promises_broken);
             starts.retain(|start| start.group != stuck);
-        }
-        let mut profile = Profile::new(self.now, self.free_now());
-        for release in releases {
-            profile.give(release.end, Time::MAX, &release.demand);
-        }
-        for start in &starts {
-            profile.take(start.at, start.end, &start.demand);
         }
         for &group in line {
             if starts.iter().any(|start| start.group == group) {
@@ -166,15 +180,10 @@ impl Scheduler {
             let ends = ends.chain(starts.iter().map(|start| start.end));
             let times: BTreeSet<Time> = ends.chain([from]).filter(|time| *time >= from).collect();
             let demand = self.demand(group);
-            let run = self.longest_run(group);
             for at in times.into_iter().filter(|at| *at < Time::MAX) {
-                if profile.earliest(at, &demand, run) != Some(at) {
-                    continue;
-                }
                 let end = self.end_of(group, at);
                 starts.push(Start { group, demand: demand.clone(), at, end, before: None });
-                if self.run_through(&mut starts, releases, false).is_ok() {
-                    profile.take(at, end, &demand);
+                if self.run_through(&starts, releases).is_ok() {
                     break;
                 }
                 starts.pop();
@@ -183,78 +192,45 @@ impl Scheduler {
         starts
     }
 
-    /// A run through the time to come: a place for each start, or the group that has none. If starts
-    /// may move, a group without a place is put off to the next end of another, or left out where
-    /// there is none; the group that is told is one that would start later than promised.
+    /// A place for each start, or the first group without one.
     fn run_through(
         &mut self,
-        starts: &mut [Start],
+        starts: &[Start],
         releases: &[Release],
-        may_move: bool,
     ) -> Result<BTreeMap<GroupId, Plan>, GroupId> {
-        // Groups that end at a time, and starts by their place in the line.
-        let mut times: BTreeMap<Time, (BTreeSet<GroupId>, BTreeSet<usize>)> = BTreeMap::new();
+        let mut times: BTreeMap<Time, (Vec<GroupId>, Vec<&Start>)> = BTreeMap::new();
         for release in releases {
-            times.entry(release.end).or_default().0.insert(release.group);
+            times.entry(release.end).or_default().0.push(release.group);
         }
-        for (position, start) in starts.iter().enumerate() {
-            times.entry(start.end).or_default().0.insert(start.group);
-            times.entry(start.at).or_default().1.insert(position);
+        for start in starts {
+            times.entry(start.end).or_default().0.push(start.group);
+            times.entry(start.at).or_default().1.push(start);
         }
-        let (mut left, mut moves) = (starts.len(), MOVES);
         let mut later = self.cluster.clone();
         let mut places = BTreeMap::new();
-        while let Some((at, (ends, begins))) = times.pop_first().filter(|_| left > 0) {
+        for (at, (ends, begins)) in times {
+            if begins.is_empty() && places.len() == starts.len() {
+                break;
+            }
             for group in ends {
                 self.release_from(group, &mut later);
             }
-            for position in begins {
-                let Some(start) = starts.get_mut(position) else { continue };
+            for start in begins {
                 let group = start.group;
-                if let Some(plan) = self.place_at(group, &mut later, at) {
-                    places.insert(group, plan);
-                    left -= 1;
-                    continue;
-                }
-                if !may_move || moves == 0 {
-                    return Err(group);
-                }
-                moves -= 1;
-                if let Some((ends, _)) = times.get_mut(&start.end) {
-                    ends.remove(&group);
-                }
-                let next = times.iter().find(|(_, (ends, _))| !ends.is_empty());
-                let next = next.map(|(next, _)| *next).filter(|next| *next < Time::MAX);
-                let is_late =
-                    start.before.is_some_and(|before| next.is_none_or(|next| before < next));
-                if is_late && start.before.is_some_and(|before| before >= self.now) {
-                    return Err(group);
-                }
-                let Some(next) = next else {
-                    left -= 1;
-                    self.wait_for_room(group);
-                    continue;
+                let old = self.backfill.promises.get(&group).map(|promise| promise.plan.clone());
+                let old = old.filter(|old| later.commit(&self.framework, old).is_ok());
+                let plan = if let Some(old) = old {
+                    old
+                } else {
+                    let tree = self.tree_of(group).ok_or(group)?;
+                    let plan = self.place_later(group, &tree, &later, at).ok_or(group)?;
+                    later.commit(&self.framework, &plan).map_err(|_| group)?;
+                    plan
                 };
-                start.at = next;
-                start.end = self.end_of(group, next);
-                times.entry(start.end).or_default().0.insert(group);
-                times.entry(next).or_default().1.insert(position);
+                places.insert(group, plan);
             }
         }
         Ok(places)
-    }
-
-    /// A place of a group in a working copy, taken up there: the promised one, where it will do.
-    fn place_at(&mut self, group: GroupId, later: &mut Cluster, at: Time) -> Option<Plan> {
-        let promise = self.backfill.promises.get(&group);
-        let old = promise.filter(|old| later.commit(&self.framework, &old.plan).is_ok());
-        if let Some(old) = old {
-            return Some(old.plan.clone());
-        }
-        let tree = self.tree_of(group)?;
-        let plan = self.place_later(group, &tree, later, at)?;
-        later.commit(&self.framework, &plan).ok()?;
-        Some(plan)
     }
 
     /// Starts the groups whose promised start has come, in queue order.
