@@ -10,6 +10,8 @@ fn fields(seed: u64) -> BTreeMap<String, String> {
     let figures = day.measure(1.0, || 0.0);
     assert!(figures.is_equal(), "fresh planners answer the same");
     let json: BTreeMap<String, serde_json::Value> = serde_json::from_str(&figures.json()).unwrap();
+    let text = figures.text();
+    assert!(json.keys().all(|name| text.contains(name)), "{text}");
     json.into_iter().map(|(name, value)| (name, value.to_string())).collect()
 }
 
