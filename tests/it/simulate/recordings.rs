@@ -32,7 +32,7 @@ fn restore(state: &str, framework: Framework) -> Scheduler {
 #[test]
 fn a_recorded_day_replays_to_the_same_bytes() {
     // About eight lines a job.
-    let (state, lines) = record(budget::of(120, 5_000) as usize);
+    let (state, lines) = record(budget::of(120, 1_000) as usize);
     let mut again = Vec::new();
     let mut replay = Replay::new(restore(&state, framework()));
     let mut recorder = Recorder::new(restore(&state, framework()), |line: &Record| {
