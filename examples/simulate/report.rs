@@ -127,7 +127,9 @@ pub(crate) fn classes(done: &Done) -> BTreeMap<u32, Vec<f64>> {
     for (size, waits) in &done.waits {
         classes.entry(size.max(&1).next_power_of_two()).or_default().extend(waits);
     }
-    classes.values_mut().for_each(|waits| waits.sort_by(f64::total_cmp));
+    for waits in classes.values_mut() {
+        waits.sort_by(f64::total_cmp);
+    }
     classes
 }
 
