@@ -40,7 +40,7 @@ impl Autoscaler {
     /// use phalanx::{Cluster, Framework, Node, Pod};
     ///
     /// let mut cluster = Cluster::new();
-    /// for (name, used) in [("n1", 5), ("n2", 2), ("n3", 0)] {
+    /// for (name, used) in [("n1", 2), ("n2", 5), ("n3", 0)] {
     ///     cluster.add_node(Node::new(name).capacity("cpu", 8))?;
     ///     if used > 0 {
     ///         cluster.add_pod(Pod::new().name(format!("on-{name}")).request("cpu", used).on(name))?;
@@ -50,9 +50,9 @@ impl Autoscaler {
     /// let request = ScaleDownRequest::new();
     /// let down = Autoscaler::new().scale_down(&cluster, &framework, &running, request)?;
     /// let gone: Vec<_> = down.removals.iter().map(|removal| removal.node.as_str()).collect();
-    /// assert_eq!(gone, ["n3", "n2"]);
-    /// assert_eq!(down.removals[1].moves[0].to, "n1");
-    /// assert_eq!(down.kept[0].to_string(), "n1: pod default/on-n2 has moved to it");
+    /// assert_eq!(gone, ["n3", "n1"]);
+    /// assert_eq!(down.removals[1].moves[0].to, "n2");
+    /// assert_eq!(down.kept[0].to_string(), "n2: pod default/on-n1 has moved to it");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

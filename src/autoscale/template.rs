@@ -27,11 +27,11 @@ pub const MAX_BLOCK: u32 = 4_096;
 /// use phalanx::Node;
 /// use phalanx::autoscale::NodeTemplate;
 ///
-/// let gpu = Node::new("a100").capacity("nvidia.com/gpu", 8);
+/// let gpu = |name: &str| Node::new(name).capacity("nvidia.com/gpu", 8);
 /// // One node, in either zone, ten at most.
-/// let single = NodeTemplate::new(gpu.clone(), 32).among("zone", ["a", "b"]).limit(10);
+/// let single = NodeTemplate::new(gpu("a100"), 32).among("zone", ["a", "b"]).limit(10);
 /// // A rack of eight in zone `a`: eight nodes that share a label `rack`, whose value no other has.
-/// let rack = Node { name: "a100-rack".into(), ..gpu }.label("zone", "a");
+/// let rack = gpu("a100-rack").label("zone", "a");
 /// let rack = NodeTemplate::new(rack, 200).block(8).own_domain("rack");
 /// # assert_eq!((single.limit, rack.nodes), (Some(10), 8));
 /// ```
