@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use phalanx::autoscale::{ScaleDown, ScaleUp, ScaleUpClaim};
 use phalanx::state::Assignment;
 
-use crate::Timed;
 use crate::common::text::{count, span, thousands};
 use crate::first_fit::FirstFit;
 use crate::scene::{GPU, MODEL, Scene};
@@ -33,9 +33,9 @@ fn on<'a>(start: &'a ScaleUp, node: &'a str) -> impl Iterator<Item = (&'a str, i
 
 pub(crate) fn text(
     scene: &Scene,
-    (start, taken): (&ScaleUp, Timed),
+    (start, taken): (&ScaleUp, Duration),
     first_fit: &FirstFit,
-    (down, emptied): (&ScaleDown, Timed),
+    (down, emptied): (&ScaleDown, Duration),
 ) -> String {
     let mut out = String::new();
     let percent = 100.0 * scene.used as f64 / scene.gpus as f64;
@@ -55,7 +55,7 @@ pub(crate) fn text(
         thousands(start.price),
         claim(start),
         count(start.steps as usize, "step"),
-        span(taken.0),
+        span(taken),
     );
     let above = |price: u64| {
         let more = price as f64 / start.lower_bound.max(1) as f64 - 1.0;
@@ -118,7 +118,7 @@ pub(crate) fn text(
         count(down.removals.len(), "node"),
         thousands(down.price),
         count(moves, "move"),
-        span(emptied.0),
+        span(emptied),
     );
     for removal in &down.removals {
         let model = scene.cluster.node(&removal.node).and_then(|node| node.label(MODEL));
@@ -158,9 +158,9 @@ fn word(reason: &phalanx::autoscale::Blocked) -> &'static str {
 
 pub(crate) fn json(
     scene: &Scene,
-    (start, taken): (&ScaleUp, Timed),
+    (start, taken): (&ScaleUp, Duration),
     first_fit: &FirstFit,
-    (down, emptied): (&ScaleDown, Timed),
+    (down, emptied): (&ScaleDown, Duration),
 ) -> String {
     let blocks: Vec<serde_json::Value> = start
         .blocks
@@ -188,7 +188,7 @@ pub(crate) fn json(
             "steps": start.steps,
             "newNodes": start.nodes().count(),
             "blocks": blocks,
-            "milliseconds": taken.0.as_secs_f64() * 1e3,
+            "milliseconds": taken.as_secs_f64() * 1e3,
         },
         "firstFit": {
             "price": first_fit.price,
@@ -199,7 +199,7 @@ pub(crate) fn json(
             "price": down.price,
             "removals": down.removals,
             "kept": down.kept,
-            "milliseconds": emptied.0.as_secs_f64() * 1e3,
+            "milliseconds": emptied.as_secs_f64() * 1e3,
         },
     });
     format!("{value:#}\n")

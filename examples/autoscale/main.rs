@@ -13,7 +13,7 @@ mod scene;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use phalanx::Framework;
 use phalanx::autoscale::{Autoscaler, ScaleDownRequest, ScaleUpOutcome, ScaleUpRequest};
@@ -42,10 +42,6 @@ Exit code: 0 the gangs start; 1 no nodes help; 2 misuse.
     flags: &["--speed"],
 };
 
-/// A time that was measured.
-#[derive(Clone, Copy)]
-struct Timed(Duration);
-
 fn main() -> ExitCode {
     PROGRAM.main(run)
 }
@@ -69,7 +65,7 @@ fn decide(scene: &Scene, budget: u64, json: bool) -> Result<Finish, Box<dyn Erro
     let request = ScaleUpRequest::new(&scene.backlog).templates(scene.templates.clone());
     let before = Instant::now();
     let answer = autoscaler.scale_up(&scene.cluster, &framework, request.budget(budget))?;
-    let taken = Timed(before.elapsed());
+    let taken = before.elapsed();
     let ScaleUpOutcome::Start(start) = answer else {
         return Ok(Finish::with(NO, format!("{answer}\n")));
     };
@@ -97,7 +93,7 @@ fn decide(scene: &Scene, budget: u64, json: bool) -> Result<Finish, Box<dyn Erro
     let before = Instant::now();
     let request = ScaleDownRequest::new().candidates(prices);
     let down = autoscaler.scale_down(&cluster, &framework, &running, request)?;
-    let emptied = Timed(before.elapsed());
+    let emptied = before.elapsed();
     let show = if json { draw::json } else { draw::text };
     Ok(Finish::with(DONE, show(scene, (&start, taken), &first_fit, (&down, emptied))))
 }

@@ -6,6 +6,7 @@ use phalanx::autoscale::NodeTemplate;
 use phalanx::preempt::RunningWork;
 use phalanx::{Cluster, Node, Pod, PodGroup};
 
+use crate::common::dice::Dice;
 use crate::common::files;
 
 const NODES: &[u8] = include_bytes!("../data/openb/nodes.csv.gz");
@@ -41,19 +42,6 @@ pub(crate) struct Scene {
     pub(crate) used: i64,
 }
 
-/// A small generator of numbers; the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % sides
-    }
-}
-
 /// A node of a model.
 fn node(name: &str, cpu_milli: i64, memory_mib: i64, gpus: i64, model: &str) -> Node {
     Node::new(name)
@@ -65,7 +53,7 @@ fn node(name: &str, cpu_milli: i64, memory_mib: i64, gpus: i64, model: &str) -> 
 }
 
 /// The templates. Nodes that come one by one are in no rack.
-pub(crate) fn templates() -> Vec<NodeTemplate> {
+fn templates() -> Vec<NodeTemplate> {
     let template = |&(name, model, cpu, memory, gpus, price, nodes): &(_, _, _, _, _, _, _)| {
         let node = node(name, cpu * 1_000, memory * 1_024, gpus, model);
         let template = NodeTemplate::new(node, price).limit(200);

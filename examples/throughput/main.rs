@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod day;
+mod figures;
 mod preempt;
 mod report;
 mod scene;

@@ -51,14 +51,9 @@ impl Report {
         placed.sort_unstable();
         refused.sort_unstable();
         committed.sort_unstable();
-        let at = |times: &[Duration], share: f64| {
-            let place = (times.len() as f64 * share) as usize;
-            let time = times.get(place.min(times.len().saturating_sub(1)));
-            time.map_or(0.0, |time| time.as_secs_f64() * 1e6)
-        };
-        self.gang_us = [0.0, 0.5, 0.99, 1.0].map(|share| at(&placed, share));
-        self.refused_p50_us = at(&refused, 0.5);
-        self.commit_p50_us = at(&committed, 0.5);
+        self.gang_us = [0.0, 0.5, 0.99, 1.0].map(|share| micros_at(&placed, share));
+        self.refused_p50_us = micros_at(&refused, 0.5);
+        self.commit_p50_us = micros_at(&committed, 0.5);
     }
 
     fn pods_per_s(&self) -> f64 {
@@ -108,6 +103,13 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         text(&self.fields())
     }
+}
+
+/// Microseconds that a share of some times, which are sorted, are within; 0 if there are none.
+pub(crate) fn micros_at(times: &[Duration], share: f64) -> f64 {
+    let place = (times.len() as f64 * share) as usize;
+    let time = times.get(place.min(times.len().saturating_sub(1)));
+    time.map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
 
 /// The level of vectors that loops run at, as JSON.

@@ -2,7 +2,7 @@
 
 use phalanx::model::{LabelSelector, PodAffinityTerm, SpreadConstraint};
 use phalanx::place::Gang;
-use phalanx::{Pod, PodGroup};
+use phalanx::{Cluster, Framework, Outcome, Planner, Pod, PodGroup, Request, Strategy};
 
 use crate::scene::{Dice, GPU, HOSTNAME, RACK, ZONE};
 
@@ -132,4 +132,16 @@ fn pod(number: usize, kind: Kind, dice: &mut Dice) -> Pod {
 /// The gang of a group, which is sound.
 pub(crate) fn gang_of(group: &PodGroup) -> Gang {
     Gang::new(group.clone()).expect("drawn groups are sound")
+}
+
+/// The decision of a planner on a gang, with the salt of its scheduler.
+pub(crate) fn place(
+    planner: &mut Planner,
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &Gang,
+    salt: u64,
+) -> Outcome {
+    let request = Request::from(gang).strategy(Strategy::Kubernetes).salt(salt);
+    planner.place(cluster, framework, request).expect("drawn groups are sound")
 }

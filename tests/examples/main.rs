@@ -8,6 +8,8 @@ mod common;
 #[path = "../../examples/throughput/day.rs"]
 mod day;
 mod fgd;
+#[path = "../../examples/throughput/figures.rs"]
+mod figures;
 mod place_gang;
 mod replay;
 #[allow(dead_code, reason = "the program reports of gangs one after another too")]

@@ -99,7 +99,7 @@ fn groups(
     }
     let domains: BTreeSet<Option<String>> = match want.require {
         None => BTreeSet::from([None]),
-        Some(level) => machines.iter().filter_map(|m| domain(m, level)).map(Some).collect(),
+        Some(level) => machines.iter().filter_map(|m| m.domain(level)).map(Some).collect(),
     };
     domains.iter().any(|domain| {
         let place = Place { want, domain: domain.as_deref() };
@@ -107,14 +107,6 @@ fn groups(
             groups(machines, wants, at + 1, seen)
         })
     })
-}
-
-/// The domain of a machine: of a rack, with the zone it is in.
-fn domain(machine: &Machine, level: &str) -> Option<String> {
-    match level {
-        "zone" => machine.zone.clone(),
-        _ => Some(format!("{:?}/{}", machine.zone, machine.rack.as_ref()?)),
-    }
 }
 
 struct Place<'a> {
@@ -148,18 +140,14 @@ fn pods(
     };
     for machine in from..machines.len() {
         let own = &machines[machine];
-        let fits = own.cpu >= kind.cpu
-            && own.gpu >= kind.gpu
-            && own.pods > 0
-            && (!own.tainted || kind.tolerates)
-            && kind.model.is_none_or(|model| own.model == Some(model))
-            && want.require.is_none_or(|level| domain(own, level).as_deref() == place.domain)
+        let fits = own.takes(&kind)
+            && want.require.is_none_or(|level| own.domain(level).as_deref() == place.domain)
             && want.slice.is_none_or(|size| {
                 let first = at / size * size;
-                let rack = domain(own, "rack");
+                let rack = own.domain("rack");
                 rack.is_some()
                     && (first..at).all(|other| {
-                        chosen[other].is_some_and(|other| domain(&machines[other], "rack") == rack)
+                        chosen[other].is_some_and(|other| machines[other].domain("rack") == rack)
                     })
             });
         if !fits {

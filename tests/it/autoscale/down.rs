@@ -5,7 +5,7 @@ use phalanx::model::LabelSelector;
 use phalanx::preempt::{DisruptionBudget, KeptBy, RunningWork};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup};
 
-use super::world::Dice;
+use crate::support::dice::Dice;
 
 const CPU: i64 = 8;
 
@@ -64,12 +64,12 @@ fn a_node_can_go_where_its_pods_fit_elsewhere() {
     let (mut gone, mut kept) = (0, 0);
     for seed in 0..300 {
         let mut dice = Dice(seed);
-        let nodes: Vec<Vec<i64>> = (0..2 + dice.below(4))
+        let nodes: Vec<Vec<i64>> = (0..2 + dice.roll(4))
             .map(|_| {
                 let mut left = CPU;
                 let mut pods = Vec::new();
-                for _ in 0..dice.below(5) {
-                    let cpu = 1 + dice.below(4) as i64;
+                for _ in 0..dice.roll(5) {
+                    let cpu = 1 + dice.roll(4) as i64;
                     if cpu <= left {
                         left -= cpu;
                         pods.push(cpu);

@@ -6,7 +6,7 @@
 use phalanx::Framework;
 use phalanx::autoscale::{Autoscaler, ScaleUpRequest};
 
-use super::world::{Dice, Kind, Machine, Want, World};
+use super::world::{Kind, Machine, Want, World};
 
 /// What one variant alone costs; `None` if it does not start all groups.
 fn cost(world: &World, (offer, machine): &(usize, Machine)) -> Option<u64> {
@@ -44,22 +44,16 @@ fn cost(world: &World, (offer, machine): &(usize, Machine)) -> Option<u64> {
 fn start(machines: &[Machine], want: &Want, pods: &[Kind]) -> Option<Vec<Machine>> {
     let domain = |machine: &Machine| match want.require {
         None => Some(String::new()),
-        Some("zone") => machine.zone.clone(),
-        Some(_) => Some(format!("{:?}/{}", machine.zone, machine.rack.as_ref()?)),
+        Some(label) => machine.domain(label),
     };
     let mut domains: Vec<String> = machines.iter().filter_map(domain).collect();
     domains.dedup();
     domains.iter().find_map(|own| {
         let mut machines = machines.to_vec();
         for pod in pods {
-            let machine = machines.iter_mut().find(|machine| {
-                domain(machine).as_ref() == Some(own)
-                    && machine.cpu >= pod.cpu
-                    && machine.gpu >= pod.gpu
-                    && machine.pods > 0
-                    && (!machine.tainted || pod.tolerates)
-                    && pod.model.is_none_or(|model| machine.model == Some(model))
-            })?;
+            let machine = machines
+                .iter_mut()
+                .find(|machine| domain(machine).as_ref() == Some(own) && machine.takes(pod))?;
             machine.cpu -= pod.cpu;
             machine.gpu -= pod.gpu;
             machine.pods -= 1;
@@ -93,48 +87,10 @@ fn no_template_alone_is_cheaper_by_first_fit() {
     assert!(compared > 200 && cheaper > 20, "{compared} compared, {cheaper} cheaper");
 }
 
-/// A list too long to be searched whole: gangs of one to four pods, templates of three sizes.
-pub(super) fn long(seed: u64, gangs: usize) -> World {
-    let mut dice = Dice(seed);
-    let machine = |cpu: i64, gpu: i64| Machine {
-        cpu,
-        gpu,
-        pods: 110,
-        zone: Some("z1".into()),
-        rack: None,
-        model: None,
-        tainted: false,
-    };
-    let offer = |machine: Machine, price, nodes| super::world::Offer {
-        machine,
-        price,
-        nodes,
-        limit: None,
-        own_rack: nodes > 1,
-        among: None,
-    };
-    let offers = vec![
-        offer(machine(8, 1), 12, 1),
-        offer(machine(32, 4), 40 + dice.below(9), 1),
-        offer(machine(64, 8), 70 + dice.below(25), 1),
-        offer(machine(64, 8), 300 + dice.below(60), 4),
-    ];
-    let wants = (0..gangs)
-        .map(|_| {
-            let count = 1 + dice.below(4) as usize;
-            let gpu = [1, 1, 2, 4, 8][dice.below(5) as usize];
-            let kind = Kind { cpu: 1 + gpu * 3, gpu, model: None, tolerates: false };
-            let require = (dice.below(4) == 0).then_some("rack");
-            Want { pods: vec![kind; count], need: count, require, slice: None }
-        })
-        .collect();
-    World { machines: vec![machine(64, 8); 3], offers, wants, max_nodes: 1_000 }
-}
-
 #[test]
 fn long_lists_cost_no_more_than_first_fit_and_close_to_the_bound() {
     for seed in 0..6 {
-        let world = long(seed, 60);
+        let world = World::long(seed, 60);
         let variants = world.variants();
         let first_fit = variants.iter().filter_map(|variant| cost(&world, variant)).min();
         let (cluster, groups) = (world.cluster(), world.groups());

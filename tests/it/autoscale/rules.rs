@@ -6,8 +6,8 @@ use phalanx::autoscale::{
 use phalanx::model::{Device, DeviceRequest};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy};
 
-use super::first_fit::long;
 use super::up::check;
+use super::world::World;
 
 fn cpu(name: &str, cpu: i64) -> Node {
     Node::new(name).capacity("cpu", cpu)
@@ -161,7 +161,7 @@ fn without_steps_the_bound_still_holds() {
 
 #[test]
 fn a_list_with_one_group_more_starts_from_the_last_answer() {
-    let world = long(3, 61);
+    let world = World::long(3, 61);
     let (cluster, groups) = (world.cluster(), world.groups());
     let framework = Framework::default();
     let request = |groups| ScaleUpRequest::new(groups).templates(world.templates());
@@ -184,7 +184,7 @@ fn a_list_with_one_group_more_starts_from_the_last_answer() {
 
 #[test]
 fn equal_requests_have_equal_answers() {
-    let world = long(5, 40);
+    let world = World::long(5, 40);
     let (cluster, groups) = (world.cluster(), world.groups());
     let request = || ScaleUpRequest::new(&groups).templates(world.templates());
     let framework = Framework::default();

@@ -5,23 +5,7 @@ use phalanx::autoscale::NodeTemplate;
 use phalanx::model::{Effect, Taint, Toleration};
 use phalanx::{Cluster, Node, Pod, PodGroup};
 
-/// A small generator of numbers; the same on every machine.
-#[derive(Clone)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % sides
-    }
-
-    pub(crate) fn chance(&mut self, of_ten: u64) -> bool {
-        self.below(10) < of_ten
-    }
-}
+use crate::support::dice::Dice;
 
 /// A machine in plain numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +17,25 @@ pub(crate) struct Machine {
     pub(crate) rack: Option<String>,
     pub(crate) model: Option<&'static str>,
     pub(crate) tainted: bool,
+}
+
+impl Machine {
+    /// Whether one more pod can be on it.
+    pub(crate) fn takes(&self, pod: &Kind) -> bool {
+        self.cpu >= pod.cpu
+            && self.gpu >= pod.gpu
+            && self.pods > 0
+            && (!self.tainted || pod.tolerates)
+            && pod.model.is_none_or(|model| self.model == Some(model))
+    }
+
+    /// Its domain by a label: a zone; or a rack, with the zone it is in.
+    pub(crate) fn domain(&self, label: &str) -> Option<String> {
+        match label {
+            "zone" => self.zone.clone(),
+            _ => Some(format!("{:?}/{}", self.zone, self.rack.as_ref()?)),
+        }
+    }
 }
 
 /// What can be bought.
@@ -77,74 +80,112 @@ const MODELS: [&str; 2] = ["a", "b"];
 const ZONES: [&str; 2] = ["z1", "z2"];
 
 fn machine(dice: &mut Dice) -> Machine {
-    let gpu = [0, 1, 2, 4, 4][dice.below(5) as usize];
+    let gpu = [0, 1, 2, 4, 4][dice.roll(5) as usize];
     Machine {
-        cpu: 2 + dice.below(7) as i64,
+        cpu: 2 + dice.roll(7) as i64,
         gpu,
-        pods: if dice.chance(2) { 1 + dice.below(3) as i64 } else { 110 },
-        zone: dice.chance(8).then(|| ZONES[dice.below(2) as usize].to_string()),
+        pods: if dice.roll(10) < 2 { 1 + dice.roll(3) as i64 } else { 110 },
+        zone: (dice.roll(10) < 8).then(|| ZONES[dice.roll(2) as usize].to_string()),
         rack: None,
-        model: (gpu > 0).then(|| MODELS[dice.below(2) as usize]),
-        tainted: dice.chance(2),
+        model: (gpu > 0).then(|| MODELS[dice.roll(2) as usize]),
+        tainted: dice.roll(10) < 2,
     }
 }
 
 impl World {
     pub(crate) fn random(seed: u64) -> World {
         let mut dice = Dice(seed);
-        let machines = (0..dice.below(4))
+        let machines = (0..dice.roll(4))
             .map(|_| {
                 let mut own = machine(&mut dice);
-                own.rack = dice.chance(8).then(|| format!("r{}", dice.below(2)));
+                own.rack = (dice.roll(10) < 8).then(|| format!("r{}", dice.roll(2)));
                 own
             })
             .collect();
-        let offers = (0..=dice.below(4))
+        let offers = (0..=dice.roll(4))
             .map(|_| {
                 let mut own = machine(&mut dice);
-                let nodes = if dice.chance(3) { 2 + dice.below(2) as u32 } else { 1 };
-                let own_rack = nodes > 1 || dice.chance(2);
-                own.rack = (!own_rack && dice.chance(6)).then(|| format!("r{}", dice.below(3)));
-                let among = dice.chance(2).then(|| ZONES.to_vec());
+                let nodes = if dice.roll(10) < 3 { 2 + dice.roll(2) as u32 } else { 1 };
+                let own_rack = nodes > 1 || dice.roll(10) < 2;
+                own.rack = (!own_rack && dice.roll(10) < 6).then(|| format!("r{}", dice.roll(3)));
+                let among = (dice.roll(10) < 2).then(|| ZONES.to_vec());
                 if among.is_some() {
                     own.zone = None;
                 }
                 let worth = own.cpu as u64 + 4 * own.gpu as u64;
-                let price = (worth + dice.below(6)) * u64::from(nodes) / 2 + 1;
-                let limit = dice.chance(5).then(|| 1 + dice.below(4) as u32);
+                let price = (worth + dice.roll(6)) * u64::from(nodes) / 2 + 1;
+                let limit = (dice.roll(10) < 5).then(|| 1 + dice.roll(4) as u32);
                 Offer { machine: own, price, nodes, limit, own_rack, among }
             })
             .collect();
         let mut left = 9;
         let mut wants = Vec::new();
-        for _ in 0..=dice.below(4) {
-            let count = (1 + dice.below(4) as usize).min(left);
+        for _ in 0..=dice.roll(4) {
+            let count = (1 + dice.roll(4) as usize).min(left);
             left -= count;
             if count == 0 {
                 break;
             }
             let mut kind = || Kind {
-                cpu: 1 + dice.below(4) as i64,
-                gpu: [0, 0, 1, 1, 2, 4][dice.below(6) as usize],
+                cpu: 1 + dice.roll(4) as i64,
+                gpu: [0, 0, 1, 1, 2, 4][dice.roll(6) as usize],
                 model: None,
-                tolerates: dice.chance(4),
+                tolerates: dice.roll(10) < 4,
             };
             let (first, second) = (kind(), kind());
-            let mixed = dice.chance(2);
+            let mixed = dice.roll(10) < 2;
             let mut pods: Vec<Kind> =
                 (0..count).map(|at| if mixed && at % 2 == 1 { second } else { first }).collect();
-            if dice.chance(2) {
-                let model = MODELS[dice.below(2) as usize];
+            if dice.roll(10) < 2 {
+                let model = MODELS[dice.roll(2) as usize];
                 for pod in pods.iter_mut().filter(|pod| pod.gpu > 0) {
                     pod.model = Some(model);
                 }
             }
-            let require = [None, None, Some("rack"), Some("zone")][dice.below(4) as usize];
-            let need = if dice.chance(2) { 1 + dice.below(count as u64) as usize } else { count };
-            let slice = (need == count && count % 2 == 0 && dice.chance(2)).then_some(2);
+            let require = [None, None, Some("rack"), Some("zone")][dice.roll(4) as usize];
+            let need = if dice.roll(10) < 2 { 1 + dice.roll(count as u64) as usize } else { count };
+            let slice = (need == count && count % 2 == 0 && dice.roll(10) < 2).then_some(2);
             wants.push(Want { pods, need, require, slice });
         }
-        World { machines, offers, wants, max_nodes: 6 + dice.below(7) as u32 }
+        World { machines, offers, wants, max_nodes: 6 + dice.roll(7) as u32 }
+    }
+
+    /// A list too long to be searched whole: gangs of one to four pods, templates of three sizes.
+    pub(crate) fn long(seed: u64, gangs: usize) -> World {
+        let mut dice = Dice(seed);
+        let machine = |cpu: i64, gpu: i64| Machine {
+            cpu,
+            gpu,
+            pods: 110,
+            zone: Some("z1".into()),
+            rack: None,
+            model: None,
+            tainted: false,
+        };
+        let offer = |machine: Machine, price, nodes| Offer {
+            machine,
+            price,
+            nodes,
+            limit: None,
+            own_rack: nodes > 1,
+            among: None,
+        };
+        let offers = vec![
+            offer(machine(8, 1), 12, 1),
+            offer(machine(32, 4), 40 + dice.roll(9), 1),
+            offer(machine(64, 8), 70 + dice.roll(25), 1),
+            offer(machine(64, 8), 300 + dice.roll(60), 4),
+        ];
+        let wants = (0..gangs)
+            .map(|_| {
+                let count = 1 + dice.roll(4) as usize;
+                let gpu = [1, 1, 2, 4, 8][dice.roll(5) as usize];
+                let kind = Kind { cpu: 1 + gpu * 3, gpu, model: None, tolerates: false };
+                let require = (dice.roll(4) == 0).then_some("rack");
+                Want { pods: vec![kind; count], need: count, require, slice: None }
+            })
+            .collect();
+        World { machines: vec![machine(64, 8); 3], offers, wants, max_nodes: 1_000 }
     }
 
     pub(crate) fn cluster(&self) -> Cluster {
