@@ -8,6 +8,7 @@ use core::fmt::Write;
 use super::mode::Mode;
 use super::value::Value;
 use crate::base::Quantity;
+use crate::base::clip::clip;
 use crate::model::selector::{SelectorError, check_key, check_value};
 use crate::model::{Labels, ModelError, Problem};
 
@@ -170,6 +171,12 @@ impl<'a> Field<'a> {
             Value::Integer(_) => self.value.integer().ok_or_else(|| self.fail(Problem::Overflow)),
             _ => Err(self.wrong("an integer")),
         }
+    }
+
+    /// The integer that the text of this field spells.
+    pub(super) fn spelled_integer(&self) -> Fault<i64> {
+        let text = self.text()?;
+        text.parse().map_err(|_| self.invalid(format!("{:?} is not an integer", clip(text))))
     }
 
     /// The integer of this field, which must be within a range.

@@ -234,7 +234,6 @@ const CONTAINER_STATUS: Keep = Fields(&[
 
 const STATUS: Keep = Fields(&[
     ("phase", All),
-    ("startTime", All),
     ("state", All),
     ("startTime", All),
     ("active", All),

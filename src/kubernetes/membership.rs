@@ -46,6 +46,13 @@ pub(super) struct Membership {
     pub(super) field: &'static str,
 }
 
+impl Membership {
+    /// The membership in a group that has the name of its object.
+    pub(super) fn new(family: Family, name: String, field: &'static str) -> Membership {
+        Membership { family, object: name.clone(), group: name, role: None, inline: None, field }
+    }
+}
+
 /// A gang described on its pods instead of by an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct InlineGang {
@@ -77,7 +84,7 @@ pub(super) fn membership(root: &Field<'_>, spec: &Field<'_>) -> Fault<Option<Mem
     if let Some(group) = spec.get("schedulingGroup")?
         && let Some(name) = group.name_of("podGroupName")?
     {
-        found.push(plain(Family::Kubernetes, name, "spec.schedulingGroup.podGroupName"));
+        found.push(Membership::new(Family::Kubernetes, name, "spec.schedulingGroup.podGroupName"));
     }
     if let Some(reference) = spec.get("workloadRef")? {
         found.push(workload(&reference)?);
@@ -95,10 +102,6 @@ pub(super) fn membership(root: &Field<'_>, spec: &Field<'_>) -> Fault<Option<Mem
         return Err(error);
     }
     Ok(found.into_iter().next())
-}
-
-fn plain(family: Family, name: String, field: &'static str) -> Membership {
-    Membership { family, object: name.clone(), group: name, role: None, inline: None, field }
 }
 
 /// A reference of 1.35: a workload, one of its groups, and which replica of that.
@@ -121,11 +124,11 @@ fn coscheduling(metadata: &Field<'_>) -> Fault<Option<Membership>> {
     if let Some(labels) = metadata.get("labels")? {
         for (label, field) in COSCHEDULING {
             if let Some(name) = labels.name_of(label)? {
-                return Ok(Some(plain(Family::Coscheduling, name, field)));
+                return Ok(Some(Membership::new(Family::Coscheduling, name, field)));
             }
         }
         if let Some(name) = labels.name_of(PAIR_NAME)? {
-            let mut membership = plain(
+            let mut membership = Membership::new(
                 Family::Coscheduling,
                 name,
                 "metadata.labels[pod-group.scheduling.sigs.k8s.io/name]",
@@ -142,7 +145,7 @@ fn coscheduling(metadata: &Field<'_>) -> Fault<Option<Membership>> {
     let Some(annotations) = metadata.get("annotations")? else { return Ok(None) };
     let Some(name) = annotations.name_of(&format!("{GANG}/name"))? else { return Ok(None) };
     let field = "metadata.annotations[gang.scheduling.koordinator.sh/name]";
-    let mut membership = plain(Family::Coscheduling, name, field);
+    let mut membership = Membership::new(Family::Coscheduling, name, field);
     if let Some(min) = annotations.get(&format!("{GANG}/min-available"))? {
         membership.inline = with_minimum(gang(&annotations)?, &min)?;
         if let Some(inline) = &membership.inline
@@ -230,9 +233,7 @@ fn names(text: &str) -> Option<Vec<ObjectName>> {
 
 /// A count of at least one, written as text.
 fn count(field: &Field<'_>) -> Fault<u32> {
-    let text = field.text()?;
-    let value: i64 =
-        text.parse().map_err(|_| field.invalid(format!("{:?} is not an integer", clip(text))))?;
+    let value = field.spelled_integer()?;
     match u32::try_from(value) {
         Ok(count) if count > 0 && value <= i64::from(i32::MAX) => Ok(count),
         _ => Err(field.fail(Problem::OutOfRange { value, min: 1, max: i64::from(i32::MAX) })),
@@ -243,7 +244,7 @@ fn volcano(metadata: &Field<'_>) -> Fault<Option<Membership>> {
     let Some(annotations) = metadata.get("annotations")? else { return Ok(None) };
     for (annotation, field) in VOLCANO {
         if let Some(name) = annotations.name_of(annotation)? {
-            let mut membership = plain(Family::Volcano, name, field);
+            let mut membership = Membership::new(Family::Volcano, name, field);
             membership.role = annotations.name_of("volcano.sh/task-spec")?;
             return Ok(Some(membership));
         }

@@ -58,14 +58,22 @@ pub(super) type Controller = (String, String);
 
 /// Kind and name of the controller of an object.
 pub(super) fn controller(metadata: &Field<'_>) -> Fault<Option<Controller>> {
-    let mut controller = None;
+    of_controller(metadata, |owner| Ok((owner.text_of("kind")?, owner.text_of("name")?)))
+}
+
+/// What is read of the reference to the controller of an object.
+pub(super) fn of_controller<T>(
+    metadata: &Field<'_>,
+    read: impl Fn(&Field<'_>) -> Fault<T>,
+) -> Fault<Option<T>> {
+    let mut found = None;
     metadata.each("ownerReferences", |owner| {
         if owner.flag("controller")? {
-            controller = Some((owner.text_of("kind")?, owner.text_of("name")?));
+            found = Some(read(&owner)?);
         }
         Ok(())
     })?;
-    Ok(controller)
+    Ok(found)
 }
 
 /// Refuses what is no DNS-1123 subdomain, the form of most names.

@@ -208,7 +208,7 @@ impl Objects {
         let mut submitted = kinds::read(kind, root)?;
         (submitted.source, submitted.order) = (self.source(), self.order);
         for set in &mut submitted.sets {
-            set.template.pod = self.interned(set.template.pod.clone());
+            set.template.pod = self.interned(core::mem::take(&mut set.template.pod));
         }
         let identity = (kind, metadata::namespace(root)?, metadata::name(root)?);
         match self.submitted_index.get(&identity) {
@@ -278,12 +278,17 @@ impl Objects {
         if let Some(job) = kinds::job_of(root)? {
             *self.made.entry((WorkloadKind::VolcanoJob, namespace.clone(), job)).or_default() += 1;
         }
+        let gone;
         let made_by = match &fate {
-            Fate::Kept(record) => record.made_by.clone(),
-            Fate::Finished | Fate::Abandoned => pod::made_by_of(root)?,
+            Fate::Kept(record) => &record.made_by,
+            Fate::Finished | Fate::Abandoned => {
+                gone = pod::made_by_of(root)?;
+                &gone
+            }
         };
         for made in made_by {
-            *self.made.entry((made.kind, namespace.clone(), made.name)).or_default() += 1;
+            let identity = (made.kind, namespace.clone(), made.name.clone());
+            *self.made.entry(identity).or_default() += 1;
         }
         let mut record = match fate {
             Fate::Kept(record) => *record,

@@ -86,6 +86,16 @@ impl Value {
     }
 }
 
+/// A text.
+pub(super) fn text(text: &str) -> Value {
+    Value::Text(text.to_string())
+}
+
+/// A map with entries in this order.
+pub(super) fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Map(entries.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
+}
+
 impl<'de> de::Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
         Seed::new(&Keep::All).deserialize(deserializer)

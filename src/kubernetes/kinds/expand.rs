@@ -10,7 +10,7 @@ use super::kind::WorkloadKind;
 use super::submitted::Submitted;
 use super::train_job;
 use super::workload::SubmittedWorkload;
-use super::workload_with_job::{Decision, OrdinaryReason};
+use super::workload_with_job::{Decision, Existing, OrdinaryReason};
 use crate::base::ObjectName;
 use crate::kubernetes::assembly::Located;
 use crate::kubernetes::groups::{GroupObject, Nature};
@@ -24,35 +24,28 @@ use crate::model::{GroupPolicy, Problem};
 const MAX_PODS_IN_ALL: usize = 1_000_000;
 
 /// Kind, namespace, name.
-type Identity = (WorkloadKind, String, String);
+type Identity<'a> = (WorkloadKind, &'a str, &'a str);
 
 /// Makes the groups of workloads, and the pods of those that have none; puts pods that are there
 /// into the groups of the workloads they were made for.
 pub(in crate::kubernetes) fn expand(objects: &mut Objects) -> Located<Vec<SubmittedWorkload>> {
     let mut submitted = Vec::new();
     for job in core::mem::take(&mut objects.submitted) {
-        let (source, order) = (job.source, job.order);
+        let source = job.source;
         let runtime = job.train.as_ref().and_then(|train| objects.runtimes.get(&train.runtime));
-        let mut job =
-            train_job::resolve(job, runtime, objects.mode).map_err(|error| (source, error))?;
-        (job.source, job.order) = (source, order);
-        submitted.push(job);
+        let job = train_job::resolve(job, runtime, objects.mode);
+        submitted.push(job.map_err(|error| (source, error))?);
     }
     without_parts(objects, &mut submitted);
-    for job in &mut submitted {
-        let made = objects.made.get(&identity(job)).copied().unwrap_or(0);
-        job.begun |= made > 0 && !job.workload.suspended;
-        apply_rule(objects, job, made);
-        take_class(objects, job)?;
-    }
+    take_others(objects, &mut submitted)?;
     tell_apart(objects, &mut submitted);
     claim_pods(objects, &submitted);
     let mut room = MAX_PODS_IN_ALL;
     let mut workloads = Vec::new();
     for mut job in submitted {
-        let notes = core::mem::take(&mut job.notes);
-        for text in notes.into_iter().filter(|_| !job.begun) {
-            objects.notes.push(Note { object: job.label.clone(), text });
+        if !job.begun {
+            let notes = core::mem::take(&mut job.notes).into_iter();
+            objects.notes.extend(notes.map(|text| Note { object: job.label.clone(), text }));
         }
         for group in &mut job.groups {
             (group.source, group.order) = (job.source, job.order);
@@ -72,23 +65,22 @@ pub(in crate::kubernetes) fn expand(objects: &mut Objects) -> Located<Vec<Submit
     Ok(workloads)
 }
 
-fn identity(job: &Submitted) -> Identity {
-    (job.workload.kind, job.workload.namespace.clone(), job.workload.name.clone())
+fn identity(job: &Submitted) -> Identity<'_> {
+    (job.workload.kind, &job.workload.namespace, &job.workload.name)
 }
 
 /// Takes out workloads that are part of another in the input, or holds back that other: pods name
 /// the workload that made their job, and the cluster that their Ray job made.
 fn without_parts(objects: &mut Objects, submitted: &mut Vec<Submitted>) {
-    let index: BTreeMap<Identity, usize> =
+    let index: BTreeMap<Identity<'_>, usize> =
         submitted.iter().enumerate().map(|(at, job)| (identity(job), at)).collect();
     let mut part_of: Vec<Option<String>> = Vec::new();
     let mut made_others: Vec<usize> = Vec::new();
     for job in submitted.iter() {
         let mut part = None;
         if let Some((word, name)) = &job.controller {
-            let namespace = job.workload.namespace.clone();
             let owner = WorkloadKind::of_controller(word)
-                .and_then(|kind| index.get(&(kind, namespace, name.clone())));
+                .and_then(|kind| index.get(&(kind, &*job.workload.namespace, &**name)));
             let is_inner =
                 matches!(job.workload.kind, WorkloadKind::Job | WorkloadKind::StatefulSet);
             match owner {
@@ -115,11 +107,24 @@ fn without_parts(objects: &mut Objects, submitted: &mut Vec<Submitted>) {
     });
 }
 
+/// Takes into account what other objects say of each workload: its pods, its gang, its class.
+fn take_others(objects: &Objects, submitted: &mut [Submitted]) -> Located<()> {
+    let existing = Existing::new(&objects.workloads, &objects.pod_groups);
+    for job in submitted {
+        let (kind, namespace, name) = identity(job);
+        let made = objects.made.get(&(kind, namespace.into(), name.into()));
+        let made = made.copied().unwrap_or(0);
+        job.begun |= made > 0 && !job.workload.suspended;
+        apply_rule(&existing, job, made);
+        take_class(objects, job)?;
+    }
+    Ok(())
+}
+
 /// Applies Kubernetes' own rule to a job that is a candidate for it.
-fn apply_rule(objects: &Objects, job: &mut Submitted, pods: usize) {
+fn apply_rule(existing: &Existing<'_>, job: &mut Submitted, pods: usize) {
     let Some(scheduling) = job.scheduling.take() else { return };
-    let decision = scheduling.decide(&objects.workloads, &objects.pod_groups, pods);
-    match decision {
+    match scheduling.decide(existing, pods) {
         Decision::NewWorkload => {
             if let Some(name) = scheduling.new_group_name() {
                 rename(job, 0, &name);
@@ -130,18 +135,11 @@ fn apply_rule(objects: &Objects, job: &mut Submitted, pods: usize) {
             job.groups.iter_mut().for_each(|group| group.policy = policy);
         }
         Decision::Reuse(name) => {
-            let name = String::from(name);
             job.groups.clear();
-            job.workload.groups = alloc::vec![ObjectName::new(&job.workload.namespace, &name)];
+            job.workload.groups = alloc::vec![ObjectName::new(&job.workload.namespace, name)];
             for set in &mut job.sets {
-                set.template.membership = Some(Box::new(Membership {
-                    family: Family::Kubernetes,
-                    object: name.clone(),
-                    group: name.clone(),
-                    role: None,
-                    inline: None,
-                    field: "spec",
-                }));
+                let membership = Membership::new(Family::Kubernetes, name.into(), "spec");
+                set.template.membership = Some(Box::new(membership));
             }
         }
         Decision::Ordinary(reason) => {
@@ -158,16 +156,9 @@ fn apply_rule(objects: &Objects, job: &mut Submitted, pods: usize) {
 
 /// Names one of the groups of a workload anew.
 fn rename(job: &mut Submitted, at: usize, name: &str) {
-    let Some(group) = job.groups.get_mut(at) else { return };
-    let old = core::mem::replace(&mut group.name, name.to_string());
-    if let Some(full) = job.workload.groups.get_mut(at) {
+    if let (Some(group), Some(full)) = (job.groups.get_mut(at), job.workload.groups.get_mut(at)) {
+        group.name = name.into();
         *full = ObjectName::new(&job.workload.namespace, name);
-    }
-    for membership in job.sets.iter_mut().filter_map(|set| set.template.membership.as_mut()) {
-        if membership.family == group.family && membership.group == old {
-            membership.object = name.to_string();
-            membership.group = name.to_string();
-        }
     }
 }
 
@@ -216,27 +207,21 @@ fn take_class(objects: &Objects, job: &mut Submitted) -> Located<()> {
 
 /// Puts pods of the input that name no group into those of the workload they were made for.
 fn claim_pods(objects: &mut Objects, submitted: &[Submitted]) {
-    let index: BTreeMap<Identity, &Submitted> =
+    let index: BTreeMap<Identity<'_>, &Submitted> =
         submitted.iter().map(|job| (identity(job), job)).collect();
     for record in &mut objects.pods {
         if record.membership.is_some() {
             continue;
         }
-        let namespace = record.pod.namespace().to_string();
+        let namespace = record.pod.namespace();
         let found = record.made_by.iter().find_map(|made| {
-            let job = index.get(&(made.kind, namespace.clone(), made.name.clone()))?;
+            let job = index.get(&(made.kind, namespace, made.name.as_str()))?;
             Some((job, made))
         });
         let Some((job, made)) = found else { continue };
         if let Some((group, role)) = job.group_of(made.index.as_deref(), made.role.as_deref()) {
-            record.membership = Some(Box::new(Membership {
-                family: group.family,
-                object: group.name.clone(),
-                group: group.name.clone(),
-                role,
-                inline: None,
-                field: "metadata",
-            }));
+            let membership = Membership::new(group.family, group.name.clone(), "metadata");
+            record.membership = Some(Box::new(Membership { role, ..membership }));
         }
     }
 }

@@ -74,7 +74,6 @@ pub(super) fn roles(
     let mut names = BTreeSet::new();
     let mut roles: Vec<Role> = Vec::new();
     spec.each("replicatedJobs", |job| {
-        let earlier: BTreeSet<String> = names.clone();
         let name = unique(&mut names, &job, "name")?;
         let template = job.need("template")?;
         let job_spec = template.need("spec")?;
@@ -85,7 +84,8 @@ pub(super) fn roles(
         let mut role = Role::new(&name, count, prefix.clone(), record);
         role.names = Names::Pairs(prefix, u32::try_from(each).unwrap_or(u32::MAX));
         role.leader = leader.as_ref() == Some(&name);
-        role.after = dependencies(&job, &earlier, order)?;
+        let is_earlier = |other: &str| other != name && names.contains(other);
+        role.after = dependencies(&job, is_earlier, order)?;
         if order == "InOrder"
             && let Some(last) = roles.last()
         {
@@ -108,7 +108,7 @@ pub(super) fn roles(
 /// What a replicated job waits for: jobs before it in the list.
 fn dependencies(
     job: &Field<'_>,
-    earlier: &BTreeSet<String>,
+    is_earlier: impl Fn(&str) -> bool,
     order: &str,
 ) -> Fault<Vec<StartAfter>> {
     let mut after = Vec::new();
@@ -119,7 +119,7 @@ fn dependencies(
             "Complete" => StartCondition::Complete,
             _ => StartCondition::Ready,
         };
-        if !earlier.contains(name) {
+        if !is_earlier(name) {
             if field.strict() {
                 return Err(field.fail(Problem::Unknown(name.into())));
             }

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -196,7 +196,7 @@ fn scheduling_policy(job: &mut Submitted, policy: &Field<'_>, total: i64) -> Fau
     let Some(field) = policy.get("minAvailable")? else { return Ok(None) };
     let min = field.within(0, i32::MAX.into())?;
     if field.strict() && min > total {
-        let text = format!("{min} is more than the {total} replicas of all roles").to_string();
+        let text = format!("{min} is more than the {total} replicas of all roles");
         return Err(field.fail(Problem::Invalid(text)));
     }
     Ok(Some(min))

@@ -26,14 +26,8 @@ impl MadeBy {
             Some(index) => format!("{}-{index}", self.name),
             None => self.name.clone(),
         };
-        Membership {
-            family: Family::Kind(self.kind),
-            object: name.clone(),
-            group: name,
-            role: self.role.clone(),
-            inline: None,
-            field: "metadata",
-        }
+        let membership = Membership::new(Family::Kind(self.kind), name, "metadata");
+        Membership { role: self.role.clone(), ..membership }
     }
 
     fn new(kind: WorkloadKind, name: String) -> MadeBy {

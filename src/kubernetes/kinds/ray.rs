@@ -11,7 +11,7 @@ use super::submitted::{Minimum, Role, Submitted, count, positive, unique, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::pod::{self, PodRecord};
-use crate::kubernetes::value::Value;
+use crate::kubernetes::value::{Value, map, text};
 use crate::model::Problem;
 
 /// A cluster: one group, of its head and its worker groups.
@@ -72,20 +72,16 @@ pub(super) fn ray_job(root: &Field<'_>) -> Fault<Submitted> {
 ///
 /// Source: `ray-project/kuberay`, `GetDefaultSubmitterTemplate`.
 fn submitter(root: &Field<'_>, head: &PodRecord, namespace: &str) -> Fault<PodRecord> {
-    let text = |text: &str| Value::Text(text.to_string());
-    let map = |entries: Vec<(&str, Value)>| {
-        Value::Map(entries.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
-    };
     let image = head.pod.shape().images.first().map_or("", String::as_str);
-    let requests = map(vec![("cpu", text("500m")), ("memory", text("200Mi"))]);
-    let limits = map(vec![("cpu", text("1")), ("memory", text("1Gi"))]);
-    let container = map(vec![
+    let requests = map([("cpu", text("500m")), ("memory", text("200Mi"))]);
+    let limits = map([("cpu", text("1")), ("memory", text("1Gi"))]);
+    let container = map([
         ("name", text("ray-job-submitter")),
         ("image", text(image)),
-        ("resources", map(vec![("requests", requests), ("limits", limits)])),
+        ("resources", map([("requests", requests), ("limits", limits)])),
     ]);
-    let spec = map(vec![("containers", Value::List(vec![container]))]);
-    let template = map(vec![("spec", spec)]);
+    let spec = map([("containers", Value::List(vec![container]))]);
+    let template = map([("spec", spec)]);
     let mut record = pod::template(&Field::root(root.object, &template), namespace.to_string())?;
     record.scheduler.clone_from(&head.scheduler);
     Ok(record)

@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::begun;
 use super::kind::WorkloadKind;
@@ -15,7 +16,7 @@ use crate::base::ObjectName;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{GroupObject, QUEUE_NAME};
 use crate::kubernetes::membership::{Family, Membership};
-use crate::kubernetes::metadata::{self, Controller, controller};
+use crate::kubernetes::metadata::{self, Controller};
 use crate::kubernetes::pod::{self, PodRecord};
 use crate::model::{GroupPolicy, ModelError, Problem};
 
@@ -56,6 +57,8 @@ pub(in crate::kubernetes) struct PodSet {
     names: Names,
     count: u32,
     pub(in crate::kubernetes) template: PodRecord,
+    /// The group of the workload that they are in, by its number, and their role there.
+    group: Option<(usize, String)>,
     /// Why they do not exist yet.
     gate: Option<String>,
 }
@@ -133,7 +136,25 @@ impl Submitted {
         let family =
             if kind == WorkloadKind::VolcanoJob { Family::Volcano } else { Family::Kind(kind) };
         let mut frame = GroupObject::new(family, namespace.clone(), name.clone(), label.clone());
-        let mut submitted = Submitted {
+        let (begun, ended) = (begun::begun(root)?, begun::ended(root)?);
+        let (mut controller, mut workload_class) = (None, None);
+        if let Some(metadata) = root.get("metadata")? {
+            controller = metadata::controller(&metadata)?;
+            if let Some(labels) = metadata.get("labels")? {
+                frame.local_queue = labels.name_of(QUEUE_NAME)?;
+                workload_class = labels.name_of("kueue.x-k8s.io/priority-class")?;
+                for (key, field) in CLASS_LABELS {
+                    if frame.priority_class.is_none()
+                        && let Some(class) = labels.name_of(key)?
+                    {
+                        frame.priority_class = Some(class);
+                        frame.class_field = field;
+                    }
+                }
+            }
+            frame.queue = queue_of(&metadata)?;
+        }
+        Ok(Submitted {
             workload: SubmittedWorkload {
                 kind,
                 namespace,
@@ -144,60 +165,30 @@ impl Submitted {
                 groups: Vec::new(),
                 roles: Vec::new(),
             },
-            label: label.clone(),
+            label,
             groups: Vec::new(),
             sets: Vec::new(),
-            begun: begun::begun(root)?,
-            ended: begun::ended(root)?,
-            controller: None,
-            workload_class: None,
+            begun,
+            ended,
+            controller,
+            workload_class,
             scheduling: None,
             train: None,
             notes: Vec::new(),
             source: 0,
             order: 0,
-            frame: frame.clone(),
+            frame,
             total: 0,
-        };
-        if let Some(metadata) = root.get("metadata")? {
-            submitted.controller = controller(&metadata)?;
-            if let Some(labels) = metadata.get("labels")? {
-                frame.local_queue = labels.name_of(QUEUE_NAME)?;
-                frame.queue = labels.text_of("kai.scheduler/queue")?;
-                submitted.workload_class = labels.name_of("kueue.x-k8s.io/priority-class")?;
-                for (key, field) in CLASS_LABELS {
-                    if frame.priority_class.is_none()
-                        && let Some(class) = labels.name_of(key)?
-                    {
-                        frame.priority_class = Some(class);
-                        frame.class_field = field;
-                    }
-                }
-            }
-            if let Some(annotations) = metadata.get("annotations")?
-                && frame.queue.is_empty()
-            {
-                frame.queue = annotations.text_of(VOLCANO_QUEUE)?;
-            }
-        }
-        submitted.frame = frame;
-        Ok(submitted)
+        })
     }
 
-    /// The template of pods at a place, with what this object adds to it.
+    /// The template of pods at a place. A queue that it names is the workload's, if that has none.
     pub(super) fn template(&mut self, at: &Field<'_>) -> Fault<PodRecord> {
         let template = pod::template(at, self.workload.namespace.clone())?;
         if let Some(metadata) = at.get("metadata")?
             && self.frame.queue.is_empty()
         {
-            if let Some(labels) = metadata.get("labels")? {
-                self.frame.queue = labels.text_of("kai.scheduler/queue")?;
-            }
-            if let Some(annotations) = metadata.get("annotations")?
-                && self.frame.queue.is_empty()
-            {
-                self.frame.queue = annotations.text_of(VOLCANO_QUEUE)?;
-            }
+            self.frame.queue = queue_of(&metadata)?;
         }
         Ok(template)
     }
@@ -213,8 +204,7 @@ impl Submitted {
     }
 
     /// Adds a group of roles. Roles without pods are left out; a group without pods is not made.
-    pub(super) fn add_group(&mut self, name: String, roles: Vec<Role>, minimum: Minimum) {
-        let mut roles = roles;
+    pub(super) fn add_group(&mut self, name: String, mut roles: Vec<Role>, minimum: Minimum) {
         if self.workload.roles.is_empty() {
             let own = |min: i64| match minimum {
                 Minimum::Roles | Minimum::WholeAndRoles(_) => number(min),
@@ -237,15 +227,13 @@ impl Submitted {
         let mut group = GroupObject { name, ..self.frame.clone() };
         let waits = |role: &&Role| !role.after.is_empty();
         let later: i64 = roles.iter().filter(waits).map(|role| role.count).sum();
-        let of_first = roles.iter().filter(|role| role.after.is_empty()).map(|role| role.min);
-        let of_first: i64 = of_first.sum();
         let wanted = match minimum {
             Minimum::Any => 0,
-            Minimum::Roles => of_first,
+            Minimum::Roles => sum_of_minima(roles.iter().filter(|role| role.after.is_empty())),
             // Pods that cannot exist yet are not waited for.
             Minimum::Whole(min) => min.saturating_sub(later).max(i64::from(min > 0)),
             Minimum::WholeAndRoles(min) => {
-                let later = roles.iter().filter(waits).map(|role| role.min).sum();
+                let later = sum_of_minima(roles.iter().filter(waits));
                 min.saturating_sub(later).max(i64::from(min > 0))
             }
         };
@@ -271,17 +259,7 @@ impl Submitted {
     }
 
     fn add_pods(&mut self, group: Option<usize>, role: Role) {
-        let Role { name, count, names, mut template, after, open, .. } = role;
-        if let Some(group) = group.and_then(|at| self.groups.get(at)) {
-            template.membership = Some(Box::new(Membership {
-                family: group.family,
-                object: group.name.clone(),
-                group: group.name.clone(),
-                role: Some(name.clone()),
-                inline: None,
-                field: "spec",
-            }));
-        }
+        let Role { name, count, names, template, after, open, .. } = role;
         let gate = after.first().filter(|_| !open).map(|first| {
             let how = match first.until {
                 StartCondition::Ready => "is ready",
@@ -296,14 +274,21 @@ impl Submitted {
                 self.notes.push(text);
             }
         }
-        self.sets.push(PodSet { names, count, template, gate });
+        let group = group.map(|at| (at, name));
+        self.sets.push(PodSet { names, count, template, group, gate });
     }
 
     /// The pods of the workload, in order of role.
     pub(in crate::kubernetes) fn pods(&self) -> impl Iterator<Item = PodRecord> {
-        self.sets.iter().flat_map(|set| {
-            (0..set.count).map(|index| {
+        self.sets.iter().flat_map(move |set| {
+            let membership = set.group.as_ref().and_then(|(at, role)| {
+                let group = self.groups.get(*at)?;
+                let membership = Membership::new(group.family, group.name.clone(), "spec");
+                Some(Box::new(Membership { role: Some(role.clone()), ..membership }))
+            });
+            (0..set.count).map(move |index| {
                 let mut record = set.template.clone();
+                record.membership = membership.clone().or(record.membership);
                 record.pod.name = set.names.name(index);
                 if self.workload.suspended {
                     record.pod.scheduling_gates.push("suspended".to_string());
@@ -344,7 +329,7 @@ impl Submitted {
         if self.workload.suspended {
             self.notes.push("is suspended".to_string());
         }
-        if self.sets.is_empty() && self.train.is_none() {
+        if self.sets.is_empty() {
             self.notes.push("has no pods".to_string());
         }
         self
@@ -384,8 +369,24 @@ const CLASS_LABELS: [(&str, &str); 2] = [
 /// The annotation by which a workload or its pods name a queue of Volcano.
 const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 
+/// The queue that metadata names, by KAI's label or else by Volcano's annotation; empty without.
+fn queue_of(metadata: &Field<'_>) -> Fault<String> {
+    if let Some(labels) = metadata.get("labels")?
+        && let Some(queue) = labels.name_of("kai.scheduler/queue")?
+    {
+        return Ok(queue);
+    }
+    let annotations = metadata.get("annotations")?;
+    annotations.map_or(Ok(String::new()), |annotations| annotations.text_of(VOLCANO_QUEUE))
+}
+
 fn number(count: i64) -> u32 {
     u32::try_from(count).unwrap_or(if count < 0 { 0 } else { u32::MAX })
+}
+
+/// How many pods roles need together. As stored a minimum may be any number.
+pub(super) fn sum_of_minima<'a>(roles: impl IntoIterator<Item = &'a Role>) -> i64 {
+    roles.into_iter().fold(0, |sum, role| sum.saturating_add(role.min))
 }
 
 fn summary(role: &Role, min_count: u32) -> WorkloadRole {
@@ -406,6 +407,28 @@ pub(super) fn count(at: &Field<'_>, name: &str, default: i64) -> Fault<i64> {
 /// A count of at least one, and what it is if it is absent.
 pub(super) fn positive(at: &Field<'_>, name: &str, default: i64) -> Fault<i64> {
     at.get(name)?.map_or(Ok(default), |field| field.within(1, i32::MAX.into()))
+}
+
+/// The minimum that an annotation states, from 1 to `most`. As stored, anything else is none;
+/// as written it is an error, which says that a larger one is more than `all`.
+pub(super) fn annotated_minimum(
+    root: &Field<'_>,
+    annotation: &str,
+    most: i64,
+    all: fmt::Arguments<'_>,
+) -> Fault<Option<i64>> {
+    let Some(metadata) = root.get("metadata")? else { return Ok(None) };
+    let Some(annotations) = metadata.get("annotations")? else { return Ok(None) };
+    let Some(field) = annotations.get(annotation)? else { return Ok(None) };
+    // A value that is no text is an error as stored, too.
+    field.text()?;
+    match field.spelled_integer() {
+        Ok(min) if (1..=most).contains(&min) => Ok(Some(min)),
+        _ if !field.strict() => Ok(None),
+        Ok(min) if min >= 1 => Err(field.invalid(format!("{min} is more than {all}"))),
+        Ok(value) => Err(field.fail(Problem::OutOfRange { value, min: 1, max: i32::MAX.into() })),
+        Err(error) => Err(error),
+    }
 }
 
 /// A name that must differ from those before it in a list.

@@ -30,10 +30,8 @@ pub(super) fn train_job(root: &Field<'_>) -> Fault<Submitted> {
     let namespace = if of_cluster { String::new() } else { job.workload.namespace.clone() };
     let (mut nodes, mut resources) = (None, None);
     if let Some(trainer) = spec.get("trainer")? {
-        nodes = match trainer.get("numNodes")? {
-            Some(field) => Some(field.within(1, i32::MAX.into())?),
-            None => None,
-        };
+        let stated = trainer.get("numNodes")?;
+        nodes = stated.map(|field| field.within(1, i32::MAX.into())).transpose()?;
         resources = trainer.get("resourcesPerNode")?.map(|field| field.value.clone());
     }
     for overrides in ["podTemplateOverrides", "podSpecOverrides"] {
@@ -47,22 +45,35 @@ pub(super) fn train_job(root: &Field<'_>) -> Fault<Submitted> {
 
 /// The job with the groups of its runtime; the error names the job or the runtime.
 pub(in crate::kubernetes) fn resolve(
-    job: Submitted,
+    mut job: Submitted,
     runtime: Option<&Value>,
     mode: Mode,
 ) -> Fault<Submitted> {
-    let mut job = job;
     let Some(train) = job.train.take() else { return Ok(job) };
-    let Some(runtime) = runtime else {
-        if mode == Mode::AsWritten {
+    let mut job = match runtime {
+        Some(runtime) => with_groups(job, &train, runtime, mode)?,
+        None if mode == Mode::AsWritten => {
             let problem = Problem::Unknown(train.runtime.1.clone());
             return Err(job.fail("spec.runtimeRef.name", problem));
         }
-        let text = format!("its runtime {:?} does not exist: left out", train.runtime.1);
-        let mut job = job.finish();
-        job.notes = alloc::vec![text];
-        return Ok(job);
+        None => {
+            let text = format!("its runtime {:?} does not exist: left out", train.runtime.1);
+            let mut job = job.finish();
+            job.notes = alloc::vec![text];
+            job
+        }
     };
+    job.train = Some(train);
+    Ok(job)
+}
+
+/// The job with the groups of a runtime that is there.
+fn with_groups(
+    mut job: Submitted,
+    train: &TrainJob,
+    runtime: &Value,
+    mode: Mode,
+) -> Fault<Submitted> {
     let of_cluster = train.runtime.0.is_empty();
     let kind = if of_cluster { "clustertrainingruntime" } else { "trainingruntime" };
     let object = metadata::object(kind, !of_cluster, runtime, mode);
@@ -73,17 +84,13 @@ pub(in crate::kubernetes) fn resolve(
     let policy = Policy::read(&spec, train.nodes)?;
     let template = spec.need("template")?;
     let sets = template.need("spec")?;
-    let mut class = None;
-    let mut roles = job_set::roles(&mut job, &sets, |replicated, job_spec| {
+    let roles = job_set::roles(&mut job, &sets, |replicated, job_spec| {
         let count = policy.count(replicated, job_spec)?;
         Ok((count, count))
     })?;
-    for role in &mut roles {
-        let own = role.template.priority_class.as_deref();
-        class = own.map(ToOwned::to_owned).or(class);
-    }
     if job.frame.priority_class.is_none() {
-        job.frame.priority_class = class;
+        let last = roles.iter().rev().find_map(|role| role.template.priority_class.as_deref());
+        job.frame.priority_class = last.map(ToOwned::to_owned);
     }
     let name = job.workload.name.clone();
     job.add_group(name, roles, Minimum::Roles);

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::kind::WorkloadKind;
-use super::submitted::{Minimum, Role, Submitted, count};
+use super::submitted::{Minimum, Role, Submitted, count, sum_of_minima};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata::check_label_name;
@@ -88,7 +88,7 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
     open(root, &mut roles)?;
     let total: i64 = roles.iter().map(|role| role.count).sum();
     // Zero is what an absent minimum is stored as: all that the tasks need.
-    let mut min_available = roles.iter().map(|role| role.min).sum();
+    let mut min_available = sum_of_minima(&roles);
     if let Some(field) = spec.get("minAvailable")? {
         let min = field.within(0, i32::MAX.into())?;
         if field.strict() && min > total {

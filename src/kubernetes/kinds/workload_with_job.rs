@@ -12,9 +12,10 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::base::hash::FixedMap;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::mode::Mode;
-use crate::kubernetes::value::Value;
+use crate::kubernetes::value::{Value, map, text};
 use crate::kubernetes::{groups, metadata};
 use crate::model::{GroupPolicy, ModelError};
 
@@ -102,6 +103,37 @@ pub(in crate::kubernetes) struct PodGroupRecord {
     controller: Option<String>,
 }
 
+/// The workloads and pod groups that exist, by namespace and the name that they refer to.
+#[derive(Debug)]
+pub(in crate::kubernetes) struct Existing<'a> {
+    workloads: FixedMap<(&'a str, &'a str), Vec<&'a WorkloadRecord>>,
+    pod_groups: FixedMap<(&'a str, &'a str), Vec<&'a PodGroupRecord>>,
+}
+
+impl<'a> Existing<'a> {
+    /// All that exists.
+    pub(in crate::kubernetes) fn new(
+        workloads: &'a [WorkloadRecord],
+        pod_groups: &'a [PodGroupRecord],
+    ) -> Existing<'a> {
+        let mut existing =
+            Existing { workloads: FixedMap::default(), pod_groups: FixedMap::default() };
+        for workload in workloads {
+            if let Some(job) = &workload.job {
+                let of_job = existing.workloads.entry((&workload.namespace, job));
+                of_job.or_default().push(workload);
+            }
+        }
+        for group in pod_groups {
+            if let Some(workload) = &group.workload {
+                let of_workload = existing.pod_groups.entry((&group.namespace, workload));
+                of_workload.or_default().push(group);
+            }
+        }
+        existing
+    }
+}
+
 /// What the rule comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::kubernetes) enum Decision<'a> {
@@ -153,7 +185,7 @@ pub fn workload_with_job(
         .iter()
         .map(|value| PodGroupRecord::read(&Field::root(&read("podgroup", value), value)))
         .collect::<Fault<Vec<_>>>()?;
-    Ok(match scheduling.decide(&workloads, &pod_groups, pods) {
+    Ok(match scheduling.decide(&Existing::new(&workloads, &pod_groups), pods) {
         Decision::Ordinary(reason) => JobStep::Ordinary(reason),
         Decision::NewWorkload => JobStep::CreateWorkload(scheduling.workload()),
         Decision::NewPodGroup(workload, template, policy) => {
@@ -209,8 +241,7 @@ impl JobScheduling {
     /// What the controller does, given what exists.
     pub(in crate::kubernetes) fn decide<'a>(
         &self,
-        workloads: &'a [WorkloadRecord],
-        pod_groups: &'a [PodGroupRecord],
+        existing: &Existing<'a>,
         pods: usize,
     ) -> Decision<'a> {
         use OrdinaryReason::{Ambiguous, Foreign, NoCandidate, NotNew, OtherShape};
@@ -218,14 +249,12 @@ impl JobScheduling {
             return Decision::Ordinary(NoCandidate);
         }
         let is_controlled = |controller: &Option<String>| controller.as_ref() == Some(&self.uid);
-        let mut of_job = workloads.iter().filter(|workload| {
-            workload.namespace == self.namespace && workload.job.as_ref() == Some(&self.name)
-        });
-        let workload = match (of_job.next(), of_job.next()) {
-            (None, _) if pods == 0 && self.fresh => return Decision::NewWorkload,
-            (None, _) => return Decision::Ordinary(NotNew),
-            (Some(_), Some(_)) => return Decision::Ordinary(Ambiguous),
-            (Some(workload), None) => workload,
+        let of_job = existing.workloads.get(&(self.namespace.as_str(), self.name.as_str()));
+        let workload = match of_job.map_or(&[][..], Vec::as_slice) {
+            [] if pods == 0 && self.fresh => return Decision::NewWorkload,
+            [] => return Decision::Ordinary(NotNew),
+            [workload] => *workload,
+            _ => return Decision::Ordinary(Ambiguous),
         };
         if !is_controlled(&workload.controller) {
             return Decision::Ordinary(Foreign);
@@ -233,14 +262,13 @@ impl JobScheduling {
         let [(template, policy)] = workload.templates.as_slice() else {
             return Decision::Ordinary(OtherShape);
         };
-        let mut of_workload = pod_groups.iter().filter(|group| {
-            group.namespace == self.namespace && group.workload.as_ref() == Some(&workload.name)
-        });
-        match (of_workload.next(), of_workload.next()) {
-            (None, _) => Decision::NewPodGroup(workload, template, *policy),
-            (Some(_), Some(_)) => Decision::Ordinary(Ambiguous),
-            (Some(group), None) if is_controlled(&group.controller) => Decision::Reuse(&group.name),
-            (Some(_), None) => Decision::Ordinary(Foreign),
+        let of_workload =
+            existing.pod_groups.get(&(self.namespace.as_str(), workload.name.as_str()));
+        match of_workload.map_or(&[][..], Vec::as_slice) {
+            [] => Decision::NewPodGroup(workload, template, *policy),
+            [group] if is_controlled(&group.controller) => Decision::Reuse(&group.name),
+            [_] => Decision::Ordinary(Foreign),
+            _ => Decision::Ordinary(Ambiguous),
         }
     }
 
@@ -261,7 +289,7 @@ impl JobScheduling {
     }
 
     fn owner(&self) -> Value {
-        map(vec![
+        map([
             ("apiVersion", text("batch/v1")),
             ("kind", text("Job")),
             ("name", text(&self.name)),
@@ -272,22 +300,19 @@ impl JobScheduling {
     }
 
     fn workload(&self) -> Value {
-        let gang = map(vec![("minCount", Value::Integer(self.parallelism.into()))]);
-        let template = map(vec![
+        let gang = map([("minCount", Value::Integer(self.parallelism.into()))]);
+        let template = map([
             ("name", text(&self.template_name())),
-            ("schedulingPolicy", map(vec![("gang", gang)])),
+            ("schedulingPolicy", map([("gang", gang)])),
         ]);
-        let controller = map(vec![
-            ("apiGroup", text("batch")),
-            ("kind", text("Job")),
-            ("name", text(&self.name)),
-        ]);
-        map(vec![
+        let controller =
+            map([("apiGroup", text("batch")), ("kind", text("Job")), ("name", text(&self.name))]);
+        map([
             ("apiVersion", text(VERSION)),
             ("kind", text("Workload")),
             (
                 "metadata",
-                map(vec![
+                map([
                     ("name", text(&self.workload_name())),
                     ("namespace", text(&self.namespace)),
                     ("ownerReferences", Value::List(vec![self.owner()])),
@@ -295,7 +320,7 @@ impl JobScheduling {
             ),
             (
                 "spec",
-                map(vec![
+                map([
                     ("controllerRef", controller),
                     ("podGroupTemplates", Value::List(vec![template])),
                 ]),
@@ -304,29 +329,27 @@ impl JobScheduling {
     }
 
     fn pod_group(&self, workload: &WorkloadRecord, template: &str, policy: GroupPolicy) -> Value {
-        let plain = map(vec![
+        let plain = map([
             ("apiVersion", text(VERSION)),
             ("kind", text("Workload")),
             ("name", text(&workload.name)),
             ("uid", text(&workload.uid)),
         ]);
         let policy = match policy {
-            GroupPolicy::Basic {} => map(vec![("basic", map(vec![]))]),
+            GroupPolicy::Basic {} => map([("basic", map([]))]),
             GroupPolicy::Gang { min_count } => {
-                let min = map(vec![("minCount", Value::Integer(min_count.into()))]);
-                map(vec![("gang", min)])
+                let min = map([("minCount", Value::Integer(min_count.into()))]);
+                map([("gang", min)])
             }
         };
-        let reference = map(vec![
-            ("workloadName", text(&workload.name)),
-            ("podGroupTemplateName", text(template)),
-        ]);
-        map(vec![
+        let reference =
+            map([("workloadName", text(&workload.name)), ("podGroupTemplateName", text(template))]);
+        map([
             ("apiVersion", text(VERSION)),
             ("kind", text("PodGroup")),
             (
                 "metadata",
-                map(vec![
+                map([
                     ("name", text(&pod_group_name(&workload.name, template))),
                     ("namespace", text(&self.namespace)),
                     ("ownerReferences", Value::List(vec![self.owner(), plain])),
@@ -334,8 +357,8 @@ impl JobScheduling {
             ),
             (
                 "spec",
-                map(vec![
-                    ("podGroupTemplateRef", map(vec![("workload", reference)])),
+                map([
+                    ("podGroupTemplateRef", map([("workload", reference)])),
                     ("schedulingPolicy", policy),
                 ]),
             ),
@@ -407,16 +430,8 @@ fn uid(root: &Field<'_>) -> Fault<String> {
 
 /// The uid of the controller of an object.
 fn controller_uid(root: &Field<'_>) -> Fault<Option<String>> {
-    let mut uid = None;
-    if let Some(metadata) = root.get("metadata")? {
-        metadata.each("ownerReferences", |owner| {
-            if owner.flag("controller")? {
-                uid = Some(owner.text_of("uid")?);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(uid)
+    let Some(metadata) = root.get("metadata")? else { return Ok(None) };
+    metadata::of_controller(&metadata, |owner| owner.text_of("uid"))
 }
 
 /// The name of the pod group of a workload's template: both names, cut fairly to fit, and a hash of
@@ -454,14 +469,6 @@ fn hash_name(parts: &[&[u8]]) -> String {
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     let digits = hash.to_string();
     digits.bytes().map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()])).collect()
-}
-
-fn text(text: &str) -> Value {
-    Value::Text(text.to_string())
-}
-
-fn map(entries: Vec<(&str, Value)>) -> Value {
-    Value::Map(entries.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
 #[cfg(test)]

@@ -44,10 +44,10 @@ pub enum Kind {
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = 11 + WorkloadKind::COUNT;
+    pub(super) const COUNT: usize = Kind::Submitted(WorkloadKind::VolcanoJob).index() + 1;
 
     /// The number of the kind.
-    pub(super) fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         match self {
             Kind::Node => 0,
             Kind::Pod => 1,

@@ -29,8 +29,8 @@ pub(super) struct Workloads {
     pub(super) pods: Option<WorkloadPods>,
     /// The groups and the pods of each, by kind and key.
     pub(super) made: BTreeMap<(WorkloadKind, String), Made>,
-    /// Training jobs as they were last seen, by key: their runtimes may change.
-    pub(super) train_jobs: BTreeMap<String, Value>,
+    /// Training jobs as they were last seen, by key, each with its runtime, which may change.
+    pub(super) train_jobs: BTreeMap<String, (RuntimeName, Value)>,
     pub(super) runtimes: BTreeMap<RuntimeName, Value>,
 }
 

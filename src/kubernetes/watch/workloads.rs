@@ -36,13 +36,14 @@ impl Store {
         job: Option<Submitted>,
         updates: &mut Vec<Update>,
     ) {
-        if kind == WorkloadKind::TrainJob {
-            self.workloads.train_jobs.insert(key.to_owned(), object.0.clone());
-        }
         let Some(mut job) = job else {
-            self.remove_made(kind, key, updates);
+            self.remove_workload(kind, key, updates);
             return;
         };
+        if let Some(train) = &job.train {
+            let train_job = (train.runtime.clone(), object.0.clone());
+            self.workloads.train_jobs.insert(key.to_owned(), train_job);
+        }
         let from_templates = self.workloads.pods == Some(WorkloadPods::FromTemplates);
         let mut made = Made::default();
         let pods = if from_templates && !job.workload.suspended && !job.ended {
@@ -83,10 +84,6 @@ impl Store {
         if kind == WorkloadKind::TrainJob {
             self.workloads.train_jobs.remove(key);
         }
-        self.remove_made(kind, key, updates);
-    }
-
-    fn remove_made(&mut self, kind: WorkloadKind, key: &str, updates: &mut Vec<Update>) {
         let Some(made) = self.workloads.made.remove(&(kind, key.to_owned())) else { return };
         for pod in &made.pods {
             self.remove_pod(pod, updates);
@@ -106,8 +103,9 @@ impl Store {
         runtime: Option<Value>,
         updates: &mut Vec<Update>,
     ) -> Result<(), ModelError> {
+        let jobs = self.workloads.train_jobs.iter().filter(|(_, (runtime, _))| runtime == name);
         let jobs: Vec<(String, Value)> =
-            self.workloads.train_jobs.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            jobs.map(|(key, (_, job))| (key.clone(), job.clone())).collect();
         let old = match runtime {
             Some(runtime) => self.workloads.runtimes.insert(name.clone(), runtime),
             None => self.workloads.runtimes.remove(name),

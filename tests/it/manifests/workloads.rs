@@ -372,6 +372,25 @@ fn tasks_of_volcano_have_partitions_and_an_order() {
 }
 
 #[test]
+fn stored_partitions_of_any_size_are_read() {
+    let most = i32::MAX;
+    let task = |name: &str, more: Value| {
+        json!({"name": name, "replicas": 1, "template": template(), "dependsOn": more,
+            "partitionPolicy": {"partitionSize": most, "minPartitions": most}})
+    };
+    let first = ["a", "b", "c"].map(|name| task(name, json!({})));
+    let then = ["d", "e", "f"].map(|name| task(name, json!({"name": ["a"]})));
+    for tasks in [first.to_vec(), [first, then].concat()] {
+        let job = object("batch.volcano.sh/v1alpha1", "Job", json!({"tasks": tasks}));
+        let manifests = read(Mode::AsStored, &[job]).unwrap();
+        let pods: usize = manifests.groups.iter().map(|group| group.pods.len()).sum();
+        assert_eq!(pods, tasks.len());
+        let minima = manifests.workloads[0].roles.iter().map(|role| role.min_count);
+        assert!(minima.min() == Some(u32::MAX));
+    }
+}
+
+#[test]
 fn labels_name_queues_and_classes() {
     let mut kai = job(json!({}));
     kai["metadata"]["labels"] = json!({"kai.scheduler/queue": "k", "priorityClassName": "high"});
