@@ -373,11 +373,9 @@ impl Moved {
         }
         let Some(changes) = cluster.journal.since(moment) else { return Moved::Anything };
         let mut rows = RowSet::new(cluster.rows());
-        for change in changes {
-            // Filters that read namespaces read beyond the node, and are evaluated again anyway.
-            if let Change::Pods { row, .. } | Change::Node { row, .. } = change {
-                rows.insert(Row::from(row));
-            }
+        // Filters that read namespaces read beyond the node, and are evaluated again anyway.
+        for row in changes.filter_map(Change::row) {
+            rows.insert(row);
         }
         Moved::Rows(rows)
     }

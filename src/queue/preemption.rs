@@ -164,6 +164,7 @@ impl Scheduler {
             state: &self.preemption,
             victims,
             queue,
+            late: self.preemption.late().collect(),
             partners: self.partners.groups(id),
         };
         let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
@@ -262,7 +263,7 @@ impl Scheduler {
         let Found { victims, moves, plan, admitted } = found;
         let wanted: BTreeSet<String> =
             victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
-        self.give_way(id, &plan, (&victims, &wanted));
+        self.give_way(id, &plan, &victims, &wanted);
         self.cancel_evictions(id, &wanted);
         self.preemption.drop_put_off(id, &wanted);
         if let Some(queued) = self.groups.get_mut(&id) {
@@ -312,11 +313,16 @@ impl Scheduler {
         &mut self,
         id: GroupId,
         plan: &Plan,
-        (victims, wanted): (&[Victim], &BTreeSet<String>),
+        victims: &[Victim],
+        wanted: &BTreeSet<String>,
     ) {
+        let others = self.less_important(id);
+        if others.is_empty() {
+            return;
+        }
         let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
         let parted = self.left_in_part(victims);
-        for other in self.less_important(id) {
+        for other in others {
             let Some(queued) = self.groups.get(&other) else { continue };
             let held = queued.reservation.iter().flat_map(|own| &own.placeholders);
             let is_met = held.into_iter().any(|(_, node)| nodes.contains(node.as_str()))

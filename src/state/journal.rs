@@ -37,11 +37,13 @@
 //! **Shapes.** A shape keeps its number, and `Cluster::shape_entry` finds it, for as long as the
 //! journal remembers a change that names it.
 
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ids::{LabelKey, NONE, ShapeId};
+use crate::base::Row;
 use crate::base::chunks::CHUNK;
 
 /// How many changes are remembered; a follower that is further behind starts anew.
@@ -70,6 +72,16 @@ pub(crate) enum Change {
     Node { row: u32, change: NodeChange },
     /// Labels of a namespace changed, or a namespace came or went.
     Namespaces,
+}
+
+impl Change {
+    /// The row of the node that changed, or of the one whose pods did.
+    pub(crate) fn row(self) -> Option<Row> {
+        match self {
+            Change::Pods { row, .. } | Change::Node { row, .. } => Some(Row::from(row)),
+            Change::Namespaces => None,
+        }
+    }
 }
 
 /// The fields of a node that may have changed: a set of kinds, and which label.
@@ -213,6 +225,11 @@ impl Journal {
             None => self.tail[place - self.chunks.len() * CHUNK],
         };
         Some((first..kept).map(at))
+    }
+
+    /// The rows that have changed since a moment; `None` if they are not all known.
+    pub(crate) fn rows_since(&self, then: Moment) -> Option<BTreeSet<Row>> {
+        Some(self.since(then)?.filter_map(Change::row).collect())
     }
 }
 

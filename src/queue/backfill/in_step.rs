@@ -8,11 +8,10 @@ use super::demand::Demand;
 use super::line::ClassId;
 use super::room::Room;
 use super::running::Runner;
-use crate::base::{Row, Time};
+use crate::base::Time;
 use crate::queue::capacity::has_capacity_bound;
 use crate::queue::ids::GroupId;
 use crate::queue::scheduler::Scheduler;
-use crate::state::journal::Change;
 use crate::state::{Cluster, NodeView};
 
 /// The most classes that are counted node by node at a time.
@@ -29,13 +28,7 @@ impl Scheduler {
     fn read_changes(&mut self) {
         let Scheduler { cluster, backfill, .. } = self;
         let (running, free) = (&mut backfill.running, &mut backfill.free);
-        let rows: Option<BTreeSet<Row>> = cluster.journal.since(backfill.seen).map(|changes| {
-            let row = |change| match change {
-                Change::Pods { row, .. } | Change::Node { row, .. } => Some(Row::new(row as usize)),
-                Change::Namespaces => None,
-            };
-            changes.filter_map(row).collect()
-        });
+        let rows = cluster.journal.rows_since(backfill.seen);
         backfill.seen = cluster.journal.now();
         match &rows {
             Some(rows) => rows.iter().for_each(|row| running.note_row(*row)),

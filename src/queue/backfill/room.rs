@@ -8,7 +8,7 @@ use crate::framework::Framework;
 use crate::queue::capacity::CapacityBound;
 use crate::queue::wake::bucket::CapacityByDomain;
 use crate::state::Cluster;
-use crate::state::journal::{Change, Moment};
+use crate::state::journal::Moment;
 
 /// An upper bound on the pods of a class that fit, by domain.
 #[derive(Debug, Clone, Default)]
@@ -24,13 +24,7 @@ impl Room {
     /// The bound in the best domain. O(what has changed), the first time O(nodes). A copy of a
     /// cluster is one that has changed.
     pub(super) fn read(&mut self, cluster: &Cluster, framework: &Framework, alike: &Alike) -> u64 {
-        let rows = cluster.journal.since(self.seen).map(|changes| {
-            let row = |change| match change {
-                Change::Pods { row, .. } | Change::Node { row, .. } => Some(Row::new(row as usize)),
-                Change::Namespaces => None,
-            };
-            changes.filter_map(row).collect::<BTreeSet<Row>>()
-        });
+        let rows = cluster.journal.rows_since(self.seen);
         self.seen = cluster.journal.now();
         if rows.as_ref().is_some_and(BTreeSet::is_empty) {
             return self.capacity.most();
