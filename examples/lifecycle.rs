@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use common::cli::{Arguments, Finish, Mistake, Program, say};
+use common::dice::Dice;
 use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Shortage, Ticket};
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
@@ -48,18 +49,6 @@ enum Act {
     Look,
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
-
 /// What became of a job.
 #[derive(Clone, Default)]
 struct Record {
@@ -76,7 +65,7 @@ struct Simulation {
     scheduler: Scheduler,
     agenda: BinaryHeap<Reverse<(u64, u64, Act)>>,
     order: u64,
-    random: Random,
+    random: Dice,
     busy: u128,
     since: u64,
     counts: BTreeMap<&'static str, u64>,
@@ -119,7 +108,7 @@ impl Simulation {
             scheduler,
             agenda: BinaryHeap::new(),
             order: 0,
-            random: Random(seed),
+            random: Dice(seed),
             busy: 0,
             since: 0,
             counts: BTreeMap::new(),

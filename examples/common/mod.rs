@@ -1,7 +1,8 @@
-//! What the example programs share: arguments, files, and text that is pleasant to look at.
+//! What the example programs share: arguments, files, random numbers, and text that is pleasant to look at.
 
 #![allow(dead_code, reason = "each program uses its own part")]
 
 pub(crate) mod cli;
+pub(crate) mod dice;
 pub(crate) mod files;
 pub(crate) mod text;

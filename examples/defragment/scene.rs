@@ -5,6 +5,8 @@ use std::error::Error;
 use phalanx::preempt::RunningWork;
 use phalanx::{Cluster, Node, Pod, PodGroup, Time};
 
+use crate::common::dice::Dice;
+
 pub(crate) const GPU: &str = "nvidia.com/gpu";
 pub(crate) const RACK: &str = "rack";
 /// The time of the request, in seconds.
@@ -31,19 +33,6 @@ pub(crate) struct Shape {
 pub(crate) struct Scene {
     pub(crate) cluster: Cluster,
     pub(crate) running: RunningWork,
-}
-
-/// A small generator of numbers; the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % sides
-    }
 }
 
 /// Nodes of 8 GPUs on which single pods, and gangs of two that go whole and keep to a rack, take so
