@@ -101,7 +101,7 @@ fn racks(stages: &Stages<'_>, preempt: &Preempt) -> Racks {
     racks
 }
 
-/// Who goes, and the racks concerned.
+/// The victims, and the racks concerned.
 pub(crate) fn text(stages: &Stages<'_>, preempt: &Preempt) -> String {
     let mut out = String::new();
     let proof = if preempt.is_least() { "proved least" } else { "the best found" };

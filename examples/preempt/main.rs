@@ -1,7 +1,7 @@
 //! Makes room for a gang on a full cluster: `cargo run --release --example preempt -- --svg FILE`.
 //!
 //! The nodes are those of openb, Alibaba's production GPU cluster, sixteen to a rack, filled with
-//! gangs of three priorities. A gang that wants one rack comes; who goes for it is drawn before,
+//! gangs of three priorities. A gang that wants one rack comes; what goes for it is drawn before,
 //! between and after, and explained. What kube-scheduler's rule would evict stands beside it.
 
 #[path = "../common/mod.rs"]

@@ -19,9 +19,7 @@ use crate::place::Request;
 use crate::plugins::NodeUnschedulable;
 use crate::preempt::moves::{Joint, Relocated, Repack, movable, named, relocate};
 use crate::preempt::unit::Units;
-use crate::preempt::{
-    Consolidation, KeptBy, MOST_UNITS, Move, PreemptionRequest, Preemptor, RunningWork,
-};
+use crate::preempt::{Consolidation, MOST_UNITS, Move, PreemptionRequest, Preemptor, RunningWork};
 use crate::state::{Cluster, PodView, Row, Txn};
 
 impl Autoscaler {
@@ -253,9 +251,7 @@ impl Down<'_> {
         all.dedup();
         let charged = self.units.charged(&all);
         for &atom in &atoms {
-            if let Some(budget) = self.units.broken_by(atom as usize, &charged).next() {
-                let allowed = self.units.allowed[budget];
-                let by = KeptBy::Budget { budget: repack.budget_name(budget), allowed };
+            if let Some(by) = self.units.kept_by_budget(repack.running, atom as usize, &charged) {
                 return Ok(Err(Blocked::Unit { pod: self.first_pod(atom), by }));
             }
         }

@@ -217,15 +217,10 @@ fn instead(
     let atoms: Vec<u32> = atoms.collect::<Option<_>>()?;
     // What the set takes of each budget, to be held against what that allows.
     let charged = units.charged(&atoms);
-    let broken = |atom: u32| {
-        let number = units.broken_by(atom as usize, &charged).next()?;
-        let (budget, allowed) = (running.budgets().nth(number)?, units.allowed[number]);
-        Some(KeptBy::Budget { budget: ObjectName::new(&budget.namespace, &budget.name), allowed })
-    };
     let mut instead = Instead { kept: Vec::new(), others: Vec::new(), cost: other.cost };
     for (unit, atom) in other.victims.into_iter().zip(atoms) {
         let by = match rule {
-            Lifted::Budgets => broken(atom),
+            Lifted::Budgets => units.kept_by_budget(running, atom as usize, &charged),
             _ => units.kept_by(cluster, ask, &preemptor, atom as usize),
         };
         match by {

@@ -201,8 +201,7 @@ impl<'a> Need<'a> {
         let fixed =
             PreparedFilters::new(self.framework, &cx, |d| d.is_pod_independent() && !d.room);
         let judged = i64::from(judges_room(self.framework, shape));
-        let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0) * judged;
-        let amounts = core::iter::once(judged).chain(self.resources.iter().map(of));
+        let amounts = self.amounts_of(cluster, shape).into_iter().map(|amount| amount * judged);
         let needs = DeviceNeed::of(cluster, shape);
         let ask = amounts.chain(self.devices.iter().map(|devices| devices.ask(&needs))).collect();
         self.shapes.push(Shape { own: Arc::clone(shape), leaf, ask, fixed });

@@ -74,13 +74,11 @@ fn by_nodes(
     let mut sizes = Sizes::default();
     // What is free on the nodes met so far.
     let mut met: BTreeMap<Row, Vec<i64>> = BTreeMap::new();
-    let classes: Vec<i32> = search.units.classes.keys().copied().collect();
-    for ceiling in classes {
+    for (&ceiling, class) in &search.units.classes {
         let level = Level { ceiling, strict };
         if let Some(admit) = admit {
             admit(&mut search.work, ceiling);
         }
-        let class = search.units.classes.get(&ceiling).map_or(&[][..], Vec::as_slice);
         let mut queue = Vec::with_capacity(class.len());
         queue.extend(class.iter().filter_map(|&atom| {
             let work = search.work[atom as usize].filter(|_| search.admits(level, atom))?;

@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::policy::{Candidate, Preemptor};
 use super::request::{Lifted, PreemptionRequest};
+use super::running::RunningWork;
 use super::unit::{Atom, Units};
 use crate::base::{ObjectName, Time};
 use crate::model::PodGroup;
@@ -73,6 +74,18 @@ impl Units {
         let ceiling = ask.policy.ceiling(preemptor);
         let too_high = ceiling.is_some_and(|ceiling| self.atoms[atom].priority >= ceiling);
         Some(if too_high { KeptBy::Priority } else { KeptBy::Policy })
+    }
+
+    /// The first budget that keeps an atom, when so much is charged to each.
+    pub(crate) fn kept_by_budget(
+        &self,
+        running: &RunningWork,
+        atom: usize,
+        charged: &[u64],
+    ) -> Option<KeptBy> {
+        let number = self.broken_by(atom, charged).next()?;
+        let (budget, allowed) = (running.budgets().nth(number)?, self.allowed[number]);
+        Some(KeptBy::Budget { budget: ObjectName::new(&budget.namespace, &budget.name), allowed })
     }
 
     /// Why an atom is kept whatever the policy says.

@@ -79,7 +79,8 @@ impl LoadAware {
     }
 
     /// What is in use on a node, by its last report and by estimates of what that does not cover: of
-    /// the band `prod` alone, or of all, by a measure over some time or now. O(pods of the node · (pods of the report + resources)).
+    /// the band `prod` alone, or of all, by a measure over some time or now.
+    /// O(pods of the node · (pods of the report + resources)).
     pub(super) fn in_use(
         &self,
         node: NodeView<'_>,

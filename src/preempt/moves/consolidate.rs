@@ -169,7 +169,8 @@ pub(crate) fn exchange(
     let able: Vec<usize> = (0..blocks.len()).filter(|&at| may(&blocks[at])).collect();
     let units = repack.units;
     let cost = |atoms: &[u32]| units.cost(atoms, |atom| work[atom as usize].unwrap_or(0));
-    // What is still evicted costs, what moving the others does, which those are, and the first.
+    // The cost of what is still evicted, that of the moves, the blocks that move, and the atoms that
+    // are still evicted.
     let mut sets: Vec<(Cost, MoveCost, Vec<usize>, Vec<u32>)> = Vec::new();
     let mut marks = alloc::vec![false; repack.units.atoms.len()];
     let masks =

@@ -10,7 +10,6 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::base::ObjectName;
 use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Strategy};
 use crate::model::{GroupPolicy, Pod, PodGroup};
@@ -68,7 +67,7 @@ pub(crate) struct Repack<'t> {
     pub(crate) cluster: &'t Cluster,
     pub(crate) units: &'t Units,
     pub(crate) work: &'t [Option<u64>],
-    running: &'t RunningWork,
+    pub(crate) running: &'t RunningWork,
     framework: &'t Framework,
     /// The same without permits: those judge plans of the group alone.
     without_permits: Framework,
@@ -298,15 +297,6 @@ impl<'t> Repack<'t> {
         }
         self.txn.rollback_to(before)?;
         Ok(found)
-    }
-
-    /// The name of a budget, by its number.
-    pub(crate) fn budget_name(&self, budget: usize) -> ObjectName {
-        let budget = self.running.budgets().nth(budget);
-        budget.map_or_else(
-            || ObjectName::new("", ""),
-            |budget| ObjectName::new(&budget.namespace, &budget.name),
-        )
     }
 
     /// What a set of atoms costs, closed, in ascending order.

@@ -86,16 +86,16 @@ fn stream(seed: u64, framework: &Framework) -> Vec<String> {
     let large = dice.of(&[5, 400, u64::MAX]);
     let mut cluster = cluster(&mut dice, large);
     let mut warm = Planner::new();
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for at in 0..14 {
         let gang = gang(&mut dice, at, large);
         let strategy = dice.of(&[Strategy::Kubernetes, Strategy::Search]);
         let request = || Request::new(&gang).strategy(strategy);
         let outcome = warm.place(&cluster, framework, request());
         let fresh = Planner::new().place(&cluster, framework, request());
-        told.push(format!("{outcome:?} {fresh:?} {}", plugin_calls(&warm)));
+        answers.push(format!("{outcome:?} {fresh:?} {}", plugin_calls(&warm)));
         if let Some(plan) = outcome.as_ref().ok().and_then(|outcome| outcome.plan()) {
-            told.push(serde_json::to_string(plan).unwrap());
+            answers.push(serde_json::to_string(plan).unwrap());
             cluster.commit(framework, plan).unwrap();
         }
         if dice.one_in(3) {
@@ -104,15 +104,15 @@ fn stream(seed: u64, framework: &Framework) -> Vec<String> {
             cluster.apply(Event::NodeChanged { node, version: 0 }).unwrap();
         }
     }
-    told
+    answers
 }
 
 #[test]
 fn planners_answer_alike_at_each_level() {
     for (at, framework) in frameworks().iter().enumerate() {
         for seed in 0..3 {
-            let told = held_at_each_level(|| stream(seed * 3 + at as u64, framework));
-            assert!(told.iter().any(|told| told.contains("Placed")), "{told:?}");
+            let answers = held_at_each_level(|| stream(seed * 3 + at as u64, framework));
+            assert!(answers.iter().any(|answer| answer.contains("Placed")), "{answers:?}");
         }
     }
 }
