@@ -121,7 +121,7 @@ impl Scheduler {
             return;
         }
         let Some((gang, tree)) = self.gang_and_tree(id) else { return };
-        match self.find_plan(id, &gang, &tree, RoomCount::Indexed) {
+        match self.find_plan(id, &gang, &tree, true) {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
                 let may_help = !shortage.waits_for_quota_alone();
@@ -182,16 +182,18 @@ impl Scheduler {
     }
 
     /// Plan for a tree, committed to the cluster if there is one; with tenants, within quota.
+    /// `in_step` says that the wait index has seen every change ([`Scheduler::apply_changes`] ran
+    /// last).
     pub(super) fn find_plan(
         &mut self,
         id: GroupId,
         gang: &[GroupId],
         tree: &PodGroup,
-        room: RoomCount,
+        in_step: bool,
     ) -> AttemptResult {
         self.metrics.add_one(|metrics| &mut metrics.attempts);
         if self.tenancy.is_none() {
-            return self.find_place(id, gang, tree, room);
+            return self.find_place(id, gang, tree, in_step);
         }
         let mut tree = tree.clone();
         match self.admit(gang, &mut tree) {
@@ -206,7 +208,7 @@ impl Scheduler {
                 let is_reserved = admitted.iter().all(|given| given.is_reserved);
                 let aside = self.groups.get_mut(&id).filter(|queued| queued.preempting);
                 let aside = aside.filter(|_| !is_reserved).and_then(|own| own.nominated.take());
-                let result = self.find_place(id, gang, &tree, room);
+                let result = self.find_place(id, gang, &tree, in_step);
                 if let AttemptResult::Plan(plan, _) = &result {
                     self.charge_plan(admitted, plan);
                 } else {
@@ -227,14 +229,13 @@ impl Scheduler {
         id: GroupId,
         gang: &[GroupId],
         tree: &PodGroup,
-        room: RoomCount,
+        in_step: bool,
     ) -> AttemptResult {
         if let Some(plan) = self.commit_nomination(id, gang) {
             self.metrics.add_one(|metrics| &mut metrics.placed);
             return AttemptResult::Plan(plan, None);
         }
-        let in_step = room == RoomCount::Indexed;
-        if room != RoomCount::Known
+        if self.backfill.counted != Some(id)
             && let Some((shortage, wake_on)) =
                 find_shortage(&self.cluster, &self.framework, &mut self.wait_index, tree, in_step)
         {

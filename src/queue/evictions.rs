@@ -102,12 +102,6 @@ impl PreemptionState {
             .flat_map(|(_, evictions)| evictions.units.iter().map(|unit| (evictions.group, unit)))
     }
 
-    /// The units that have begun to go, and do not end.
-    pub(super) fn late(&self) -> impl Iterator<Item = &UnitInFlight> {
-        let units = self.units().map(|(_, unit)| unit);
-        units.filter(|unit| unit.begun && unit.retry_at.is_some())
-    }
-
     /// The victims of a decision.
     pub(super) fn of(&mut self, ticket: Ticket) -> Option<&mut Evictions> {
         self.evictions.iter_mut().find(|(other, _)| *other == ticket).map(|(_, own)| own)

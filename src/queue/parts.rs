@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use super::evictions::{UnitInFlight, pod_name};
 use super::ids::Ticket;
-use super::queued_group::deficit;
 use super::scheduler::Scheduler;
 use crate::model::PodGroup;
 use crate::preempt::Victim;
@@ -20,11 +19,7 @@ impl Scheduler {
             return Some(queued.name.clone().into());
         }
         let name = victim.group.as_ref()?;
-        let is = |group: &PodGroup| {
-            let rest = name.strip_prefix(group.namespace.as_str());
-            rest.and_then(|rest| rest.strip_prefix('/')) == Some(group.name.as_str())
-        };
-        let holds = |root: &&PodGroup| root.any(&is);
+        let holds = |root: &&PodGroup| root.any(&|group| group.full_name() == *name);
         self.preemption.running.values().find(holds).map(|root| root.full_name().into())
     }
 
@@ -50,18 +45,14 @@ impl Scheduler {
         let stays = |pod: &PodView<'_>| {
             runs(pod) && !going.contains(&alloc::format!("{}/{}", pod.namespace(), pod.name()))
         };
-        let mut is_any_left = false;
-        root.visit(&mut |group| is_any_left |= self.cluster.pods_of(group).any(|pod| stays(&pod)));
-        let has_minimum = |counts: &dyn Fn(&PodView<'_>) -> bool| {
-            let mut leaves: Vec<u64> = Vec::new();
-            root.visit(&mut |group| {
-                if group.groups.is_empty() {
-                    leaves.push(self.cluster.pods_of(group).filter(counts).count() as u64);
-                }
-            });
-            deficit(root, &mut leaves.iter(), &|count| *count).0.is_none()
+        let count = |group: &PodGroup, is: &dyn Fn(&PodView<'_>) -> bool| {
+            self.cluster.pods_of(group).filter(|pod| is(pod)).count()
         };
-        is_any_left && has_minimum(&runs) && !has_minimum(&stays)
+        let mut left = 0;
+        root.visit(&mut |group| left += count(group, &stays));
+        left > 0
+            && has_minimum(root, &|group| count(group, &runs)).0
+            && !has_minimum(root, &|group| count(group, &stays)).0
     }
 
     /// The groups of which too little would be left if these victims went beside all that go already.
@@ -104,4 +95,18 @@ impl Scheduler {
             }
         }
     }
+}
+
+/// Whether a tree has its minimum, given what each leaf has; and how many pods that are.
+fn has_minimum(group: &PodGroup, count: &impl Fn(&PodGroup) -> usize) -> (bool, usize) {
+    let least = group.policy.minimum() as usize;
+    if group.groups.is_empty() {
+        let have = count(group);
+        return (have >= least, have);
+    }
+    let inner = group.groups.iter().map(|inner| has_minimum(inner, count));
+    let (have, pods) = inner.fold((0, 0), |(have, pods), (is_enough, more)| {
+        (have + usize::from(is_enough), pods + more)
+    });
+    (have >= least && pods >= group.min_pods.unwrap_or(0) as usize, pods)
 }

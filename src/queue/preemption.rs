@@ -164,7 +164,6 @@ impl Scheduler {
             state: &self.preemption,
             victims,
             queue,
-            late: self.preemption.late().collect(),
             partners: self.partners.groups(id),
         };
         let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
@@ -263,7 +262,7 @@ impl Scheduler {
         let Found { victims, moves, plan, admitted } = found;
         let wanted: BTreeSet<String> =
             victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
-        self.give_way(id, &plan, &victims, &wanted);
+        self.give_way(id, &plan, (&victims, &wanted));
         self.cancel_evictions(id, &wanted);
         self.preemption.drop_put_off(id, &wanted);
         if let Some(queued) = self.groups.get_mut(&id) {
@@ -313,16 +312,11 @@ impl Scheduler {
         &mut self,
         id: GroupId,
         plan: &Plan,
-        victims: &[Victim],
-        wanted: &BTreeSet<String>,
+        (victims, wanted): (&[Victim], &BTreeSet<String>),
     ) {
-        let others = self.less_important(id);
-        if others.is_empty() {
-            return;
-        }
         let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
         let parted = self.left_in_part(victims);
-        for other in others {
+        for other in self.less_important(id) {
             let Some(queued) = self.groups.get(&other) else { continue };
             let held = queued.reservation.iter().flat_map(|own| &own.placeholders);
             let is_met = held.into_iter().any(|(_, node)| nodes.contains(node.as_str()))

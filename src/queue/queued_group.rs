@@ -84,14 +84,6 @@ pub(super) struct Member {
     pub(super) ticket: Option<Ticket>,
 }
 
-impl Member {
-    /// Whether it is bound, and its node has not gone.
-    fn runs(&self, cluster: &Cluster) -> bool {
-        let pod = cluster.pod(self.pod.namespace(), &self.pod.name);
-        self.state == MemberState::Bound && pod.is_some_and(|pod| pod.node().is_some())
-    }
-}
-
 /// State of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -234,11 +226,13 @@ impl QueuedGroup {
                 }
                 MemberState::Pending | MemberState::Unbinding => {}
                 MemberState::Planned => count.existing += 1,
-                MemberState::Bound if member.runs(cluster) => {
-                    count.existing += 1;
-                    count.running += 1;
+                MemberState::Bound => {
+                    let pod = cluster.pod(member.pod.namespace(), &member.pod.name);
+                    if pod.is_some_and(|pod| pod.node().is_some()) {
+                        count.existing += 1;
+                        count.running += 1;
+                    }
                 }
-                MemberState::Bound => {}
                 MemberState::Done => count.done += 1,
             }
         }
@@ -302,7 +296,11 @@ impl QueuedGroup {
 
     /// Whether no member runs but for these, and one of these does.
     pub(super) fn is_left_without(&self, cluster: &Cluster, members: &BTreeSet<u64>) -> bool {
-        let mut bound = self.members.iter().filter(|(_, member)| member.runs(cluster)).peekable();
+        let runs = |member: &Member| {
+            let pod = cluster.pod(member.pod.namespace(), &member.pod.name);
+            member.state == MemberState::Bound && pod.is_some_and(|pod| pod.node().is_some())
+        };
+        let mut bound = self.members.iter().filter(|(_, member)| runs(member)).peekable();
         bound.peek().is_some() && bound.all(|(seq, _)| members.contains(seq))
     }
 
@@ -347,10 +345,10 @@ pub(super) fn add_wait(waits: &mut Waits, phase: &Phase, elapsed: Duration) {
 }
 
 /// The gate of a tree, given what counts in each leaf; and the number of pods that count.
-pub(super) fn deficit<'a, C: 'a>(
+fn deficit<'a>(
     group: &PodGroup,
-    counts: &mut impl Iterator<Item = &'a C>,
-    count: &impl Fn(&C) -> u64,
+    counts: &mut impl Iterator<Item = &'a MemberCounts>,
+    count: &impl Fn(&MemberCounts) -> u64,
 ) -> (Option<Gate>, u64) {
     let short = |have, need| Gate::Members { group: group.full_name(), have, need };
     let need = u64::from(group.policy.minimum());

@@ -240,7 +240,7 @@ impl Scheduler {
         let backs_off =
             self.groups.get(&id).is_some_and(|queued| matches!(queued.phase, Phase::BackingOff(_)));
         if !backs_off {
-            match self.find_plan(id, &[id], &tree, RoomCount::Scanned) {
+            match self.find_plan(id, &[id], &tree, false) {
                 AttemptResult::Unschedulable(shortage, _) => {
                     self.stay_unschedulable(id, &shortage);
                     if self.renew_claim(id, &tree, &shortage) {

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::evictions::{PreemptionState, UnitInFlight};
+use super::evictions::PreemptionState;
 use super::ids::GroupId;
 use super::queued_group::{Member, QueuedGroup};
 use super::scheduler::Scheduler;
@@ -27,8 +27,6 @@ pub(super) struct Takeable<'a> {
     pub(super) victims: BTreeMap<String, bool>,
     /// With tenants, the only queue of which units are taken; the others' quota is not short.
     pub(super) queue: Option<&'a str>,
-    /// Units that have begun to go, and do not end.
-    pub(super) late: Vec<&'a UnitInFlight>,
     /// The groups that the preemptor names or is named by: it would wait for them to start again.
     pub(super) partners: Option<&'a BTreeSet<GroupId>>,
 }
@@ -59,20 +57,6 @@ impl<'a> Takeable<'a> {
             (None, None) => alloc::vec![pod],
         }
     }
-
-    /// Whether a pod is of a group of which another has begun to go, and does not end: it may go yet,
-    /// and the group be below its minimum then.
-    fn loses_one_late(&self, unit: &Candidate<'_>, name: &str) -> bool {
-        if self.late.is_empty() {
-            return false;
-        }
-        let root = self.pods.get(name).map(|(root, _)| *root);
-        let group = unit.group.map(PodGroup::full_name);
-        self.late.iter().any(|late| match root {
-            Some(_) => late.root == root,
-            None => late.root.is_none() && group.is_some() && late.victim.group == group,
-        })
-    }
 }
 
 impl Scheduler {
@@ -92,6 +76,28 @@ impl Scheduler {
         let never = PreemptionPolicy::Never;
         let mut members = queued.members.values();
         members.any(|own| own.pod.preemption_policy == never).then_some(NoPreemption::Never)
+    }
+}
+
+impl Takeable<'_> {
+    /// Whether a pod is of a group of which another has begun to go, and does not end: it may go yet,
+    /// and the group be below its minimum then.
+    fn loses_one_late(&self, unit: &Candidate<'_>, name: &str) -> bool {
+        let mut late = self
+            .state
+            .units()
+            .map(|(_, late)| late)
+            .filter(|late| late.begun && late.retry_at.is_some())
+            .peekable();
+        if late.peek().is_none() {
+            return false;
+        }
+        let root = self.pods.get(name).map(|(root, _)| *root);
+        let group = unit.group.map(PodGroup::full_name);
+        late.any(|late| match root {
+            Some(_) => late.root == root,
+            None => late.root.is_none() && group.is_some() && late.victim.group == group,
+        })
     }
 }
 

@@ -293,7 +293,7 @@ impl Scheduler {
         };
         let tenancy = self.tenancy.as_mut()?;
         let head = match (known, &claim) {
-            (Some(known), _) => id.map(|_| known.clone()),
+            (Some(known), _) => Some(known.clone()),
             (None, Some(claim)) => {
                 let decision = tenancy.tenants.decide(&claim.claim).ok();
                 Some(Head {
@@ -308,7 +308,7 @@ impl Scheduler {
             }
             (None, None) => None,
         };
-        if let Some(head) = &head {
+        if let (Some(head), Some(_)) = (&head, id) {
             tenancy.heads.set(&mut tenancy.tenants, leaf, head.clone());
         } else {
             tenancy.heads.remove(&mut tenancy.tenants, leaf);

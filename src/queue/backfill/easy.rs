@@ -52,11 +52,10 @@ impl Scheduler {
     /// Tries those that arrived, in turn.
     fn try_arrived(&mut self, arrived: &BTreeSet<GroupId>) {
         let (mut free, mut refused) = (self.free_now(), Refused::default());
-        let places = arrived.iter().filter_map(|id| self.place_in_line(*id));
-        let mut turns: Vec<(Turn, ClassId)> = places.map(|(class, turn)| (turn, class)).collect();
-        turns.sort_unstable();
-        for (turn, class) in turns {
-            let id = turn.1.group;
+        let turns = arrived.iter().filter_map(|id| Some((self.place_in_line(*id)?, *id)));
+        let mut turns: Vec<((ClassId, Turn), GroupId)> = turns.collect();
+        turns.sort_unstable_by(|((_, one), _), ((_, other), _)| one.cmp(other));
+        for ((class, _), id) in turns {
             let most = self.longest_allowed(class, &free, &refused);
             let is_short_enough =
                 most.is_some_and(|most| self.longest_run(id).unwrap_or(Duration::MAX) <= most);
@@ -167,7 +166,8 @@ impl Scheduler {
 
     /// Whether as many pods of a group have room, node by node, as must have.
     fn class_has_room(&mut self, id: GroupId) -> bool {
-        self.class_of(id).is_none_or(|class| self.too_little_room(class).is_none())
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        class.is_none_or(|class| self.too_little_room(class).is_none())
     }
 
     /// An attempt to start the first of the line.
@@ -180,7 +180,7 @@ impl Scheduler {
             let shortage = queued.and_then(|queued| queued.shortage.clone());
             return shortage.map_or(Tried::Left, Tried::Waits);
         }
-        let tried = self.try_start(id, RoomCount::Scanned);
+        let tried = self.try_start(id);
         let Tried::Waits(shortage) = tried else { return tried };
         if !matches!(shortage, Shortage::Permit { .. })
             && let Some(promise) = self.backfill.promises.get(&id)
@@ -212,7 +212,8 @@ impl Scheduler {
         let mut tree = None;
         let mut later: Option<Cluster> = None;
         let mut free = free.clone();
-        let mut room = self.class_of(id).and_then(|class| {
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        let mut room = class.and_then(|class| {
             self.too_little_room(class)?;
             Some((class, self.room_of(class)?))
         });
@@ -300,7 +301,10 @@ impl Scheduler {
             return false;
         }
         let demand = self.demand(id);
-        assert!(free.covers(&demand), "TEMPORARY");
+        if !free.covers(&demand) {
+            self.wait_for_room(id);
+            return false;
+        }
         let Some(standing) = &self.backfill.standing else { return false };
         let outlasts = self.end_if_started(id) > standing.at;
         if outlasts && !standing.free.covers(&demand) {
@@ -312,10 +316,9 @@ impl Scheduler {
             standing.then = standing.then.take().or_else(|| self.at_promise(&standing));
             self.backfill.guard = Some(Guard { standing, moved: None, taken_up: false });
         }
-        // The room of those that are alike was counted by class.
-        let alike = self.backfill.line.alike(class);
-        let room = alike.map_or(RoomCount::Scanned, |_| RoomCount::Known);
-        let mut tried = self.try_start(id, room);
+        self.backfill.counted = self.backfill.line.alike(class).map(|_| id);
+        let mut tried = self.try_start(id);
+        self.backfill.counted = None;
         if matches!(tried, Tried::Waits(Shortage::Promised { .. }))
             && let Some(plan) = self.place_beside_promise(id)
         {

@@ -11,7 +11,7 @@ use super::settings::BackfillRule;
 use super::state::BackfillState;
 use crate::base::Time;
 use crate::model::PodGroup;
-use crate::queue::decide::{AttemptResult, RoomCount};
+use crate::queue::decide::AttemptResult;
 use crate::queue::ids::GroupId;
 use crate::queue::observe::GroupChange;
 use crate::queue::queued_group::Phase;
@@ -108,16 +108,10 @@ impl Scheduler {
         self.backfill.line.place(key).cloned()
     }
 
-    /// The class of a group in the line.
-    pub(super) fn class_of(&mut self, id: GroupId) -> Option<ClassId> {
-        self.sort_line();
-        let key = self.groups.get(&id)?.key.as_ref()?;
-        self.backfill.line.place(key).map(|(class, _)| *class)
-    }
-
     /// What a group in the line needs at least.
     pub(super) fn demand(&mut self, id: GroupId) -> Demand {
-        let demand = self.class_of(id).and_then(|class| self.backfill.line.demand(class));
+        let place = self.place_in_line(id);
+        let demand = place.and_then(|(class, _)| self.backfill.line.demand(class));
         demand.cloned().unwrap_or_default()
     }
 
@@ -145,9 +139,9 @@ impl Scheduler {
     }
 
     /// An attempt to start a group.
-    pub(super) fn try_start(&mut self, id: GroupId, room: RoomCount) -> Tried {
+    pub(super) fn try_start(&mut self, id: GroupId) -> Tried {
         let Some((gang, tree)) = self.gang_and_tree(id) else { return Tried::Left };
-        match self.find_plan(id, &gang, &tree, room) {
+        match self.find_plan(id, &gang, &tree, false) {
             AttemptResult::Plan(plan, held) => {
                 self.start_plan(gang, plan, held);
                 Tried::Started
@@ -170,7 +164,7 @@ impl Scheduler {
     pub(super) fn try_promised(&mut self, id: GroupId, plan: Plan) -> Tried {
         let Some(queued) = self.groups.get_mut(&id) else { return Tried::Left };
         queued.nominated = Some(plan);
-        let tried = self.try_start(id, RoomCount::Scanned);
+        let tried = self.try_start(id);
         if let Some(queued) = self.groups.get_mut(&id) {
             queued.nominated = None;
         }
@@ -192,7 +186,8 @@ impl Scheduler {
     /// What a group is short of, for which there is too little room: counted by class where its pods
     /// are alike.
     fn shortage_of(&mut self, id: GroupId) -> Option<Shortage> {
-        if let Some(class) = self.class_of(id)
+        let class = self.place_in_line(id).map(|(class, _)| class);
+        if let Some(class) = class
             && let Some(in_sums) = self.room_in_sums(class)
         {
             let name = self.groups.get(&id)?.name.clone();

@@ -30,6 +30,8 @@ pub(in crate::queue) struct BackfillState {
     pub(in crate::queue) running: Running,
     pub(in crate::queue) free: Free,
     pub(in crate::queue) rooms: Rooms,
+    /// A group whose pods have room, as was counted just now.
+    pub(in crate::queue) counted: Option<GroupId>,
     /// The change up to which what is known of the cluster is in step with it.
     pub(in crate::queue) seen: Moment,
     pub(in crate::queue) promises: BTreeMap<GroupId, Promise>,
