@@ -94,8 +94,7 @@ pub(crate) fn run(
     for (rank, &row) in node_order.iter().enumerate() {
         cluster.add_node(trace.nodes[row].clone().tie_rank(rank as i64))?;
     }
-    let pool = DevicePool::new(KIND, UNIT);
-    let typical = TypicalPods::from_pods(pool, trace.pods.iter().map(|pod| &*pod.shape));
+    let typical = trace.typical();
     let framework = policy.framework(&typical).build()?;
     let mut planner = Planner::new();
 

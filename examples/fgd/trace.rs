@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 use phalanx::model::{Device, DeviceRequest, PodShape};
+use phalanx::plugins::{DevicePool, TypicalPods};
 use phalanx::{Node, Pod};
 
 /// A text with the name it is complained about by.
@@ -128,6 +129,8 @@ pub(crate) struct Trace {
 pub(crate) struct TracePod {
     pub(crate) shape: Arc<PodShape>,
     pub(crate) milli: i64,
+    /// The models allowed, as the list spells them.
+    pub(crate) spec: String,
 }
 
 /// The orders of one seed.
@@ -163,6 +166,12 @@ impl Trace {
     pub(crate) fn order(&self, seed: u64) -> Option<(&[usize], &[usize])> {
         let order = self.orders.iter().find(|order| order.seed == seed)?;
         Some((&order.nodes, &order.pods))
+    }
+
+    /// The typical pods, as the experiment tells them apart.
+    pub(crate) fn typical(&self) -> TypicalPods {
+        let pods = self.pods.iter().map(|pod| (&*pod.shape, &*pod.spec));
+        TypicalPods::from_pods_with_models(DevicePool::new(KIND, UNIT), pods)
     }
 
     /// What all GPUs have together.
@@ -227,7 +236,8 @@ fn read_pods(source: &Source) -> Result<Vec<TracePod>, Bad> {
             }
             pod = pod.device(request);
         }
-        pods.push(TracePod { shape: Arc::clone(pod.shape()), milli: gpus * milli });
+        let spec = if gpus > 0 { spec.into() } else { String::new() };
+        pods.push(TracePod { shape: Arc::clone(pod.shape()), milli: gpus * milli, spec });
     }
     Ok(pods)
 }

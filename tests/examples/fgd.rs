@@ -4,11 +4,8 @@
 //! of them, each at every point of both curves. Other runs compare the whole of seed 42 for every
 //! policy, and the totals of the other seeds for FGD and `BestFit`.
 
-use phalanx::model::PodShape;
-use phalanx::plugins::{DevicePool, TypicalPods};
-
 use crate::run::{self, Policy, Run, run};
-use crate::trace::{KIND, Source, Trace, UNIT};
+use crate::trace::{Source, Trace};
 
 /// The comparison of the issue, in percentage points.
 const TOLERANCE: f64 = 0.011;
@@ -112,9 +109,7 @@ fn clustering() {
 #[test]
 fn the_typical_pods_are_the_published_ones() {
     let trace = openb();
-    let pool = DevicePool::new(KIND, UNIT);
-    let shapes = trace.pods.iter().map(|pod| -> &PodShape { &pod.shape });
-    let typical = TypicalPods::from_pods(pool, shapes);
+    let typical = trace.typical();
     let published = data!("typical_pods.csv.gz");
     let lines: Vec<&str> = published.text().lines().skip(1).collect();
     assert_eq!((typical.pods().len(), lines.len()), (35, 35));

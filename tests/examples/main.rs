@@ -8,6 +8,7 @@ mod common;
 #[path = "../../examples/throughput/day.rs"]
 mod day;
 mod fgd;
+mod fgd_plain;
 #[path = "../../examples/throughput/figures.rs"]
 mod figures;
 mod place_gang;

@@ -24,6 +24,10 @@ use crate::state::{Cluster, NodeView};
 /// index among equals; whole devices are taken by index, and equal shares of several as
 /// [`TightestFit`] does.
 ///
+/// Scores are those of the published arithmetic to the last bit: where a sum in another order could
+/// fall on the other side of a whole number, the published order decides. Nodes with devices of
+/// several models are as exact, though nothing is published of them.
+///
 /// Cloning shares the typical pods.
 ///
 /// Source: "Beware of Fragmentation" (USENIX ATC 2023) and its artifact, plugin `FGDScore`.
@@ -66,19 +70,28 @@ impl Fgd {
         &self.typical
     }
 
-    /// The score for a fall of the summed fragmentation.
-    fn score_of(&self, fall: f64) -> i64 {
+    /// The score for a fall of the fragmentation, as a number with a fraction.
+    fn exact(&self, fall: f64) -> f64 {
+        1.0 / (1.0 + libm::exp(-(fall / self.scale))) * 100.0
+    }
+
+    /// The score for a fall of the summed fragmentation, unless it is so near a whole number that
+    /// the order of the sums decides.
+    fn clear_score(&self, fall: f64) -> Option<i64> {
         if self.typical.weight <= 0.0 {
-            return 50;
+            return Some(50);
         }
-        let x = fall / self.typical.weight / self.scale;
-        (100.0 / (1.0 + libm::exp(-x))) as i64
+        let exact = self.exact(fall / self.typical.weight);
+        ((exact - libm::round(exact)).abs() > NEAR).then_some(exact as i64)
     }
 
     fn judge<'a>(&'a self, cluster: &'a Cluster, models: &'a Models) -> Judge<'a> {
-        Judge { typical: &self.typical, cluster, models }
+        Judge { fgd: self, cluster, models }
     }
 }
+
+/// Sums of some thousand terms, rounded in any order, move a score by less.
+const NEAR: f64 = 1e-6;
 
 /// The score for one pod shape.
 struct Ready {
@@ -89,14 +102,42 @@ struct Ready {
 
 /// Measures nodes as they would be.
 struct Judge<'a> {
-    typical: &'a TypicalPods,
+    fgd: &'a Fgd,
     cluster: &'a Cluster,
     models: &'a Models,
 }
 
 impl Judge<'_> {
     fn useless(&self, slots: &Slots, cpu: i64) -> f64 {
-        self.typical.useless(self.cluster, self.models, slots, cpu)
+        self.fgd.typical.useless(self.cluster, self.models, slots, cpu)
+    }
+
+    /// The score of a node as it is and as it would be, each with its CPU left, in the published
+    /// arithmetic.
+    fn published(&self, (before, cpu): (&Slots, i64), (after, less): (&Slots, i64)) -> i64 {
+        let typical = &self.fgd.typical;
+        let same = before.iter().zip(after).all(|(one, other)| one.free == other.free);
+        if same && typical.serves_alike(cpu, less) {
+            return self.fgd.exact(0.0) as i64;
+        }
+        let of = |slots: &Slots, cpu| typical.published(self.cluster, self.models, slots, cpu);
+        self.fgd.exact(of(before, cpu) - of(after, less)) as i64
+    }
+
+    /// The devices that `open` lets through, each with the score of a share of it in the published
+    /// arithmetic.
+    fn published_each(
+        &self,
+        slots: &Slots,
+        (cpu, less): (i64, i64),
+        share: i64,
+        open: impl Fn(&Slot) -> bool,
+    ) -> impl Iterator<Item = (u32, i64)> {
+        (0..slots.len()).filter(move |at| open(&slots[*at])).map(move |at| {
+            let mut after = slots.clone();
+            after[at].free = after[at].free.saturating_sub(share);
+            (slots[at].index, self.published((slots, cpu), (&after, less)))
+        })
     }
 
     /// Tells, for each device that `open` lets through, what the fragmentation is with a share of
@@ -110,7 +151,7 @@ impl Judge<'_> {
         open: impl Fn(&Slot) -> bool,
         mut tell: impl FnMut(u32, f64),
     ) {
-        let table = self.typical.table(self.models, slots);
+        let table = self.fgd.typical.table(self.models, slots);
         let ready = table.map(|table| {
             let served = table.served(cpu);
             let parts: SmallVec<[f64; 8]> =
@@ -140,7 +181,7 @@ impl Judge<'_> {
                         + table.useful_to_one(&slots[at], *served)
                         + table.useful_to_several(slots, *served);
                     let left = left - slot.free as f64 + slots[at].free as f64;
-                    left * self.typical.weight - useful
+                    left * self.fgd.typical.weight - useful
                 }
                 None => self.useless(slots, cpu),
             };
@@ -174,26 +215,28 @@ impl PreparedScore for Ready {
         let mut slots = pool.slots(node);
         let cpu = pool.cpu_free(node);
         let before = judge.useless(&slots, cpu);
-        let cpu = cpu.saturating_sub(pool.cpu_request);
-        let after = match pool.share {
-            Some(share) if pool.count() == 1 => {
-                let mut least = f64::INFINITY;
-                let tell = |_, useless: f64| least = least.min(useless);
-                judge.try_each(&mut slots, cpu, share, |slot| slot.open, tell);
-                if least.is_infinite() {
-                    return 0;
-                }
-                least
+        let less = cpu.saturating_sub(pool.cpu_request);
+        if let Some(share) = pool.share
+            && pool.count() == 1
+        {
+            let mut least = f64::INFINITY;
+            let tell = |_, useless: f64| least = least.min(useless);
+            judge.try_each(&mut slots, less, share, |slot| slot.open, tell);
+            if least.is_infinite() {
+                return 0;
             }
-            share => {
-                for at in pool.tightest(&slots) {
-                    let taken = share.unwrap_or(slots[at].capacity);
-                    slots[at].free = slots[at].free.saturating_sub(taken);
-                }
-                judge.useless(&slots, cpu)
-            }
-        };
-        fgd.score_of(before - after)
+            return fgd.clear_score(before - least).unwrap_or_else(|| {
+                let each = judge.published_each(&slots, (cpu, less), share, |slot| slot.open);
+                each.map(|(_, score)| score).max().unwrap_or(0)
+            });
+        }
+        let untouched = slots.clone();
+        for at in pool.tightest(&slots) {
+            let taken = pool.share.unwrap_or(slots[at].capacity);
+            slots[at].free = slots[at].free.saturating_sub(taken);
+        }
+        let score = fgd.clear_score(before - judge.useless(&slots, less));
+        score.unwrap_or_else(|| judge.published((&untouched, cpu), (&slots, less)))
     }
 }
 
@@ -216,15 +259,18 @@ impl DeviceChoice for Fgd {
         let mut slots = pool.slots_of(offer.devices());
         let cpu = pool.cpu_free(offer.node());
         let before = judge.useless(&slots, cpu);
-        let cpu = cpu.saturating_sub(pool.cpu_request);
-        let mut best = None;
+        let less = cpu.saturating_sub(pool.cpu_request);
         let open = |slot: &Slot| offer.candidates().binary_search(&slot.index).is_ok();
-        judge.try_each(&mut slots, cpu, share, open, |device, after| {
-            let score = self.score_of(before - after);
-            if best.is_none_or(|(high, _)| score > high) {
-                best = Some((score, device));
-            }
+        let mut scores: SmallVec<[(u32, Option<i64>); 8]> = SmallVec::new();
+        judge.try_each(&mut slots, less, share, open, |device, after| {
+            scores.push((device, self.clear_score(before - after)));
         });
-        best.map(|(_, device)| device).into_iter().collect()
+        let clear: Option<SmallVec<[(u32, i64); 8]>> =
+            scores.into_iter().map(|(device, score)| Some((device, score?))).collect();
+        let scores = clear
+            .unwrap_or_else(|| judge.published_each(&slots, (cpu, less), share, open).collect());
+        let best =
+            scores.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
+        best.map(|(device, _)| device).into_iter().collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Typical pods of a workload, and what of a node they could not use.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,6 +55,8 @@ pub struct TypicalPods {
     pub(super) pool: DevicePool,
     pods: Vec<TypicalPod>,
     pub(super) weight: f64,
+    /// How many pods the workload has, those of other sorts included.
+    all: f64,
     /// By model, for the models that some pod asks for by name; then the one for all others.
     named: Vec<(String, Table)>,
     others: Table,
@@ -63,6 +66,8 @@ pub struct TypicalPods {
 /// serves, on a node with so much CPU left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
+    /// By sort of pod, whether it may have the model.
+    allowed: Vec<bool>,
     /// The amounts of CPU wanted, ascending.
     cpu: Vec<i64>,
     /// The shares wanted of one device, ascending.
@@ -90,14 +95,40 @@ impl TypicalPods {
     /// Pods are of one sort if they want the same CPU, the same number of devices of the pool,
     /// the same share and the same models; only the first request for the pool's kind is looked
     /// at. Of equally frequent sorts the one with more CPU comes first, then more of each device,
-    /// more devices, and the greater list of models. O(pods × log(sorts)).
+    /// more devices, and the greater list of models, joined by `|`. O(pods × log(sorts)).
     pub fn from_pods<'a>(
         pool: DevicePool,
         pods: impl IntoIterator<Item = &'a PodShape>,
     ) -> TypicalPods {
-        let mut sorts: BTreeMap<(i64, Each, u32, Vec<String>), u64> = BTreeMap::new();
-        let mut total = 0_u128;
-        for pod in pods {
+        let kind = pool.kind.clone();
+        let pods = pods.into_iter().map(move |pod| {
+            let request = pod.devices.iter().find(|request| request.kind == kind);
+            let models = request.map_or_else(String::new, |request| request.models.join("|"));
+            (pod, Cow::Owned(models))
+        });
+        TypicalPods::of_sorts(pool, pods)
+    }
+
+    /// [`TypicalPods::from_pods`] of a list that spells out the models itself: pods are of one sort
+    /// if their texts are the same too, and these stand for the lists of models in the order of
+    /// sorts. The published experiment does so: `A|B|B` is another sort than `A|B`, though both may
+    /// have the same devices.
+    pub fn from_pods_with_models<'a>(
+        pool: DevicePool,
+        pods: impl IntoIterator<Item = (&'a PodShape, &'a str)>,
+    ) -> TypicalPods {
+        let pods = pods.into_iter().map(|(pod, models)| (pod, Cow::Borrowed(models)));
+        TypicalPods::of_sorts(pool, pods)
+    }
+
+    fn of_sorts<'a>(
+        pool: DevicePool,
+        pods: impl Iterator<Item = (&'a PodShape, Cow<'a, str>)>,
+    ) -> TypicalPods {
+        type Sort<'a> = (i64, Each, u32, Cow<'a, str>, &'a [String]);
+        let mut sorts: BTreeMap<Sort<'a>, u64> = BTreeMap::new();
+        let mut total = 0_u64;
+        for (pod, text) in pods {
             let request = pod.devices.iter().find(|request| request.kind == pool.kind);
             let each = match (request, pool.share(pod)) {
                 (None, _) => Each::None,
@@ -105,23 +136,23 @@ impl TypicalPods {
                 (_, None) => Each::Whole,
             };
             let count = request.map_or(0, crate::model::DeviceRequest::count);
-            let models = request.map_or_else(Vec::new, |request| request.models.clone());
-            *sorts.entry((pod.requests.of(CPU), each, count, models)).or_default() += 1;
+            let models = request.map_or(&[][..], |request| &request.models);
+            *sorts.entry((pod.requests.of(CPU), each, count, text, models)).or_default() += 1;
             total += 1;
         }
         let mut sorts: Vec<_> = sorts.into_iter().collect();
         sorts.sort_by(|a, b| Reverse((a.1, &a.0)).cmp(&Reverse((b.1, &b.0))));
         let mut covered = 0_u128;
         let mut kept = Vec::new();
-        for ((cpu, each, devices, models), weight) in sorts {
+        for ((cpu, each, devices, _, models), weight) in sorts {
             let share = if let Each::Share(share) = each { Some(share) } else { None };
-            kept.push(TypicalPod { cpu, devices, share, models, weight });
+            kept.push(TypicalPod { cpu, devices, share, models: models.to_vec(), weight });
             covered += u128::from(weight);
-            if covered * 100 >= total * 95 {
+            if covered * 100 >= u128::from(total) * 95 {
                 break;
             }
         }
-        TypicalPods::new(pool, kept)
+        TypicalPods { all: total as f64, ..TypicalPods::new(pool, kept) }
     }
 
     /// These sorts of pods.
@@ -135,7 +166,7 @@ impl TypicalPods {
             .collect();
         let others = Table::new(&pods, |pod| pod.models.is_empty());
         let weight = pods.iter().map(|pod| pod.weight as f64).sum();
-        TypicalPods { pool, pods, weight, named, others }
+        TypicalPods { pool, pods, weight, all: weight, named, others }
     }
 
     /// The sorts of pods, in order.
@@ -145,7 +176,9 @@ impl TypicalPods {
 
     /// The chance that a pod drawn from the typical ones is of this sort.
     pub fn probability(&self, pod: &TypicalPod) -> f64 {
-        if self.weight > 0.0 { pod.weight as f64 / self.weight } else { 0.0 }
+        // The share of all pods, among the shares that are kept: in this order as published.
+        let kept = self.weight / self.all;
+        if self.weight > 0.0 { pod.weight as f64 / self.all / kept } else { 0.0 }
     }
 
     /// How much of what is left of a node's devices a typical pod could not use, on average, in
@@ -157,7 +190,55 @@ impl TypicalPods {
         let pool = self.pool.bare(cluster);
         let slots = pool.slots(node);
         let models = self.models(cluster);
-        self.useless(cluster, &models, &slots, pool.cpu_free(node)) / self.weight
+        self.published(cluster, &models, &slots, pool.cpu_free(node))
+    }
+
+    /// The fragmentation to the last bit as published: one sum for each reason why a sort of pods
+    /// cannot use devices, each from the most frequent sort on, and then the sum of those. In other
+    /// orders the same numbers are rounded otherwise, and a score next to a whole number falls on its
+    /// other side. O(sorts × devices).
+    pub(super) fn published(
+        &self,
+        cluster: &Cluster,
+        models: &Models,
+        slots: &[Slot],
+        cpu: i64,
+    ) -> f64 {
+        let left: f64 = slots.iter().map(|slot| slot.free as f64).sum();
+        let table = self.table(models, slots);
+        let mut sums = [0.0; 6];
+        for (at, pod) in self.pods.iter().enumerate() {
+            let allowed = |slot: &Slot| match table {
+                Some(table) => table.allowed[at],
+                None => allows(pod, cluster.device_text(DeviceTerm(slot.model))),
+            };
+            let enough = pod.cpu <= cpu;
+            let (reason, lost) = if pod.devices == 0 {
+                (if enough { Reason::NoDevices } else { Reason::NoDevicesNorCpu }, left)
+            } else if !slots.iter().any(allowed) {
+                (Reason::Model, left)
+            } else {
+                let serves =
+                    |slot: &&Slot| slot.free >= pod.share.unwrap_or(slot.capacity) && allowed(slot);
+                let serving = slots.iter().filter(serves);
+                match (serving.clone().count() >= pod.devices as usize, enough) {
+                    (true, true) => {
+                        let useful: f64 = serving.map(|slot| slot.free as f64).sum();
+                        (Reason::Devices, left - useful)
+                    }
+                    (true, false) => (Reason::Cpu, left),
+                    (false, true) => (Reason::Devices, left),
+                    (false, false) => (Reason::DevicesAndCpu, left),
+                }
+            };
+            sums[reason as usize] += self.probability(pod) * lost;
+        }
+        sums.iter().sum()
+    }
+
+    /// Whether each sort of pods finds enough CPU with both amounts, or with neither.
+    pub(super) fn serves_alike(&self, cpu: i64, other: i64) -> bool {
+        self.pods.iter().all(|pod| (pod.cpu <= cpu) == (pod.cpu <= other))
     }
 
     /// The numbers that a cluster gives to the models requested by name.
@@ -211,6 +292,18 @@ impl TypicalPods {
     }
 }
 
+/// Why pods of a sort cannot use what is left of a node's devices, in the order of the sums.
+#[derive(Debug, Clone, Copy)]
+enum Reason {
+    DevicesAndCpu,
+    /// Too few devices, or what is left on those that have too little.
+    Devices,
+    Cpu,
+    NoDevices,
+    NoDevicesNorCpu,
+    Model,
+}
+
 /// What is taken of each device, in the order in which sorts are broken ties by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Each {
@@ -229,6 +322,7 @@ fn allows(pod: &TypicalPod, model: &str) -> bool {
 
 impl Table {
     fn new(pods: &[TypicalPod], serves: impl Fn(&TypicalPod) -> bool) -> Table {
+        let allowed = pods.iter().map(&serves).collect();
         let pods: Vec<&TypicalPod> =
             pods.iter().filter(|pod| pod.devices > 0 && serves(pod)).collect();
         let ascending = |amounts: &mut dyn Iterator<Item = i64>| {
@@ -267,7 +361,7 @@ impl Table {
                 .collect(),
         });
         let several = several.collect();
-        Table { cpu, shares, one_share, one_whole, several }
+        Table { allowed, cpu, shares, one_share, one_whole, several }
     }
 
     /// How many of the amounts of CPU wanted suffice.
