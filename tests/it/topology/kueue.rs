@@ -158,6 +158,68 @@ fn elastic_pod_sets_grow_shrink_and_start_over() {
 }
 
 #[test]
+fn a_leader_whose_node_is_gone_is_placed_afresh_with_its_workers() {
+    let rack = |rack| [("rack", rack)];
+    let mut cluster = Cluster {
+        levels: vec!["rack".into(), HOSTNAME_LABEL.into()],
+        nodes: vec![
+            host("a1", &rack("a"), 4),
+            host("a2", &rack("a"), 3),
+            host("b1", &rack("b"), 6),
+            host("b2", &rack("b"), 2),
+        ],
+        ..Cluster::default()
+    };
+    cluster.gates.elastic = true;
+    let running = |domains: &[(&str, u32)]| {
+        let on = |&(name, count): &(&str, u32)| AssignedDomain { values: vec![name.into()], count };
+        let domains = domains.iter().map(on).collect();
+        Some(Assignment { levels: vec![HOSTNAME_LABEL.into()], domains })
+    };
+    let set = |name: &str, count, previous| {
+        let mut pod_set = PodSet { name: name.into(), elastic: true, previous, ..pods(count) };
+        pod_set.group = Some("together".into());
+        pod_set.topology.required = Some("rack".into());
+        pod_set
+    };
+    let places = |outcome: &Outcome, name: &str| -> Vec<(String, u32)> {
+        let assignment = outcome.assignment(name).expect("an assignment");
+        let place = |domain: &AssignedDomain| {
+            (domain.values.last().cloned().unwrap_or_default(), domain.count)
+        };
+        assignment.domains.iter().map(place).collect()
+    };
+    let workers = running(&[("a1", 4), ("a2", 2)]);
+    // The leader's node is there: nothing moves.
+    let leader = set("leader", 1, running(&[("a2", 1)]));
+    let outcome = assign(&cluster, &[leader, set("workers", 6, workers.clone())]);
+    assert_eq!(places(&outcome, "leader"), [("a2".into(), 1)]);
+    assert_eq!(places(&outcome, "workers"), [("a1".into(), 4), ("a2".into(), 2)]);
+    // It is gone: rack `a` holds the seven pods as if none of them ran there, whether the workers
+    // stay as many, shrink or grow.
+    for (count, room) in [(6, 7), (5, 7), (7, 8)] {
+        let gone = set("leader", 1, running(&[("gone", 1)]));
+        let outcome = assign(&cluster, &[gone, set("workers", count, workers.clone())]);
+        let fresh = |name, count| set(name, count, None);
+        let expected = assign(&cluster, &[fresh("leader", 1), fresh("workers", count)]);
+        for name in ["leader", "workers"] {
+            assert_eq!(places(&outcome, name), places(&expected, name));
+        }
+        let hosts = if room == 7 { "a" } else { "b" };
+        let all = [places(&outcome, "leader"), places(&outcome, "workers")].concat();
+        assert!(all.iter().all(|(host, _)| host.starts_with(hosts)), "{all:?}");
+        assert_eq!(all.iter().map(|(_, pods)| pods).sum::<u32>(), count + 1);
+    }
+    // Nor do the old places of the workers count against others.
+    let gone = set("leader", 1, running(&[("gone", 1)]));
+    let mut other = pods(8);
+    other.name = "other".into();
+    other.topology.required = Some("rack".into());
+    let outcome = assign(&cluster, &[gone, set("workers", 6, workers), other]);
+    assert_eq!(places(&outcome, "other"), [("b1".into(), 6), ("b2".into(), 2)]);
+}
+
+#[test]
 fn a_replacement_stays_in_the_required_domain() {
     let rack = |rack| [("block", "b"), ("rack", rack)];
     let mut cluster = Cluster {
