@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release --example fgd` compares the five policies on the data shipped with it.
 //! With `--policy P --seed S --output csv` it prints the curve of one run, with `--output json`
-//! its totals; `--nodes FILE --pods FILE --orders FILE` (plain or gzip) replace the data.
+//! its totals; `--svg FILE` draws the comparison. `--nodes FILE --pods FILE --orders FILE` (plain or
+//! gzip) replace the data.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -29,6 +30,7 @@ struct Options {
     policy: Option<Policy>,
     seed: Option<u64>,
     output: Option<Output>,
+    svg: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,9 +52,10 @@ Usage: fgd [OPTION...]
   --policy P      fgd, bestfit, dotprod, packing or clustering
   --seed S        one of the orders
   --output O      csv, the curve of one run, or json, its totals
+  --svg FILE      draws the comparison, too
   --help          this text
 ",
-    options: &["--nodes", "--pods", "--orders", "--policy", "--seed", "--output"],
+    options: &["--nodes", "--pods", "--orders", "--policy", "--seed", "--output", "--svg"],
     flags: &[],
 };
 
@@ -102,7 +105,12 @@ fn answer(options: &Options) -> Result<String, Box<dyn Error>> {
         None => {
             let policies = options.policy.map_or(Policy::ALL.to_vec(), |policy| vec![policy]);
             let seeds = options.seed.map_or_else(|| trace.seeds().collect(), |seed| vec![seed]);
-            plot::compare(&trace, &policies, &seeds)
+            let (text, picture) = plot::compare(&trace, &policies, &seeds)?;
+            if let Some(file) = &options.svg {
+                std::fs::write(file, picture)
+                    .map_err(|error| format!("{}: {error}", file.display()))?;
+            }
+            Ok(text)
         }
     }
 }
@@ -125,7 +133,11 @@ fn parse(arguments: &Arguments) -> Result<Options, Mistake> {
         Some(word) => return Err(unknown("--output", word)),
     };
     let (nodes, pods, orders) = (path("--nodes"), path("--pods"), path("--orders"));
-    Ok(Options { nodes, pods, orders, policy, seed, output })
+    let svg = path("--svg");
+    if svg.is_some() && output.is_some() {
+        return Err(Mistake::Usage("--svg draws the comparison, which --output leaves out".into()));
+    }
+    Ok(Options { nodes, pods, orders, policy, seed, output, svg })
 }
 
 fn text(bad: &trace::Bad) -> Box<dyn Error> {

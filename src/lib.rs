@@ -121,6 +121,8 @@ pub mod _guide {
             $(
                 #[doc = "[algorithm]: algorithm"]
                 #[doc = "[benchmarks]: benchmarks"]
+                #[doc = "[benchmarks-0037202]: benchmarks_0037202"]
+                #[doc = "[benchmarks-137c3d3]: benchmarks_137c3d3"]
                 #[doc = "[lifecycle]: lifecycle"]
                 #[doc = "[plugins]: plugins"]
                 #[doc = "[preemption life-cycle]: preemption#life-cycle"]
@@ -136,6 +138,8 @@ pub mod _guide {
         algorithm "algorithm.md"
         autoscaling "autoscaling.md"
         benchmarks "benchmarks.md"
+        benchmarks_0037202 "benchmarks/2026-11-21-0037202.md"
+        benchmarks_137c3d3 "benchmarks/2026-11-21-137c3d3.md"
         design "design.md"
         devices "devices.md"
         embedding "embedding.md"

@@ -3,17 +3,18 @@
 use std::error::Error;
 use std::fmt::Write;
 
+use crate::common::chart::{self, Chart, Line};
 use crate::run::{Point, Policy, Run, run};
 use crate::trace::Trace;
 
 const HEIGHT: usize = 16;
 
-/// Runs every policy with every seed, and shows the means.
+/// Runs every policy with every seed, and shows the means: as text, and as a picture.
 pub(crate) fn compare(
     trace: &Trace,
     policies: &[Policy],
     seeds: &[u64],
-) -> Result<String, Box<dyn Error>> {
+) -> Result<(String, String), Box<dyn Error>> {
     let mut curves = Vec::new();
     let mut text = String::new();
     let list: Vec<String> = seeds.iter().map(u64::to_string).collect();
@@ -53,7 +54,33 @@ pub(crate) fn compare(
         )?;
     }
     plot(&mut text, &curves, last)?;
-    Ok(text)
+    let picture = svg(&curves, text.lines().next().unwrap_or_default(), last);
+    Ok((text, picture))
+}
+
+/// The same curves as a picture; what is allocated for the part where the policies differ.
+fn svg(curves: &[Curve], note: &str, last: i64) -> String {
+    let lines = |from: i64, value: &dyn Fn(&Point) -> f64| -> Vec<Line> {
+        let points = |points: &[Point]| {
+            let shown = points.iter().filter(|point| point.arrived >= from);
+            shown.map(|point| (point.arrived as f64, value(point))).collect()
+        };
+        let line =
+            |(policy, means, _): &Curve| Line { name: policy.name().into(), points: points(means) };
+        curves.iter().map(line).collect()
+    };
+    let chart = |title: &str, lines| Chart {
+        title: title.into(),
+        across: "GPUs asked for by all arrivals, in % of all GPUs".into(),
+        up: "% of all GPUs".into(),
+        lines,
+    };
+    let allocated = chart("Allocated", lines((last - 60).max(0), &|point| point.allocated));
+    let fragmented = chart(
+        "Fragmented: left on GPUs where a typical pod cannot use it",
+        lines(0, &|point| point.fragmentation),
+    );
+    chart::svg("A cluster that fills, by policy", note, &[allocated, fragmented])
 }
 
 type Curve = (Policy, Vec<Point>, Vec<Run>);
