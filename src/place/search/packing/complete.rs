@@ -12,11 +12,14 @@ use crate::place::search::problem::times;
 /// Dimensions with more units than this are bounded by plain sums.
 const FINE: i64 = 2_048;
 
-/// One way to fill a bin.
+/// Looks at a demand, in a fill of a bin, that make up one step.
+const LOOKS_A_STEP: u64 = 1_024;
+
+/// One way to fill a bin: the demands that it takes pods of, ascending, with how many.
 #[derive(Debug, Clone)]
 struct Fill {
     cost: i64,
-    counts: Box<[u32]>,
+    counts: Box<[(Reverse<u32>, u32)]>,
 }
 
 /// A bin being filled, and the ways not yet tried.
@@ -123,9 +126,8 @@ impl<'p> Search<'p> {
         self.frames.push(Frame { fills, next: 0 });
         while let Some(frame) = self.frames.last_mut() {
             if frame.next > 0 {
-                let counts = &frame.fills[frame.next - 1].counts;
-                for (left, count) in self.left.iter_mut().zip(counts) {
-                    *left += count;
+                for (demand, count) in &frame.fills[frame.next - 1].counts {
+                    self.left[demand.0 as usize] += count;
                 }
             }
             let Some(fill) = frame.fills.get(frame.next) else {
@@ -136,8 +138,8 @@ impl<'p> Search<'p> {
                 continue;
             };
             frame.next += 1;
-            for (left, count) in self.left.iter_mut().zip(&fill.counts) {
-                *left -= count;
+            for (demand, count) in &fill.counts {
+                self.left[demand.0 as usize] -= count;
             }
             *steps = steps.checked_sub(1)?;
             if self.done() {
@@ -237,68 +239,80 @@ impl<'p> Search<'p> {
             .copied()
             .filter(|&demand| self.left[demand] > 0 && packing.allows(bin, demand))
             .collect();
+        let least = self.least_from(&kinds);
         let mut room = packing.room(&packing.free, bin).to_vec();
-        let mut counts = vec![0_u32; self.left.len()];
+        // By place in `kinds`.
+        let mut counts = vec![0_u32; kinds.len()];
         let mut fills = Vec::new();
         // Depth-first over the demands, from as many pods as fit down to none.
         let mut depth = 0;
-        let mut most: Vec<u32> = vec![0; kinds.len()];
-        let mut fresh = true;
-        let mut spent = 0_u64;
+        let mut looks = 0;
         loop {
-            if depth == kinds.len() {
-                spent += 1;
-                let maximal = kinds.iter().all(|&demand| {
-                    counts[demand] == self.left[demand]
-                        || times(room.iter().copied(), &packing.demands[demand].ask) == 0
-                });
-                if maximal {
-                    let waste = room.iter().zip(&self.price).zip(packing.room(&packing.free, bin));
-                    let cost = waste
-                        .map(|((room, price), free)| {
-                            let part = if *free > 0 {
-                                i128::from(*room) * 1_024 / i128::from(*free)
-                            } else {
-                                0
-                            };
-                            part as i64 * price
-                        })
-                        .sum();
-                    fills.push(Fill { cost, counts: counts.clone().into_boxed_slice() });
-                }
-                if spent.is_multiple_of(16) {
-                    *steps = steps.checked_sub(1)?;
-                }
-                fresh = false;
+            while depth < kinds.len() && can_hold(&room, &least[depth * packing.width..]) {
+                let demand = kinds[depth];
+                let ask = &packing.demands[demand].ask;
+                counts[depth] = times(room.iter().copied(), ask).min(self.left[demand]);
+                take(&mut room, ask, counts[depth]);
+                depth += 1;
+                looks += 1;
             }
-            if !fresh {
-                // Back to the last demand of which one pod less can be taken.
-                loop {
-                    if depth == 0 {
-                        fills.sort_by(|a, b| {
-                            a.cost.cmp(&b.cost).then_with(|| b.counts.cmp(&a.counts))
-                        });
-                        return Some(fills);
-                    }
-                    depth -= 1;
-                    let demand = kinds[depth];
-                    if counts[demand] > 0 {
-                        counts[demand] -= 1;
-                        give(&mut room, &packing.demands[demand].ask);
-                        depth += 1;
-                        fresh = true;
-                        break;
-                    }
-                }
-                continue;
+            // None of the demands from here on fits any more.
+            let takes_no_more = |&at: &usize| {
+                let demand = kinds[at];
+                counts[at] == self.left[demand] || !can_hold(&room, &packing.demands[demand].ask)
+            };
+            let maximal = (0..depth).take_while(takes_no_more).count();
+            looks += maximal as u64 + 1;
+            if maximal == depth {
+                fills.push(self.fill(bin, &room, kinds.iter().zip(&counts[..depth])));
             }
-            let demand = kinds[depth];
-            most[depth] =
-                times(room.iter().copied(), &packing.demands[demand].ask).min(self.left[demand]);
-            counts[demand] = most[depth];
-            take(&mut room, &packing.demands[demand].ask, most[depth]);
-            depth += 1;
+            *steps = steps.checked_sub(looks / LOOKS_A_STEP)?;
+            looks %= LOOKS_A_STEP;
+            // Back to the last demand of which one pod less can be taken.
+            let Some(last) = counts[..depth].iter().rposition(|count| *count > 0) else {
+                fills.sort_by(|a, b| a.cost.cmp(&b.cost).then_with(|| b.counts.cmp(&a.counts)));
+                return Some(fills);
+            };
+            looks += (depth - last) as u64;
+            counts[last] -= 1;
+            give(&mut room, &packing.demands[kinds[last]].ask);
+            depth = last + 1;
         }
+    }
+
+    /// For each place in a list of demands and dimension: the least that it and later ones ask for.
+    fn least_from(&self, kinds: &[usize]) -> Vec<i64> {
+        let width = self.packing.width;
+        let mut least = vec![i64::MAX; kinds.len() * width];
+        for (at, &demand) in kinds.iter().enumerate().rev() {
+            for (dimension, ask) in self.packing.demands[demand].ask.iter().enumerate() {
+                let later = least.get((at + 1) * width + dimension).copied();
+                least[at * width + dimension] = later.unwrap_or(i64::MAX).min(*ask);
+            }
+        }
+        least
+    }
+
+    /// A fill of a bin that leaves so much room.
+    fn fill<'k>(
+        &self,
+        bin: usize,
+        room: &[i64],
+        counts: impl Iterator<Item = (&'k usize, &'k u32)>,
+    ) -> Fill {
+        let waste = room.iter().zip(&self.price).zip(self.packing.room(&self.packing.free, bin));
+        let cost = waste
+            .map(|((room, price), free)| {
+                let part =
+                    if *free > 0 { i128::from(*room) * 1_024 / i128::from(*free) } else { 0 };
+                part as i64 * price
+            })
+            .sum();
+        let taken = counts.filter(|(_, count)| **count > 0);
+        let mut counts: Vec<_> =
+            taken.map(|(kind, count)| (Reverse(*kind as u32), *count)).collect();
+        counts.sort_unstable_by_key(|(demand, _)| demand.0);
+        Fill { cost, counts: counts.into_boxed_slice() }
     }
 
     pub(crate) fn answer(&self) -> Vec<(usize, usize, u32)> {
@@ -308,14 +322,17 @@ impl<'p> Search<'p> {
             else {
                 continue;
             };
-            for (demand, &count) in fill.counts.iter().enumerate() {
-                if count > 0 {
-                    answer.push((demand, *bin, count));
-                }
-            }
+            let taken = fill.counts.iter();
+            answer.extend(taken.map(|(demand, count)| (demand.0 as usize, *bin, *count)));
         }
         answer
     }
+}
+
+/// Whether there is room for so much more; what is not asked for needs none.
+#[inline]
+fn can_hold(room: &[i64], ask: &[i64]) -> bool {
+    room.iter().zip(ask).all(|(room, ask)| *ask <= 0 || ask <= room)
 }
 
 #[inline]
