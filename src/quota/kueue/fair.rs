@@ -323,6 +323,10 @@ pub(super) fn search(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Ta
     let mut found = first_pass(trial, preemptor, &mut taken, &mut retry);
     if !found && preemptor.strategies.len() > 1 {
         found = second_pass(trial, preemptor, &mut taken, retry);
+    } else if !found && preemptor.keeps_guarantees && !taken.is_empty() {
+        trial.give_back(&taken);
+        taken = single(trial, preemptor, &retry).into_iter().collect();
+        found = !taken.is_empty();
     }
     trial.take(leaf, usage);
     if !found {
@@ -423,6 +427,31 @@ fn second_pass<'a>(
         order.changed(trial, leaf);
     }
     false
+}
+
+/// One candidate that suffices alone, of those that were refused beside smaller ones that did not.
+fn single(
+    trial: &mut Trial<'_>,
+    preemptor: &Preemptor<'_>,
+    refused: &BTreeMap<u32, VecDeque<&VictimKey>>,
+) -> Option<Taken> {
+    let path = Order::empty(trial, preemptor, false).path;
+    let keys = refused.iter().flat_map(|(leaf, keys)| keys.iter().map(move |key| (leaf, *key)));
+    let mut keys: Vec<(Reverse<ShareValue>, &VictimKey, u32)> =
+        keys.map(|(&leaf, key)| (Reverse(trial.share(leaf)), key, leaf)).collect();
+    keys.sort_unstable();
+    keys.into_iter().find_map(|(_, key, leaf)| {
+        let (own, others) = sides(trial, &path, leaf);
+        trial.remove(key.holder);
+        if trial.keeps_guarantee(leaf, key.holder, preemptor.pairs)
+            && trial.share(own) <= trial.share(others)
+            && fits(trial, preemptor)
+        {
+            return Some((key.holder, VictimReason::InCohortFairSharing));
+        }
+        trial.restore(key.holder);
+        None
+    })
 }
 
 /// The leaves that give, in order, if of each only the first holder is taken, or (where `drops` says
