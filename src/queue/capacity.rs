@@ -30,6 +30,17 @@ pub(super) fn has_capacity_bound(framework: &Framework, shape: &PodShape) -> boo
     })
 }
 
+/// Whether filters judge nothing of a shape but the node itself and its room, so that counting decides.
+pub(super) fn is_by_room(framework: &Framework, cluster: &Cluster, shape: &PodShape) -> bool {
+    let cx = Context::new(cluster, shape);
+    let is_known = |(index, declaration): (usize, Declaration)| {
+        is_steady(&declaration) && (declaration.room || declaration.is_pod_independent())
+            || Plugin::Filter(index).skips(framework, &cx)
+    };
+    let filters = framework.filters().iter().map(|filter| filter.declare(shape));
+    shape.devices.is_empty() && filters.enumerate().all(is_known)
+}
+
 /// Whether any plugin reads beyond the node for a shape.
 pub(super) fn reads_beyond_node(framework: &Framework, shape: &PodShape) -> bool {
     let mut plugins = Plugin::all(framework);

@@ -10,8 +10,7 @@ use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::Phase;
 use super::scheduler::{Scheduler, Timer};
-use super::shortage::Shortage;
-use super::shortage::{find_shortage, wake_hint};
+use super::shortage::{KnownRoom, Shortage, find_shortage, wake_hint};
 use super::wake::hints::WakeCondition;
 use crate::base::Time;
 use crate::model::{GroupPolicy, PodGroup};
@@ -121,7 +120,7 @@ impl Scheduler {
             return;
         }
         let Some((gang, tree)) = self.gang_and_tree(id) else { return };
-        match self.find_plan(id, &gang, &tree, true) {
+        match self.find_plan(id, &gang, &tree, KnownRoom::InStep) {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
                 let may_help = !shortage.waits_for_quota_alone();
@@ -182,18 +181,16 @@ impl Scheduler {
     }
 
     /// Plan for a tree, committed to the cluster if there is one; with tenants, within quota.
-    /// `in_step` says that the wait index has seen every change ([`Scheduler::apply_changes`] ran
-    /// last).
     pub(super) fn find_plan(
         &mut self,
         id: GroupId,
         gang: &[GroupId],
         tree: &PodGroup,
-        in_step: bool,
+        room: KnownRoom,
     ) -> AttemptResult {
         self.metrics.add_one(|metrics| &mut metrics.attempts);
         if self.tenancy.is_none() {
-            return self.find_place(id, gang, tree, in_step);
+            return self.find_place(id, gang, tree, room);
         }
         let mut tree = tree.clone();
         match self.admit(gang, &mut tree) {
@@ -208,7 +205,7 @@ impl Scheduler {
                 let is_reserved = admitted.iter().all(|given| given.is_reserved);
                 let aside = self.groups.get_mut(&id).filter(|queued| queued.preempting);
                 let aside = aside.filter(|_| !is_reserved).and_then(|own| own.nominated.take());
-                let result = self.find_place(id, gang, &tree, in_step);
+                let result = self.find_place(id, gang, &tree, room);
                 if let AttemptResult::Plan(plan, _) = &result {
                     self.charge_plan(admitted, plan);
                 } else {
@@ -229,15 +226,21 @@ impl Scheduler {
         id: GroupId,
         gang: &[GroupId],
         tree: &PodGroup,
-        in_step: bool,
+        room: KnownRoom,
     ) -> AttemptResult {
         if let Some(plan) = self.commit_nomination(id, gang) {
             self.metrics.add_one(|metrics| &mut metrics.placed);
             return AttemptResult::Plan(plan, None);
         }
-        if self.backfill.counted != Some(id)
-            && let Some((shortage, wake_on)) =
-                find_shortage(&self.cluster, &self.framework, &mut self.wait_index, tree, in_step)
+        let is_in_step = room == KnownRoom::InStep;
+        if room != KnownRoom::Enough
+            && let Some((shortage, wake_on)) = find_shortage(
+                &self.cluster,
+                &self.framework,
+                &mut self.wait_index,
+                tree,
+                is_in_step,
+            )
         {
             self.metrics.add_one(|metrics| &mut metrics.short_of_capacity);
             return AttemptResult::Unschedulable(shortage, wake_on);

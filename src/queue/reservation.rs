@@ -18,7 +18,7 @@ use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::{Phase, QueuedGroup, Reservation};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::ReservationPolicy;
-use super::shortage::{Shortage, shapes};
+use super::shortage::{KnownRoom, Shortage, shapes};
 use super::wake::hints::WakeCondition;
 use crate::base::Time;
 use crate::framework::Evaluation;
@@ -240,7 +240,7 @@ impl Scheduler {
         let backs_off =
             self.groups.get(&id).is_some_and(|queued| matches!(queued.phase, Phase::BackingOff(_)));
         if !backs_off {
-            match self.find_plan(id, &[id], &tree, false) {
+            match self.find_plan(id, &[id], &tree, KnownRoom::Unknown) {
                 AttemptResult::Unschedulable(shortage, _) => {
                     self.stay_unschedulable(id, &shortage);
                     if self.renew_claim(id, &tree, &shortage) {

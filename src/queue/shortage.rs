@@ -119,6 +119,18 @@ impl Shortage {
     }
 }
 
+/// What is known before an attempt of the room that nodes have for a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KnownRoom {
+    /// Nothing: it is counted.
+    Unknown,
+    /// The wait index has seen every change ([`Scheduler::apply_changes`](super::Scheduler) ran
+    /// last), and need not be brought in step to count it.
+    InStep,
+    /// As many pods have room as must have.
+    Enough,
+}
+
 /// The shortage of capacity of a tree of pending members, and the condition to wake it on.
 ///
 /// Selects the largest shortage: a group that must be placed, and a shape of which it needs at

@@ -59,7 +59,19 @@ impl Demand {
         }
     }
 
-    fn least_with(&mut self, other: &Demand) {
+    /// One pod, as a further amount before all others.
+    pub(super) fn with_pod(mut self, pods: i64) -> Demand {
+        self.0.insert(0, pods);
+        self
+    }
+
+    /// The amounts by number.
+    pub(super) fn amounts(&self) -> &[i64] {
+        &self.0
+    }
+
+    /// Lowers each amount to another's.
+    pub(super) fn least_with(&mut self, other: &Demand) {
         for (number, amount) in self.0.iter_mut().enumerate() {
             *amount = (*amount).min(other.0.get(number).copied().unwrap_or(0));
         }
@@ -123,6 +135,11 @@ impl ResourceNumbers {
         let mut least = least.unwrap_or_default();
         least.times(need);
         least
+    }
+
+    /// The resources, by number.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|name| &**name)
     }
 
     /// The resources of a cluster, by number.

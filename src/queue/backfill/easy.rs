@@ -13,7 +13,7 @@ use crate::queue::capacity::reads_beyond_node;
 use crate::queue::ids::GroupId;
 use crate::queue::queued_group::Phase;
 use crate::queue::scheduler::Scheduler;
-use crate::queue::shortage::Shortage;
+use crate::queue::shortage::{KnownRoom, Shortage};
 use crate::state::{Cluster, Plan};
 use core::time::Duration;
 
@@ -166,7 +166,7 @@ impl Scheduler {
 
     /// Whether as many pods of a group have room, node by node, as must have.
     fn class_has_room(&mut self, id: GroupId) -> bool {
-        let class = self.place_in_line(id).map(|(class, _)| class);
+        let class = self.class_of(id);
         class.is_none_or(|class| self.too_little_room(class).is_none())
     }
 
@@ -180,7 +180,7 @@ impl Scheduler {
             let shortage = queued.and_then(|queued| queued.shortage.clone());
             return shortage.map_or(Tried::Left, Tried::Waits);
         }
-        let tried = self.try_start(id);
+        let tried = self.try_start(id, KnownRoom::Unknown);
         let Tried::Waits(shortage) = tried else { return tried };
         if !matches!(shortage, Shortage::Permit { .. })
             && let Some(promise) = self.backfill.promises.get(&id)
@@ -212,7 +212,7 @@ impl Scheduler {
         let mut tree = None;
         let mut later: Option<Cluster> = None;
         let mut free = free.clone();
-        let class = self.place_in_line(id).map(|(class, _)| class);
+        let class = self.class_of(id);
         let mut room = class.and_then(|class| {
             self.too_little_room(class)?;
             Some((class, self.room_of(class)?))
@@ -316,9 +316,9 @@ impl Scheduler {
             standing.then = standing.then.take().or_else(|| self.at_promise(&standing));
             self.backfill.guard = Some(Guard { standing, moved: None, taken_up: false });
         }
-        self.backfill.counted = self.backfill.line.alike(class).map(|_| id);
-        let mut tried = self.try_start(id);
-        self.backfill.counted = None;
+        let is_counted = self.backfill.line.alike(class).is_some();
+        let room = if is_counted { KnownRoom::Enough } else { KnownRoom::Unknown };
+        let mut tried = self.try_start(id, room);
         if matches!(tried, Tried::Waits(Shortage::Promised { .. }))
             && let Some(plan) = self.place_beside_promise(id)
         {

@@ -99,16 +99,22 @@ impl Scheduler {
 
     /// The pods of a class that have room, where fewer have than must have.
     pub(super) fn too_little_room(&mut self, class: ClassId) -> Option<u64> {
-        let Scheduler { backfill, cluster, framework, .. } = self;
-        let alike = backfill.line.alike(class)?;
-        if !has_capacity_bound(framework, &alike.shape) {
+        if !self.has_capacity_bound(class) {
             return None;
         }
+        let Scheduler { backfill, cluster, framework, .. } = self;
+        let alike = backfill.line.alike(class)?;
         if backfill.rooms.len() >= MOST && !backfill.rooms.contains_key(&class) {
             backfill.rooms.clear();
         }
         let room = backfill.rooms.entry(class).or_default();
         Some(room.read(cluster, framework, alike)).filter(|room| *room < alike.needed())
+    }
+
+    /// Whether pods of a class are alike, and counted node by node.
+    pub(super) fn has_capacity_bound(&self, class: ClassId) -> bool {
+        let alike = self.backfill.line.alike(class);
+        alike.is_some_and(|alike| has_capacity_bound(&self.framework, &alike.shape))
     }
 
     /// The bound of a class, to be followed in a working copy.

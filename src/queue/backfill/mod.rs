@@ -13,19 +13,24 @@
 //! - `in_step`: how these follow the cluster.
 //! - `releases`: when running groups end, and the cluster at a later time.
 //! - `easy`: one promise, to the first of the line.
-//! - `conservative`, `profile`: a promise to each.
+//! - `conservative`: a promise to each. Times by sums are in `profile`, and proved by `run_through`;
+//!   `by_place` finds times and places by `node_profiles`, in the working copy of `availability`.
 
+mod availability;
+mod by_place;
 mod conservative;
 pub(super) mod demand;
 mod easy;
 mod free;
 mod in_step;
 pub(super) mod line;
+mod node_profiles;
 mod pass;
 mod profile;
 pub(super) mod promise;
 mod releases;
 mod room;
+mod run_through;
 mod running;
 pub(super) mod settings;
 pub(super) mod state;

@@ -16,7 +16,7 @@ use crate::queue::ids::GroupId;
 use crate::queue::observe::GroupChange;
 use crate::queue::queued_group::Phase;
 use crate::queue::scheduler::Scheduler;
-use crate::queue::shortage::{Shortage, find_shortage};
+use crate::queue::shortage::{KnownRoom, Shortage, find_shortage};
 use crate::queue::wake::hints::WakeCondition;
 use crate::state::Plan;
 
@@ -108,10 +108,15 @@ impl Scheduler {
         self.backfill.line.place(key).cloned()
     }
 
+    /// The class of a group in the line.
+    pub(super) fn class_of(&mut self, id: GroupId) -> Option<ClassId> {
+        self.place_in_line(id).map(|(class, _)| class)
+    }
+
     /// What a group in the line needs at least.
     pub(super) fn demand(&mut self, id: GroupId) -> Demand {
-        let place = self.place_in_line(id);
-        let demand = place.and_then(|(class, _)| self.backfill.line.demand(class));
+        let class = self.class_of(id);
+        let demand = class.and_then(|class| self.backfill.line.demand(class));
         demand.cloned().unwrap_or_default()
     }
 
@@ -139,9 +144,9 @@ impl Scheduler {
     }
 
     /// An attempt to start a group.
-    pub(super) fn try_start(&mut self, id: GroupId) -> Tried {
+    pub(super) fn try_start(&mut self, id: GroupId, room: KnownRoom) -> Tried {
         let Some((gang, tree)) = self.gang_and_tree(id) else { return Tried::Left };
-        match self.find_plan(id, &gang, &tree, false) {
+        match self.find_plan(id, &gang, &tree, room) {
             AttemptResult::Plan(plan, held) => {
                 self.start_plan(gang, plan, held);
                 Tried::Started
@@ -164,7 +169,7 @@ impl Scheduler {
     pub(super) fn try_promised(&mut self, id: GroupId, plan: Plan) -> Tried {
         let Some(queued) = self.groups.get_mut(&id) else { return Tried::Left };
         queued.nominated = Some(plan);
-        let tried = self.try_start(id);
+        let tried = self.try_start(id, KnownRoom::Unknown);
         if let Some(queued) = self.groups.get_mut(&id) {
             queued.nominated = None;
         }
@@ -186,7 +191,7 @@ impl Scheduler {
     /// What a group is short of, for which there is too little room: counted by class where its pods
     /// are alike.
     fn shortage_of(&mut self, id: GroupId) -> Option<Shortage> {
-        let class = self.place_in_line(id).map(|(class, _)| class);
+        let class = self.class_of(id);
         if let Some(class) = class
             && let Some(in_sums) = self.room_in_sums(class)
         {

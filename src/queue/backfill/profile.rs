@@ -48,10 +48,59 @@ impl Profile {
         if to == Time::MAX { self.0.len() } else { self.step(to) }
     }
 
-    /// The earliest time, not before `from`, at which so much is free for so long.
+    /// The least that is free from a time to another.
+    pub(super) fn least(&self, from: Time, to: Time) -> Demand {
+        let first = self.0.partition_point(|(time, _)| *time <= from).saturating_sub(1);
+        let mut steps = self.0.iter().skip(first);
+        let mut least = steps.next().map(|(_, free)| free.clone()).unwrap_or_default();
+        for (_, free) in steps.take_while(|(time, _)| *time < to) {
+            least.least_with(free);
+        }
+        least
+    }
+
+    /// The next time at which what is free changes.
+    pub(super) fn next_change(&self, after: Time) -> Option<Time> {
+        let next = self.0.partition_point(|(time, _)| *time <= after);
+        self.0.get(next).map(|(time, _)| *time)
+    }
+
+    /// The number of times that an amount is free for so long, `most` at most: `change` is called with
+    /// each start from which on the number is another, and by how much, in no particular order.
+    pub(super) fn room_for(
+        &self,
+        one: &Demand,
+        most: u64,
+        run: Option<Duration>,
+        change: &mut impl FnMut(Time, i64),
+    ) {
+        let room: Vec<u64> = self.0.iter().map(|(_, free)| free.holds(one).min(most)).collect();
+        let highest = room.iter().copied().max().unwrap_or(0);
+        for level in 1..=highest {
+            // The first start of those that there is so much for.
+            let mut since = self.0.first().map(|(time, _)| *time);
+            for (index, (time, _)) in self.0.iter().enumerate() {
+                if room.get(index).is_some_and(|room| *room >= level) {
+                    since = since.or(Some(*time));
+                } else if let Some(since) = since.take()
+                    && let Some(run) = run
+                    && since.after(run) <= *time
+                {
+                    change(since, 1);
+                    change(time.before(run).after(Duration::from_nanos(1)), -1);
+                }
+            }
+            if let Some(since) = since {
+                change(since, 1);
+            }
+        }
+    }
+
+    /// The earliest time, from `from` on and before `until`, at which so much is free for so long.
     pub(super) fn earliest(
         &self,
         from: Time,
+        until: Time,
         demand: &Demand,
         run: Option<Duration>,
     ) -> Option<Time> {
@@ -61,6 +110,9 @@ impl Profile {
                 && *time >= start.after(run)
             {
                 return Some(start);
+            }
+            if start.is_none() && *time >= until {
+                return None;
             }
             let until = self.0.get(index + 1).map_or(Time::MAX, |(next, _)| *next);
             if until <= from {
@@ -95,13 +147,13 @@ mod tests {
         profile.give(at(10), Time::MAX, &cpus(6));
         profile.take(at(10), at(20), &cpus(7));
         let secs = |secs| Some(Duration::from_secs(secs));
-        assert_eq!(profile.earliest(at(0), &cpus(2), secs(10)), Some(at(0)));
-        assert_eq!(profile.earliest(at(0), &cpus(2), secs(11)), Some(at(20)));
-        assert_eq!(profile.earliest(at(0), &cpus(1), None), Some(at(0)));
-        assert_eq!(profile.earliest(at(1), &cpus(1), secs(50)), Some(at(1)));
-        assert_eq!(profile.earliest(at(0), &cpus(8), None), Some(at(20)));
-        assert_eq!(profile.earliest(at(0), &cpus(9), secs(1)), None);
+        assert_eq!(profile.earliest(at(0), Time::MAX, &cpus(2), secs(10)), Some(at(0)));
+        assert_eq!(profile.earliest(at(0), Time::MAX, &cpus(2), secs(11)), Some(at(20)));
+        assert_eq!(profile.earliest(at(0), Time::MAX, &cpus(1), None), Some(at(0)));
+        assert_eq!(profile.earliest(at(1), Time::MAX, &cpus(1), secs(50)), Some(at(1)));
+        assert_eq!(profile.earliest(at(0), Time::MAX, &cpus(8), None), Some(at(20)));
+        assert_eq!(profile.earliest(at(0), Time::MAX, &cpus(9), secs(1)), None);
         profile.give(at(10), at(20), &cpus(7));
-        assert_eq!(profile.earliest(at(0), &cpus(8), secs(5)), Some(at(10)));
+        assert_eq!(profile.earliest(at(0), Time::MAX, &cpus(8), secs(5)), Some(at(10)));
     }
 }

@@ -30,6 +30,17 @@ pub struct PromiseView {
     pub plan: Plan,
 }
 
+/// A group of the line with its start.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    pub(super) group: GroupId,
+    pub(super) demand: Demand,
+    pub(super) at: Time,
+    pub(super) end: Time,
+    /// The start promised before.
+    pub(super) before: Option<Time>,
+}
+
 /// What the promise to the first of the line leaves to the others. It is computed again whenever
 /// room is given back.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use super::availability::Availability;
 use super::demand::ResourceNumbers;
 use super::free::Free;
 use super::line::Line;
@@ -30,8 +31,6 @@ pub(in crate::queue) struct BackfillState {
     pub(in crate::queue) running: Running,
     pub(in crate::queue) free: Free,
     pub(in crate::queue) rooms: Rooms,
-    /// A group whose pods have room, as was counted just now.
-    pub(in crate::queue) counted: Option<GroupId>,
     /// The change up to which what is known of the cluster is in step with it.
     pub(in crate::queue) seen: Moment,
     pub(in crate::queue) promises: BTreeMap<GroupId, Promise>,
@@ -43,6 +42,8 @@ pub(in crate::queue) struct BackfillState {
     pub(in crate::queue) guard: Option<Guard>,
     /// The planner of later times: its caches follow another cluster.
     pub(in crate::queue) planner: Planner,
+    /// The nodes, with what is free of them over a span of time.
+    pub(in crate::queue) availability: Option<Availability>,
 }
 
 /// The promise that a plan must leave as it is, and what becomes of it.

@@ -4,4 +4,5 @@ mod promises;
 mod recordings;
 mod restored;
 mod runs;
+mod shared_nodes;
 mod world;

@@ -1,0 +1,277 @@
+//! What is free over time, node by node.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::demand::Demand;
+use super::profile::Profile;
+use crate::base::{Row, Time};
+
+/// What is free on each node over time, from now on.
+#[derive(Debug)]
+pub(super) struct NodeProfiles(Vec<Profile>);
+
+/// What a group takes, node by node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place(BTreeMap<Row, Demand>);
+
+/// What the pods of one shape need.
+#[derive(Debug, Clone)]
+pub(super) struct ShapeNeed {
+    /// What one pod takes of a node.
+    pub(super) one: Demand,
+    /// How many pods must have room.
+    pub(super) count: u64,
+    /// The nodes that its static filters admit.
+    pub(super) rows: Arc<[Row]>,
+    /// Whether one of these has room for two.
+    pub(super) shares: bool,
+}
+
+/// What a group needs at least: a bound, not a place.
+#[derive(Debug, Clone)]
+pub(super) struct Need {
+    pub(super) shapes: Vec<ShapeNeed>,
+    /// The domain of each row, where all pods go into one domain.
+    pub(super) domains: Option<Arc<[u32]>>,
+}
+
+impl Place {
+    /// Adds what is taken of a node.
+    pub(super) fn add(&mut self, row: Row, demand: &Demand) {
+        self.0.entry(row).or_default().add(demand);
+    }
+
+    /// The nodes.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.0.keys()
+    }
+}
+
+impl NodeProfiles {
+    /// Profiles of what is free now, a row after the other.
+    pub(super) fn new(now: Time, free: impl Iterator<Item = Demand>) -> NodeProfiles {
+        NodeProfiles(free.map(|free| Profile::new(now, free)).collect())
+    }
+
+    /// Takes a place from a time to another.
+    pub(super) fn take(&mut self, place: &Place, from: Time, to: Time) {
+        for (row, demand) in &place.0 {
+            if let Some(profile) = self.0.get_mut(row.index()) {
+                profile.take(from, to, demand);
+            }
+        }
+    }
+
+    /// Gives a place back from a time to another.
+    pub(super) fn give(&mut self, place: &Place, from: Time, to: Time) {
+        for (row, demand) in &place.0 {
+            if let Some(profile) = self.0.get_mut(row.index()) {
+                profile.give(from, to, demand);
+            }
+        }
+    }
+
+    /// Whether a place is free from a time to another.
+    pub(super) fn has_room(&self, place: &Place, from: Time, to: Time) -> bool {
+        let is_free = |(row, demand): (&Row, &Demand)| {
+            let profile = self.0.get(row.index());
+            profile.is_some_and(|profile| profile.least(from, to).covers(demand))
+        };
+        place.0.iter().all(is_free)
+    }
+
+    /// The least that is free of each row from a time to another.
+    pub(super) fn least(&self, from: Time, to: Time) -> impl Iterator<Item = (Row, Demand)> {
+        let rows = Row::all(self.0.len()).zip(&self.0);
+        rows.map(move |(row, profile)| (row, profile.least(from, to)))
+    }
+
+    /// The next time at which what is free changes anywhere.
+    pub(super) fn next_change(&self, after: Time) -> Option<Time> {
+        self.0.iter().filter_map(|profile| profile.next_change(after)).min()
+    }
+
+    /// The earliest time, from `from` on and before `until`, at which nodes have room for so long.
+    /// For one pod it is exact. Of several, shapes are counted each for itself, as if the others
+    /// were not there. O(steps), for several pods O(steps · log steps).
+    pub(super) fn earliest(
+        &self,
+        need: &Need,
+        from: Time,
+        until: Time,
+        run: Option<Duration>,
+    ) -> Option<Time> {
+        if let [ShapeNeed { one, count: 1, rows, .. }] = &need.shapes[..] {
+            let mut best = until;
+            for row in rows.iter() {
+                let profile = self.0.get(row.index());
+                let at = profile.and_then(|profile| profile.earliest(from, best, one, run));
+                best = at.unwrap_or(best).min(best);
+                if best == from {
+                    break;
+                }
+            }
+            return (best < until).then_some(best);
+        }
+        let width = need.shapes.len();
+        // Changes of the room for a shape in a domain, by time.
+        let mut changes: Vec<(Time, usize, i64)> = Vec::new();
+        for (shape, ShapeNeed { one, count, rows, .. }) in need.shapes.iter().enumerate() {
+            for row in rows.iter() {
+                let Some(profile) = self.0.get(row.index()) else { continue };
+                let domain = need.domains.as_ref().and_then(|own| own.get(row.index()).copied());
+                let counter = domain.unwrap_or(0) as usize * width + shape;
+                profile.room_for(one, *count, run, &mut |at, change| {
+                    if at < until {
+                        changes.push((at.max(from), counter, change));
+                    }
+                });
+            }
+        }
+        changes.sort_unstable();
+        let mut room: Vec<i64> = Vec::new();
+        for same_time in changes.chunk_by(|(one, ..), (other, ..)| one == other) {
+            for (_, counter, change) in same_time {
+                if room.len() <= *counter {
+                    room.resize((counter / width + 1) * width, 0);
+                }
+                room[*counter] += change;
+            }
+            let has_room = |(_, counter, _): &(Time, usize, i64)| {
+                let own = room.iter().skip(counter / width * width);
+                let enough = |(shape, room): (&ShapeNeed, &i64)| {
+                    u64::try_from(*room).is_ok_and(|room| room >= shape.count)
+                };
+                need.shapes.iter().zip(own).all(enough)
+            };
+            if same_time.iter().any(has_room) {
+                return same_time.first().map(|(at, ..)| *at);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amounts(pods: i64, gpus: i64) -> Demand {
+        Demand::of_amounts(alloc::vec![gpus]).with_pod(pods)
+    }
+
+    /// A small generator, so that profiles are random and always the same.
+    fn random(seed: &mut u64) -> u64 {
+        *seed =
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed >> 33
+    }
+
+    /// What is free of each row at each second, which shapes have room over a span, and the first
+    /// second at which all have: one after the other.
+    fn by_hand(free: &[Vec<i64>], need: &Need, from: u64, until: u64, run: u64) -> Option<Time> {
+        let end = free[0].len() as u64;
+        (from..until.min(end)).map(|at| (at, at.saturating_add(run).min(end))).find_map(
+            |(at, to)| {
+                let least = |row: usize| (at..to).map(|t| free[row][t as usize]).min().unwrap();
+                let room = |shape: &ShapeNeed, domain: u32| {
+                    let is_in = |row: &&Row| {
+                        need.domains.as_ref().is_none_or(|own| own[row.index()] == domain)
+                    };
+                    let rows = shape.rows.iter().filter(is_in);
+                    rows.map(|row| (least(row.index()) / shape.one.amounts()[1]).max(0))
+                        .sum::<i64>()
+                };
+                let has_room = |domain| {
+                    need.shapes.iter().all(|shape| room(shape, domain) >= shape.count as i64)
+                };
+                (0..3).any(has_room).then_some(Time::from_secs(at))
+            },
+        )
+    }
+
+    #[test]
+    fn the_earliest_room_is_that_of_a_search_second_by_second() {
+        let (mut found, mut none) = (0, 0);
+        for seed in 0..600_u64 {
+            let mut seed = seed.wrapping_mul(7_919);
+            let at = |secs: u64| Time::from_secs(secs);
+            let (rows, end) = (6, 40_u64);
+            let mut nodes = NodeProfiles::new(at(0), (0..rows).map(|_| amounts(100, 8)));
+            let mut free = alloc::vec![alloc::vec![8_i64; end as usize]; rows];
+            for _ in 0..30 {
+                let (row, gpus) =
+                    (random(&mut seed) as usize % rows, random(&mut seed) as i64 % 8 + 1);
+                let begin = random(&mut seed) % end;
+                let to = begin + 1 + random(&mut seed) % 15;
+                let mut place = Place::default();
+                place.add(Row::new(row), &amounts(1, gpus));
+                if !nodes.has_room(&place, at(begin), at(to)) {
+                    let over = (begin..to.min(end)).map(|t| free[row][t as usize]).min();
+                    assert!(over.is_some_and(|least| least < gpus), "{over:?}");
+                    continue;
+                }
+                nodes.take(&place, at(begin), at(to));
+                (begin..to.min(end)).for_each(|t| free[row][t as usize] -= gpus);
+                if random(&mut seed).is_multiple_of(4) {
+                    nodes.give(&place, at(begin), at(to));
+                    (begin..to.min(end)).for_each(|t| free[row][t as usize] += gpus);
+                }
+            }
+            let all: Arc<[Row]> = Row::all(rows).filter(|row| row.index() != 1).collect();
+            let kind = random(&mut seed) % 3;
+            let mut shape = |most| ShapeNeed {
+                one: amounts(1, [1, 2, 4, 8][random(&mut seed) as usize % 4]),
+                count: random(&mut seed) % most + 1,
+                rows: Arc::clone(&all),
+                shares: true,
+            };
+            let shapes = match kind {
+                0 => alloc::vec![ShapeNeed { count: 1, ..shape(1) }],
+                1 => alloc::vec![shape(9)],
+                _ => alloc::vec![shape(3), shape(2)],
+            };
+            let domains =
+                random(&mut seed).is_multiple_of(2).then(|| Arc::from([0_u32, 0, 1, 1, 2, 2]));
+            let need = Need { shapes, domains };
+            let (from, run) = (random(&mut seed) % 10, random(&mut seed) % 12 + 1);
+            let until = from + 1 + random(&mut seed) % 29;
+            let expected = by_hand(&free, &need, from, until, run);
+            let run = Some(Duration::from_secs(run));
+            let earliest = nodes.earliest(&need, at(from), at(until), run);
+            assert_eq!(earliest, expected, "{need:?} from {from} until {until} for {run:?}");
+            if earliest.is_some() { found += 1 } else { none += 1 }
+        }
+        assert!(found > 100 && none > 50, "{found} and {none}");
+    }
+
+    #[test]
+    fn room_for_ever_begins_when_the_last_that_takes_it_has_ended() {
+        let at = Time::from_secs;
+        let mut nodes = NodeProfiles::new(at(0), core::iter::once(amounts(10, 8)));
+        let mut place = Place::default();
+        place.add(Row::new(0), &amounts(1, 6));
+        nodes.take(&place, at(10), at(20));
+        let rows: Arc<[Row]> = Arc::from([Row::new(0)]);
+        for count in [1, 2] {
+            let need = |gpus| Need {
+                shapes: alloc::vec![ShapeNeed {
+                    one: amounts(1, gpus),
+                    count,
+                    rows: Arc::clone(&rows),
+                    shares: true,
+                }],
+                domains: None,
+            };
+            assert_eq!(nodes.earliest(&need(1), at(0), Time::MAX, None), Some(at(0)));
+            assert_eq!(nodes.earliest(&need(4), at(0), Time::MAX, None), Some(at(20)));
+            assert_eq!(nodes.earliest(&need(4), at(0), at(20), None), None);
+            assert_eq!(nodes.earliest(&need(9), at(0), Time::MAX, None), None);
+        }
+        assert_eq!(nodes.next_change(at(10)), Some(at(20)));
+        assert_eq!(nodes.next_change(at(20)), None);
+    }
+}
