@@ -438,11 +438,12 @@ impl<'a> Model<'a> {
                     if shared {
                         return weights.in_parts(room);
                     }
-                    let found = known.iter().find(|(known, _)| *known == room);
-                    found.map(|(_, most)| *most).unwrap_or_else(|| {
-                        known.push((room, weights.most(room)));
-                        weights.most(room)
-                    })
+                    if let Some((_, most)) = known.iter().find(|(known, _)| *known == room) {
+                        return *most;
+                    }
+                    let most = weights.most(room);
+                    known.push((room, most));
+                    most
                 };
                 let there = domains.iter().map(|sums| most(sums[dimension]));
                 let need = there.fold(weights.total(), i64::saturating_sub);

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn groups_that_do_not_go_together_are_counted_as_such() {
-        // Racks of 8: two groups of each size from 4 to 8 need nine, five each and a half for four.
+        // Racks of 8: two groups of each size from 4 to 8 need nine, one of them for both of 4.
         let sizes = [4, 4, 5, 5, 6, 6, 7, 7, 8, 8];
         let weights = Weights::new(&sizes, 8, 4);
         assert_eq!((weights.total(), weights.most(8)), (72, 8));
