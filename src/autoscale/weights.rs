@@ -88,8 +88,8 @@ mod tests {
         let sizes = [4, 4, 5, 5, 6, 6, 7, 7, 8, 8];
         let weights = Weights::new(&sizes, 8, 4);
         assert_eq!((weights.total(), weights.most(8)), (72, 8));
-        // What a rack of 16 holds is two times that; one of 3 holds none.
-        assert_eq!((weights.most(16), weights.most(3)), (16, 0));
+        // A rack of 16 holds three of them: 5, 5 and 6. One of 3 holds none.
+        assert_eq!((weights.most(16), weights.most(3)), (24, 0));
         // In parts: the fifth of 5 is worth 8.
         assert_eq!(weights.in_parts(10), 16);
         // Small ones beside: 8 leaves nothing, 7 leaves one.
