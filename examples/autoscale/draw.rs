@@ -7,9 +7,9 @@ use std::time::Duration;
 use phalanx::autoscale::{ScaleDown, ScaleUp, ScaleUpClaim};
 use phalanx::state::Assignment;
 
+use super::first_fit::FirstFit;
+use super::scene::{GPU, MODEL, Scene};
 use crate::common::text::{count, span, thousands};
-use crate::first_fit::FirstFit;
-use crate::scene::{GPU, MODEL, Scene};
 
 /// Letters for groups.
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%";

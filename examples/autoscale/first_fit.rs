@@ -9,7 +9,7 @@ use std::error::Error;
 use phalanx::autoscale::NodeTemplate;
 use phalanx::{Cluster, Framework, Node, Planner, PodGroup};
 
-use crate::scene::{GPU, RACK};
+use super::scene::{GPU, RACK};
 
 /// What was bought.
 pub(crate) struct FirstFit {

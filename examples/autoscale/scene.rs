@@ -53,7 +53,7 @@ fn node(name: &str, cpu_milli: i64, memory_mib: i64, gpus: i64, model: &str) -> 
 }
 
 /// The templates. Nodes that come one by one are in no rack.
-fn templates() -> Vec<NodeTemplate> {
+pub(crate) fn templates() -> Vec<NodeTemplate> {
     let template = |&(name, model, cpu, memory, gpus, price, nodes): &(_, _, _, _, _, _, _)| {
         let node = node(name, cpu * 1_000, memory * 1_024, gpus, model);
         let template = NodeTemplate::new(node, price).limit(200);
@@ -70,14 +70,53 @@ pub(crate) fn price(model: &str, gpus: i64) -> u64 {
     each.unwrap_or(100) * gpus as u64
 }
 
+/// What runs: gangs of up to eight pods, one in four of which is evicted whole.
+struct Filling {
+    running: RunningWork,
+    used: i64,
+    gangs: usize,
+    /// The gang under way, and how many pods it still has to come.
+    gang: String,
+    left: u64,
+}
+
+impl Filling {
+    /// Places the next pod on a node: so many GPUs, with three quarters of the CPU that is theirs.
+    fn add(
+        &mut self,
+        (cluster, dice): (&mut Cluster, &mut Dice),
+        node: &str,
+        (gpus, cpu_milli): (i64, i64),
+    ) -> Result<(), Box<dyn Error>> {
+        if self.left == 0 {
+            self.left = 1 + dice.below(8);
+            self.gang = format!("job-{}", self.gangs);
+            self.gangs += 1;
+            let group = PodGroup::gang(&self.gang, self.left as u32);
+            let whole = dice.below(4) == 0;
+            self.running.add_group(&if whole { group.evicted_whole() } else { group })?;
+        }
+        let pod = Pod::new()
+            .name(format!("{}-{}", self.gang, self.left))
+            .in_group(&self.gang)
+            .request("cpu", format!("{}m", gpus * cpu_milli * 3 / 4))
+            .request(GPU, gpus);
+        cluster.add_pod(pod.on(node))?;
+        self.left -= 1;
+        self.used += gpus;
+        Ok(())
+    }
+}
+
 /// The nodes of openb, of whose GPUs 95 of 100 are taken by gangs, and a backlog.
 pub(crate) fn openb(seed: u64, gangs: usize) -> Result<Scene, Box<dyn Error>> {
     let mut dice = Dice(seed);
     let mut cluster = Cluster::builder().levels([RACK]).build()?;
-    let mut running = RunningWork::new();
-    let (mut gpus, mut used) = (0, 0);
-    let (mut left, mut next) = (0, 0);
-    let mut name = String::new();
+    let running = RunningWork::new();
+    let mut filling = Filling { running, used: 0, gangs: 0, gang: String::new(), left: 0 };
+    let mut gpus = 0;
+    // Nodes with room: the name, the GPUs that are free, and the CPU of each.
+    let mut open: Vec<(&str, i64, i64)> = Vec::new();
     let table = files::text("nodes.csv.gz", files::unpack("nodes.csv.gz", NODES.to_vec())?)?;
     for (number, line) in table.lines().skip(1).enumerate() {
         let fields: Vec<&str> = line.split(',').collect();
@@ -88,35 +127,31 @@ pub(crate) fn openb(seed: u64, gangs: usize) -> Result<Scene, Box<dyn Error>> {
         let (cpu, memory): (i64, i64) = (cpu_milli.parse()?, memory_mib.parse()?);
         let rack = format!("r{:02}", number / RACK_NODES);
         cluster.add_node(node(own, cpu, memory, free, model).label(RACK, rack))?;
-        let (share, most) = (cpu / free.max(1), free);
+        let share = cpu / free.max(1);
         gpus += free;
-        // One node in nine is left half empty.
-        let keep = if dice.below(9) == 0 { free - free / 2 } else { 0 };
+        // One node in seven is left half empty: more than a twentieth of the GPUs.
+        let keep = if dice.below(7) == 0 { free - free / 2 } else { 0 };
         while free > keep {
-            if left == 0 {
-                left = 1 + dice.below(8);
-                name = format!("job-{next}");
-                next += 1;
-                let group = PodGroup::gang(&name, left as u32);
-                running.add_group(&if dice.below(4) == 0 {
-                    group.evicted_whole()
-                } else {
-                    group
-                })?;
-            }
-            let size = (1_i64 << dice.below(4)).min(free - keep).min(most);
+            let size = (1_i64 << dice.below(4)).min(free - keep);
             free -= size;
-            used += size;
-            let pod = Pod::new()
-                .name(format!("{name}-{left}"))
-                .in_group(&name)
-                .request("cpu", format!("{}m", share * size * 3 / 4))
-                .request(GPU, size);
-            cluster.add_pod(pod.on(own))?;
-            left -= 1;
+            filling.add((&mut cluster, &mut dice), own, (size, share))?;
+        }
+        if free > 0 {
+            open.push((own, free, share));
         }
     }
+    // Pods of one GPU, one a node in turn, take what is above a twentieth.
+    while !open.is_empty() && filling.used * 100 < gpus * 95 {
+        for (own, free, share) in &mut open {
+            if filling.used * 100 < gpus * 95 {
+                filling.add((&mut cluster, &mut dice), own, (1, *share))?;
+                *free -= 1;
+            }
+        }
+        open.retain(|(_, free, _)| *free > 0);
+    }
     let backlog = (0..gangs).map(|at| pending(&mut dice, at)).collect();
+    let Filling { running, used, .. } = filling;
     Ok(Scene { cluster, running, backlog, templates: templates(), gpus, used })
 }
 

@@ -5,15 +5,16 @@
 //! Then blocks go again: the groups on one are placed elsewhere, if need be with cheaper blocks.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::boxes::{Boxes, Searched, Verdict};
 use super::error::AutoscaleError;
 use super::linear::Program;
 use super::model::{Model, costs, program};
-use super::needs::Needs;
+use super::needs::{Needs, Profile};
 use super::stage::{Block, PLACE_STEPS, Placed, Placing, Stage};
 use super::template::Variant;
-use crate::state::{Cluster, Plan};
+use crate::state::{Cluster, Plan, Row};
 
 /// Steps that the search for one group may take.
 const REPAIR_STEPS: u64 = 400;
@@ -89,7 +90,7 @@ impl Built {
         start: &[u32],
         steps: &mut u64,
     ) -> Result<Option<Built>, AutoscaleError> {
-        stage.txn.rollback_to(0)?;
+        stage.clear()?;
         let mut built = Built { blocks: stage.add_all(start)?, placed: Vec::new() };
         for at in 0..stage.order.len() {
             let group = stage.order[at];
@@ -115,13 +116,7 @@ impl Built {
             self.placed.push(placed);
             return Ok(true);
         }
-        let ask = &stage.asks[group];
-        needs.refresh(
-            (stage.txn, stage.planner),
-            stage.framework,
-            (ask.group(), ask.request.now),
-            group,
-        );
+        needs.refresh_group(stage, group);
         let limits = limits.beside(stage.variants, &self.blocks);
         let program = limits.program(stage, needs, &[group]);
         let high = limits.most(stage.variants);
@@ -131,13 +126,13 @@ impl Built {
         let mut found = None;
         let searched = boxes.run(&program, most, &mut own, &mut |counts, steps| {
             *steps = steps.saturating_sub(PLACE_STEPS);
-            let before = stage.txn.changes();
+            let before = stage.mark();
             let blocks = stage.add_all(counts)?;
             if let Placing::Placed(placed) = stage.place(group)? {
                 found = Some((blocks, placed));
                 return Ok(Verdict::Yes);
             }
-            stage.txn.rollback_to(before)?;
+            stage.back_to(&before)?;
             Ok(Verdict::No)
         });
         *steps -= before - own;
@@ -150,28 +145,24 @@ impl Built {
         Ok(true)
     }
 
-    /// Whether a group has a pod on a block.
-    fn is_on(placed: &Placed, block: &Block) -> bool {
-        let mut assignments = placed.plan.assignments();
-        assignments.any(|own| block.nodes.iter().any(|node| node.name == own.node()))
-    }
-
     /// Leaves out the blocks that no group has a pod on, and closes their nodes.
     pub(super) fn drop_unused(&mut self, stage: &mut Stage<'_, '_>) -> Result<(), AutoscaleError> {
-        let placed = &self.placed;
-        let unused = |block: &Block| !placed.iter().any(|placed| Built::is_on(placed, block));
-        for node in self.blocks.iter().filter(|block| unused(block)).flat_map(|block| &block.nodes)
-        {
+        let mut used = alloc::vec![false; stage.txn.rows()];
+        for (_, row) in self.placed.iter().flat_map(|placed| &placed.pods) {
+            used[row.index()] = true;
+        }
+        let used = |block: &Block| block.rows.iter().any(|row| used[row.index()]);
+        for node in self.blocks.iter().filter(|block| !used(block)).flat_map(|b| &*b.nodes) {
             stage.txn.cordon(&node.name)?;
         }
-        self.blocks.retain(|block| !unused(block));
+        self.blocks.retain(used);
         Ok(())
     }
 
     /// Whether all pods are on nodes of the cluster, or of blocks that are bought.
     pub(super) fn is_sound(&self, cluster: &Cluster) -> bool {
         let mut names: Vec<&str> =
-            self.blocks.iter().flat_map(|block| &block.nodes).map(|node| &*node.name).collect();
+            self.blocks.iter().flat_map(|block| &*block.nodes).map(|node| &*node.name).collect();
         names.sort_unstable();
         let plans = self.placed.iter().map(|placed| &placed.plan);
         plans.flat_map(Plan::assignments).all(|own| {
@@ -179,22 +170,25 @@ impl Built {
         })
     }
 
-    /// Takes groups off the stage.
-    pub(super) fn remove(
+    /// Takes the groups on a block off the stage, and returns them with their places.
+    fn clear(
         &mut self,
         stage: &mut Stage<'_, '_>,
-        goes: &dyn Fn(&Placed) -> bool,
-    ) -> Result<Vec<usize>, AutoscaleError> {
+        block: &Block,
+    ) -> Result<Vec<(usize, Placed)>, AutoscaleError> {
         let mut gone = Vec::new();
-        for placed in &self.placed {
-            if goes(placed) {
-                for pod in &placed.pods {
+        let mut at = 0;
+        while at < self.placed.len() {
+            if self.placed[at].is_on(block) {
+                for (pod, _) in &self.placed[at].pods {
                     stage.txn.evict_pod(*pod)?;
                 }
-                gone.push(placed.group);
+                let place = at + gone.len();
+                gone.push((place, self.placed.remove(at)));
+            } else {
+                at += 1;
             }
         }
-        self.placed.retain(|placed| !gone.contains(&placed.group));
         Ok(gone)
     }
 
@@ -208,51 +202,54 @@ impl Built {
         steps: &mut u64,
     ) -> Result<(), AutoscaleError> {
         // The dearest first, and of those the emptiest.
-        let pods = |built: &Built, block: &Block| -> usize {
-            let plans = built.placed.iter().map(|placed| &placed.plan);
-            let is_on = |node: &str| block.nodes.iter().any(|own| own.name == node);
-            plans.flat_map(Plan::assignments).filter(|own| is_on(own.node())).count()
-        };
-        let mut queue: Vec<(core::cmp::Reverse<i128>, usize, usize)> = (0..self.blocks.len())
-            .map(|at| {
-                let block = &self.blocks[at];
-                (core::cmp::Reverse(costs[block.variant]), pods(self, block), at)
-            })
-            .collect();
+        let mut pods = alloc::vec![0_u32; stage.txn.rows()];
+        for (_, row) in self.placed.iter().flat_map(|placed| &placed.pods) {
+            pods[row.index()] += 1;
+        }
+        let mut queue: Vec<(Reverse<i128>, u32, usize, Row)> = Vec::new();
+        for (at, block) in self.blocks.iter().enumerate().filter(|(_, block)| !block.settled) {
+            let pods = block.rows.iter().map(|row| pods[row.index()]).sum();
+            let first = block.rows.first().copied();
+            queue.extend(first.map(|first| (Reverse(costs[block.variant]), pods, at, first)));
+        }
         queue.sort_unstable();
-        let blocks: Vec<Block> = queue.iter().map(|(.., at)| self.blocks[*at].clone()).collect();
-        for block in blocks {
+        for (.., first) in queue {
             if *steps < PLACE_STEPS {
                 break;
             }
-            let before = stage.txn.changes();
-            let mut other = self.clone();
-            other.blocks.retain(|own| own.nodes[0].name != block.nodes[0].name);
-            if other.blocks.len() == self.blocks.len() {
-                continue;
-            }
-            for node in &block.nodes {
+            let place = self.blocks.iter().position(|block| block.rows.first() == Some(&first));
+            let Some(place) = place else { continue };
+            *steps -= 1;
+            let before = stage.mark();
+            let most = self.cost(costs);
+            let mut block = self.blocks.remove(place);
+            for node in &*block.nodes {
                 stage.txn.cordon(&node.name)?;
             }
-            let gone = other.remove(stage, &|placed| Built::is_on(placed, &block))?;
-            let most = self.cost(costs);
+            let gone = self.clear(stage, &block)?;
+            let (blocks, placed) = (self.blocks.len(), self.placed.len());
             let mut better = true;
-            for group in gone {
-                let left = most - other.cost(costs);
-                let own = (group, Some(left));
+            for (_, other) in &gone {
+                let left = most - self.cost(costs);
                 better = better
                     && *steps > 0
                     && left > 0
-                    && other.place(stage, needs, limits, own, steps)?;
+                    && may_move(stage, needs, other.group, (costs, left))
+                    && self.place(stage, needs, limits, (other.group, Some(left)), steps)?;
             }
             // A pod that tolerates closed nodes may have come back.
-            other.drop_unused(stage)?;
-            better &= !other.placed.iter().any(|placed| Built::is_on(placed, &block));
-            if better && other.cost(costs) < most {
-                *self = other;
-            } else {
-                stage.txn.rollback_to(before)?;
+            if better && !self.placed[placed..].iter().any(|placed| placed.is_on(&block)) {
+                self.drop_unused(stage)?;
+                continue;
             }
+            stage.back_to(&before)?;
+            self.blocks.truncate(blocks);
+            self.placed.truncate(placed);
+            for (place, placed) in gone {
+                self.placed.insert(place, placed);
+            }
+            block.settled = *steps > 0;
+            self.blocks.insert(place, block);
         }
         Ok(())
     }
@@ -266,15 +263,52 @@ impl Built {
         counts
     }
 
+    /// Takes up the new places of groups in the list, and forgets those that have none.
+    pub(super) fn forget(&mut self, place: &[Option<usize>]) {
+        let Built { blocks, placed } = self;
+        placed.retain_mut(|placed| {
+            if let Some(place) = place[placed.group] {
+                placed.group = place;
+                return true;
+            }
+            for block in blocks.iter_mut() {
+                block.settled &= !placed.is_on(block);
+            }
+            false
+        });
+    }
+
     /// Puts the blocks and the groups on an empty stage again.
     pub(super) fn replay(&mut self, stage: &mut Stage<'_, '_>) -> Result<(), AutoscaleError> {
-        stage.txn.rollback_to(0)?;
-        for node in self.blocks.iter().flat_map(|block| &block.nodes) {
-            stage.txn.add_node(node.clone())?;
+        stage.clear()?;
+        for block in &mut self.blocks {
+            block.rows = stage.add_nodes(&block.nodes)?;
         }
         for placed in &mut self.placed {
             placed.pods = stage.apply(&placed.plan)?;
         }
         Ok(())
     }
+}
+
+/// Whether a group may find a place, by how many pods of its shapes fit: on what is there, or on what
+/// costs less than a limit.
+fn may_move(
+    stage: &mut Stage<'_, '_>,
+    needs: &mut Needs,
+    group: usize,
+    (costs, limit): (&[i128], i128),
+) -> bool {
+    needs.refresh_group(stage, group);
+    let Profile { leaves, .. } = &needs.profiles[group];
+    leaves.iter().all(|leaf| {
+        let (mut room, mut can_grow) = (0_i64, false);
+        for (shape, count) in &leaf.counts {
+            let own = &needs.shapes[*shape];
+            let fit = own.fits.iter().fold(0_i64, |sum, fit| sum.saturating_add(*fit));
+            room = room.saturating_add(fit.min(*count));
+            can_grow |= own.each.iter().zip(costs).any(|(each, cost)| *each > 0 && *cost < limit);
+        }
+        room >= leaf.need || can_grow
+    })
 }

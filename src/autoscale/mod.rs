@@ -17,10 +17,12 @@ mod linear;
 mod model;
 mod needs;
 mod request;
+mod resume;
 mod shrink;
 mod stage;
 mod template;
 mod up;
+mod weights;
 
 pub use answer::{NewBlock, ScaleUp, ScaleUpClaim, ScaleUpOutcome};
 pub use error::AutoscaleError;

@@ -6,20 +6,24 @@
 //!   takes no more than whole ones;
 //! - **by domain**: what groups take that must each be within one domain, of which nodes outside of
 //!   all domains give nothing; so many of them that take so much or more, of which a domain takes no
-//!   more than whole ones; and each needs one domain that is large enough.
+//!   more than whole ones; by weights, which of them go together into a domain; and each needs one
+//!   domain that is large enough.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::linear::{Cover, Program};
-use super::needs::{Confined, Needs, Profile};
+use super::needs::{Confined, Needs, Profile, Shape};
 use super::template::{HOSTNAME, Variant};
+use super::weights::Weights;
 use crate::place::topology::partition::{names, partition_all};
 use crate::place::topology::tiers::{Keys, path_keys};
 use crate::state::{Cluster, NodeView};
 
 /// Thresholds of a dimension up to which shares are counted.
 const MOST_SHARES: usize = 8;
+/// Sizes of domains up to which groups are weighed by them.
+const MOST_WHOLES: usize = 4;
 /// Needs of one kind of variants up to which they are kept: those that cost most alone.
 const MOST_COVERS: usize = 10;
 
@@ -49,11 +53,10 @@ pub(super) struct Model<'a> {
     by_value: bool,
     /// The most blocks of each variant.
     most: &'a [u32],
+    /// The nodes that some pod fits.
     nodes: Vec<NodeView<'a>>,
     /// By node and dimension: what is free.
     free: Vec<i64>,
-    /// By node: whether some pod fits.
-    usable: Vec<bool>,
     covers: Vec<Cover>,
 }
 
@@ -65,29 +68,25 @@ impl<'a> Model<'a> {
         (profiles, by_value): (&'a [&'a Profile], bool),
         (costs, most): (&[i128], &'a [u32]),
     ) -> Vec<Cover> {
-        let nodes: Vec<NodeView<'a>> = cluster.nodes().collect();
         let mut asked = vec![false; needs.shapes.len()];
         for (shape, _) in profiles.iter().flat_map(|p| &p.leaves).flat_map(|leaf| &leaf.counts) {
             asked[*shape] = true;
         }
-        let mut model = Model {
-            cluster,
-            needs,
-            profiles,
-            variants,
-            by_value,
-            most,
-            usable: Vec::new(),
-            nodes,
-            free: Vec::new(),
-            covers: Vec::new(),
+        let shapes: Vec<&Shape> =
+            needs.shapes.iter().zip(&asked).filter(|(_, is)| **is).map(|(own, _)| own).collect();
+        let usable = |node: &NodeView<'_>| {
+            let row = node.row().index();
+            shapes.iter().any(|shape| shape.fits.get(row).is_some_and(|fits| *fits > 0))
         };
-        model.usable = model.usable_by(&asked);
-        for (node, usable) in model.nodes.iter().zip(&model.usable) {
-            for dimension in &needs.dimensions {
-                model.free.push(if *usable { dimension.free(cluster, *node) } else { 0 });
-            }
-        }
+        let nodes: Vec<NodeView<'a>> = cluster.nodes().filter(usable).collect();
+        let free = |node: &NodeView<'a>| {
+            let node = *node;
+            needs.dimensions.iter().map(move |dimension| dimension.free(cluster, node))
+        };
+        let free = nodes.iter().flat_map(free).collect();
+        let covers = Vec::new();
+        let mut model =
+            Model { cluster, needs, profiles, variants, by_value, most, nodes, free, covers };
         for set in model.sets(&asked) {
             model.add_set(&set);
         }
@@ -247,6 +246,7 @@ impl<'a> Model<'a> {
                 for dimension in 0..self.needs.dimensions.len() {
                     self.add_within(&own, &roles, &domains, dimension);
                     self.add_whole(&own, &roles, &domains, dimension);
+                    self.add_weighted(&own, &roles, &domains, dimension);
                 }
             }
         }
@@ -399,6 +399,71 @@ impl<'a> Model<'a> {
             };
             let each = roles.iter().enumerate().map(each).collect();
             self.cover(need, each);
+        }
+    }
+
+    /// Of groups of several sizes, a domain holds only some together: each weighs so much, and a
+    /// domain holds so much weight at most.
+    fn add_weighted(
+        &mut self,
+        confined: &[&Confined],
+        roles: &[Role],
+        domains: &[Vec<i64>],
+        dimension: usize,
+    ) {
+        let mut sizes: Vec<i64> = confined.iter().map(|c| c.least[dimension]).collect();
+        sizes.retain(|size| *size > 0);
+        sizes.sort_unstable();
+        if sizes.first() == sizes.last() {
+            return;
+        }
+        let own = |(variant, role): (usize, &Role)| {
+            let one = self.domain_of(variant, *role, dimension);
+            (one > 0 && *role != Role::Shared).then_some(one)
+        };
+        let mut wholes: Vec<i64> = roles.iter().enumerate().filter_map(own).collect();
+        wholes.sort_unstable();
+        wholes.dedup();
+        let shared = roles.contains(&Role::Shared);
+        for &whole in wholes.iter().rev().take(MOST_WHOLES) {
+            let least = |size: &i64| if *size <= whole / 2 { *size } else { whole - size + 1 };
+            let mut leasts: Vec<i64> = sizes.iter().map(least).collect();
+            leasts.retain(|least| (1..=whole / 2).contains(least));
+            leasts.sort_unstable();
+            leasts.dedup();
+            for &least in leasts.iter().rev().take(MOST_SHARES) {
+                let weights = Weights::new(&sizes, whole, least);
+                let mut known: Vec<(i64, i64)> = Vec::new();
+                let mut most = |room: i64| {
+                    if shared {
+                        return weights.in_parts(room);
+                    }
+                    if let Some((_, most)) = known.iter().find(|(known, _)| *known == room) {
+                        return *most;
+                    }
+                    let most = weights.most(room);
+                    known.push((room, most));
+                    most
+                };
+                let there = domains.iter().map(|sums| most(sums[dimension]));
+                let need = there.fold(weights.total(), i64::saturating_sub);
+                if need <= 0 {
+                    continue;
+                }
+                let each = |(variant, role): (usize, &Role)| {
+                    let one = self.domain_of(variant, *role, dimension);
+                    match role {
+                        Role::Outside => 0,
+                        Role::Shared => weights.in_parts(one),
+                        Role::Block => most(one),
+                        Role::Node => {
+                            most(one).saturating_mul(i64::from(self.variants[variant].nodes))
+                        }
+                    }
+                };
+                let each = roles.iter().enumerate().map(each).collect();
+                self.cover(need, each);
+            }
         }
     }
 }

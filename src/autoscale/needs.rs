@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::error::AutoscaleError;
+use super::stage::Stage;
 use super::template::Variant;
 use crate::base::Time;
 use crate::base::hash::{FixedMap, hash_of};
@@ -217,17 +218,13 @@ impl Needs {
         Ok(needs)
     }
 
-    /// Reads anew how many pods of each shape fit each row.
-    pub(super) fn refresh(
-        &mut self,
-        (txn, planner): (&Txn, &mut Planner),
-        framework: &Framework,
-        asker: (&PodGroup, Time),
-        group: usize,
-    ) {
+    /// Reads anew how many pods of a group's shapes fit each row of the stage.
+    pub(super) fn refresh_group(&mut self, stage: &mut Stage<'_, '_>, group: usize) {
+        let ask = &stage.asks[group];
+        let asker = (ask.group(), ask.request.now);
         for (number, _) in self.profiles[group].leaves.iter().flat_map(|leaf| &leaf.counts) {
             let shape = &mut self.shapes[*number];
-            let fits = planner.capacities(txn, framework, &shape.own, asker);
+            let fits = stage.planner.capacities(stage.txn, stage.framework, &shape.own, asker);
             shape.fits.clear();
             shape.fits.extend_from_slice(fits);
         }

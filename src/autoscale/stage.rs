@@ -1,6 +1,7 @@
 //! The stage: a transaction to which blocks are added, and on which groups are placed for real.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::boxes::Verdict;
@@ -11,7 +12,7 @@ use crate::model::{GroupPolicy, Node, PodGroup};
 use crate::place::gang::Gang;
 use crate::place::topology::pinned::running;
 use crate::place::{Outcome, PlaceError, Planner, Request, UnplacedKind};
-use crate::state::{Cluster, Plan, PodId, StateError, Txn};
+use crate::state::{Cluster, Plan, PodId, Row, StateError, Txn};
 
 /// Steps of a group that is placed.
 pub(super) const PLACE_STEPS: u64 = 4;
@@ -32,7 +33,11 @@ pub(super) struct Ask<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     pub(super) variant: usize,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Arc<[Node]>,
+    /// Where its nodes are on the stage, ascending.
+    pub(super) rows: Vec<Row>,
+    /// Whether it was tried in vain to do without it, and nothing on it has changed since.
+    pub(super) settled: bool,
 }
 
 /// A group that is placed on the stage.
@@ -40,7 +45,15 @@ pub(super) struct Block {
 pub(super) struct Placed {
     pub(super) group: usize,
     pub(super) plan: Plan,
-    pub(super) pods: Vec<PodId>,
+    /// Its pods, and where each is on the stage.
+    pub(super) pods: Vec<(PodId, Row)>,
+}
+
+impl Placed {
+    /// Whether it has a pod on a block.
+    pub(super) fn is_on(&self, block: &Block) -> bool {
+        self.pods.iter().any(|(_, row)| block.rows.binary_search(row).is_ok())
+    }
 }
 
 /// Blocks on the stage with which all groups start.
@@ -51,6 +64,13 @@ pub(super) struct Judged {
     pub(super) placed: Vec<Placed>,
     /// The layout of all groups together.
     pub(super) joint: Option<Plan>,
+}
+
+/// A state of the stage.
+#[derive(Debug)]
+pub(super) struct Mark {
+    changes: usize,
+    next: Vec<u32>,
 }
 
 /// A group that was to be placed.
@@ -70,6 +90,8 @@ pub(super) struct Stage<'s, 'a> {
     pub(super) framework: &'s Framework,
     pub(super) asks: &'s [Ask<'a>],
     pub(super) variants: &'s [Variant],
+    /// By template: no number below is free.
+    pub(super) next: Vec<u32>,
     /// The order in which groups are placed.
     pub(super) order: Vec<usize>,
     /// Whether any layout of all groups will do, not that alone which placing them in order finds.
@@ -135,36 +157,57 @@ fn want_all(cluster: &Cluster, group: &mut PodGroup) {
 }
 
 impl Stage<'_, '_> {
-    /// Adds a block of a variant, by the first number from one on that is free, and returns it with
-    /// its number.
-    pub(super) fn add(
-        &mut self,
-        variant: usize,
-        from: u32,
-    ) -> Result<(Block, u32), AutoscaleError> {
+    /// The moment to come back to.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { changes: self.txn.changes(), next: self.next.clone() }
+    }
+
+    /// Takes back what has changed since.
+    pub(super) fn back_to(&mut self, mark: &Mark) -> Result<(), AutoscaleError> {
+        self.txn.rollback_to(mark.changes)?;
+        self.next.clone_from(&mark.next);
+        Ok(())
+    }
+
+    /// Takes back everything.
+    pub(super) fn clear(&mut self) -> Result<(), AutoscaleError> {
+        self.txn.rollback_to(0)?;
+        self.next.fill(0);
+        Ok(())
+    }
+
+    /// Adds a block of a variant, by the first number that is free.
+    fn add(&mut self, variant: usize) -> Result<Block, AutoscaleError> {
         let own = &self.variants[variant];
-        let mut numbers = from..=u32::MAX;
-        let found = numbers.find_map(|number| Some((own.block(self.txn, number)?, number)));
-        let (nodes, number) = found.unwrap_or_default();
-        for node in &nodes {
-            self.txn.add_node(node.clone())?;
+        let next = &mut self.next[own.template];
+        let mut found = Vec::new();
+        while *next < u32::MAX {
+            *next += 1;
+            if let Some(nodes) = own.block(self.txn, *next - 1) {
+                found = nodes;
+                break;
+            }
         }
-        Ok((Block { variant, nodes }, number))
+        let rows = self.add_nodes(&found)?;
+        Ok(Block { variant, nodes: found.into(), rows, settled: false })
+    }
+
+    /// Adds the nodes of a block, and returns where they are.
+    pub(super) fn add_nodes(&mut self, nodes: &[Node]) -> Result<Vec<Row>, AutoscaleError> {
+        let mut rows = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            rows.push(Row::from(self.txn.add_node(node.clone())?.row));
+        }
+        rows.sort_unstable();
+        Ok(rows)
     }
 
     /// Adds blocks to what is there.
     pub(super) fn add_all(&mut self, counts: &[u32]) -> Result<Vec<Block>, AutoscaleError> {
         let mut blocks = Vec::new();
-        let mut next = (usize::MAX, 0);
         for (variant, &count) in counts.iter().enumerate() {
-            let template = self.variants[variant].template;
-            if next.0 != template {
-                next = (template, 0);
-            }
             for _ in 0..count {
-                let (block, number) = self.add(variant, next.1)?;
-                next.1 = number.saturating_add(1);
-                blocks.push(block);
+                blocks.push(self.add(variant)?);
             }
         }
         Ok(blocks)
@@ -186,13 +229,14 @@ impl Stage<'_, '_> {
         }
     }
 
-    /// Places everything a plan places.
-    pub(super) fn apply(&mut self, plan: &Plan) -> Result<Vec<PodId>, AutoscaleError> {
+    /// Places everything a plan places, and returns where each pod is.
+    pub(super) fn apply(&mut self, plan: &Plan) -> Result<Vec<(PodId, Row)>, AutoscaleError> {
         let mut pods = Vec::with_capacity(plan.len());
         for assignment in plan.assignments() {
             let unknown = || StateError::UnknownNode(assignment.node().into());
             let row = self.txn.row_of(assignment.node()).ok_or_else(unknown)?;
-            pods.push(self.txn.place_with(assignment.pod(), row, assignment.held().cloned())?);
+            let held = assignment.held().cloned();
+            pods.push((self.txn.place_with(assignment.pod(), row, held)?, row));
         }
         Ok(pods)
     }
@@ -203,7 +247,7 @@ impl Stage<'_, '_> {
         counts: &[u32],
         steps: &mut u64,
     ) -> Result<Result<Judged, Verdict>, AutoscaleError> {
-        self.txn.rollback_to(0)?;
+        self.clear()?;
         let mut judged = Judged { blocks: self.add_all(counts)?, placed: Vec::new(), joint: None };
         let bare = self.txn.changes();
         let alone = self.asks.len() == 1;

@@ -98,6 +98,25 @@ impl NodeTemplate {
         &self.node.name
     }
 
+    /// The numbers of blocks whose domain some node has already, or would have by a template.
+    fn taken(&self, cluster: &Cluster, templates: &[NodeTemplate]) -> Vec<u32> {
+        let number = |value: &str| -> Option<u32> {
+            value.strip_prefix(self.name())?.strip_prefix('-')?.parse().ok()
+        };
+        let mut taken = Vec::new();
+        for label in &self.own_domains {
+            taken.extend(cluster.nodes().filter_map(|node| number(node.label(label)?)));
+            for other in templates {
+                taken.extend(other.node.labels.get(label).and_then(|value| number(value)));
+                let among = other.among.iter().filter(|(key, _)| key == label);
+                taken.extend(among.flat_map(|(_, values)| values).filter_map(|v| number(v)));
+            }
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        taken
+    }
+
     fn check(&self) -> Result<(), AutoscaleError> {
         self.node.check()?;
         let fault = |reason| AutoscaleError::Template { name: self.name().into(), reason };
@@ -124,10 +143,15 @@ pub(super) struct Variant {
     pub(super) nodes: u32,
     pub(super) price: u64,
     own_domains: Vec<String>,
+    /// Numbers of blocks whose domain is taken already, ascending.
+    taken: Vec<u32>,
 }
 
 /// The variants of templates: template by template, in the order of their domains.
-pub(super) fn variants(templates: &[NodeTemplate]) -> Result<Vec<Variant>, AutoscaleError> {
+pub(super) fn variants(
+    cluster: &Cluster,
+    templates: &[NodeTemplate],
+) -> Result<Vec<Variant>, AutoscaleError> {
     let mut variants = Vec::new();
     for (template, own) in templates.iter().enumerate() {
         own.check()?;
@@ -140,12 +164,14 @@ pub(super) fn variants(templates: &[NodeTemplate]) -> Result<Vec<Variant>, Autos
                 values.iter().map(|value| own.node.clone().label(label, value)).collect()
             }
         };
+        let taken = own.taken(cluster, templates);
         variants.extend(nodes.into_iter().map(|node| Variant {
             template,
             node,
             nodes: own.nodes,
             price: own.price,
             own_domains: own.own_domains.clone(),
+            taken: taken.clone(),
         }));
     }
     Ok(variants)
@@ -165,20 +191,17 @@ impl Variant {
     /// The nodes of a block, by its number; `None` if a name or a domain of that number is taken.
     pub(super) fn block(&self, cluster: &Cluster, number: u32) -> Option<Vec<Node>> {
         let block = format!("{}-{number}", self.node.name);
-        let taken = |label: &String| {
-            cluster.find_label_value(&block).is_some()
-                && cluster.nodes().any(|node| node.has_label(label, &block))
-        };
-        if self.own_domains.iter().any(taken) {
+        if self.taken.binary_search(&number).is_ok() {
             return None;
         }
         let mut nodes = Vec::with_capacity(self.nodes as usize);
         for index in 0..self.nodes {
-            let mut node = self.node.clone();
-            node.name = if self.nodes == 1 { block.clone() } else { format!("{block}-{index}") };
-            if cluster.node(&node.name).is_some() {
+            let name = if self.nodes == 1 { block.clone() } else { format!("{block}-{index}") };
+            if cluster.node(&name).is_some() {
                 return None;
             }
+            let mut node = self.node.clone();
+            node.name = name;
             for label in &self.own_domains {
                 node.labels.insert(label.clone(), block.clone());
             }

@@ -11,10 +11,10 @@ use super::linear::Program;
 use super::model::{costs, unit};
 use super::needs::Needs;
 use super::request::ScaleUpRequest;
+use super::resume::Kept;
 use super::stage::{Ask, Block, Judged, MOST_JOINT, Stage, takes_any_layout};
 use super::template::{NodeTemplate, Variant, variants};
 use crate::framework::Framework;
-use crate::model::PodGroup;
 use crate::place::Planner;
 use crate::state::journal::Moment;
 use crate::state::{Cluster, Plan, Txn};
@@ -65,18 +65,6 @@ pub struct Autoscaler {
     kept: Option<Kept>,
 }
 
-/// The last answer for many groups.
-#[derive(Debug)]
-struct Kept {
-    moment: Moment,
-    framework: Framework,
-    templates: Vec<NodeTemplate>,
-    limits: Limits,
-    /// The groups, as far as room was made for them.
-    groups: Vec<PodGroup>,
-    built: Built,
-}
-
 /// A request that was checked.
 struct Task<'a> {
     asks: Vec<Ask<'a>>,
@@ -87,9 +75,6 @@ struct Task<'a> {
     budget: u64,
     steps: u64,
 }
-
-/// Lists with fewer changes than one in so many groups start from the last answer.
-const FEW: usize = 8;
 
 impl Autoscaler {
     /// One that knows nothing yet.
@@ -116,7 +101,7 @@ impl Autoscaler {
         framework: &Framework,
         request: ScaleUpRequest<'_>,
     ) -> Result<ScaleUpOutcome, AutoscaleError> {
-        let variants = variants(&request.templates)?;
+        let variants = variants(cluster, &request.templates)?;
         let any_layout = takes_any_layout(framework, &request.groups);
         let mut asks = Vec::with_capacity(request.groups.len());
         for group in request.groups {
@@ -176,6 +161,7 @@ impl Autoscaler {
             framework,
             asks: &task.asks,
             variants: &task.variants,
+            next: alloc::vec![0; task.templates.len()],
             order,
             any_layout: task.any_layout,
         };
@@ -238,29 +224,27 @@ impl Autoscaler {
         }
         let moment = cluster.moment();
         let movable = framework.filters().iter().any(|filter| filter.name() == CLOSED);
-        let mut built = None;
+        let mut resumed = None;
         if movable
             && task.any_layout
             && let Some(kept) = self.kept.take()
         {
-            built = kept.resume(
-                (moment, framework),
-                (templates, limits),
-                &mut stage,
-                &mut needs,
-                steps,
-            )?;
+            let known = (moment, framework, &**templates, limits);
+            resumed = kept.resume(known, (&mut stage, &mut needs), steps)?;
         }
-        let mut own = *steps / 4;
-        let before = own;
-        let settled = boxes.settle(&program, &mut own);
-        *steps -= before - own;
-        if built.is_none() {
+        let mut settled = None;
+        let (mut built, changed, known) = if let Some(resumed) = resumed {
+            (Some(resumed.built), resumed.changed, resumed.least)
+        } else {
+            let mut own = *steps / 4;
+            let before = own;
+            settled = boxes.settle(&program, &mut own);
+            *steps -= before - own;
             let part = boxes.first().unwrap_or(&root);
-            let start =
-                settled.unwrap_or_else(|| part.iter().map(|n| (*n + 1e-6) as u32).collect());
-            built = Built::new((&mut stage, &mut needs), limits, &start, steps)?;
-        }
+            let parts = || part.iter().map(|n| (*n + 1e-6) as u32).collect();
+            let start = settled.clone().unwrap_or_else(parts);
+            (Built::new((&mut stage, &mut needs), limits, &start, steps)?, 0, None)
+        };
         if let Some(built) = &mut built
             && movable
         {
@@ -282,11 +266,18 @@ impl Autoscaler {
                 best = stage.judge(&counts, steps)?.ok();
             }
         }
-        let limit = built.as_ref().map(|built| built.cost(&costs));
-        let (searched, judged) = search(&mut boxes, &program, limit, steps, &mut stage)?;
-        if let Some(judged) = judged {
-            let first = matches!(searched, Searched::First(_));
-            return Ok(answer(judged, boxes.least().filter(|_| !first), first, *steps));
+        // A long list is not judged set by set: one that does not start group by group is not known
+        // not to start.
+        let mut first = false;
+        if let Some(built) = built.as_ref().filter(|_| !whole) {
+            first = settled.is_some_and(|set| set == built.counts(stage.variants.len()));
+        } else {
+            let limit = built.as_ref().map(|built| built.cost(&costs));
+            let (searched, judged) = search(&mut boxes, &program, limit, steps, &mut stage)?;
+            if let Some(judged) = judged {
+                let first = matches!(searched, Searched::First(_));
+                return Ok(answer(judged, boxes.least().filter(|_| !first), first, *steps));
+            }
         }
         let Some(best) = best else {
             return Ok(match boxes.least() {
@@ -294,6 +285,8 @@ impl Autoscaler {
                 Some(least) => ScaleUpOutcome::Exhausted { lower_bound: price_of(least) },
             });
         };
+        // `None` is what no bound is below.
+        let least = boxes.least().map(|least| least.max(known.unwrap_or(least)));
         if let Some(built) = built.filter(|_| task.any_layout) {
             self.kept = Some(Kept {
                 moment,
@@ -302,72 +295,16 @@ impl Autoscaler {
                 limits: limits.clone(),
                 groups: stage.asks.iter().map(|ask| ask.group().clone()).collect(),
                 built,
+                least: least.filter(|_| !whole),
+                changed,
             });
         }
-        Ok(answer(best, boxes.least(), false, *steps))
+        Ok(answer(best, least.filter(|_| !first), first, *steps))
     }
 }
 
 /// The filter that keeps pods off nodes that are closed.
 pub(super) const CLOSED: &str = "NodeUnschedulable";
-
-impl Kept {
-    /// The last answer, changed by what the list of groups has changed by; `None` if that is too much,
-    /// or the last answer was to another question.
-    fn resume(
-        self,
-        (moment, framework): (Moment, &Framework),
-        (templates, limits): (&[NodeTemplate], &Limits),
-        stage: &mut Stage<'_, '_>,
-        needs: &mut Needs,
-        steps: &mut u64,
-    ) -> Result<Option<Built>, AutoscaleError> {
-        let same = self.moment == moment
-            && self.framework.same(framework)
-            && self.templates == templates
-            && self.limits == *limits;
-        if !same {
-            return Ok(None);
-        }
-        // By the place of a group in the last list, its place in this one.
-        let mut by_name: Vec<(&str, &str, usize)> = (self.groups.iter().enumerate())
-            .map(|(at, group)| (&*group.namespace, &*group.name, at))
-            .collect();
-        by_name.sort_unstable();
-        let mut place = alloc::vec![None; self.groups.len()];
-        let mut fresh = Vec::new();
-        for &at in &stage.order {
-            let group = stage.asks[at].group();
-            let known = by_name.binary_search_by(|(namespace, name, _)| {
-                (*namespace, *name).cmp(&(&group.namespace, &group.name))
-            });
-            match known.map(|known| by_name[known].2) {
-                Ok(known) if place[known].is_none() && self.groups[known] == *group => {
-                    place[known] = Some(at);
-                }
-                _ => fresh.push(at),
-            }
-        }
-        let gone = place.iter().filter(|place| place.is_none()).count();
-        if (gone + fresh.len()).saturating_mul(FEW) > stage.asks.len() {
-            return Ok(None);
-        }
-        let mut built = self.built;
-        for placed in &mut built.placed {
-            placed.group = place[placed.group].unwrap_or(usize::MAX);
-        }
-        built.placed.retain(|placed| placed.group != usize::MAX);
-        built.replay(stage)?;
-        built.drop_unused(stage)?;
-        for group in fresh {
-            if !built.place(stage, needs, limits, (group, None), steps)? {
-                return Ok(None);
-            }
-        }
-        built.drop_unused(stage)?;
-        Ok(Some(built))
-    }
-}
 
 /// Runs a search on the stage.
 fn search(
@@ -428,7 +365,7 @@ fn new_blocks(
         NewBlock {
             template: templates[variant.template].name().into(),
             price: variant.price,
-            nodes: block.nodes,
+            nodes: block.nodes.to_vec(),
         }
     };
     blocks.into_iter().map(named).collect()

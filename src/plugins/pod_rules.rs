@@ -103,3 +103,39 @@ impl Term {
         namespace && self.selector.matches(&pod.labels)
     }
 }
+
+/// Whether the selectors of a term are well-formed.
+pub(super) fn is_sound(term: &PodAffinityTerm) -> bool {
+    let selectors = term.label_selector.iter().chain(&term.namespace_selector);
+    selectors.into_iter().all(|selector| selector.check().is_ok())
+}
+
+/// What of a pod's list has a term that means another pod, whose namespace has these labels; nothing
+/// if a term of the list is malformed.
+///
+/// As [`Term::means`] for each, without a copy of any text: most terms mean other pods, and a list is
+/// checked only where one does.
+pub(super) fn meaning<'a, T>(
+    list: &'a [T],
+    term: impl Fn(&T) -> &PodAffinityTerm + Copy + 'a,
+    own_namespace: &'a str,
+    (pod, namespace_labels): (&'a PodShape, &'a Labels),
+) -> impl Iterator<Item = &'a T> {
+    let means = move |item: &&T| {
+        let term = term(item);
+        let meets = |selector: &Option<LabelSelector>, labels: &Labels| {
+            selector.as_ref().is_some_and(|selector| selector.matches(labels))
+        };
+        let own = term.namespaces.is_empty() && term.namespace_selector.is_none();
+        let named = if own {
+            own_namespace == pod.namespace
+        } else {
+            term.namespaces.contains(&pod.namespace)
+        };
+        (named || meets(&term.namespace_selector, namespace_labels))
+            && meets(&term.label_selector, &pod.labels)
+    };
+    let counts = list.iter().any(|item| means(&item)) && list.iter().all(|own| is_sound(term(own)));
+    let list = if counts { list } else { &[] };
+    list.iter().filter(means)
+}

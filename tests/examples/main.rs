@@ -3,6 +3,7 @@
 //! A program of its own: the modules of the examples name each other from the root of a program.
 #![allow(clippy::duplicate_mod, reason = "two examples read one trace")]
 
+mod autoscale;
 #[path = "../../examples/common/mod.rs"]
 mod common;
 #[path = "../../examples/throughput/day.rs"]

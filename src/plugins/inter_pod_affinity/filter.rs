@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::pod_rules::Term;
+use super::super::pod_rules::{Term, meaning};
 use super::InterPodAffinity;
 use super::terms::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
 use crate::framework::{
@@ -155,12 +155,9 @@ impl State {
         for term in self.anti_affinity.iter().filter(|term| term.means(shape, &no_labels)) {
             effect.unwanted.push(self.unwanted.number(cluster, &term.key));
         }
-        if !shape.pod_anti_affinity.is_empty() {
-            for term in required(&shape.pod_anti_affinity, &shape.namespace) {
-                if term.means(pod, &self.namespace) {
-                    effect.repelling.push(self.repelling.number(cluster, &term.key));
-                }
-            }
+        let asker = (pod, &self.namespace);
+        for term in meaning(&shape.pod_anti_affinity, |term| term, &shape.namespace, asker) {
+            effect.repelling.push(self.repelling.number(cluster, &term.topology_key));
         }
         let any = wanted || !effect.unwanted.is_empty() || !effect.repelling.is_empty();
         any.then_some(effect)

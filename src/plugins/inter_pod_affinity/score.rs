@@ -3,11 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::pod_rules::Term;
+use super::super::pod_rules::{Term, meaning};
 use super::InterPodAffinity;
-use super::terms::{
-    Effects, Sums, expanded, malformed, namespace_labels, preferred, required, visit_pods,
-};
+use super::terms::{Effects, Sums, expanded, malformed, namespace_labels, preferred, visit_pods};
 use crate::framework::{
     Context, Declaration, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore, ScorePlugin,
     ScorePreparation,
@@ -117,16 +115,18 @@ impl State {
         if !shape.has_pod_affinity() {
             return effect;
         }
-        let mut theirs = preferred(&shape.preferred_pod_affinity, &shape.namespace);
-        let dislikes = preferred(&shape.preferred_pod_anti_affinity, &shape.namespace);
-        theirs.extend(dislikes.into_iter().map(|(weight, term)| (-weight, term)));
-        if self.hard_weight > 0 {
-            let terms = required(&shape.pod_affinity, &shape.namespace);
-            theirs.extend(terms.into_iter().map(|term| (self.hard_weight, term)));
+        let (namespace, asker) = (&*shape.namespace, (pod, &self.namespace));
+        let weighted =
+            [(&shape.preferred_pod_affinity, 1), (&shape.preferred_pod_anti_affinity, -1)];
+        for (list, sign) in weighted {
+            for own in meaning(list, |own| &own.term, namespace, asker) {
+                let number = self.worth.number(cluster, &own.term.topology_key);
+                effect.push((number, sign * i64::from(own.weight)));
+            }
         }
-        for (weight, term) in theirs {
-            if term.means(pod, &self.namespace) {
-                effect.push((self.worth.number(cluster, &term.key), weight));
+        if self.hard_weight > 0 {
+            for term in meaning(&shape.pod_affinity, |term| term, namespace, asker) {
+                effect.push((self.worth.number(cluster, &term.topology_key), self.hard_weight));
             }
         }
         effect

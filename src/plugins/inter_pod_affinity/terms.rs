@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::pod_rules::Term;
+use super::super::pod_rules::{Term, is_sound};
 use super::super::tally::Tally;
 use crate::framework::Context;
 use crate::model::{Labels, PodAffinityTerm, PodShape, WeightedPodAffinityTerm};
@@ -26,7 +26,7 @@ pub(super) fn preferred(terms: &[WeightedPodAffinityTerm], namespace: &str) -> V
 pub(super) fn malformed(pod: &PodShape) -> bool {
     let weighted = pod.preferred_pod_affinity.iter().chain(&pod.preferred_pod_anti_affinity);
     let all = pod.pod_affinity.iter().chain(&pod.pod_anti_affinity);
-    Term::list(all.chain(weighted.map(|weighted| &weighted.term)), "").is_err()
+    !all.chain(weighted.map(|weighted| &weighted.term)).all(is_sound)
 }
 
 /// The terms of the pod being placed, with their namespaces known.
