@@ -1,39 +1,33 @@
 //! A day of real gang jobs through the state machine, with faults: 5 October 2017 of Microsoft's
-//! Philly cluster (see `data/philly-ATTRIBUTION.txt`) on 1,000 GPUs.
+//! Philly cluster (see `data/philly-ATTRIBUTION.txt`) on 1,000 GPUs, or other days of it.
 //!
-//! Each job is a gang of one-GPU workers: up to 8 within one server, more within one rack of 40
-//! GPUs. Bindings take their time and fail now and then, servers fail and come back, lost workers
+//! Each job is a gang of one-GPU workers: up to 8 within one server, up to 40 within one rack of 40
+//! GPUs, more anywhere. Bindings take their time and fail now and then, servers fail and come back, lost workers
 //! are made anew. The day runs twice: first come first served with backfill, and with reservations
 //! for the head of the line. Nothing here is random beyond the seed.
 //!
-//! Run it with `cargo run --example lifecycle -- --seed 7`.
+//! Run it with `cargo run --example lifecycle -- --seed 7`. With `--trace` and `--day` it reads
+//! days of the published trace, and with several days or seeds it prints one table of all.
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "lifecycle/days.rs"]
+mod days;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use common::cli::{Arguments, Finish, Mistake, Program, say};
 use common::dice::Dice;
+use days::{DAY, Job};
 use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Shortage, Ticket};
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
 };
 
 const GPU: &str = "nvidia.com/gpu";
-const SERVERS: usize = 125;
-const DAY: u64 = 86_400;
-
-#[derive(Clone)]
-struct Job {
-    submit: u64,
-    duration: u64,
-    gpus: usize,
-}
 
 /// What the world does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,12 +54,15 @@ struct Record {
 }
 
 struct Simulation {
+    servers: usize,
     jobs: Vec<Job>,
     records: Vec<Record>,
     scheduler: Scheduler,
     agenda: BinaryHeap<Reverse<(u64, u64, Act)>>,
     order: u64,
     dice: Dice,
+    /// Whether to print what is seen every two hours.
+    looks: bool,
     busy: u128,
     since: u64,
     counts: BTreeMap<&'static str, u64>,
@@ -79,11 +76,14 @@ fn server(index: usize) -> Node {
 }
 
 fn group_of(job: usize, gpus: usize) -> PodGroup {
-    let level = if gpus <= 8 { "server" } else { "rack" };
     let group =
         PodGroup::gang(format!("job-{job:04}"), gpus as u32).pods(gpus, Pod::new().request(GPU, 1));
-    // One worker is in one place anyway.
-    if gpus > 1 { group.require(level) } else { group }
+    match gpus {
+        2..=8 => group.require("server"),
+        9..=40 => group.require("rack"),
+        // One worker is in one place anyway, and no rack holds more than 40.
+        _ => group,
+    }
 }
 
 fn job_of(name: &str) -> usize {
@@ -92,10 +92,15 @@ fn job_of(name: &str) -> usize {
 }
 
 impl Simulation {
-    fn new(jobs: Vec<Job>, seed: u64, reservation: Option<ReservationPolicy>) -> Simulation {
+    fn new(
+        jobs: Vec<Job>,
+        servers: usize,
+        seed: u64,
+        reservation: Option<ReservationPolicy>,
+    ) -> Simulation {
         let mut cluster =
             Cluster::builder().levels(["rack", "server"]).build().expect("levels are different");
-        for index in 0..SERVERS {
+        for index in 0..servers {
             cluster.add_node(server(index)).expect("names are different");
         }
         let mut settings = Settings::default();
@@ -103,12 +108,14 @@ impl Simulation {
         settings.salt = 0;
         let scheduler = Scheduler::new(cluster, Framework::default(), settings);
         let mut simulation = Simulation {
+            servers,
             records: vec![Record::default(); jobs.len()],
             jobs,
             scheduler,
             agenda: BinaryHeap::new(),
             order: 0,
             dice: Dice(seed),
+            looks: false,
             busy: 0,
             since: 0,
             counts: BTreeMap::new(),
@@ -118,7 +125,7 @@ impl Simulation {
         }
         for _ in 0..20 {
             let down = simulation.dice.below(DAY);
-            let index = simulation.dice.below(SERVERS as u64) as usize;
+            let index = simulation.dice.below(servers as u64) as usize;
             let lasts = 900 + simulation.dice.below(5_400);
             simulation.at(down, Act::Down(index));
             simulation.at(down + lasts, Act::Up(index));
@@ -142,9 +149,12 @@ impl Simulation {
         let cluster = self.scheduler.cluster();
         let Some(gpu) = cluster.resource(GPU) else { return 0 };
         let used: i64 = cluster.nodes().map(|node| node.used(gpu)).sum();
-        let reserved: usize =
-            self.scheduler.reservations().iter().map(|r| r.pods.values().sum::<usize>()).sum();
-        (used.max(0) as u128).saturating_sub(reserved as u128)
+        (used - self.reserved_gpus()).max(0) as u128
+    }
+
+    fn reserved_gpus(&self) -> i64 {
+        let reservations = self.scheduler.reservations();
+        reservations.iter().flat_map(|own| own.amounts.values()).map(|held| held.of(GPU)).sum()
     }
 
     fn run(&mut self) {
@@ -232,7 +242,8 @@ impl Simulation {
                 }
                 self.recreate(job, &pod, now);
             }
-            Act::Look => self.look(secs),
+            Act::Look if self.looks => self.look(secs),
+            Act::Look => {}
         }
     }
 
@@ -262,9 +273,12 @@ impl Simulation {
                 }
                 Decision::Unbind { pods, .. } => {
                     for pod in pods {
-                        self.scheduler
-                            .handle_unbound(pod.pod.namespace(), pod.pod.name(), now)
-                            .expect("known");
+                        let (namespace, name) = (pod.pod.namespace(), pod.pod.name());
+                        match self.scheduler.handle_unbound(namespace, name, now) {
+                            // A pod may have gone with its job in the same second.
+                            Ok(()) | Err(QueueError::UnknownPod(_)) => {}
+                            Err(error) => panic!("{error}"),
+                        }
                     }
                 }
                 Decision::Evict { group, pods, .. } => {
@@ -342,8 +356,7 @@ impl Simulation {
             };
             format!("{}: {why}", group.trim_start_matches("default/"))
         });
-        let reserved: usize =
-            self.scheduler.reservations().iter().map(|r| r.pods.values().sum::<usize>()).sum();
+        let reserved = self.reserved_gpus();
         say!(
             "  {:02}:00  {:>5} GPUs busy  {:>4} gangs wait for {:>5}  {reserved:>3} reserved  head {head}",
             secs / 3_600,
@@ -354,7 +367,7 @@ impl Simulation {
     }
 
     fn report(&self) {
-        let share = self.busy * 1_000 / (u128::from(DAY) * 8 * SERVERS as u128);
+        let share = self.busy * 1_000 / (u128::from(DAY) * 8 * self.servers as u128);
         say!("  utilisation {}.{} %", share / 10, share % 10);
         for (what, count) in &self.counts {
             say!("  {count:>5} {what}");
@@ -411,32 +424,68 @@ impl Simulation {
     }
 }
 
-fn jobs() -> Vec<Job> {
-    let packed = include_bytes!("data/philly-2017-10-05.csv.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("it is gzip");
-    text.lines()
-        .skip(1)
-        .map(|line| {
-            let mut fields = line.split(',').map(|field| field.parse::<u64>().unwrap_or(0));
-            let mut next = || fields.next().unwrap_or(0);
-            Job { submit: next(), duration: next(), gpus: next() as usize }
-        })
-        .collect()
+/// Waits and utilisation of several runs under one policy.
+#[derive(Default)]
+struct Pool {
+    /// Seconds, of gangs of 16 and more.
+    large: Vec<u64>,
+    /// Seconds, of gangs up to 8.
+    small: Vec<u64>,
+    /// GPU seconds, used and there.
+    busy: u128,
+    all: u128,
+}
+
+impl Pool {
+    fn add(&mut self, simulation: &Simulation) {
+        for (job, record) in simulation.jobs.iter().zip(&simulation.records) {
+            let wait = record.started.unwrap_or(DAY).saturating_sub(job.submit);
+            match job.gpus {
+                ..=8 => self.small.push(wait),
+                16.. => self.large.push(wait),
+                _ => {}
+            }
+        }
+        self.busy += simulation.busy;
+        self.all += u128::from(DAY) * 8 * simulation.servers as u128;
+    }
+
+    /// A row of the table; percentiles are of the nearest rank.
+    fn row(&mut self, title: &str) -> String {
+        let rank = |waits: &mut Vec<u64>, percent: usize| {
+            waits.sort_unstable();
+            waits.get((waits.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0)
+        };
+        let large = [50, 90, 100].map(|percent| rank(&mut self.large, percent).to_string());
+        let small = [50, 90, 99].map(|percent| rank(&mut self.small, percent).to_string());
+        let share = self.busy * 10_000 / self.all.max(1);
+        format!(
+            "| {title} | {} | {} | {}.{:02} % |",
+            large.join(" / "),
+            small.join(" / "),
+            share / 100,
+            share % 100
+        )
+    }
 }
 
 const PROGRAM: Program = Program {
     usage: "\
-Runs a day of real gang jobs through the state machine, with faults: without reservations for the
+Runs days of real gang jobs through the state machine, with faults: without reservations for the
 head of the line, and with them.
 
 Usage: lifecycle [OPTION...]
 
-  --seed N     other faults                                        (7)
-  --stretch P  run times, in percent of the trace's                (150)
-  --help       this text
+  --seed N[,...]    other faults                                       (7)
+  --stretch P       run times, in percent of the trace's               (150)
+  --servers N       servers of 8 GPUs, five to a rack                  (125)
+  --trace FILE      the Philly trace as published, in gzip or not      (a packaged day)
+  --day DAY[,...]   days of that trace, as 2017-10-05
+  --help            this text
+
+Several days or seeds are reported as one table: seconds of waiting, all runs together.
 ",
-    options: &["--seed", "--stretch"],
+    options: &["--seed", "--stretch", "--servers", "--trace", "--day"],
     flags: &[],
 };
 
@@ -445,23 +494,59 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
-    let seed = u64::from(arguments.number("--seed", 7, 0..=u32::MAX)?);
+    let seeds: Vec<u64> = arguments
+        .value("--seed")
+        .unwrap_or("7")
+        .split(',')
+        .map(|text| text.parse::<u32>().map(u64::from))
+        .collect::<Result<_, _>>()
+        .map_err(|_| Mistake::Usage("--seed takes whole numbers from 0 to 2^32 - 1".into()))?;
     let stretch = u64::from(arguments.number("--stretch", 150, 1..=10_000)?);
-    let mut jobs = jobs();
-    for job in &mut jobs {
+    let servers = arguments.number("--servers", 125, 1..=10_000)? as usize;
+    let mut days = match (arguments.value("--trace"), arguments.value("--day")) {
+        (None, None) => days::packaged().map(|jobs| vec![jobs]),
+        (Some(file), Some(days)) => days::published(file, &days.split(',').collect::<Vec<_>>()),
+        _ => return Err(Mistake::Usage("--trace and --day go together".into())),
+    }
+    .map_err(Mistake::Input)?;
+    for job in days.iter_mut().flatten() {
         job.duration = (job.duration * stretch / 100).max(1);
     }
-    say!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * SERVERS);
     let policy = ReservationPolicy::new()
         .after(Duration::from_secs(600))
         .timeout(Duration::from_secs(1_200))
         .at_most(1);
-    for (title, reservation) in [("without reservation", None), ("with reservation", Some(policy))]
-    {
-        say!("\n{title}");
-        let mut simulation = Simulation::new(jobs.clone(), seed, reservation);
-        simulation.run();
-        simulation.report();
+    let policies = [("without reservation", None), ("with reservation", Some(policy))];
+    if let ([jobs], [seed]) = (&days[..], &seeds[..]) {
+        say!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * servers);
+        for (title, reservation) in policies {
+            say!("\n{title}");
+            let mut simulation = Simulation::new(jobs.clone(), servers, *seed, reservation);
+            simulation.looks = true;
+            simulation.run();
+            simulation.report();
+        }
+        return Ok(Finish::default());
+    }
+    let jobs: usize = days.iter().map(Vec::len).sum();
+    let large = days.iter().flatten().filter(|job| job.gpus >= 16).count();
+    let gpus = 8 * servers;
+    say!(
+        "{jobs} jobs, {large} of 16 GPUs and more, on {gpus} GPUs, each day run {} times\n",
+        seeds.len()
+    );
+    say!("| | 16 and more: p50 / p90 / max | up to 8: p50 / p90 / p99 | utilisation |");
+    say!("|---|---|---|---|");
+    for (title, reservation) in policies {
+        let mut pool = Pool::default();
+        for jobs in &days {
+            for seed in &seeds {
+                let mut simulation = Simulation::new(jobs.clone(), servers, *seed, reservation);
+                simulation.run();
+                pool.add(&simulation);
+            }
+        }
+        say!("{}", pool.row(title));
     }
     Ok(Finish::default())
 }

@@ -11,6 +11,7 @@ mod claims;
 mod components;
 mod decide;
 pub(crate) mod decision;
+mod drain;
 pub(crate) mod error;
 mod evictions;
 mod gang_group;

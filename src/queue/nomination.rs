@@ -60,8 +60,7 @@ impl Scheduler {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         queued.nominated = Some(plan);
         if queued.phase.waits() {
-            let placeholders = Vec::new();
-            queued.reservation = Some(Reservation { since, until, domain: None, placeholders });
+            queued.reservation = Some(Reservation::new((since, until), None, Vec::new()));
             self.reserving.insert(id);
             self.timers.insert((until, Timer::Reservation(id)));
         }

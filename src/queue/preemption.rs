@@ -288,7 +288,7 @@ impl Scheduler {
         let Some(queued) = self.groups.get_mut(&id) else { return };
         queued.nominated = Some(plan.clone());
         queued.preempting = true;
-        queued.reservation = Some(Reservation { since: now, until, domain: None, placeholders });
+        queued.reservation = Some(Reservation::new((now, until), None, placeholders));
         self.reserving.insert(id);
         self.timers.insert((until, Timer::Reservation(id)));
         self.metrics.add_one(|metrics| &mut metrics.preemptions);

@@ -137,6 +137,21 @@ pub(super) struct Reservation {
     pub(super) domain: Option<(String, String)>,
     /// Placeholder pods and their nodes.
     pub(super) placeholders: Vec<(Pod, String)>,
+    /// How many of them, from the first on, hold the capacity of a whole member.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) whole: usize,
+}
+
+impl Reservation {
+    /// A reservation whose placeholders hold the capacity of whole members.
+    pub(super) fn new(
+        (since, until): (Time, Time),
+        domain: Option<(String, String)>,
+        placeholders: Vec<(Pod, String)>,
+    ) -> Reservation {
+        let whole = placeholders.len();
+        Reservation { since, until, domain, placeholders, whole }
+    }
 }
 
 #[cfg(feature = "serde")]

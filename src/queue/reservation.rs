@@ -3,28 +3,30 @@
 //! Reserved capacity is held by placeholder pods: pods in a namespace of their own that request
 //! what the members would, so that filters on capacity see them and filters on labels do not. After
 //! every change the group is tried without its placeholders; if no placement is found, placeholders
-//! are placed for as many members as fit.
+//! are placed for as many members as fit, and for the others on what is free of the nodes on which
+//! least is missing for one ([`Drain`]).
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use super::decide::AttemptResult;
+use super::drain::{Drain, Places, free_part};
 use super::ids::GroupId;
 use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::{Phase, QueuedGroup, Reservation};
 use super::scheduler::{Scheduler, Timer};
 use super::settings::ReservationPolicy;
-use super::shortage::{KnownRoom, Shortage, shapes};
+use super::shortage::{KnownRoom, Shortage, needed_members, shapes};
 use super::wake::hints::WakeCondition;
 use crate::base::Time;
 use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
-use crate::state::{Plan, PodView};
+use crate::state::{NodeView, Plan, PodView, Row};
 
 /// Number of waiting groups of each queue that are considered for a reservation.
 const CANDIDATES: usize = 64;
@@ -89,13 +91,13 @@ impl Scheduler {
         let Some(queued) = self.groups.get_mut(&id) else { return false };
         let Some(domain) = domain else {
             queued.infeasible_at = Some(epoch);
+            self.distances.remove(&id);
             self.emit(id, GroupChange::ReservationEnded { reason: ReservationEnd::Infeasible });
             return false;
         };
         // What is left of a nomination, after a failed binding, holds no room.
         queued.nominated = None;
-        queued.reservation =
-            Some(Reservation { since: now, until, domain, placeholders: Vec::new() });
+        queued.reservation = Some(Reservation::new((now, until), domain, Vec::new()));
         self.reserving.insert(id);
         self.timers.insert((until, Timer::Reservation(id)));
         self.metrics.add_one(|metrics| &mut metrics.reservations);
@@ -104,67 +106,112 @@ impl Scheduler {
     }
 
     /// The domain to reserve in; `Some(None)` if the group may go anywhere. Among the domains that
-    /// would fit the group if empty, the one with most capacity now.
+    /// would fit the group if empty, the one in which least is missing; those in which a reservation
+    /// timed out may hold pods that never end, and come last.
     #[allow(clippy::option_option)]
     fn reservation_domain(
         &mut self,
         id: GroupId,
         tree: &PodGroup,
     ) -> Option<Option<(String, String)>> {
-        let strategy = self.groups.get(&id)?.strategy;
-        let mut empty = self.cluster.txn();
-        let pods: Vec<_> = self.cluster.pods().map(PodView::id).collect();
-        // Running members of the group keep their places.
-        let own: BTreeSet<_> = {
-            let mut own = BTreeSet::new();
-            tree.visit(&mut |group| {
-                own.extend(self.cluster.pods_of(group).map(PodView::id));
-            });
-            own
+        let Some(key) = tree.topology.require.clone() else {
+            return self.fits_if_empty(id, tree, None).then_some(None);
         };
+        let tried =
+            self.groups.get(&id).map(|queued| queued.tried_domains.clone()).unwrap_or_default();
+        let mut domains: Vec<(bool, u64, String)> = self
+            .missing_by_domain(id, tree, &key)
+            .into_iter()
+            .map(|(value, missing)| (tried.contains(&value), missing, value))
+            .collect();
+        domains.sort_unstable();
+        let mut domains =
+            domains.into_iter().map(|(tried, _, value)| (tried, (key.clone(), value)));
+        let (tried, found) =
+            domains.find(|(_, domain)| self.fits_if_empty(id, tree, Some(domain)))?;
+        if tried && let Some(queued) = self.groups.get_mut(&id) {
+            queued.tried_domains.clear();
+        }
+        Some(Some(found))
+    }
+
+    /// Whether the group would fit if all pods but its own were gone.
+    fn fits_if_empty(
+        &self,
+        id: GroupId,
+        tree: &PodGroup,
+        within: Option<&(String, String)>,
+    ) -> bool {
+        let Some(queued) = self.groups.get(&id) else { return false };
+        let mut empty = self.cluster.txn();
+        // Running members of the group keep their places.
+        let mut own = BTreeSet::new();
+        tree.visit(&mut |group| own.extend(self.cluster.pods_of(group).map(PodView::id)));
+        let pods: Vec<_> = self.cluster.pods().map(PodView::id).collect();
         for pod in pods.into_iter().filter(|pod| !own.contains(pod)) {
             // Pods whose node was removed use no capacity.
             let _ = empty.evict_pod(pod);
         }
-        let fits = |scheduler: &mut Scheduler, within: Option<&(String, String)>| {
-            let mut request = scheduler.request(tree, strategy, scheduler.now);
-            if let Some((key, value)) = within {
-                request = request.within(key, value);
+        let mut request = self.request(tree, queued.strategy, self.now);
+        if let Some((key, value)) = within {
+            request = request.within(key, value);
+        }
+        let outcome = crate::place::Planner::new().place(&empty, &self.framework, request);
+        matches!(outcome, Ok(Outcome::Placed(_) | Outcome::Held { .. }))
+    }
+
+    /// What is missing for the group in each domain of a key; see [`Distances::update`].
+    fn missing_by_domain(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        key: &str,
+    ) -> BTreeMap<String, u64> {
+        let members = needed_members(&self.cluster, tree);
+        let own = self.own_pods(tree, &[]);
+        let distances = self.distances.entry(id).or_default();
+        let (cluster, framework) = (&self.cluster, &self.framework);
+        distances.update(cluster, framework, key, members, own, &mut self.reserved_nodes)
+    }
+
+    /// Shapes of the group's pods in the cluster, by node, with those of placeholders.
+    fn own_pods(
+        &self,
+        tree: &PodGroup,
+        placeholders: &[(Pod, String)],
+    ) -> BTreeMap<Row, Vec<Arc<PodShape>>> {
+        let mut own: BTreeMap<Row, Vec<Arc<PodShape>>> = BTreeMap::new();
+        tree.visit(&mut |group| {
+            for pod in self.cluster.pods_of(group) {
+                let Some(node) = pod.node() else { continue };
+                own.entry(node.row()).or_default().push(Arc::new(pod.shape().clone()));
             }
-            let mut planner = crate::place::Planner::new();
-            let outcome = planner.place(&empty, &scheduler.framework, request);
-            matches!(outcome, Ok(Outcome::Placed(_) | Outcome::Held { .. }))
-        };
-        let Some(key) = tree.topology.require.clone() else {
-            return fits(self, None).then_some(None);
-        };
-        let mut values: Vec<(Reverse<usize>, String)> = Vec::new();
-        let names: BTreeSet<String> = self
-            .cluster
-            .nodes()
-            .filter_map(|node| node.label(&key).map(ToOwned::to_owned))
+        });
+        for (pod, node) in placeholders {
+            let Some(node) = self.cluster.node(node) else { continue };
+            own.entry(node.row()).or_default().push(Arc::clone(pod.shape()));
+        }
+        own
+    }
+
+    /// The domain to go on with: another in which less is missing, or the one that was chosen.
+    fn nearest_domain(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        (key, chosen): (String, String),
+    ) -> (String, String) {
+        let missing = self.missing_by_domain(id, tree, &key);
+        let Some(queued) = self.groups.get(&id) else { return (key, chosen) };
+        let own = missing.get(&chosen).copied().unwrap_or(u64::MAX);
+        let mut nearer: Vec<(u64, String)> = missing
+            .into_iter()
+            .filter(|(value, missing)| *missing < own && !queued.tried_domains.contains(value))
+            .map(|(value, missing)| (missing, value))
             .collect();
-        for value in names {
-            let domain = (key.clone(), value);
-            let now =
-                self.largest_partial_plan(id, tree, Some(&domain)).map_or(0, |plan| plan.len());
-            values.push((Reverse(now), domain.1));
-        }
-        values.sort_unstable();
-        // Domains in which a reservation timed out may hold pods that never end: try the others
-        // first.
-        let tried_domains =
-            self.groups.get(&id).map(|queued| queued.tried_domains.clone()).unwrap_or_default();
-        values.sort_by_key(|(_, value)| tried_domains.contains(value));
-        let domains = values.into_iter().map(|(_, value)| (key.clone(), value));
-        let found = domains.into_iter().find(|domain| fits(self, Some(domain)));
-        if let Some((_, value)) = &found
-            && tried_domains.contains(value)
-            && let Some(queued) = self.groups.get_mut(&id)
-        {
-            queued.tried_domains.clear();
-        }
-        found.map(Some)
+        nearer.sort_unstable();
+        let mut nearer = nearer.into_iter().map(|(_, value)| (key.clone(), value));
+        nearer.find(|domain| self.fits_if_empty(id, tree, Some(domain))).unwrap_or((key, chosen))
     }
 
     /// Plan for as many members as can be placed now, whatever the minimum.
@@ -229,7 +276,8 @@ impl Scheduler {
             return false;
         };
         let old = core::mem::take(&mut reserved.placeholders);
-        let domain = reserved.domain.clone();
+        let old_whole = core::mem::take(&mut reserved.whole).min(old.len());
+        let mut domain = reserved.domain.clone();
         for (pod, _) in &old {
             let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
         }
@@ -261,11 +309,12 @@ impl Scheduler {
             }
         }
         let nominated = self.groups.get(&id).and_then(|queued| queued.nominated.clone());
-        let placeholders = if let Some(plan) = nominated {
-            self.add_placeholders(id, &plan)
+        let mut placeholders = if let Some(plan) = &nominated {
+            self.add_placeholders(id, plan)
         } else {
+            domain = domain.map(|domain| self.nearest_domain(id, &tree, domain));
             let plan = self.largest_partial_plan(id, &tree, domain.as_ref());
-            let kept = self.keep_placeholders(&old, &tree);
+            let kept = self.keep_placeholders(&old[..old_whole], &tree, domain.as_ref());
             match plan.filter(|plan| plan.len() > kept.len()) {
                 Some(plan) => {
                     for (pod, _) in &kept {
@@ -276,18 +325,23 @@ impl Scheduler {
                 None => kept,
             }
         };
+        let whole = placeholders.len();
+        if nominated.is_none() {
+            let parts = self.add_parts(id, &tree, domain.as_ref(), &placeholders, &old);
+            placeholders.extend(parts);
+        }
         let (before, after) = (by_node_and_shape(&old), by_node_and_shape(&placeholders));
         let changed = before != after;
         if changed {
             let differs = |place: &&(&str, &PodShape)| before.get(*place) != after.get(*place);
             let nodes = before.keys().chain(after.keys()).filter(differs);
             self.changes.pods.extend(nodes.map(|(node, _)| (*node).to_owned()));
-            self.emit(id, GroupChange::Reserved { pods: placeholders.len() });
+            self.emit(id, GroupChange::Reserved { pods: whole });
         }
         if let Some(reserved) =
             self.groups.get_mut(&id).and_then(|queued| queued.reservation.as_mut())
         {
-            reserved.placeholders = placeholders;
+            *reserved = Reservation { domain, placeholders, whole, ..*reserved };
         }
         changed
     }
@@ -335,21 +389,79 @@ impl Scheduler {
         placeholders
     }
 
-    /// Adds those placeholders again whose node still suits a pending member.
-    fn keep_placeholders(&mut self, old: &[(Pod, String)], tree: &PodGroup) -> Vec<(Pod, String)> {
+    /// Adds placeholders for the parts of missing members that are free: on the nodes of the domain
+    /// on which least is missing for one.
+    fn add_parts(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        domain: Option<&(String, String)>,
+        whole: &[(Pod, String)],
+        old: &[(Pod, String)],
+    ) -> Vec<(Pod, String)> {
+        let mut members = needed_members(&self.cluster, tree);
+        for (pod, _) in whole {
+            let own = members
+                .iter_mut()
+                .find(|(shape, left)| *left > 0 && asks_alike(shape, pod.shape()));
+            if let Some((_, left)) = own {
+                *left -= 1;
+            }
+        }
+        members.retain(|(_, left)| *left > 0);
+        if members.is_empty() {
+            return Vec::new();
+        }
+        let rows: Vec<Row> = self
+            .cluster
+            .nodes()
+            .filter(|node| domain.is_none_or(|(key, value)| node.has_label(key, value)))
+            .map(NodeView::row)
+            .collect();
+        let held =
+            old.iter().filter_map(|(_, node)| Some(self.cluster.node(node)?.row())).collect();
+        self.reserved_nodes += rows.len() as u64;
+        let own = self.own_pods(tree, whole);
+        let drain = Drain::new(&self.cluster, &self.framework, &members, own);
+        let Some(Places { of: places, .. }) = drain.places(&rows, &held) else { return Vec::new() };
+        let mut parts = Vec::new();
+        for (index, (shape, row)) in places.into_iter().enumerate() {
+            let Some(node) = self.cluster.view(row) else { continue };
+            let Some((part, indexes)) = free_part(&self.cluster, node, &shape) else { continue };
+            let node = node.name().to_owned();
+            let mut pod = Pod::new().with_shape(Arc::new(part));
+            pod =
+                pod.in_namespace(Scheduler::RESERVED_NAMESPACE).name(format!("{id}-part-{index}"));
+            pod = pod.priority(tree.priority).on(&*node);
+            pod.device_indexes = indexes;
+            if self.cluster.add_pod(pod.clone()).is_ok() {
+                parts.push((pod, node));
+            }
+        }
+        parts
+    }
+
+    /// Adds those placeholders again whose node still suits a pending member, and is in the domain.
+    fn keep_placeholders(
+        &mut self,
+        old: &[(Pod, String)],
+        tree: &PodGroup,
+        domain: Option<&(String, String)>,
+    ) -> Vec<(Pod, String)> {
         let mut waiting = shapes(tree.all_pods().into_iter());
         let mut kept = Vec::with_capacity(old.len());
         for (pod, node) in old {
-            let alike = |shape: &PodShape| {
-                shape.requests == pod.shape().requests && shape.devices == pod.shape().devices
-            };
-            let Some((shape, left)) =
-                waiting.iter_mut().find(|(shape, left)| *left > 0 && alike(shape))
+            let Some((shape, left)) = waiting
+                .iter_mut()
+                .find(|(shape, left)| *left > 0 && asks_alike(shape, pod.shape()))
             else {
                 continue;
             };
             let evaluation = Evaluation::new(&self.framework, &self.cluster, shape, None, self.now);
-            let suits = self.cluster.node(node).is_some_and(|node| evaluation.filter(node).is_ok());
+            let suits = self.cluster.node(node).is_some_and(|node| {
+                domain.is_none_or(|(key, value)| node.has_label(key, value))
+                    && evaluation.filter(node).is_ok()
+            });
             if suits && self.cluster.add_pod(pod.clone()).is_ok() {
                 *left -= 1;
                 kept.push((pod.clone(), node.clone()));
@@ -374,6 +486,7 @@ impl Scheduler {
             queued.nominated = None;
         }
         self.reserving.remove(&id);
+        self.distances.remove(&id);
         self.timers.remove(&(reserved.until, Timer::Reservation(id)));
         if reason == ReservationEnd::Timeout {
             let after =
@@ -413,6 +526,11 @@ fn by_node_and_shape(placeholders: &[(Pod, String)]) -> BTreeMap<(&str, &PodShap
         *places.entry((node.as_str(), &**pod.shape())).or_default() += 1;
     }
     places
+}
+
+/// Whether two shapes request the same of a node.
+fn asks_alike(shape: &PodShape, other: &PodShape) -> bool {
+    shape.requests == other.requests && shape.devices == other.devices
 }
 
 /// Lowers all minimums of a tree, so that any one member is enough.

@@ -13,7 +13,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::backfill::state::BackfillState;
+use super::claims::amounts_of;
 use super::decision::Decision;
+use super::drain::Distances;
 use super::error::QueueError;
 use super::evictions::PreemptionState;
 use super::ids::{GroupId, Ticket};
@@ -29,6 +31,7 @@ use super::wake::hints::Changes;
 use super::wake::index::WaitIndex;
 use crate::base::Time;
 use crate::framework::{Framework, Strategy};
+use crate::model::Amounts;
 use crate::place::{Explanation, Outcome, Planner, Request};
 use crate::preempt::{LowerPriority, Policy, PreemptingPlanner, RunningWork};
 use crate::state::{Cluster, Plan, Row};
@@ -90,6 +93,10 @@ pub struct Scheduler {
     pub(super) wait_index: WaitIndex,
     /// Groups with a reservation.
     pub(super) reserving: BTreeSet<GroupId>,
+    /// How near domains are to having room for those groups.
+    pub(super) distances: BTreeMap<GroupId, Distances>,
+    /// Nodes looked at to choose what is reserved.
+    pub(super) reserved_nodes: u64,
     pub(super) tenancy: Option<Tenancy>,
     pub(super) changes: Changes,
     pub(super) backfill: BackfillState,
@@ -177,6 +184,8 @@ impl Scheduler {
             timers: BTreeSet::new(),
             wait_index: WaitIndex::default(),
             reserving: BTreeSet::new(),
+            distances: BTreeMap::new(),
+            reserved_nodes: 0,
             tenancy: None,
             changes: Changes::default(),
             backfill: BackfillState::default(),
@@ -293,8 +302,15 @@ impl Scheduler {
         reserving
             .map(|(queued, reserved)| {
                 let mut pods = BTreeMap::new();
-                for (_, node) in &reserved.placeholders {
-                    *pods.entry(node.clone()).or_default() += 1;
+                let mut amounts: BTreeMap<String, Amounts> = BTreeMap::new();
+                for (index, (pod, node)) in reserved.placeholders.iter().enumerate() {
+                    if index < reserved.whole {
+                        *pods.entry(node.clone()).or_default() += 1;
+                    }
+                    let held = amounts.entry(node.clone()).or_default();
+                    for (name, amount) in amounts_of(pod.shape()).iter() {
+                        held.set(name, held.of(name).saturating_add(amount));
+                    }
                 }
                 let (since, until) = (reserved.since, reserved.until);
                 ReservationView {
@@ -302,6 +318,7 @@ impl Scheduler {
                     since,
                     until,
                     pods,
+                    amounts,
                     wanted: queued.pending(),
                 }
             })
@@ -405,6 +422,7 @@ impl Scheduler {
             capacity_checks: self.wait_index.capacity_checks,
             still_short: self.wait_index.still_short,
             groups_checked: self.partners.groups_checked,
+            reserved_nodes: self.reserved_nodes,
             quota_checks: self.tenancy.as_ref().map_or(0, |tenancy| tenancy.looked_at),
         }
     }

@@ -246,6 +246,31 @@ fn forced(cluster: &Cluster, group: &PodGroup, shape: &PodShape) -> u64 {
     least.iter().take(need).fold(0, |sum, more| sum.saturating_add(*more))
 }
 
+/// The pending members without which a tree does not start, by shape: of each leaf the first, of
+/// each inner group the first groups; one at least.
+pub(super) fn needed_members(cluster: &Cluster, tree: &PodGroup) -> Vec<(Arc<PodShape>, u64)> {
+    fn collect<'a>(cluster: &Cluster, group: &'a PodGroup, members: &mut Vec<&'a Pod>) {
+        let most = |need: u64| usize::try_from(need).unwrap_or(usize::MAX);
+        if group.groups.is_empty() {
+            let running = running(cluster, group) as u64;
+            let need = u64::from(group.policy.minimum()).saturating_sub(running);
+            let pods = group.pods.iter().filter(|pod| pod.scheduling_gates.is_empty());
+            members.extend(pods.take(most(need)));
+        } else {
+            let open = group.groups.iter().filter(|inner| !runs(cluster, inner));
+            for inner in open.take(most(open_need(cluster, group))) {
+                collect(cluster, inner, members);
+            }
+        }
+    }
+    let mut members = Vec::new();
+    collect(cluster, tree, &mut members);
+    if members.is_empty() {
+        members.extend(tree.all_pods().into_iter().find(|pod| pod.scheduling_gates.is_empty()));
+    }
+    shapes(members.into_iter())
+}
+
 /// The distinct shapes of the pods without gates, in order of first occurrence, each with its
 /// number of pods.
 pub(super) fn shapes<'a>(pods: impl Iterator<Item = &'a Pod>) -> Vec<(Arc<PodShape>, u64)> {

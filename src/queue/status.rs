@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::observe::{Gate, Waits};
 use super::shortage::Shortage;
 use crate::base::{ObjectName, Time};
+use crate::model::Amounts;
 
 /// The state of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +128,10 @@ pub struct ReservationView {
     pub until: Time,
     /// Number of pods that the reserved capacity holds so far, by node.
     pub pods: BTreeMap<String, usize>,
+    /// What is reserved so far, by node: that of those pods, and parts of others. Devices are under
+    /// their kind, in thousandths.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub amounts: BTreeMap<String, Amounts>,
     /// Number of pods to reserve for.
     pub wanted: usize,
 }
@@ -159,6 +164,8 @@ pub struct WakeStats {
     /// Groups looked at for another's sake or their own: phases computed after an event, partners
     /// followed, and heads of queues compared.
     pub groups_checked: u64,
+    /// Nodes looked at to choose what is reserved.
+    pub reserved_nodes: u64,
     /// Groups looked at, of those that wait for quota, because quota had moved.
     pub quota_checks: u64,
 }
