@@ -61,7 +61,7 @@ impl Scheduler {
         let mut planner = mem::take(&mut self.victim_planner);
         let answer = planner.place(cluster, &self.framework, &self.running_work, request);
         self.victim_planner = planner;
-        let (moves, plan) = match answer {
+        let (mut moves, plan) = match answer {
             Ok(Preemption::Placed(plan)) => (Vec::new(), plan),
             Ok(Preemption::Preempt(own)) if own.move_cost.budgets_broken == 0 => {
                 (own.moves, own.plan)
@@ -71,6 +71,16 @@ impl Scheduler {
         if moves.iter().any(|step| step.stops) {
             return None;
         }
+        // A unit that was laid out anew may have got the place that it has.
+        let stays = |step: &Move| {
+            let own = self.cluster.pod(&step.pod.namespace, &step.pod.name);
+            step.to == step.pod.node && own.is_some_and(|pod| pod.device_indexes() == step.devices)
+        };
+        let still: BTreeSet<String> = by_unit(&moves)
+            .filter(|unit| unit.iter().all(stays))
+            .filter_map(|unit| Some(unit.first()?.unit.clone()))
+            .collect();
+        moves.retain(|step| !still.contains(&step.unit));
         let found = Found::new(Vec::new(), moves, plan)?;
         (found.moves.is_empty() || self.is_admitted(tree, &found)).then_some(found)
     }

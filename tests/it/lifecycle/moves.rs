@@ -96,7 +96,7 @@ fn nothing_moves_unless_the_settings_say_so() {
 #[test]
 fn a_pod_moves_and_the_gang_starts() {
     let mut scheduler = one_and_one();
-    let (ticket, moves) = moved(&mut scheduler, at(1));
+    let (_, moves) = moved(&mut scheduler, at(1));
     let [step] = &moves[..] else { panic!("{moves:?}") };
     assert_ne!(step.to, step.pod.node);
     assert_eq!(step.unit, format!("default/{}", step.pod.name));
