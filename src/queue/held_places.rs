@@ -1,6 +1,5 @@
 //! Places that are held for units that move, until they run there.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
@@ -34,7 +33,8 @@ impl Scheduler {
         let mut moves = core::mem::take(&mut self.preemption.moves);
         for own in &mut moves {
             for (at, place) in own.places.iter_mut().enumerate() {
-                if place.placeholder.is_none() && !place.nominated {
+                let there = |pod: &Pod| self.cluster.pod(pod.namespace(), &pod.name).is_some();
+                if !place.nominated && !place.placeholder.as_ref().is_some_and(there) {
                     let name = format!("{}-{}-{at}", own.ticket.0, own.unit.replace('/', "-"));
                     let pod = placeholder(name, &place.pod, &place.to, &place.devices);
                     if self.cluster.add_pod(pod.clone()).is_ok() {
@@ -318,7 +318,7 @@ fn enter_domains(
         let node = plan.assignments().nth(start).map(Assignment::node)?;
         let key = DomainKey::new(cluster, sense, Some(key), key)?;
         let path = path_of(cluster.node(node)?, &key.keys)?;
-        let asked = (group.full_name().to_owned().into(), Some(&group.topology));
+        let asked = (group.full_name().into(), Some(&group.topology));
         domains.push(key.record(cluster, asked, &path, (start, *first)));
     }
     Some(())

@@ -428,6 +428,7 @@ impl Scheduler {
     /// The evictions for a group that are not needed any more, but for those of `kept`, are taken
     /// back, as far as they have not begun.
     pub(super) fn cancel_evictions(&mut self, id: GroupId, kept: &BTreeSet<String>) {
+        self.update_evictions();
         let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();
         for (ticket, evictions) in &mut self.preemption.evictions {
             if evictions.group != id {

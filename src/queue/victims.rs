@@ -20,7 +20,10 @@ impl Scheduler {
     /// pending again, and a group that has gone whole is queued from the beginning; report pods that
     /// do not exist any more by [`Scheduler::handle_pod_deleted`] instead.
     ///
-    /// `victim` is the name of the victim, or the full name of one of its pods. Where a group and a
+    /// The same holds of a unit that was to move and has left its nodes: its members, or pods in their
+    /// stead, are bound where it was to go.
+    ///
+    /// `victim` is the name of the victim or unit, or the full name of one of its pods. Where a group and a
     /// pod of one decision have one name, it is the group.
     ///
     /// # Errors
@@ -50,7 +53,8 @@ impl Scheduler {
     }
 
     /// A victim of [`Decision::Preempt`] that could not be evicted: a budget refuses, say, and may
-    /// not at `retry_at`. Without that time it is not asked for again for this group.
+    /// not at `retry_at`. Without that time it is not asked for again for this group. In place of a
+    /// unit that could not move, others move or victims are searched; it is left alone until then.
     ///
     /// Other victims are searched, those that went before counted as gone; what is not needed then
     /// is taken back. If there are none, room is held until the victim is asked for again. Of a group

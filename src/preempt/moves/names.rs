@@ -33,8 +33,8 @@ pub(crate) fn named(
         .collect()
 }
 
-/// What the pods of some atoms move with. Atoms that fall together have the name of the first group
-/// among them that goes whole.
+/// What the pods of some atoms move with. Atoms that fall together have the name of the group that
+/// the first of them is of.
 fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId, String> {
     let mut taken = alloc::vec![false; units.atoms.len()];
     for &atom in atoms {
@@ -43,8 +43,9 @@ fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId
     let mut names = BTreeMap::new();
     for &atom in atoms {
         let together = units.fallen_with(atom, &taken);
-        let whole = together.iter().find(|other| units.atoms[**other as usize].whole);
-        let group = whole.and_then(|other| units.group_of(*other as usize));
+        let whole = |other: &&u32| together.len() > 1 || units.atoms[**other as usize].whole;
+        let group = together.first().filter(whole);
+        let group = group.and_then(|other| units.group_of(*other as usize));
         for pod in units.pods_of(cluster, atom as usize) {
             let alone = || format!("{}/{}", pod.namespace(), pod.name());
             let name = group.map_or_else(alone, |group| group.full_name().to_string());

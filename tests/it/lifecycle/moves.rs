@@ -192,21 +192,81 @@ fn a_small_gang_moves_whole() {
     }
 }
 
-/// A chain: what leaves the gang's room goes where another has made room before. Each is asked for
-/// once the one before has left, and no node is ever over its capacity.
-#[test]
-fn moves_that_wait_for_others_are_asked_for_later() {
+/// A gang that wants n0000 whole: a leaves it for n0001, once b has made room there by going to n0002.
+fn chain() -> Scheduler {
     let mut scheduler = cluster_of(3);
-    // The gang wants n0000 or n0001 whole; b fits nowhere until c has made room, c goes to n0002.
+    for (name, pods) in [("f", [(2, 1)]), ("g", [(3, 2)])] {
+        let mut fixed = PodGroup::basic(name);
+        fixed.non_preemptible = true;
+        runs(&mut scheduler, fixed, &pods);
+    }
     runs(&mut scheduler, PodGroup::basic("a"), &[(2, 0)]);
-    runs(&mut scheduler, PodGroup::basic("b"), &[(1, 1), (1, 1)]);
-    runs(&mut scheduler, PodGroup::basic("c"), &[(3, 2)]);
-    scheduler.handle_group(wide("new", 4).require("host"), at(1)).unwrap();
-    assert_eq!(scheduler.poll_decision(at(1)), None);
-    scheduler.handle_group_removed("default/new", at(1)).unwrap();
+    runs(&mut scheduler, PodGroup::basic("b"), &[(1, 1)]);
     scheduler.handle_group(wide("new", 4), at(1)).unwrap();
-    let (_, moves) = moved(&mut scheduler, at(1));
-    assert_eq!(text(&moves), ["a-0 n0000 -> n0001"]);
+    scheduler
+}
+
+/// Each is asked for once the one before has left.
+#[test]
+fn moves_that_depend_on_others_are_asked_for_after_them() {
+    let mut scheduler = chain();
+    let (ticket, first) = moved(&mut scheduler, at(1));
+    assert_eq!(text(&first), ["b-0 n0001 -> n0002"]);
+    assert_eq!(scheduler.poll_decision(at(1)), None);
+    assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
+    scheduler.handle_evicted(ticket, "default/b-0", at(2)).unwrap();
+    let (same, second) = moved(&mut scheduler, at(2));
+    assert_eq!((same, text(&second)), (ticket, vec!["a-0 n0000 -> n0001".into()]));
+    assert_eq!(bound(&mut scheduler, at(2)), ["b-0 n0002"]);
+    scheduler.handle_evicted(ticket, "default/a-0", at(3)).unwrap();
+    let mut all = bound(&mut scheduler, at(3));
+    all.sort();
+    assert_eq!(all, ["a-0 n0001", "new-0 n0000"]);
+    assert!(!is_held(&scheduler));
+    assert_eq!(scheduler.metrics().moves, 2);
+}
+
+/// The claim ends in the middle: what was not asked for yet stays, without a word.
+#[test]
+fn moves_behind_are_dropped_when_the_claim_ends() {
+    let mut scheduler = chain();
+    let (ticket, _) = moved(&mut scheduler, at(1));
+    scheduler.handle_group_removed("default/new", at(2)).unwrap();
+    assert!(matches!(scheduler.poll_decision(at(2)), Some(Decision::CancelEvictions { .. })));
+    // It goes all the same.
+    let late = scheduler.handle_evicted(ticket, "default/b-0", at(3));
+    assert_eq!(late, Err(QueueError::StaleTicket));
+    scheduler.handle_unbound("default", "b-0", at(3)).unwrap();
+    assert_eq!(bound(&mut scheduler, at(3)).len(), 1);
+    assert!(!is_held(&scheduler));
+    // Once it has begun it goes where it was to go.
+    let mut scheduler = chain();
+    let (ticket, _) = moved(&mut scheduler, at(1));
+    let mut pod = scheduler.cluster().pod("default", "b-0").unwrap().to_pod();
+    pod.deleting = true;
+    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
+    scheduler.handle_group_removed("default/new", at(2)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(2)), None);
+    scheduler.handle_evicted(ticket, "default/b-0", at(3)).unwrap();
+    assert_eq!(bound(&mut scheduler, at(3)), ["b-0 n0002"]);
+    assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
+    assert!(!is_held(&scheduler));
+}
+
+/// A unit that is still to move goes by itself: nothing is asked for in vain, and the gang starts.
+#[test]
+fn what_goes_by_itself_need_not_move() {
+    let mut scheduler = chain();
+    let (ticket, moves) = moved(&mut scheduler, at(1));
+    delete(&mut scheduler, "a-0", at(2));
+    match scheduler.poll_decision(at(2)) {
+        Some(Decision::CancelEvictions { ticket: same, victims }) => {
+            assert_eq!((same, &victims[0].name), (ticket, &moves[0].unit));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(bound(&mut scheduler, at(2)), ["new-0 n0000"]);
+    assert!(!is_held(&scheduler));
 }
 
 /// Of a move that cannot be made nothing is left: another pod moves in its stead.
@@ -379,10 +439,38 @@ fn what_is_protected_does_not_move() {
     let mut scheduler = cluster_of(2).with_move_policy(SameQueue);
     runs(&mut scheduler, PodGroup::basic("old").queue("other"), &[(1, 0), (1, 1)]);
     assert!(!asks(&mut scheduler));
-    // A gang that would be below its minimum moves whole or not at all.
-    let mut scheduler = cluster_of(2);
-    runs(&mut scheduler, PodGroup::gang("old", 2), &[(3, 0), (1, 1)]);
-    assert!(!asks(&mut scheduler));
+}
+
+/// A gang that would be below its minimum moves whole; one of its pods may come back to its node.
+#[test]
+fn a_gang_without_members_to_spare_moves_whole() {
+    for moves_itself in [false, true] {
+        let mut scheduler = cluster_of(2);
+        runs(&mut scheduler, PodGroup::gang("old", 2), &[(3, 0), (1, 1)]);
+        scheduler.handle_group(wide("new", 4), at(1)).unwrap();
+        let (ticket, moves) = moved(&mut scheduler, at(1));
+        let mut lines = text(&moves);
+        lines.sort();
+        assert_eq!(lines, ["old-0 n0000 -> n0001", "old-1 n0001 -> n0001"]);
+        assert!(moves.iter().all(|step| step.unit == "default/old"));
+        if moves_itself {
+            let mut pod = scheduler.cluster().pod("default", "old-0").unwrap().to_pod();
+            pod.node = Some("n0001".into());
+            scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
+            assert_eq!(bound(&mut scheduler, at(2)), ["new-0 n0000"]);
+        } else {
+            scheduler.handle_evicted(ticket, "default/old-1", at(2)).unwrap();
+            scheduler.handle_evicted(ticket, "default/old-0", at(3)).unwrap();
+            assert_eq!(bound(&mut scheduler, at(3)).len(), 3);
+        }
+        assert_eq!(node_of(&scheduler, "old-0"), Some("n0001".into()));
+        assert_eq!(node_of(&scheduler, "old-1"), Some("n0001".into()));
+        for group in ["default/old", "default/new"] {
+            assert_eq!(scheduler.state(group), Some(GroupState::Running));
+        }
+        assert!(!scheduler.cluster().pod("default", "old-1").unwrap().deleting());
+        assert!(!is_held(&scheduler));
+    }
 }
 
 /// Where moves do not help, victims go as ever.

@@ -282,7 +282,12 @@ impl World {
             let charged = charged.filter(|pod| budget.is_charged_for(*pod)).count() as i64;
             charged > budget.disruptions_allowed
         });
+        let own: usize =
+            self.scheduler.reservations().iter().flat_map(|own| own.pods.values()).sum();
+        let held = cluster.pods().filter(|pod| pod.namespace() == Scheduler::RESERVED_NAMESPACE);
+        // What moves keeps its places.
         let simple = self.scheduler.reservations().len() == 1
+            && held.count() == own
             && plan.len() == group.all_pods().len()
             && group.gang_group.is_empty();
         if !is_broken || !simple {
