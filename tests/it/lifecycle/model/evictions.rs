@@ -363,9 +363,9 @@ impl World {
                     *has_gone = true;
                 }
                 if asked.moves.is_empty() {
-                    self.goes(&asked, &asked.name)
+                    self.goes(&asked, &asked.name);
                 } else {
-                    self.moves(&asked)
+                    self.moves(&asked);
                 }
             } else if self.preemption.claims.is_empty() && !self.is_evicting() {
                 break;

@@ -55,7 +55,7 @@ pub(super) fn cluster(random: &mut Random) -> (Cluster, BTreeMap<String, i64>) {
 
 /// A group in place of another: small, so that it leaves gaps and fits into them, or of pods that
 /// want most of a node.
-pub(super) fn group(random: &mut Random, like: PodGroup) -> PodGroup {
+pub(super) fn group(random: &mut Random, like: &PodGroup) -> PodGroup {
     let (count, gpus) =
         if random.one_in(2) { (1 + random.below(3), 1) } else { (1 + random.below(2), 3) };
     let pod = gpu(gpus + i64::from(gpus > 1 && random.one_in(2)));
@@ -87,7 +87,7 @@ impl World {
         }
         let mut like = crate::lifecycle::world::group(&mut self.random, &mut self.next, false);
         make_disruptable(&mut self.random, &mut like);
-        let group = group(&mut self.random, like);
+        let group = group(&mut self.random, &like);
         self.both(|s| s.handle_group(group.clone(), now)).unwrap();
         self.groups.insert(group.full_name().into(), group);
     }
