@@ -6,6 +6,7 @@
 
 mod backfill;
 mod binding;
+mod cancellation;
 mod capacity;
 mod claims;
 mod components;

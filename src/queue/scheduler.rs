@@ -1,9 +1,9 @@
 //! The scheduler: its state, and what can be read of it.
 //!
 //! Fields are visible to the submodules of `queue` on purpose: `backfill`, `inputs`, `decide`, `phases`,
-//! `binding`, `gang_group`, `held_places`, `lost_members`, `moves`, `nomination`, `preemption`, `quota_admission`,
-//! `reservation`, `snapshot`, `turns` and `victims` each hold one `impl` block of the same state
-//! machine. They import this file; it imports none of them.
+//! `binding`, `cancellation`, `gang_group`, `held_places`, `lost_members`, `moves`, `nomination`,
+//! `preemption`, `quota_admission`, `reservation`, `snapshot`, `turns` and `victims` each hold one
+//! `impl` block of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
