@@ -282,7 +282,7 @@ impl Down<'_> {
         }
         decided.moved = all;
         let moves: Vec<_> = moves.into_iter().map(|place| (place, false)).collect();
-        Ok(Ok(named(self.cluster, &moves)))
+        Ok(Ok(named(self.cluster, (self.units, &atoms), &moves)))
     }
 
     /// The first atom of some that has no place even alone; else the first of all.

@@ -113,6 +113,10 @@ pub struct EvictedPod {
 pub struct Move {
     /// The pod, and the node it is on.
     pub pod: EvictedPod,
+    /// The unit that it moves with: the full name of the group that goes whole, or of the pod. Moves
+    /// of one unit come one after another.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub unit: String,
     /// The node it goes to. Of a group that moves whole, a member may come back to its own.
     pub to: String,
     /// The devices chosen for it there, one list a device request: indexes of the node's devices.

@@ -274,7 +274,7 @@ impl PreemptingPlanner {
                 }
                 Moved::Moves(best, claim) => {
                     let broken = best.cost.budgets_broken;
-                    let answer = moved(cluster, best, claim, ask.budget - found.steps);
+                    let answer = moved((cluster, units), best, claim, ask.budget - found.steps);
                     if !evict || broken == 0 {
                         return Ok(answer);
                     }
@@ -362,12 +362,17 @@ fn name_of(node: NodeView<'_>) -> String {
 }
 
 /// The answer for moves alone.
-fn moved(cluster: &Cluster, best: moves::Best, claim: MoveClaim, steps: u64) -> Preemption {
+fn moved(
+    (cluster, units): (&Cluster, &Units),
+    best: moves::Best,
+    claim: MoveClaim,
+    steps: u64,
+) -> Preemption {
     let mut plan = best.plan;
     plan.basis = cluster.moment();
     Preemption::Preempt(Box::new(Preempt {
         victims: Vec::new(),
-        moves: moves::named(cluster, &best.moves),
+        moves: moves::named(cluster, (units, &best.atoms), &best.moves),
         plan,
         cost: Cost::NOTHING,
         lower_bound: Cost::NOTHING,
@@ -395,7 +400,7 @@ fn exchanged(
     let best = Best { cost, atoms, plan: moves.plan };
     let mut answer = preempt(cluster, units, work, best, spent);
     if let Preemption::Preempt(preempt) = &mut answer {
-        preempt.moves = moves::named(cluster, &moves.moves);
+        preempt.moves = moves::named(cluster, (units, &moves.atoms), &moves.moves);
         preempt.move_cost = moves.cost;
     }
     Ok(answer)

@@ -460,6 +460,7 @@ impl Scheduler {
         if !queued.evicting {
             member.state = MemberState::Bound;
             self.charge_bound(id, seq);
+            self.place_taken(id, seq);
             return;
         }
         member.state = MemberState::Unbinding;

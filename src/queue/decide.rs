@@ -43,6 +43,10 @@ impl Scheduler {
                 if let Decision::Preempt { ticket, victims, moves, .. } = &mut decision {
                     // Victims may have gone, been taken back, or failed.
                     victims.retain(|victim| self.preemption.is_open(*ticket, &victim.name));
+                    moves.retain(|step| {
+                        self.preemption.is_open(*ticket, &step.unit)
+                            && is_there(&self.cluster, &step.pod)
+                    });
                     if victims.is_empty() && moves.is_empty() {
                         continue;
                     }

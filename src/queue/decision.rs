@@ -51,27 +51,41 @@ pub enum Decision {
         /// The time at which the gang fell below its minimum.
         since: Time,
     },
-    /// Evict these victims, so that a group can start. Report each that has gone by
+    /// Evict these victims, or move these pods, so that a group can start. A decision has victims
+    /// or moves, not both.
+    ///
+    /// Report each victim that has gone by
     /// [`Scheduler::handle_evicted`](super::Scheduler::handle_evicted), or pod by pod as any other
     /// pod that leaves its node, and each that cannot go by
     /// [`Scheduler::handle_eviction_failed`](super::Scheduler::handle_eviction_failed). A decision
-    /// with the ticket of an earlier one asks again for victims that could not go then.
+    /// with the ticket of an earlier one asks again for victims that could not go then, or for the
+    /// next moves.
+    ///
+    /// A move is an eviction whose pods have a place: evict the pods of each
+    /// [`Move::unit`](crate::preempt::Move::unit) and report that as of a victim of that name. The
+    /// scheduler binds the members at their new places, by a decision of its own: those that are
+    /// pending again, or others of the same group and requests in their stead. An embedder that
+    /// moves pods itself reports each by
+    /// [`Scheduler::handle_event`](super::Scheduler::handle_event) on its new node instead, in the
+    /// order of the list. Every unit that is asked for has room where it goes, so no node is over
+    /// its capacity at any time.
     Preempt {
-        /// Identifies the victims in later reports.
+        /// Identifies the victims and the units that move in later reports.
         ticket: Ticket,
         /// The units to evict, most important first.
         victims: Vec<Victim>,
-        /// The pods to move, in order.
+        /// The pods to move now, in order. Those that depend on others follow when these have left,
+        /// under the same ticket.
         moves: Vec<Move>,
-        /// The plan that holds once they are gone; the scheduler binds it then.
+        /// The plan that holds once all of them are gone; the scheduler binds it then.
         plan: Plan,
     },
-    /// Do not evict these victims of an earlier decision: the room is not needed any more. One
+    /// Do not evict, or move, these units of an earlier decision: the room is not needed any more. One
     /// whose eviction has begun all the same is reported as any other pod that leaves its node.
     CancelEvictions {
         /// The ticket of the earlier decision.
         ticket: Ticket,
-        /// The units to leave in place.
+        /// The units to leave in place, those that were to move among them.
         victims: Vec<Victim>,
     },
 }

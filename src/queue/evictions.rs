@@ -1,4 +1,4 @@
-//! Evictions under way, budgets, and groups that other schedulers run: what preemption remembers.
+//! Evictions and moves under way, budgets, and groups that other schedulers run: what preemption remembers.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::ids::{GroupId, Ticket};
 use crate::base::Time;
-use crate::model::PodGroup;
+use crate::model::{Pod, PodGroup};
 use crate::preempt::{DisruptionBudget, EvictedPod, Victim};
 use crate::state::{Cluster, Plan};
 
@@ -18,6 +18,8 @@ use crate::state::{Cluster, Plan};
 pub(super) struct PreemptionState {
     /// Victims that have not gone yet, by the decision that names them.
     pub(super) evictions: Vec<(Ticket, Evictions)>,
+    /// Units that do not run yet where they move to, in the order of the decisions.
+    pub(super) moves: Vec<UnitMove>,
     /// Pods whose eviction failed, by full name, and the time until which no other is asked for.
     pub(super) refused: BTreeMap<String, Time>,
     /// By full name.
@@ -38,6 +40,19 @@ pub(super) struct Evictions {
     pub(super) units: Vec<UnitInFlight>,
 }
 
+/// How a unit leaves its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Leave {
+    /// It is evicted.
+    #[default]
+    Evicted,
+    /// It moves.
+    Moves,
+    /// It is to move, and was not asked for yet.
+    Later,
+}
+
 /// A unit that is to go.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -49,6 +64,8 @@ pub(super) struct UnitInFlight {
     pub(super) root_name: Option<String>,
     /// The unit, with the pods that have not gone.
     pub(super) victim: Victim,
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) leave: Leave,
     /// Whether a pod of it, or of others without which too little of its group is left, is being
     /// deleted or gone: it is not taken back any more.
     pub(super) begun: bool,
@@ -56,6 +73,39 @@ pub(super) struct UnitInFlight {
     pub(super) until: Time,
     /// Time at which it is asked for again, after a failure.
     pub(super) retry_at: Option<Time>,
+}
+
+/// A unit that moves, from the decision until it runs elsewhere.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct UnitMove {
+    pub(super) ticket: Ticket,
+    /// The group that room is made for.
+    pub(super) by: GroupId,
+    /// Its own root group.
+    pub(super) root: GroupId,
+    /// Its name, as that of a victim.
+    pub(super) unit: String,
+    /// The places that its pods do not run at yet, in order.
+    pub(super) places: Vec<HeldPlace>,
+    /// Whether a pod of it was seen on another node: the embedder moves it itself.
+    pub(super) arrives: bool,
+    /// The end of the hold, once the unit has left its nodes.
+    pub(super) until: Option<Time>,
+}
+
+/// A place that is held for a pod.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct HeldPlace {
+    /// The pod that leaves its node for it; one in its stead is of the same leaf and requests.
+    pub(super) pod: Pod,
+    pub(super) to: String,
+    pub(super) devices: Vec<Vec<u32>>,
+    /// Whether the group is nominated to it: its reservation holds it then.
+    pub(super) nominated: bool,
+    /// The pod that holds it, while it is in the cluster.
+    pub(super) placeholder: Option<Pod>,
 }
 
 /// A budget as it was passed in, and the evictions that it does not count yet.
@@ -88,9 +138,21 @@ impl UnitInFlight {
         self.victim.pods.iter().map(pod_name)
     }
 
+    /// Whether it is to move, and was not asked for yet.
+    pub(super) fn is_later(&self) -> bool {
+        self.leave == Leave::Later
+    }
+
     /// The time of its next deadline.
     pub(super) fn deadline(&self) -> Time {
         self.retry_at.unwrap_or(self.until)
+    }
+}
+
+impl UnitMove {
+    /// The placeholders of its places, with their nodes.
+    pub(super) fn placeholders(&self) -> impl Iterator<Item = (&Pod, &str)> {
+        self.places.iter().filter_map(|place| Some((place.placeholder.as_ref()?, &*place.to)))
     }
 }
 
@@ -100,6 +162,12 @@ impl PreemptionState {
         self.evictions
             .iter()
             .flat_map(|(_, evictions)| evictions.units.iter().map(|unit| (evictions.group, unit)))
+    }
+
+    /// The units of one decision that have not gone.
+    pub(super) fn units_of(&self, ticket: Ticket) -> impl Iterator<Item = &UnitInFlight> {
+        let own = self.evictions.iter().filter(move |(other, _)| *other == ticket);
+        own.flat_map(|(_, evictions)| &evictions.units)
     }
 
     /// The victims of a decision.
@@ -122,10 +190,7 @@ impl PreemptionState {
 
     /// Whether a victim of a decision is to go now, as named there.
     pub(super) fn is_open(&self, ticket: Ticket, name: &str) -> bool {
-        let own = self.evictions.iter().find(|(other, _)| *other == ticket);
-        own.is_some_and(|(_, own)| {
-            own.units.iter().any(|unit| unit.victim.name == name && unit.retry_at.is_none())
-        })
+        self.units_of(ticket).any(|unit| unit.victim.name == name && unit.retry_at.is_none())
     }
 
     /// Drops decisions of which every victim has gone.
@@ -140,12 +205,23 @@ impl PreemptionState {
         find: impl Fn(&str) -> Option<(GroupId, u64)>,
     ) -> BTreeMap<GroupId, BTreeSet<u64>> {
         let mut members: BTreeMap<GroupId, BTreeSet<u64>> = BTreeMap::new();
-        for (_, unit) in self.units().filter(|(_, unit)| unit.begun || !begun_only) {
+        let is_going = |unit: &UnitInFlight| unit.begun || !begun_only && !unit.is_later();
+        for (_, unit) in self.units().filter(|(_, unit)| is_going(unit)) {
             for (id, seq) in unit.names().filter_map(|name| find(&name)) {
                 members.entry(id).or_default().insert(seq);
             }
         }
         members
+    }
+
+    /// Whether a unit is still to leave its nodes.
+    pub(super) fn is_leaving(&self, own: &UnitMove) -> bool {
+        self.units_of(own.ticket).any(|unit| unit.victim.name == own.unit)
+    }
+
+    /// Whether places are held for a group.
+    pub(super) fn is_moving(&self, root: GroupId) -> bool {
+        self.moves.iter().any(|own| own.root == root)
     }
 
     /// Charges budgets with pods that are to go.

@@ -214,6 +214,7 @@ impl Scheduler {
         };
         // Placeholders of deleted members are given back at once.
         self.reservations_due |= queued.reservation.is_some() && (own || !is_same);
+        self.reservations_due |= self.preemption.is_moving(id);
         self.wait_for(id, WakeCondition::Never);
         let Some(queued) = self.groups.get(&id).filter(|_| !is_same) else { return };
         let is_reserving = queued.reservation.is_some();

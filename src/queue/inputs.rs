@@ -138,6 +138,7 @@ impl Scheduler {
             self.abandon(ticket, "the group was removed");
         }
         self.end_reservation(id, ReservationEnd::Outranked);
+        self.release_places(|own, _| own.root == id);
         self.leave_queue(id);
         self.emit(id, GroupChange::Removed);
         let partners = self.forget_names(id);
@@ -223,6 +224,7 @@ impl Scheduler {
             .get(&full)
             .ok_or_else(|| QueueError::UnknownPod(ObjectName::new(namespace, name)))?;
         self.remove_pod(namespace, name);
+        self.release_places(|_, place| full_name(&place.pod) == full);
         self.remove_member(id, seq, true);
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 mod backfill;
 mod binding;
+mod cancellation;
 mod capacity;
 mod claims;
 mod components;
@@ -15,9 +16,11 @@ mod drain;
 pub(crate) mod error;
 mod evictions;
 mod gang_group;
+mod held_places;
 mod ids;
 mod inputs;
 mod lost_members;
+mod moves;
 mod nomination;
 mod observe;
 mod orphans;

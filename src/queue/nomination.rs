@@ -53,7 +53,7 @@ impl Scheduler {
     }
 
     /// Start of a nomination, and of its reservation if the group waits.
-    fn nominate(&mut self, id: GroupId, plan: Plan) {
+    pub(super) fn nominate(&mut self, id: GroupId, plan: Plan) {
         self.end_reservation(id, ReservationEnd::Outranked);
         let until = self.now.after(self.settings.permit_timeout);
         let since = self.now;
@@ -75,6 +75,9 @@ impl Scheduler {
         let plan = self.groups.get(&id)?.nominated.clone()?;
         if self.cluster.commit(&self.framework, &plan).is_ok() {
             return Some(plan);
+        }
+        if self.preemption.is_moving(id) {
+            return self.commit_moved(id, plan);
         }
         if !self.groups.get(&id)?.preempting || self.preemption.units().any(|(own, _)| own == id) {
             return None;

@@ -111,11 +111,14 @@ pub enum GroupChange {
         /// Number of pods to evict.
         pods: usize,
     },
-    /// Victims were found; their room is held for the group until they have gone.
+    /// Victims or moves were found; the room is held for the group until they have gone.
     Preempting {
         /// Number of units to evict.
         victims: usize,
-        /// Number of their pods.
+        /// Number of units to move.
+        #[cfg_attr(feature = "serde", serde(default))]
+        moves: usize,
+        /// Number of pods of all of them.
         pods: usize,
         /// Deadline of the claim to their room.
         until: Time,
@@ -127,7 +130,14 @@ pub enum GroupChange {
         /// Number of pods to evict.
         pods: usize,
     },
-    /// Pods of the group are not to be evicted any more.
+    /// Pods of the group are to move so that another fits.
+    Moving {
+        /// Full name of the group that room is made for.
+        by: ObjectName,
+        /// Number of pods to move.
+        pods: usize,
+    },
+    /// Pods of the group are not to be evicted, or to move, any more.
     EvictionCancelled {
         /// Number of pods that stay.
         pods: usize,
@@ -264,7 +274,10 @@ pub struct Metrics {
     /// Units that were to be evicted for others.
     #[cfg_attr(feature = "serde", serde(default))]
     pub victims: u64,
-    /// Units of those that were taken back.
+    /// Units that were to move so that others fit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub moves: u64,
+    /// Units of all those that were taken back.
     #[cfg_attr(feature = "serde", serde(default))]
     pub evictions_cancelled: u64,
     /// Events dropped because the log was full.

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::decision::Decision;
-use super::evictions::{Evictions, UnitInFlight, is_there, pod_name};
+use super::evictions::{Evictions, Leave, UnitInFlight, UnitMove, is_there, pod_name};
 use super::ids::{GroupId, Ticket};
 use super::observe::{GroupChange, ReservationEnd};
 use super::queued_group::{Phase, Reservation};
@@ -20,7 +20,6 @@ use super::settings::HeadOfLine;
 use super::shortage::Shortage;
 use super::takeable::Takeable;
 use super::tenancy::Tenancy;
-use super::victims::unasked;
 use crate::base::Time;
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{Pod, PodGroup};
@@ -40,11 +39,26 @@ const CLAIMS_AT_ONCE: u32 = 8;
 /// What a search has found: with no victims, the plan holds once pods that terminate have gone, or
 /// now.
 pub(super) struct Found {
-    victims: Vec<Victim>,
-    moves: Vec<Move>,
-    plan: Plan,
+    pub(super) victims: Vec<Victim>,
+    pub(super) moves: Vec<Move>,
+    pub(super) plan: Plan,
     /// The quota that the group is given, kept for it.
     admitted: Vec<Admitted>,
+}
+
+impl Found {
+    /// What was found; `None` if the plan places no pod.
+    pub(super) fn new(victims: Vec<Victim>, moves: Vec<Move>, mut plan: Plan) -> Option<Found> {
+        // The plan is to be judged in the cluster without the victims, not as it was made.
+        plan.basis = Moment::default();
+        (!plan.is_empty()).then_some(Found { victims, moves, plan, admitted: Vec::new() })
+    }
+
+    /// The pods that leave their nodes.
+    fn pods(&self) -> impl Iterator<Item = &EvictedPod> {
+        let moved = self.moves.iter().map(|step| &step.pod);
+        self.victims.iter().flat_map(|victim| &victim.pods).chain(moved)
+    }
 }
 
 impl Scheduler {
@@ -54,8 +68,9 @@ impl Scheduler {
         if self.settings.preemption.is_none() || matches!(shortage, Shortage::Permit { .. }) {
             return false;
         }
-        if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) {
-            // Groups that start together are one plan of several: their room is not reserved.
+        if !self.gang_group(id).is_ok_and(|gang| gang.len() == 1) || self.preemption.is_moving(id) {
+            // Groups that start together are one plan of several: their room is not reserved. What
+            // moves has its places.
             return false;
         }
         if let Some(queued) = self.groups.get(&id)
@@ -93,8 +108,12 @@ impl Scheduler {
         };
         self.metrics.add_one(|metrics| &mut metrics.victim_searches);
         let (aside, victims) = self.set_less_important_aside(id);
-        let found = self.search_beside(id, &tree, &giving, victims);
-        let found = found.filter(|found| self.is_suitable(id, found));
+        let moved = self.find_moves(id, &tree, &victims);
+        let mut found = moved.filter(|found| self.is_suitable(id, found));
+        if found.is_none() {
+            found = self.search_beside(id, &tree, &giving, victims);
+            found = found.filter(|found| self.is_suitable(id, found));
+        }
         for (pod, _) in aside {
             let _ = self.cluster.add_pod(pod);
         }
@@ -121,6 +140,13 @@ impl Scheduler {
                 self.groups.get(&other).and_then(|queued| queued.reservation.as_ref());
             aside.extend(reservation.into_iter().flat_map(|own| own.placeholders.iter().cloned()));
         }
+        for own in &self.preemption.moves {
+            let is_own = own.by == id || less_important.contains(&own.by);
+            let mut units = self.preemption.units_of(own.ticket);
+            if is_own && units.any(|unit| unit.victim.name == own.unit && !unit.begun) {
+                aside.extend(own.placeholders().map(|(pod, node)| (pod.clone(), node.into())));
+            }
+        }
         aside.retain(|(pod, _)| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
         let mut victims = BTreeMap::new();
         for (other, unit) in self.preemption.units() {
@@ -143,15 +169,7 @@ impl Scheduler {
         let mut named: Vec<Victim> =
             giving.iter().filter_map(|&other| self.whole_victim(other)).collect();
         named.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
-        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id, false).collect();
-        let without = (!named.is_empty() || !others.is_empty()).then(|| {
-            let mut without = self.cluster.clone();
-            let named = named.iter().flat_map(|victim| &victim.pods);
-            for pod in named.chain(others).filter(|pod| is_there(&self.cluster, pod)) {
-                let _ = without.remove_pod(&pod.namespace, &pod.name);
-            }
-            without
-        });
+        let without = self.without_claims(id, &named);
         let cluster = without.as_ref().unwrap_or(&self.cluster);
         let queued = self.groups.get(&id)?;
         let queue = self.tenancy.is_some().then_some(queued.root.queue.as_str());
@@ -165,6 +183,7 @@ impl Scheduler {
             victims,
             queue,
             partners: self.partners.groups(id),
+            movable: None,
         };
         let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
         let request = self.request(tree, queued.strategy, self.now);
@@ -172,25 +191,34 @@ impl Scheduler {
         let mut planner = mem::take(&mut self.victim_planner);
         let answer = planner.place(cluster, &self.framework, &self.running_work, request);
         self.victim_planner = planner;
-        let (moves, mut plan) = match answer {
-            Ok(Preemption::Placed(plan)) => (Vec::new(), plan),
+        let plan = match answer {
+            Ok(Preemption::Placed(plan)) => plan,
             Ok(Preemption::Preempt(preempt)) => {
                 named.extend(preempt.victims);
-                (preempt.moves, preempt.plan)
+                preempt.plan
             }
             _ => return None,
         };
-        if plan.is_empty() {
-            return None;
-        }
-        // The plan is to be judged in the cluster without the victims, not as it was made.
-        plan.basis = Moment::default();
-        let found = Found { victims: named, moves, plan, admitted: Vec::new() };
+        let found = Found::new(named, Vec::new(), plan)?;
         (found.victims.is_empty() || self.is_admitted(tree, &found)).then_some(found)
     }
 
+    /// The cluster without groups that give quota back, and without pods that are to go for others
+    /// that hold their room; `None` if there are none.
+    pub(super) fn without_claims(&self, id: GroupId, giving: &[Victim]) -> Option<Cluster> {
+        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id, false).collect();
+        (!giving.is_empty() || !others.is_empty()).then(|| {
+            let mut without = self.cluster.clone();
+            let giving = giving.iter().flat_map(|victim| &victim.pods);
+            for pod in giving.chain(others).filter(|pod| is_there(&self.cluster, pod)) {
+                let _ = without.remove_pod(&pod.namespace, &pod.name);
+            }
+            without
+        })
+    }
+
     /// Whether a plan leaves no part of a group below its minimum, and holds once its victims and
-    /// all that terminates have gone.
+    /// all that terminates have gone and its moves are made.
     fn is_suitable(&self, id: GroupId, found: &Found) -> bool {
         let members = found.plan.assignments().map(|to| super::queued_group::full_name(to.pod()));
         let members = members.filter_map(|name| Some(self.pods.get(&name)?.1)).collect();
@@ -200,7 +228,8 @@ impl Scheduler {
         }
         let own = found.victims.iter().flat_map(|victim| &victim.pods);
         let mut later = self.without(own.chain(self.pods_of_other_claims(id, false)));
-        later.commit(&self.framework, &found.plan).is_ok()
+        self.make_moves(&mut later, &found.moves)
+            && later.commit(&self.framework, &found.plan).is_ok()
     }
 
     /// The cluster without pods that are to go, and without those that terminate. O(pods).
@@ -228,13 +257,16 @@ impl Scheduler {
     }
 
     /// Groups with a reservation that are less important than a group.
+    /// What moves for others keeps its place.
     fn less_important(&self, id: GroupId) -> Vec<GroupId> {
-        let reserving = self.reserving.iter().copied();
-        reserving.filter(|other| *other != id && self.is_less_important(id, *other)).collect()
+        let is_less = |other: &GroupId| {
+            *other != id && self.is_less_important(id, *other) && !self.preemption.is_moving(*other)
+        };
+        self.reserving.iter().copied().filter(is_less).collect()
     }
 
     /// Whether a group has a lower priority than another. Tenants compare those of one queue alone.
-    fn is_less_important(&self, id: GroupId, other: GroupId) -> bool {
+    pub(super) fn is_less_important(&self, id: GroupId, other: GroupId) -> bool {
         let (Some(own), Some(other)) = (self.groups.get(&id), self.groups.get(&other)) else {
             return false;
         };
@@ -244,12 +276,12 @@ impl Scheduler {
 
     /// Whether every permit admits a plan once its victims are gone: nothing is evicted for a plan
     /// that is to be held.
-    fn is_admitted(&self, tree: &PodGroup, found: &Found) -> bool {
+    pub(super) fn is_admitted(&self, tree: &PodGroup, found: &Found) -> bool {
         if self.framework.permits().is_empty() {
             return true;
         }
         let mut cluster = self.cluster.clone();
-        for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
+        for pod in found.pods() {
             let _ = cluster.remove_pod(&pod.namespace, &pod.name);
         }
         let cx = PermitContext { cluster: &cluster, group: tree, plan: &found.plan, now: self.now };
@@ -259,10 +291,9 @@ impl Scheduler {
     /// The claim of a group to the room that a plan takes: less important groups give way, what is
     /// still to be evicted goes out as a decision, and placeholders hold the room.
     fn claim(&mut self, id: GroupId, found: Found, shortage: &Shortage) {
+        let wanted: BTreeSet<String> = found.pods().map(pod_name).collect();
+        self.give_way(id, &found, &wanted);
         let Found { victims, moves, plan, admitted } = found;
-        let wanted: BTreeSet<String> =
-            victims.iter().flat_map(|victim| &victim.pods).map(pod_name).collect();
-        self.give_way(id, &plan, (&victims, &wanted));
         self.cancel_evictions(id, &wanted);
         self.preemption.drop_put_off(id, &wanted);
         if let Some(queued) = self.groups.get_mut(&id) {
@@ -271,7 +302,8 @@ impl Scheduler {
         }
         self.end_reservation(id, ReservationEnd::Outranked);
         self.unreserve(id, true);
-        if victims.is_empty() && self.cluster.commit(&self.framework, &plan).is_ok() {
+        let is_empty = victims.is_empty() && moves.is_empty();
+        if is_empty && self.cluster.commit(&self.framework, &plan).is_ok() {
             self.metrics.add_one(|metrics| &mut metrics.placed);
             self.charge_plan(admitted, &plan);
             self.start_plan(alloc::vec![id], plan, None);
@@ -292,39 +324,43 @@ impl Scheduler {
         self.reserving.insert(id);
         self.timers.insert((until, Timer::Reservation(id)));
         self.metrics.add_one(|metrics| &mut metrics.preemptions);
-        let (units, pods) = (victims.len(), wanted.len());
-        self.emit(id, GroupChange::Preempting { victims: units, pods, until });
+        let (count, pods) = (victims.len(), wanted.len());
+        let moved: BTreeSet<&String> = moves.iter().map(|step| &step.unit).collect();
+        let change = GroupChange::Preempting { victims: count, moves: moved.len(), pods, until };
+        self.emit(id, change);
         // Victims that were asked for before are on their way.
         let known: BTreeSet<String> =
             self.preemption.units().flat_map(|(_, unit)| unit.names()).collect();
         let is_new =
             |victim: &Victim| !victim.pods.iter().any(|pod| known.contains(&pod_name(pod)));
         let new: Vec<Victim> = victims.into_iter().filter(is_new).collect();
-        if !new.is_empty() || !moves.is_empty() {
-            self.ask_for(id, new, moves, plan);
+        if !moves.is_empty() {
+            self.begin_moves(id, &moves, plan);
+        } else if !new.is_empty() {
+            self.ask_for(id, new, plan);
         }
     }
 
     /// Less important groups give up what a plan takes: their own nominations on its nodes, those
     /// that count on its victims, and those that count on others of a group of which too little
     /// would be left.
-    fn give_way(
-        &mut self,
-        id: GroupId,
-        plan: &Plan,
-        (victims, wanted): (&[Victim], &BTreeSet<String>),
-    ) {
-        let nodes: BTreeSet<&str> = plan.assignments().map(Assignment::node).collect();
-        let parted = self.left_in_part(victims);
+    fn give_way(&mut self, id: GroupId, found: &Found, wanted: &BTreeSet<String>) {
+        let nodes = found.plan.assignments().map(Assignment::node);
+        let nodes: BTreeSet<&str> =
+            nodes.chain(found.moves.iter().map(|step| step.to.as_str())).collect();
+        let parted = self.left_in_part(&found.victims);
         for other in self.less_important(id) {
             let Some(queued) = self.groups.get(&other) else { continue };
             let held = queued.reservation.iter().flat_map(|own| &own.placeholders);
-            let is_met = held.into_iter().any(|(_, node)| nodes.contains(node.as_str()))
-                || self.preemption.units().any(|(group, unit)| {
-                    group == other
-                        && (unit.root_name.as_ref().is_some_and(|root| parted.contains(root))
-                            || unit.names().any(|name| wanted.contains(&name)))
-                });
+            let moves = self.preemption.moves.iter().filter(|own| own.by == other);
+            let moves = moves.flat_map(UnitMove::placeholders).map(|(_, node)| node);
+            let is_met =
+                held.map(|(_, node)| &**node).chain(moves).any(|node| nodes.contains(node))
+                    || self.preemption.units().any(|(group, unit)| {
+                        group == other
+                            && (unit.root_name.as_ref().is_some_and(|root| parted.contains(root))
+                                || unit.names().any(|name| wanted.contains(&name)))
+                    });
             if is_met {
                 if let Some(queued) = self.groups.get_mut(&other) {
                     queued.nominated = None;
@@ -335,7 +371,7 @@ impl Scheduler {
     }
 
     /// A decision to evict victims.
-    fn ask_for(&mut self, id: GroupId, victims: Vec<Victim>, moves: Vec<Move>, plan: Plan) {
+    fn ask_for(&mut self, id: GroupId, victims: Vec<Victim>, plan: Plan) {
         let Some(settings) = self.settings.preemption else { return };
         let ticket = Ticket(self.take_number());
         let until = self.now.after(settings.start_timeout);
@@ -352,6 +388,7 @@ impl Scheduler {
             root: victim.pods.first().and_then(|pod| Some(self.pods.get(&pod_name(pod))?.0)),
             root_name: self.root_of(victim),
             victim: victim.clone(),
+            leave: Leave::Evicted,
             begun: false,
             until,
             retry_at: None,
@@ -362,96 +399,12 @@ impl Scheduler {
         let evictions = Evictions { group: id, plan: plan.clone(), units };
         self.preemption.evictions.push((ticket, evictions));
         self.timers.insert((until, Timer::Evictions(ticket)));
+        let moves = Vec::new();
         self.outbox.push_back(Decision::Preempt { ticket, victims, moves, plan });
         for (root, pods) in roots {
             self.emit(root, GroupChange::Preempted { by: by.clone(), pods });
         }
         self.settle_victims();
-    }
-
-    /// Sets which groups are being evicted whole: all of their pods are to go.
-    pub(super) fn settle_victims(&mut self) {
-        let roots = self.preemption.members(false, |name| self.pods.get(name).copied());
-        for root in roots.into_keys() {
-            // A group that is evicted takes back what it has asked for itself.
-            let now = self.preemption.members(false, |name| self.pods.get(name).copied());
-            let Some(members) = now.get(&root) else { continue };
-            let Some(queued) = self.groups.get_mut(&root) else { continue };
-            if !queued.evicting && queued.is_left_without(&self.cluster, members) {
-                queued.evicting = true;
-                queued.preempted = true;
-                self.set_leaving(root, true);
-                self.settle_linked(root);
-            }
-        }
-    }
-
-    /// The evictions for a group that are not needed any more, but for those of `kept`, are taken
-    /// back, as far as they have not begun.
-    pub(super) fn cancel_evictions(&mut self, id: GroupId, kept: &BTreeSet<String>) {
-        let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();
-        for (ticket, evictions) in &mut self.preemption.evictions {
-            if evictions.group != id {
-                continue;
-            }
-            let stays =
-                |unit: &UnitInFlight| unit.begun || unit.names().any(|name| kept.contains(&name));
-            let (stay, go): (Vec<_>, Vec<_>) = evictions.units.drain(..).partition(stays);
-            evictions.units = stay;
-            back.push((*ticket, go));
-        }
-        for (ticket, units) in back {
-            self.cancel_units(ticket, units);
-        }
-        self.preemption.drop_done();
-    }
-
-    /// Takes back evictions that have not begun, and that are in flight no more.
-    pub(super) fn cancel_units(&mut self, ticket: Ticket, units: Vec<UnitInFlight>) {
-        let mut victims = Vec::new();
-        let mut roots: BTreeMap<GroupId, usize> = BTreeMap::new();
-        let unasked = unasked(&self.outbox, ticket);
-        let parents = units.iter().filter_map(|unit| unit.root_name.clone()).collect();
-        for UnitInFlight { victim, retry_at, .. } in units {
-            self.preemption.give_back(&victim.pods);
-            for (root, _) in victim.pods.iter().filter_map(|pod| self.pods.get(&pod_name(pod))) {
-                *roots.entry(*root).or_insert(0) += 1;
-            }
-            if retry_at.is_none() && !unasked.contains(&victim.name) {
-                victims.push(victim);
-            }
-        }
-        for (root, pods) in roots {
-            self.emit(root, GroupChange::EvictionCancelled { pods });
-            self.stay_in_place(root);
-        }
-        if !victims.is_empty() {
-            let count = victims.len() as u64;
-            self.metrics.evictions_cancelled =
-                self.metrics.evictions_cancelled.saturating_add(count);
-            self.outbox.push_back(Decision::CancelEvictions { ticket, victims });
-        }
-        // Other groups may take what stays.
-        self.budgets_changed();
-        self.take_back_parts(&parents);
-    }
-
-    /// The end of the eviction of a whole group of which some pods stay.
-    pub(super) fn stay_in_place(&mut self, root: GroupId) {
-        let members = self.preemption.members(false, |name| self.pods.get(name).copied());
-        let going = members.get(&root).cloned().unwrap_or_default();
-        let Some(queued) = self.groups.get_mut(&root) else { return };
-        if queued.preempted && !queued.is_left_without(&self.cluster, &going) {
-            queued.preempted = false;
-            queued.evicting = false;
-            if let Some(since) = queued.below_since {
-                // The deadline may have passed while it was to go anyway.
-                let deadline = since.after(self.settings.stale_after);
-                self.timers.insert((deadline, Timer::Below(root)));
-            }
-            self.set_leaving(root, false);
-            self.settle_linked(root);
-        }
     }
 
     /// The room of a group that waits for its victims, looked at after a change; its placeholders
@@ -499,7 +452,7 @@ impl Scheduler {
         let own = own.filter(|(_, unit)| late || unit.retry_at.is_none());
         let own = own.flat_map(|(_, unit)| &unit.victim.pods);
         let mut later = self.without(own.chain(self.pods_of_other_claims(id, true)));
-        later.commit(&self.framework, plan).is_ok()
+        self.can_move(id, &mut later) && later.commit(&self.framework, plan).is_ok()
     }
 
     /// Another search for the first waiting groups for which none was found, after changes. Returns

@@ -35,9 +35,14 @@ impl Scheduler {
     /// Updates all reservations, and places the groups that fit.
     pub(super) fn update_reservations(&mut self) {
         self.update_evictions();
+        self.update_places();
+        self.ask_next_moves();
         let is_nominated =
             |id: &GroupId| self.groups.get(id).is_some_and(|queued| queued.nominated.is_some());
-        let nominated: Vec<GroupId> = self.reserving.iter().copied().filter(is_nominated).collect();
+        let mut nominated: Vec<GroupId> =
+            self.reserving.iter().copied().filter(is_nominated).collect();
+        // What moves for others finds its place before they do.
+        nominated.sort_by_key(|id| !self.preemption.is_moving(*id));
         let reservation = self.settings.reservation.filter(|_| self.settings.backfill.is_none());
         let Some(policy) = reservation else {
             self.refresh_reservations(&nominated);
@@ -370,18 +375,8 @@ impl Scheduler {
             if self.cluster.node(node).is_none() {
                 continue;
             }
-            let mut pod = Pod::new()
-                .in_namespace(Scheduler::RESERVED_NAMESPACE)
-                .name(format!("{id}-{index}"))
-                .priority(assignment.pod().priority)
-                .on(node);
-            let asked = assignment.pod().shape();
-            let shape = pod.shape_mut();
-            shape.requests.clone_from(&asked.requests);
-            shape.incoming_requests.clone_from(&asked.incoming_requests);
-            shape.existing_requests = asked.existing_requests;
-            shape.devices.clone_from(&asked.devices);
-            pod.device_indexes = assignment.devices().to_vec();
+            let name = format!("{id}-{index}");
+            let pod = placeholder(name, assignment.pod(), node, assignment.devices());
             if self.cluster.add_pod(pod.clone()).is_ok() {
                 placeholders.push((pod, node.to_owned()));
             }
@@ -504,6 +499,7 @@ impl Scheduler {
             }
         }
         self.emit(id, GroupChange::ReservationEnded { reason });
+        self.places_after(id, reason);
         if preempting {
             self.unreserve(id, reason == ReservationEnd::Used);
             self.cancel_evictions(id, &BTreeSet::new());
@@ -517,6 +513,22 @@ impl Scheduler {
             self.set_phase(id, Phase::Queued);
         }
     }
+}
+
+/// A pod that holds a place for another.
+pub(super) fn placeholder(name: String, own: &Pod, node: &str, devices: &[Vec<u32>]) -> Pod {
+    let mut pod = Pod::new()
+        .in_namespace(Scheduler::RESERVED_NAMESPACE)
+        .name(name)
+        .priority(own.priority)
+        .on(node);
+    let (asked, shape) = (own.shape(), pod.shape_mut());
+    shape.requests.clone_from(&asked.requests);
+    shape.incoming_requests.clone_from(&asked.incoming_requests);
+    shape.existing_requests = asked.existing_requests;
+    shape.devices.clone_from(&asked.devices);
+    pod.device_indexes = devices.to_vec();
+    pod
 }
 
 /// Number of placeholders by node and shape.

@@ -1,9 +1,9 @@
 //! The scheduler: its state, and what can be read of it.
 //!
 //! Fields are visible to the submodules of `queue` on purpose: `backfill`, `inputs`, `decide`, `phases`,
-//! `binding`, `gang_group`, `lost_members`, `nomination`, `preemption`, `quota_admission`,
-//! `reservation`, `snapshot`, `turns` and `victims` each hold one `impl` block of the same state
-//! machine. They import this file; it imports none of them.
+//! `binding`, `cancellation`, `gang_group`, `held_places`, `lost_members`, `moves`, `nomination`,
+//! `preemption`, `quota_admission`, `reservation`, `snapshot`, `turns` and `victims` each hold one
+//! `impl` block of the same state machine. They import this file; it imports none of them.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,7 +33,7 @@ use crate::base::Time;
 use crate::framework::{Framework, Strategy};
 use crate::model::Amounts;
 use crate::place::{Explanation, Outcome, Planner, Request};
-use crate::preempt::{LowerPriority, Policy, PreemptingPlanner, RunningWork};
+use crate::preempt::{AnyUnit, LowerPriority, Policy, PreemptingPlanner, RunningWork};
 use crate::state::{Cluster, Plan, Row};
 
 /// A scheduler as a pure state machine.
@@ -103,6 +103,8 @@ pub struct Scheduler {
     pub(super) preemption: PreemptionState,
     /// What may be taken.
     pub(super) policy: Arc<dyn Policy>,
+    /// What may move.
+    pub(super) move_policy: Arc<dyn Policy>,
     pub(super) victim_planner: PreemptingPlanner,
     /// The groups of this scheduler and of others, and what budgets allow.
     pub(super) running_work: RunningWork,
@@ -191,6 +193,7 @@ impl Scheduler {
             backfill: BackfillState::default(),
             preemption: PreemptionState::default(),
             policy: Arc::new(LowerPriority),
+            move_policy: Arc::new(AnyUnit),
             victim_planner: PreemptingPlanner::new(),
             running_work: RunningWork::new(),
             reservations_due: false,
@@ -215,6 +218,14 @@ impl Scheduler {
     #[must_use]
     pub fn with_policy(mut self, policy: impl Policy + 'static) -> Scheduler {
         self.policy = Arc::new(policy);
+        self
+    }
+
+    /// Sets what may move so that a group fits, in place of any unit; read with
+    /// [`PreemptionSettings::consolidation`](super::PreemptionSettings::consolidation).
+    #[must_use]
+    pub fn with_move_policy(mut self, policy: impl Policy + 'static) -> Scheduler {
+        self.move_policy = Arc::new(policy);
         self
     }
 

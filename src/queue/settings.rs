@@ -367,6 +367,10 @@ pub struct PreemptionSettings {
     /// Longest time that a victim may take to go once its eviction has begun; the grace periods of
     /// its pods are part of it. Default 2 minutes.
     pub grace_period: Duration,
+    /// Largest number of units that may move so that a group fits: moves are searched before
+    /// victims. Default 0: nothing moves. What may move is code: see
+    /// [`Scheduler::with_move_policy`](super::Scheduler::with_move_policy).
+    pub consolidation: u32,
 }
 
 impl Default for PreemptionSettings {
@@ -376,6 +380,7 @@ impl Default for PreemptionSettings {
             timeout: Duration::from_secs(600),
             start_timeout: Duration::from_secs(120),
             grace_period: Duration::from_secs(120),
+            consolidation: 0,
         }
     }
 }
@@ -452,6 +457,21 @@ impl PreemptionSettings {
     #[must_use]
     pub fn grace_period(mut self, span: Duration) -> PreemptionSettings {
         self.grace_period = span;
+        self
+    }
+
+    /// Lets at most so many units move so that a group fits, before any is evicted.
+    ///
+    /// ```
+    /// use phalanx::queue::{PreemptionSettings, Settings};
+    ///
+    /// // Up to four running units move to other nodes; where that does not help, victims go.
+    /// let settings = Settings::new().preemption(PreemptionSettings::new().consolidation(4));
+    /// # assert_eq!(settings.preemption.unwrap().consolidation, 4);
+    /// ```
+    #[must_use]
+    pub fn consolidation(mut self, units: u32) -> PreemptionSettings {
+        self.consolidation = units;
         self
     }
 }

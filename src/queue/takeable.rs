@@ -29,6 +29,8 @@ pub(super) struct Takeable<'a> {
     pub(super) queue: Option<&'a str>,
     /// The groups that the preemptor names or is named by: it would wait for them to start again.
     pub(super) partners: Option<&'a BTreeSet<GroupId>>,
+    /// Where units are to move, the groups of which any may.
+    pub(super) movable: Option<BTreeSet<GroupId>>,
 }
 
 impl<'a> Takeable<'a> {
@@ -111,6 +113,11 @@ impl Policy for Takeable<'_> {
         let root = self.pods.get(&name).map(|(id, _)| id);
         let is_partner = |root| self.partners.is_some_and(|partners| partners.contains(root));
         if root.is_some_and(is_partner) {
+            return false;
+        }
+        let may_move =
+            |movable: &BTreeSet<GroupId>| root.is_some_and(|root| movable.contains(root));
+        if !self.movable.as_ref().is_none_or(may_move) {
             return false;
         }
         let queued = root.and_then(|root| self.groups.get(root));

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::decision::Decision;
 use super::error::QueueError;
-use super::evictions::{UnitInFlight, is_there, pod_name};
+use super::evictions::{Leave, UnitInFlight, is_there, pod_name};
 use super::ids::{GroupId, Ticket};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
@@ -20,7 +20,10 @@ impl Scheduler {
     /// pending again, and a group that has gone whole is queued from the beginning; report pods that
     /// do not exist any more by [`Scheduler::handle_pod_deleted`] instead.
     ///
-    /// `victim` is the name of the victim, or the full name of one of its pods. Where a group and a
+    /// The same holds of a unit that was to move and has left its nodes: its members, or pods in their
+    /// stead, are bound where it was to go.
+    ///
+    /// `victim` is the name of the victim or unit, or the full name of one of its pods. Where a group and a
     /// pod of one decision have one name, it is the group.
     ///
     /// # Errors
@@ -50,7 +53,8 @@ impl Scheduler {
     }
 
     /// A victim of [`Decision::Preempt`] that could not be evicted: a budget refuses, say, and may
-    /// not at `retry_at`. Without that time it is not asked for again for this group.
+    /// not at `retry_at`. Without that time it is not asked for again for this group. In place of a
+    /// unit that could not move, others move or victims are searched; it is left alone until then.
     ///
     /// Other victims are searched, those that went before counted as gone; what is not needed then
     /// is taken back. If there are none, room is held until the victim is asked for again. Of a group
@@ -169,6 +173,7 @@ impl Scheduler {
         let mut roots: BTreeSet<GroupId> = BTreeSet::new();
         let mut begun: Vec<EvictedPod> = Vec::new();
         let mut timers: BTreeSet<Ticket> = BTreeSet::new();
+        let mut lost: Vec<(Ticket, UnitInFlight)> = Vec::new();
         for (ticket, evictions) in &mut self.preemption.evictions {
             evictions.units.retain_mut(|unit| {
                 let before = unit.victim.pods.len();
@@ -179,6 +184,11 @@ impl Scheduler {
                 };
                 let has_begun =
                     unit.victim.pods.len() < before || unit.victim.pods.iter().any(goes);
+                if has_begun && unit.is_later() {
+                    // It goes by itself, and was not asked to.
+                    lost.push((*ticket, unit.clone()));
+                    return false;
+                }
                 if has_begun && !unit.begun {
                     unit.begun = true;
                     unit.until = until;
@@ -193,6 +203,9 @@ impl Scheduler {
             });
         }
         self.preemption.drop_done();
+        for (ticket, unit) in lost {
+            self.cancel_units(ticket, alloc::vec![unit]);
+        }
         // Where too little of a group would be left, the rest of it goes too.
         let going = self.preemption.members(true, |name| self.pods.get(name).copied());
         let none = BTreeSet::new();
@@ -203,7 +216,8 @@ impl Scheduler {
         let fallen: BTreeSet<GroupId> = roots.iter().copied().filter(falls).collect();
         for (ticket, evictions) in &mut self.preemption.evictions {
             for unit in &mut evictions.units {
-                if !unit.begun && unit.root.is_some_and(|root| fallen.contains(&root)) {
+                let is_asked = !unit.begun && !unit.is_later();
+                if is_asked && unit.root.is_some_and(|root| fallen.contains(&root)) {
                     unit.begun = true;
                     unit.until = until;
                     timers.insert(*ticket);
@@ -223,7 +237,7 @@ impl Scheduler {
     }
 
     /// Records whether a pod counts as terminating: the others of a unit that has begun to go do.
-    fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
+    pub(super) fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
         let view = self.cluster.pod(&pod.namespace, &pod.name);
         let Some(mut own) = view.map(PodView::to_pod) else { return };
         if own.deleting == deleting {
@@ -268,6 +282,7 @@ impl Scheduler {
     /// have failed.
     pub(super) fn evictions_due(&mut self, ticket: Ticket) {
         self.update_evictions();
+        self.places_due();
         let (now, settings) = (self.now, self.settings.preemption.unwrap_or_default());
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let plan = evictions.plan.clone();
@@ -278,7 +293,7 @@ impl Scheduler {
                 unit.retry_at = None;
                 unit.until = now.after(settings.start_timeout);
                 again.push(unit.clone());
-            } else if unit.until <= now && unasked.contains(&unit.victim.name) {
+            } else if unit.until <= now && unit.names().any(|name| unasked.contains(&name)) {
                 // Time passed before the embedder saw the decision.
                 unit.until = now.after(settings.start_timeout);
             }
@@ -302,9 +317,11 @@ impl Scheduler {
                 }
             }
             self.budgets_changed();
-            let mut victims: Vec<_> = again.into_iter().map(|unit| unit.victim).collect();
-            victims.retain(|victim| !unasked.contains(&victim.name));
-            let moves = Vec::new();
+            again.retain(|unit| !unit.names().any(|name| unasked.contains(&name)));
+            let (evicted, moved): (Vec<_>, Vec<_>) =
+                again.into_iter().partition(|unit| unit.leave == Leave::Evicted);
+            let victims = evicted.into_iter().map(|unit| unit.victim).collect();
+            let moves = self.moves_of(ticket, &moved);
             self.outbox.push_back(Decision::Preempt { ticket, victims, moves, plan });
         }
         self.set_eviction_timer(ticket);
@@ -312,7 +329,8 @@ impl Scheduler {
 
     fn set_eviction_timer(&mut self, ticket: Ticket) {
         let Some(evictions) = self.preemption.of(ticket) else { return };
-        let next = evictions.units.iter().map(UnitInFlight::deadline).min();
+        let asked = evictions.units.iter().filter(|unit| !unit.is_later());
+        let next = asked.map(UnitInFlight::deadline).min();
         self.timers.extend(next.map(|next| (next, Timer::Evictions(ticket))));
     }
 
@@ -344,8 +362,11 @@ impl Scheduler {
             }
             retry_at => retry_at,
         };
+        let name = failed.victim.name.clone();
         let retry_at = retry_at.map(|retry| retry.max(least));
         let until = retry_at.unwrap_or_else(|| self.now.after(settings.timeout));
+        // In place of a move that has not begun others are searched, or victims.
+        let retry_at = retry_at.filter(|_| failed.leave == Leave::Evicted || failed.begun);
         let pods = failed.victim.pods.clone();
         let root_name = failed.root_name.clone();
         for name in failed.names().collect::<Vec<_>>() {
@@ -389,6 +410,7 @@ impl Scheduler {
         self.preemption.drop_done();
         self.cancel_units(ticket, with_it);
         if retry_at.is_none() {
+            self.release_places(|own, _| own.ticket == ticket && own.unit == name);
             for root in own {
                 self.stay_in_place(root);
             }
@@ -409,13 +431,18 @@ impl Scheduler {
     }
 }
 
-/// The names of the victims of a decision that has not been polled yet.
+/// Full names of the pods of a decision that has not been polled yet.
 pub(super) fn unasked(outbox: &VecDeque<Decision>, ticket: Ticket) -> BTreeSet<String> {
-    let victims = outbox.iter().filter_map(|decision| match decision {
-        Decision::Preempt { ticket: other, victims, .. } if *other == ticket => Some(victims),
-        _ => None,
-    });
-    victims.flatten().map(|victim| victim.name.clone()).collect()
+    let mut names = BTreeSet::new();
+    for decision in outbox {
+        if let Decision::Preempt { ticket: other, victims, moves, .. } = decision
+            && *other == ticket
+        {
+            names.extend(victims.iter().flat_map(|victim| &victim.pods).map(pod_name));
+            names.extend(moves.iter().map(|step| pod_name(&step.pod)));
+        }
+    }
+    names
 }
 
 fn find_root(pods: &BTreeMap<String, (GroupId, u64)>, name: &str) -> Option<GroupId> {

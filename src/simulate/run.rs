@@ -416,7 +416,19 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
                 self.begin_anew(job, now)?;
             }
-            Decision::Preempt { ticket, victims, .. } => {
+            Decision::Preempt { ticket, victims, moves, .. } => {
+                // What moves leaves its nodes, and is bound where it goes.
+                for unit in moves.chunk_by(|a, b| a.unit == b.unit) {
+                    let Some(first) = unit.first() else { continue };
+                    let cluster = self.recorder.scheduler().cluster();
+                    let pod = cluster.pod(&first.pod.namespace, &first.pod.name);
+                    let job = pod.and_then(|pod| self.numbers.get(pod.group()?)).copied();
+                    if let Some(job) = job {
+                        self.lose(job, now);
+                    }
+                    let victim = first.unit.clone();
+                    self.handle(&first.unit, Input::Evicted { ticket, victim }, now)?;
+                }
                 for victim in victims {
                     if let Some(job) =
                         victim.group.as_ref().and_then(|group| self.numbers.get(&**group))

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::cluster::Cluster;
 use super::columns::{NodeSpec, NodeSpecs};
 use super::journal::Moment;
 use super::pods::Devices;
@@ -15,7 +16,7 @@ use super::roster::Roster;
 use super::view::NodeView;
 use crate::base::ObjectName;
 use crate::base::Row;
-use crate::model::Pod;
+use crate::model::{Pod, PodGroup};
 
 /// Where the members of a group go, and what the decision rested on.
 ///
@@ -298,6 +299,29 @@ impl Plan {
 }
 
 impl Plan {
+    /// A plan that puts pods of a group on rows of a cluster, with their devices, where `find` says;
+    /// the others are left out. It was made at no moment, so that whoever commits it judges all of
+    /// it.
+    pub(crate) fn of_places(
+        group: PodGroup,
+        cluster: &Cluster,
+        find: impl Fn(&Pod) -> Option<(Row, Option<Devices>)>,
+    ) -> Plan {
+        let roster = Arc::new(Roster::new(group));
+        let (mut members, mut devices) = (Vec::new(), Vec::new());
+        let mut pods = roster.pods();
+        for member in 0..roster.len() as u32 {
+            let Some((row, held)) = find(pods.pod(member)) else { continue };
+            if held.is_some() {
+                devices.resize(members.len(), None);
+                devices.push(held);
+            }
+            members.push(PlanMember { row: row.as_u32(), member });
+        }
+        let nodes = Arc::clone(&cluster.columns.spec);
+        Plan { roster, nodes, members, devices, minima: true, ..Plan::default() }
+    }
+
     /// How many members it has of each group of the tree, parents first; those of groups inside are
     /// not counted. O(members · log groups).
     pub(crate) fn members_by_group(&self) -> Vec<u32> {

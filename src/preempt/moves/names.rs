@@ -1,27 +1,58 @@
 //! Moves by names: of an answer, and made on a transaction.
 
+use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::repack::Place;
 use crate::place::PlaceError;
 use crate::preempt::answer::{EvictedPod, Move};
-use crate::state::{Cluster, NodeView, PodView, StateError, Txn};
+use crate::preempt::unit::Units;
+use crate::state::{Cluster, NodeView, PodId, PodView, StateError, Txn};
 
-/// Moves as an answer has them.
-pub(crate) fn named(cluster: &Cluster, moves: &[(Place, bool)]) -> Vec<Move> {
+/// Moves of a set of atoms as an answer has them.
+pub(crate) fn named(
+    cluster: &Cluster,
+    (units, atoms): (&Units, &[u32]),
+    moves: &[(Place, bool)],
+) -> Vec<Move> {
     let name = |place: &Place| cluster.view(place.row).map_or("", NodeView::name).to_string();
+    let names = unit_names(cluster, units, atoms);
     moves
         .iter()
         .filter_map(|(place, stops)| {
             Some(Move {
                 pod: EvictedPod::of(cluster.pod_view(place.pod.0)?),
+                unit: names.get(&place.pod).cloned().unwrap_or_default(),
                 to: name(place),
                 devices: place.devices.as_deref().unwrap_or(&[]).to_vec(),
                 stops: *stops,
             })
         })
         .collect()
+}
+
+/// What the pods of some atoms move with. Atoms that fall together have the name of the group that
+/// the first of them is of.
+fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId, String> {
+    let mut taken = alloc::vec![false; units.atoms.len()];
+    for &atom in atoms {
+        taken[atom as usize] = true;
+    }
+    let mut names = BTreeMap::new();
+    for &atom in atoms {
+        let together = units.fallen_with(atom, &taken);
+        let whole = |other: &&u32| together.len() > 1 || units.atoms[**other as usize].whole;
+        let group = together.first().filter(whole);
+        let group = group.and_then(|other| units.group_of(*other as usize));
+        for pod in units.pods_of(cluster, atom as usize) {
+            let alone = || format!("{}/{}", pod.namespace(), pod.name());
+            let name = group.map_or_else(alone, |group| group.full_name().to_string());
+            names.insert(pod.id(), name);
+        }
+    }
+    names
 }
 
 /// Makes moves on a transaction, all at once. Nothing is judged.

@@ -4,6 +4,7 @@ mod edges;
 mod failures;
 mod growth;
 mod model;
+mod moves;
 mod needs;
 mod nominations;
 mod orphans;

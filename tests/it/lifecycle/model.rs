@@ -12,18 +12,22 @@
 //! - what is evicted for others is evicted once, has a lower priority, and breaks no budget where
 //!   there is another way; no gang is left below its minimum by it; and a gang whose victims went
 //!   starts if nothing else changes;
+//! - what moves for others is nobody who is protected, moves once for a decision, and runs again;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
 //! 20,000 events, in a soak a million (100,000 with preemption); `PHALANX_STREAM_SEED` sets the seed.
 
 mod evictions;
+mod moves;
 mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use phalanx::framework::PermitVerdict;
-use phalanx::queue::{HeadOfLine, OnBindFailure, ReservationPolicy, Settings, Ticket};
+use phalanx::queue::{
+    HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings, Ticket,
+};
 use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
 
 use super::world::{
@@ -63,11 +67,13 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, preempts: bool) -> World {
+    fn new(seed: u64, preemption: Option<PreemptionSettings>) -> World {
         let mut random = Random::new(seed);
         let kind = random.below(FRAMEWORKS);
         let framework = framework(kind);
-        let (cluster, nodes) = cluster(&mut random);
+        let is_moving = preemption.is_some_and(|own| own.consolidation > 0);
+        let (cluster, nodes) =
+            if is_moving { moves::cluster(&mut random) } else { cluster(&mut random) };
         let mut settings = Settings::default();
         if random.one_in(3) {
             settings.head_of_line = HeadOfLine::StrictFifo;
@@ -87,8 +93,8 @@ impl World {
             );
         }
         settings.event_capacity = 64;
-        if preempts {
-            settings.preemption = Some(evictions::settings());
+        if preemption.is_some() {
+            settings.preemption = preemption;
             settings.event_capacity = 4_096;
         }
         World {
@@ -141,6 +147,9 @@ impl World {
         let now = self.now;
         if self.preempts() && self.random.one_in(3) {
             return self.evict();
+        }
+        if self.moves_units() && self.random.one_in(3) {
+            return self.churn();
         }
         match self.random.below(24) {
             0..=2 if self.groups.len() < if self.preempts() { 12 } else { 6 } => {
@@ -226,17 +235,7 @@ impl World {
                 if !self.random.one_in(3) {
                     return;
                 }
-                let names: Vec<String> = self.groups.keys().cloned().collect();
-                let Some(root) = self.random.pick(&names) else { return };
-                self.both(|s| s.handle_group_removed(&root, now)).unwrap();
-                let group = self.groups.remove(&root).unwrap();
-                self.evicting.remove(&root);
-                self.poll();
-                for pod in group.all_pods() {
-                    let full = format!("default/{}", pod.name);
-                    self.forget(&full);
-                    self.both(|s| s.handle_pod_deleted("default", &pod.name, now)).unwrap();
-                }
+                self.remove_group();
             }
             17 => {
                 let Some((_, ticket)) = self.random.pick(&self.binding) else { return };
@@ -267,6 +266,21 @@ impl World {
                     self.now = now.after(Duration::from_secs(self.random.below(400) as u64));
                 }
             }
+        }
+    }
+
+    fn remove_group(&mut self) {
+        let now = self.now;
+        let names: Vec<String> = self.groups.keys().cloned().collect();
+        let Some(root) = self.random.pick(&names) else { return };
+        self.both(|s| s.handle_group_removed(&root, now)).unwrap();
+        let group = self.groups.remove(&root).unwrap();
+        self.evicting.remove(&root);
+        self.poll();
+        for pod in group.all_pods() {
+            let full = format!("default/{}", pod.name);
+            self.forget(&full);
+            self.both(|s| s.handle_pod_deleted("default", &pod.name, now)).unwrap();
         }
     }
 
@@ -405,9 +419,10 @@ impl World {
                         self.unbinding.push(pod.pod.into());
                     }
                 }
-                Decision::Preempt { ticket, victims, plan, .. } => {
+                Decision::Preempt { ticket, victims, moves, plan } => {
                     self.check_victims(ticket, &victims, &plan);
                     self.preemption.ask(ticket, victims, now);
+                    self.ask_to_move(ticket, &moves, &plan);
                 }
                 Decision::CancelEvictions { ticket, victims } => {
                     self.preemption.cancel(ticket, &victims);
@@ -437,7 +452,7 @@ fn gpu_like(scheduler: &Scheduler, name: &str) -> Pod {
 }
 
 fn stream(seed: u64, events: usize) -> usize {
-    stream_of(World::new(seed, false), seed, events).placed_events
+    stream_of(World::new(seed, None), seed, events).placed_events
 }
 
 fn stream_of(mut world: World, seed: u64, events: usize) -> World {

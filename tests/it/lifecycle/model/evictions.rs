@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use phalanx::model::LabelSelector;
-use phalanx::preempt::{DisruptionBudget, Victim};
+use phalanx::preempt::{DisruptionBudget, Move, Victim};
 use phalanx::queue::{
     Gate, GroupChange, GroupEvent, GroupState, PreemptionSettings, ReservationEnd, Ticket,
 };
 use phalanx::{Event, Outcome, Plan, PodGroup, Scheduler, Time, place_gang};
 
-use super::{World, stream_of};
+use super::{World, moves, stream_of};
 use crate::lifecycle::world::{counts, streams};
 use crate::support::budget;
 
@@ -23,14 +23,15 @@ pub(super) struct Model {
     /// Pods whose eviction failed once.
     failed: BTreeSet<String>,
     /// Those of them that are asked for again while their group goes whole.
-    put_off: BTreeSet<String>,
-    budgets: Vec<DisruptionBudget>,
+    pub(super) put_off: BTreeSet<String>,
+    pub(super) budgets: Vec<DisruptionBudget>,
     tickets: BTreeSet<Ticket>,
     /// Groups of which a member was on a node that was removed: it may come back with the node.
     displaced: BTreeSet<String>,
     /// Since the quiet began: claims that ended without a start, and groups that got room.
     ended: Vec<String>,
     got_room: BTreeSet<String>,
+    pub(super) moved: moves::Model,
     pub(super) evicted: usize,
     pub(super) started: usize,
     pub(super) taken_over: usize,
@@ -39,10 +40,12 @@ pub(super) struct Model {
 /// A unit that is to go.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
-    ticket: Ticket,
-    name: String,
-    pods: Vec<String>,
-    since: Time,
+    pub(super) ticket: Ticket,
+    pub(super) name: String,
+    pub(super) pods: Vec<String>,
+    pub(super) since: Time,
+    /// Where its pods go, if it moves.
+    pub(super) moves: Vec<Move>,
 }
 
 pub(super) fn settings() -> PreemptionSettings {
@@ -67,7 +70,8 @@ impl Model {
                 assert!(!self.is_asked(pod), "{pod} is evicted twice");
                 self.put_off.remove(pod);
             }
-            self.asked.push(Asked { ticket, name: victim.name, pods, since: now });
+            let moves = Vec::new();
+            self.asked.push(Asked { ticket, name: victim.name, pods, since: now, moves });
         }
     }
 
@@ -102,6 +106,7 @@ impl Model {
     }
 
     pub(super) fn hear(&mut self, event: &GroupEvent) {
+        self.moved.hear(event);
         match &event.change {
             GroupChange::Preempting { .. } => {
                 self.got_room.insert(event.group.to_string());
@@ -155,6 +160,7 @@ impl World {
         };
         let Some(pod) = self.random.pick(&asked.pods) else { return };
         match self.random.below(8) {
+            0..=2 if !asked.moves.is_empty() => self.moves(&asked),
             0 | 1 => self.goes(&asked, &asked.name),
             2 => self.goes(&asked, &pod),
             3 | 4 => {
@@ -192,7 +198,7 @@ impl World {
     }
 
     /// A victim, or a pod of one, has gone.
-    fn goes(&mut self, asked: &Asked, name: &str) {
+    pub(super) fn goes(&mut self, asked: &Asked, name: &str) {
         let now = self.now;
         self.tell(|| format!("{now:?} {name} goes"));
         let pods = if name == asked.name { asked.pods.clone() } else { vec![name.to_string()] };
@@ -276,7 +282,12 @@ impl World {
             let charged = charged.filter(|pod| budget.is_charged_for(*pod)).count() as i64;
             charged > budget.disruptions_allowed
         });
+        let own: usize =
+            self.scheduler.reservations().iter().flat_map(|own| own.pods.values()).sum();
+        let held = cluster.pods().filter(|pod| pod.namespace() == Scheduler::RESERVED_NAMESPACE);
+        // What moves keeps its places.
         let simple = self.scheduler.reservations().len() == 1
+            && held.count() == own
             && plan.len() == group.all_pods().len()
             && group.gang_group.is_empty();
         if !is_broken || !simple {
@@ -323,7 +334,7 @@ impl World {
     }
 
     /// Whether a group is going whole.
-    fn is_evicting(&self) -> bool {
+    pub(super) fn is_evicting(&self) -> bool {
         let state = |root: &String| self.scheduler.state(root);
         self.groups.keys().any(|root| state(root) == Some(GroupState::Gated(Gate::Evicting)))
     }
@@ -336,6 +347,7 @@ impl World {
         for has_gone in self.preemption.claims.values_mut() {
             *has_gone = false;
         }
+        self.count_running();
         for round in 0.. {
             assert!(round < 600, "it is never quiet: {:?}", self.preemption);
             let now = self.now;
@@ -350,7 +362,11 @@ impl World {
                 for has_gone in self.preemption.claims.values_mut() {
                     *has_gone = true;
                 }
-                self.goes(&asked, &asked.name);
+                if asked.moves.is_empty() {
+                    self.goes(&asked, &asked.name);
+                } else {
+                    self.moves(&asked);
+                }
             } else if self.preemption.claims.is_empty() && !self.is_evicting() {
                 break;
             } else {
@@ -364,6 +380,7 @@ impl World {
             }
             self.poll();
         }
+        self.check_moved();
         if self.kind == 3 {
             // Its verdicts change with any pod that starts anywhere.
             return;
@@ -380,7 +397,7 @@ impl World {
 }
 
 fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
-    let world = stream_of(World::new(seed, true), seed, events);
+    let world = stream_of(World::new(seed, Some(settings())), seed, events);
     (world.preemption.evicted, world.preemption.started, world.preemption.taken_over)
 }
 

@@ -106,7 +106,9 @@ impl World {
         // Reservations are bounded, and held by those who wait.
         let reservations = scheduler.reservations();
         let at_most = scheduler.settings().reservation.map_or(0, |policy| policy.at_most);
-        let claims = self.preemption.claims.len();
+        let moved = &self.preemption.moved.roots;
+        let moves = reservations.iter().filter(|own| moved.contains(own.group.as_str())).count();
+        let claims = self.preemption.claims.len() + moves;
         assert!(reservations.len() <= at_most + claims, "{reservations:?} {:?}", self.preemption);
         for reservation in &reservations {
             assert!(reservation.until > self.now && queued.contains(reservation.group.as_str()));
