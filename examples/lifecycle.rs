@@ -7,12 +7,15 @@
 //! for the head of the line. Nothing here is random beyond the seed.
 //!
 //! Run it with `cargo run --example lifecycle -- --seed 7`. With `--trace` and `--day` it reads
-//! days of the published trace, and with several days or seeds it prints one table of all.
+//! days of the published trace, and with several days or seeds it prints one table of all. `--svg FILE`
+//! draws a day.
 
 #[path = "common/mod.rs"]
 mod common;
 #[path = "lifecycle/days.rs"]
 mod days;
+#[path = "lifecycle/picture.rs"]
+mod picture;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,8 +29,11 @@ use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Short
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
 };
+use picture::Seen;
 
 const GPU: &str = "nvidia.com/gpu";
+/// Seconds between two points of the picture.
+const SEEN_EVERY: u64 = 300;
 
 /// What the world does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +69,8 @@ struct Simulation {
     dice: Dice,
     /// Whether to print what is seen every two hours.
     looks: bool,
+    /// What was seen every few minutes.
+    seen: Vec<Seen>,
     busy: u128,
     since: u64,
     counts: BTreeMap<&'static str, u64>,
@@ -116,6 +124,7 @@ impl Simulation {
             order: 0,
             dice: Dice(seed),
             looks: false,
+            seen: Vec::new(),
             busy: 0,
             since: 0,
             counts: BTreeMap::new(),
@@ -179,8 +188,19 @@ impl Simulation {
             }
             self.decide(now);
             running = self.running_gpus();
+            if self.seen.last().is_none_or(|last| last.secs + SEEN_EVERY <= now) {
+                self.see(now, running);
+            }
         }
         self.busy += running * u128::from(DAY - self.since);
+    }
+
+    fn see(&mut self, secs: u64, busy: u128) {
+        let gpus = |group: &str| self.jobs[job_of(group)].gpus;
+        let waiting = || self.scheduler.queue("").map(gpus);
+        let (all, largest) = (waiting().sum::<usize>(), waiting().max().unwrap_or(0));
+        let (busy, waiting, largest) = (busy as f64, all as f64, largest as f64);
+        self.seen.push(Seen { secs, busy, waiting, largest });
     }
 
     fn act(&mut self, act: Act, secs: u64) {
@@ -481,11 +501,12 @@ Usage: lifecycle [OPTION...]
   --servers N       servers of 8 GPUs, five to a rack                  (125)
   --trace FILE      the Philly trace as published, in gzip or not      (a packaged day)
   --day DAY[,...]   days of that trace, as 2017-10-05
+  --svg FILE        draws the day, too: one day and one seed
   --help            this text
 
 Several days or seeds are reported as one table: seconds of waiting, all runs together.
 ",
-    options: &["--seed", "--stretch", "--servers", "--trace", "--day"],
+    options: &["--seed", "--stretch", "--servers", "--trace", "--day", "--svg"],
     flags: &[],
 };
 
@@ -519,14 +540,28 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let policies = [("without reservation", None), ("with reservation", Some(policy))];
     if let ([jobs], [seed]) = (&days[..], &seeds[..]) {
         say!("{} jobs on {} GPUs, seed {seed}, stretch {stretch} %", jobs.len(), 8 * servers);
+        let mut seen = Vec::new();
         for (title, reservation) in policies {
             say!("\n{title}");
             let mut simulation = Simulation::new(jobs.clone(), servers, *seed, reservation);
             simulation.looks = true;
             simulation.run();
             simulation.report();
+            seen.push((title, simulation.seen));
+        }
+        if let Some(file) = arguments.value("--svg") {
+            let note = format!(
+                "{} jobs on {} GPUs, seed {seed}, run times {stretch} % of the trace's",
+                jobs.len(),
+                8 * servers
+            );
+            std::fs::write(file, picture::svg(&note, &seen))
+                .map_err(|error| Mistake::Input(format!("{file}: {error}")))?;
         }
         return Ok(Finish::default());
+    }
+    if arguments.value("--svg").is_some() {
+        return Err(Mistake::Usage("--svg draws one day with one seed".into()));
     }
     let jobs: usize = days.iter().map(Vec::len).sum();
     let large = days.iter().flatten().filter(|job| job.gpus >= 16).count();

@@ -242,10 +242,16 @@ impl Decider {
                 Decision::Preempt { ticket, victims, moves, plan } => {
                     self.metrics.count("preempt");
                     self.nominate(&plan);
-                    let names: Vec<&str> =
-                        victims.iter().map(|victim| victim.name.as_str()).collect();
                     let by = plan.group();
-                    log!(info, "victims are evicted", group = by, victims = names.join(", "));
+                    if moves.is_empty() {
+                        let names: Vec<&str> =
+                            victims.iter().map(|victim| victim.name.as_str()).collect();
+                        log!(info, "victims are evicted", group = by, victims = names.join(", "));
+                    } else {
+                        let names: Vec<&str> =
+                            moves.iter().map(|step| step.pod.name.as_str()).collect();
+                        log!(info, "pods are moved", group = by, pods = names.join(", "));
+                    }
                     // A pod cannot be moved: it is deleted, and its controller makes it anew.
                     let pods = victims.iter().flat_map(|victim| &victim.pods);
                     let pods = pods.chain(moves.iter().map(|moved| &moved.pod));
