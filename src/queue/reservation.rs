@@ -331,7 +331,9 @@ impl Scheduler {
             }
         };
         let whole = placeholders.len();
-        if nominated.is_none() {
+        // What a claim leaves over may make some of its victims needless.
+        let is_claim = |other: &GroupId| self.groups.get(other).is_some_and(|own| own.preempting);
+        if nominated.is_none() && !self.reserving.iter().any(is_claim) {
             let parts = self.add_parts(id, &tree, domain.as_ref(), &placeholders, &old);
             placeholders.extend(parts);
         }
