@@ -323,10 +323,18 @@ pub(super) fn search(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Ta
     let mut found = first_pass(trial, preemptor, &mut taken, &mut retry);
     if !found && preemptor.strategies.len() > 1 {
         found = second_pass(trial, preemptor, &mut taken, retry);
-    } else if !found && preemptor.keeps_guarantees && !taken.is_empty() {
-        trial.give_back(&taken);
-        taken = single(trial, preemptor, &retry).into_iter().collect();
-        found = !taken.is_empty();
+    } else if !found && preemptor.keeps_guarantees {
+        // What leaves anyway stays out: guarantees are of what stays.
+        let leaves = |taken: &Taken| trial.books.holder_at(taken.0).is_some_and(|own| own.leaving);
+        let (gone, others): (Vec<Taken>, Vec<Taken>) = taken.into_iter().partition(leaves);
+        trial.give_back(&others);
+        taken = gone;
+        if !others.is_empty()
+            && let Some(one) = single(trial, preemptor, &retry)
+        {
+            taken.push(one);
+            found = true;
+        }
     }
     trial.take(leaf, usage);
     if !found {
