@@ -1,5 +1,6 @@
 //! Days of the Philly trace: the one that is packaged, and those of the published file.
 
+use crate::common::date;
 use crate::common::files;
 
 /// Seconds of a day.
@@ -76,19 +77,8 @@ pub(crate) fn published(file: &str, days: &[&str]) -> Result<Vec<Vec<Job>>, Stri
     days.iter().map(of).collect()
 }
 
-/// Seconds since 1970 of `2017-10-05 07:01:55`, by days from the civil date, years beginning in
-/// March.
+/// Seconds since 1970 of `2017-10-05 07:01:55`.
 fn seconds(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(' ')?;
-    let three = |text: &str, mark| -> Option<[u64; 3]> {
-        let parts: Option<Vec<u64>> = text.split(mark).map(|part| part.parse().ok()).collect();
-        parts?.try_into().ok()
-    };
-    let ([year, month, day], [hour, minute, second]) = (three(date, '-')?, three(time, ':')?);
-    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Some((days - 719_468) * DAY + hour * 3_600 + minute * 60 + second)
+    date::seconds(date, time)
 }

@@ -217,18 +217,7 @@ fn philly(file: &str, text: &str) -> Result<Trace, String> {
 /// Seconds since 1970 of `2017-10-09 07:01:55`.
 fn date(text: &str) -> Option<u64> {
     let (date, time) = text.split_once([' ', 'T'])?;
-    let three = |text: &str, mark| -> Option<[u64; 3]> {
-        let parts: Option<Vec<u64>> = text.split(mark).map(|part| part.parse().ok()).collect();
-        parts?.try_into().ok()
-    };
-    let ([year, month, day], [hour, minute, second]) = (three(date, '-')?, three(time, ':')?);
-    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Days from the civil date, years beginning in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Some((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second)
+    crate::common::date::seconds(date, time)
 }
 
 /// Alibaba's pods: each is a job of its own, from its creation for as long as it ran.
