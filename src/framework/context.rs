@@ -191,6 +191,16 @@ impl<'a> DomainContext<'a> {
         })
     }
 
+    /// What there is of a resource, and how much of it is used: for CPU (0) and memory (1), where
+    /// `scored` says so, what scores count as used. As [`DomainContext::totals`].
+    pub(crate) fn taken(&self, resource: ResourceId, scored: Option<usize>) -> (i64, i64) {
+        if let Some(taken) = self.sums.and_then(|sums| sums.taken(resource, scored?)) {
+            return taken;
+        }
+        let totals = self.totals(resource);
+        (totals.allocatable, scored.map_or(totals.used, |at| totals.scored[at]))
+    }
+
     /// Sums over the nodes that have a resource, without the pods proposed. O(1) where the planner
     /// keeps them, else O(nodes of the domain).
     pub fn totals(&self, resource: ResourceId) -> DomainTotals {
@@ -247,6 +257,12 @@ impl DomainTotals {
 pub(crate) trait DomainSums: fmt::Debug {
     /// Those of a resource; `None` if they are not kept.
     fn of(&self, resource: ResourceId) -> Option<DomainTotals>;
+
+    /// Of CPU (0) or memory (1), what there is and what scores count as used; `None` if that is not
+    /// kept by itself.
+    fn taken(&self, _: ResourceId, _scored: usize) -> Option<(i64, i64)> {
+        None
+    }
 }
 
 /// What a permit may read.

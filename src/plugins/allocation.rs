@@ -174,8 +174,12 @@ impl Weighed {
         let parts = &self.parts;
         // The bits of 0.0.
         out.fill(0);
-        let there = |part: &Part| are_all_there(block.allocatable(part.resource));
-        if parts.iter().all(there) {
+        // An iterator's own loop would not be compiled for the machine's vectors.
+        let mut all_there = true;
+        for part in parts {
+            all_there &= are_all_there(block.allocatable(part.resource));
+        }
+        if all_there {
             for part in parts {
                 self.add_part(part, block, out, |allocatable| allocatable);
             }
@@ -249,6 +253,7 @@ fn held(bits: i64) -> f64 {
 }
 
 /// Whether none of some amounts is 0, of which none is below 0.
+#[inline(always)]
 pub(super) fn are_all_there(amounts: &[i64]) -> bool {
     amounts.iter().fold(0, |signs, amount| signs | (amount - 1)) >= 0
 }
@@ -290,15 +295,15 @@ pub(super) fn parts<'a>(
     cluster: &Cluster,
     resources: impl IntoIterator<Item = (&'a str, i64)>,
     request: impl Fn(&str) -> i64,
-) -> Vec<Part> {
-    let part = |(name, weight): (&str, i64)| {
+) -> impl Iterator<Item = Part> {
+    let part = move |(name, weight): (&str, i64)| {
         let request = request(name);
         let scored = [CPU, MEMORY].iter().position(|native| *native == name);
         let counts = request > 0 || scored.is_some() || name == EPHEMERAL_STORAGE;
         let resource = cluster.resource(name)?;
         counts.then_some(Part { resource, weight, request, scored })
     };
-    resources.into_iter().filter_map(part).collect()
+    resources.into_iter().filter_map(part)
 }
 
 /// `part·100 ÷ whole`, exactly.
@@ -323,7 +328,8 @@ impl ScorePlugin for Allocation {
 
     fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
         let resources = self.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
-        let parts = parts(cx.cluster(), resources, |name| cx.pod().incoming_requests.of(name));
+        let request = |name: &str| cx.pod().incoming_requests.of(name);
+        let parts: Vec<Part> = parts(cx.cluster(), resources, request).collect();
         if parts.is_empty() {
             return ScorePreparation::Constant(0);
         }

@@ -53,7 +53,7 @@ impl ScorePlugin for BalancedAllocation {
             return ScorePreparation::Skip;
         }
         let resources = self.resources.iter().map(|name| (name.as_str(), 1));
-        ScorePreparation::ready(Parts(parts(cx.cluster(), resources, request)))
+        ScorePreparation::ready(Parts(parts(cx.cluster(), resources, request).collect()))
     }
 
     fn declare(&self, _: &PodShape) -> Declaration {

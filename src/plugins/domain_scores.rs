@@ -74,9 +74,8 @@ impl DomainScore for DomainAllocation {
 
 /// What the nodes of a domain have of a resource, and what their pods would take.
 fn total(cx: &DomainContext<'_>, part: &Part) -> (i64, i64) {
-    let totals = cx.totals(part.resource);
-    let used = part.scored.map_or(totals.used, |at| totals.scored[at]);
-    (totals.allocatable, part.request.saturating_add(used))
+    let (allocatable, used) = cx.taken(part.resource, part.scored);
+    (allocatable, part.request.saturating_add(used))
 }
 
 /// Likes domains in which many members of the group would run.

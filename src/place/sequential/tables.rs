@@ -470,10 +470,12 @@ impl Engine for TableEngine<'_> {
         let view = cache.scratch.view(framework, cluster);
         let table = &cache.tables[index];
         let mut rooms = Vec::new();
+        let all_feasible = table.ranking.feasible() == cluster.rows();
         let count = |candidate: &Candidate| {
             let rows = candidate.rows(None).unwrap_or(&[]);
             let feasible = || rows.iter().filter(|row| table.ranking.is_feasible((**row).index()));
-            if rows.len() >= pods && feasible().take(pods).count() == pods {
+            let enough = || all_feasible || feasible().take(pods).count() == pods;
+            if rows.len() >= pods && enough() {
                 return pods;
             }
             let mut room = 0;

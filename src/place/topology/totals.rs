@@ -6,6 +6,7 @@ use core::cell::{OnceCell, RefCell};
 
 use crate::base::simd::vectorized;
 use crate::framework::{Block, DomainSums, DomainTotals};
+use crate::model::{CPU, MEMORY};
 use crate::state::{Cluster, Overlay, ResourceId, Row};
 
 /// Sums over the nodes of each of several domains, a resource at a time, as they are asked for.
@@ -20,6 +21,15 @@ pub(crate) struct Totals<'a> {
     domain_of: OnceCell<Option<Vec<u32>>>,
     /// By resource, then by domain.
     known: RefCell<Vec<(ResourceId, Option<Vec<DomainTotals>>)>>,
+    natives: OnceCell<Option<Natives>>,
+}
+
+/// Sums of CPU and memory by domain, as far as most scores read them.
+#[derive(Debug)]
+struct Natives {
+    resources: [ResourceId; 2],
+    /// By domain: what there is of both, and what scores count as used on nodes that have some.
+    sums: Vec<[i64; 4]>,
 }
 
 /// The same, of one domain.
@@ -39,6 +49,14 @@ impl DomainSums for TotalsOf<'_, '_> {
         });
         known[place].1.as_ref()?.get(self.domain).copied()
     }
+
+    fn taken(&self, resource: ResourceId, scored: usize) -> Option<(i64, i64)> {
+        let all = self.all;
+        let natives = all.natives.get_or_init(|| all.add_up_natives()).as_ref()?;
+        let sums = natives.sums.get(self.domain)?;
+        let own = *natives.resources.get(scored)? == resource;
+        own.then(|| (sums[scored], sums[2 + scored]))
+    }
 }
 
 /// Domains that have fewer of the cluster's rows between them than one in so many are added up by
@@ -51,8 +69,8 @@ impl<'a> Totals<'a> {
         overlay: Option<&'a Overlay>,
         domains: Vec<&'a [Row]>,
     ) -> Totals<'a> {
-        let (domain_of, known) = (OnceCell::new(), RefCell::default());
-        Totals { cluster, overlay, domains, domain_of, known }
+        let (domain_of, known, natives) = (OnceCell::new(), RefCell::default(), OnceCell::new());
+        Totals { cluster, overlay, domains, domain_of, known, natives }
     }
 
     fn domain_of(&self) -> Option<&[u32]> {
@@ -63,25 +81,67 @@ impl<'a> Totals<'a> {
                 return None;
             }
             let mut domain_of = vec![none; rows];
-            let mut common = false;
             for (domain, rows) in self.domains.iter().enumerate() {
                 for &row in *rows {
-                    let place = domain_of.get_mut(row.index())?;
-                    common |= *place != none;
-                    *place = domain as u32;
+                    *domain_of.get_mut(row.index())? = domain as u32;
                 }
             }
-            (!common).then_some(domain_of)
+            // As many rows are in a domain as domains have, unless they have some in common.
+            let placed = vectorized(
+                #[inline(always)]
+                || domain_of.iter().map(|domain| u32::from(*domain != none)).sum::<u32>(),
+            );
+            (placed as usize == own).then_some(domain_of)
         };
         self.domain_of.get_or_init(make).as_deref()
+    }
+
+    /// How many bits amounts may have, so that those of all nodes add up to less than 2⁶².
+    fn small(&self) -> Option<u32> {
+        61_u32.checked_sub(self.cluster.rows().checked_ilog2()?)
+    }
+
+    /// The sums of CPU and memory, in one pass over four columns; `None` as [`Totals::add_up`],
+    /// but that any amount of the cluster may be too large for it.
+    fn add_up_natives(&self) -> Option<Natives> {
+        let resources = [self.cluster.resource(CPU)?, self.cluster.resource(MEMORY)?];
+        let small = self.small()?;
+        if self.cluster.columns.bits() >> small != 0 {
+            return None;
+        }
+        let domain_of = self.domain_of()?;
+        let mut sums = vec![[0; 4]; self.domains.len() + 1];
+        for (block, domains) in Block::all(self.cluster).zip(domain_of.chunks(Block::MOST)) {
+            let [cpu, memory] = resources.map(|resource| block.allocatable(resource));
+            let columns = [cpu, memory, block.scored_cpu(), block.scored_memory()];
+            vectorized(
+                #[inline(always)]
+                || add_natives(domains, columns, &mut sums),
+            )?;
+        }
+        for row in self.overlay.into_iter().flat_map(Overlay::touched) {
+            let Some(node) = self.overlay.and_then(|own| own.view(self.cluster, row)) else {
+                continue;
+            };
+            let (now, then) = (node.scored_used(), self.cluster.columns.sums(row).scored());
+            if (now[0] | now[1]) as u64 >> small != 0 {
+                return None;
+            }
+            let sums = sums.get_mut(*domain_of.get(row.index())? as usize)?;
+            for at in [0, 1] {
+                if node.allocatable(resources[at]) > 0 {
+                    sums[2 + at] += now[at] - then[at];
+                }
+            }
+        }
+        Some(Natives { resources, sums })
     }
 
     /// The sums of a resource by domain; `None` where rows are to be added up one by one: amounts
     /// are below zero or too large to be added without care, or one pass is not worth it.
     fn add_up(&self, resource: ResourceId) -> Option<Vec<DomainTotals>> {
         let domain_of = self.domain_of()?;
-        // Amounts below this add up to less than 2⁶².
-        let small = 61_u32.checked_sub(self.cluster.rows().checked_ilog2()?)?;
+        let small = self.small()?;
         let is_small = |bits: i64| bits as u64 >> small == 0;
         let mut sums = vec![Added::default(); self.domains.len() + 1];
         for (block, domains) in Block::all(self.cluster).zip(domain_of.chunks(Block::MOST)) {
@@ -131,6 +191,28 @@ impl<'a> Totals<'a> {
     }
 }
 
+/// Adds the CPU and memory of a block, both what there is and what is counted as used, to the
+/// domains of its rows. No amount is below zero.
+#[inline(always)]
+fn add_natives(domains: &[u32], columns: Columns<'_>, sums: &mut [[i64; 4]]) -> Option<()> {
+    let there = |amounts: &[i64]| amounts.iter().fold(0, |signs, amount| signs | (amount - 1)) >= 0;
+    let all_have = there(columns[0]) && there(columns[1]);
+    for (&domain, row) in domains.iter().zip(rows(columns)) {
+        let sums = sums.get_mut(domain as usize)?;
+        if all_have {
+            sums.iter_mut().zip(row).for_each(|(sum, amount)| *sum += amount);
+            continue;
+        }
+        for at in [0, 1] {
+            if row[at] > 0 {
+                sums[at] += row[at];
+                sums[2 + at] += row[2 + at];
+            }
+        }
+    }
+    Some(())
+}
+
 /// The columns of a block: what is allocatable, used, and counted by scores as used.
 type Columns<'a> = [&'a [i64]; 4];
 
@@ -157,10 +239,9 @@ impl Added {
 }
 
 /// The rows of a block.
-#[inline]
-fn rows([allocatable, used, cpu, memory]: Columns<'_>) -> impl Iterator<Item = [i64; 4]> {
-    let rows = allocatable.iter().zip(used).zip(cpu.iter().zip(memory));
-    rows.map(|((allocatable, used), (cpu, memory))| [*allocatable, *used, *cpu, *memory])
+#[inline(always)]
+fn rows([a, b, c, d]: Columns<'_>) -> impl Iterator<Item = [i64; 4]> {
+    a.iter().zip(b).zip(c.iter().zip(d)).map(|((a, b), (c, d))| [*a, *b, *c, *d])
 }
 
 /// Adds a block to the domains of its rows, all of which have some of the resource, and as much as
@@ -217,12 +298,14 @@ mod tests {
         let mut cluster = Cluster::new();
         for (at, &kind) in kinds.iter().enumerate() {
             let mut node = Node::new(format!("n{at}")).capacity("cpu", i64::from(kind % 5));
+            node = node.capacity("memory", i64::from(kind % 7) << 20);
             if kind % 3 > 0 {
                 node = node.capacity("g/g", if large { i64::MAX / 4 } else { i64::from(kind) });
             }
             cluster.add_node(node).unwrap();
             let pod =
                 Pod::new().request("cpu", i64::from(kind % 4)).request("g/g", i64::from(kind / 40));
+            let pod = pod.request("memory", i64::from(kind % 6) << 20);
             cluster.add_pod(pod.name(format!("p{at}")).on(format!("n{at}"))).unwrap();
         }
         for (at, _) in kinds.iter().enumerate().filter(|(_, kind)| **kind > 240) {
@@ -258,7 +341,7 @@ mod tests {
             for overlay in [None, Some(&overlay)] {
                 let slices = rows.iter().map(Vec::as_slice).collect();
                 let totals = Totals::new(&cluster, overlay, slices);
-                for name in ["cpu", "g/g", "cpu"] {
+                for name in ["cpu", "g/g", "memory", "cpu"] {
                     let resource = cluster.resource(name).unwrap();
                     for (domain, rows) in rows.iter().enumerate() {
                         let mut cx = DomainContext::new(&cluster, &group, rows, &[]);
@@ -266,6 +349,16 @@ mod tests {
                         let known = TotalsOf { all: &totals, domain }.of(resource);
                         if let Some(known) = known {
                             prop_assert_eq!(known, cx.totals(resource));
+                        }
+                        for (scored, native) in ["cpu", "memory"].iter().enumerate() {
+                            let own = TotalsOf { all: &totals, domain };
+                            if let Some(taken) = own.taken(resource, scored) {
+                                prop_assert_eq!(*native, name);
+                                prop_assert_eq!(taken, cx.taken(resource, Some(scored)));
+                            } else if *native == name {
+                                let few = domains < 2 || rows.len() * domains < 8;
+                                prop_assert!(few || large);
+                            }
                         }
                         let few = domains < 2 || rows.len() * domains < 8;
                         prop_assert!(few || known.is_some() != (large && name == "g/g"));
