@@ -46,8 +46,11 @@ use super::ids::{LabelKey, NONE, ShapeId};
 use crate::base::Row;
 use crate::base::chunks::CHUNK;
 
-/// How many changes are remembered; a follower that is further behind starts anew.
+/// How many changes are remembered at least; a follower that is further behind starts anew.
 pub(super) const REMEMBERED: usize = 4_096;
+/// Of more rows than that times so many, one change is remembered for every so many rows: to bring
+/// a result up to date with them costs a small part of making it anew.
+const ROWS_A_CHANGE: usize = 32;
 
 /// A point in the history of a cluster: which history, and how many changes into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -142,7 +145,8 @@ impl NodeChange {
     }
 }
 
-/// The last changes of a cluster, at most [`REMEMBERED`], of 16 bytes each.
+/// The last changes of a cluster, of 16 bytes each: at most [`REMEMBERED`], or, of many rows, one
+/// for every [`ROWS_A_CHANGE`].
 ///
 /// A clone shares its original's history up to the moment it was made. Its first own change
 /// begins a history of its own, so that equal moments always mean equal states.
@@ -152,6 +156,8 @@ pub(crate) struct Journal {
     /// Where this history branched off another.
     origin: Moment,
     shared: bool,
+    /// How many changes are remembered, in full chunks.
+    most: usize,
     /// The last changes but those of `tail`, in full chunks, oldest first.
     chunks: Vec<Arc<[Change]>>,
     /// The changes after those: at most one chunk. A plain vector, so that a record is a push.
@@ -166,7 +172,8 @@ fn new_lineage() -> usize {
 impl Default for Journal {
     fn default() -> Journal {
         let now = Moment { lineage: new_lineage(), generation: 0 };
-        Journal { now, origin: now, shared: false, chunks: Vec::new(), tail: Vec::new() }
+        let (chunks, tail) = (Vec::new(), Vec::new());
+        Journal { now, origin: now, shared: false, most: REMEMBERED, chunks, tail }
     }
 }
 
@@ -176,6 +183,7 @@ impl Clone for Journal {
             now: self.now,
             origin: self.origin,
             shared: true,
+            most: self.most,
             chunks: self.chunks.clone(),
             tail: self.tail.clone(),
         }
@@ -185,6 +193,16 @@ impl Clone for Journal {
 impl Journal {
     pub(crate) fn now(&self) -> Moment {
         self.now
+    }
+
+    /// How many changes are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.most
+    }
+
+    /// Remembers as many changes as suits so many rows. They never become fewer.
+    pub(super) fn suit(&mut self, rows: usize) {
+        self.most = self.most.max((rows / ROWS_A_CHANGE).next_multiple_of(CHUNK));
     }
 
     /// Records a change and returns its generation.
@@ -206,7 +224,7 @@ impl Journal {
     /// Makes a chunk of the tail, and drops the oldest chunk if the others are enough.
     #[cold]
     fn close_chunk(&mut self) {
-        if self.chunks.len() == REMEMBERED / CHUNK {
+        if self.chunks.len() >= self.most / CHUNK {
             self.chunks.remove(0);
         }
         self.chunks.push(Arc::from(&self.tail[..]));
@@ -219,7 +237,7 @@ impl Journal {
             || then.lineage == self.origin.lineage && then.generation <= self.origin.generation;
         let missed = usize::try_from(self.now.generation.checked_sub(then.generation)?).ok()?;
         let kept = self.chunks.len() * CHUNK + self.tail.len();
-        let first = kept.checked_sub(missed).filter(|_| known && missed <= REMEMBERED)?;
+        let first = kept.checked_sub(missed).filter(|_| known && missed <= self.most)?;
         let at = |place: usize| match self.chunks.get(place / CHUNK) {
             Some(chunk) => chunk[place % CHUNK],
             None => self.tail[place - self.chunks.len() * CHUNK],
@@ -266,5 +284,21 @@ mod tests {
         assert_eq!(a.chunks.len() * CHUNK, REMEMBERED);
         assert!(a.tail.len() <= CHUNK);
         assert!(size_of::<Change>() <= 16);
+    }
+
+    #[test]
+    fn more_changes_are_remembered_of_more_rows() {
+        let mut journal = Journal::default();
+        for (rows, most) in [(1_000, 4_096), (200_000, 6_400), (1_000_000, 31_488), (9, 31_488)] {
+            journal.suit(rows);
+            assert_eq!(journal.remembered(), most);
+            let then = journal.now();
+            for row in 0..most as u32 {
+                journal.record(came(row));
+            }
+            assert_eq!(journal.since(then).unwrap().count(), most);
+            journal.record(came(0));
+            assert!(journal.since(then).is_none());
+        }
     }
 }

@@ -50,7 +50,7 @@ impl Cluster {
             Ok(slot) => slot,
             Err(error) => {
                 self.pods.forget_if_empty(group);
-                self.shapes.release(shape, self.journal.now().generation);
+                self.shapes.release(shape, &self.journal);
                 return Err(error);
             }
         };
@@ -122,7 +122,7 @@ impl Cluster {
     /// Takes out a pod that is on no row.
     pub(crate) fn erase(&mut self, slot: u32) {
         if let Some(shape) = self.pods.remove(slot, &self.shapes) {
-            self.shapes.release(shape, self.journal.now().generation);
+            self.shapes.release(shape, &self.journal);
         }
     }
 

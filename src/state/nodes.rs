@@ -28,6 +28,7 @@ impl Cluster {
         let row = self.free_rows.pop().map_or_else(
             || {
                 self.columns.push_row();
+                self.journal.suit(self.columns.len());
                 Row::new(self.columns.len() - 1)
             },
             Row::from,

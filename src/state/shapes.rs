@@ -9,7 +9,7 @@ use core::mem;
 
 use super::devices::{DeviceNeed, is_narrow};
 use super::ids::{ResourceId, ShapeId};
-use super::journal::REMEMBERED;
+use super::journal::Journal;
 use crate::base::chunks::Chunked;
 use crate::base::hash::{FixedHasher, hash_of};
 use crate::base::index::Index;
@@ -153,18 +153,19 @@ impl Shapes {
         self.entry(ShapeId(id)).is_some_and(|entry| entry.shape.has_pod_affinity())
     }
 
-    /// Counts one use less, at a generation of the journal. A shape without uses is forgotten once
-    /// the journal has forgotten that generation.
-    pub(crate) fn release(&mut self, id: ShapeId, now: u64) {
+    /// Counts one use less. A shape without uses is forgotten once the journal has forgotten the
+    /// generation in which its last use ended.
+    pub(crate) fn release(&mut self, id: ShapeId, journal: &Journal) {
         if !self.is_last_use(id) {
             return;
         }
+        let now = journal.now().generation;
         // One whose end is of this very generation still waits to be forgotten.
         if mem::replace(self.ended.get_mut(id.index()), now) != now {
             Arc::make_mut(&mut self.retired).push_back((now, id.0));
         }
         while let Some(&(ended, id)) = self.retired.front()
-            && now - ended >= REMEMBERED as u64
+            && now - ended >= journal.remembered() as u64
         {
             Arc::make_mut(&mut self.retired).pop_front();
             if self.ended[id as usize] == ended {
