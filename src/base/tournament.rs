@@ -99,10 +99,7 @@ impl Tournament {
 
     /// How many keys are not 0. O(n).
     pub(crate) fn len_above_zero(&self) -> usize {
-        vectorized(
-            #[inline(always)]
-            || self.keys.iter().map(|key| usize::from(*key != 0)).sum(),
-        )
+        self.count_from(1)
     }
 
     /// All keys, and zeros beyond.
@@ -196,13 +193,9 @@ impl Tournament {
     pub(crate) fn best(&mut self) -> Option<(usize, u64)> {
         self.ask();
         if self.built == 0 {
-            let keys = &self.keys;
-            let best = vectorized(
-                #[inline(always)]
-                || keys.iter().fold(0, |best, key| if *key > best { *key } else { best }),
-            );
+            let best = self.largest();
             // Keys are different.
-            let place = keys.iter().position(|key| *key == best)?;
+            let place = self.keys.iter().position(|key| *key == best)?;
             return (best != 0).then_some((place, best));
         }
         let top = &self.levels[self.built - 1];
@@ -215,16 +208,52 @@ impl Tournament {
     /// a key visited.
     pub(crate) fn visit(&self, mut bound: u64, mut visit: impl FnMut(u64, usize) -> u64) {
         if self.built == 0 {
-            for (place, &key) in self.keys.iter().enumerate() {
-                if key >= bound {
-                    bound = visit(key, place);
-                }
-            }
+            vectorized(
+                #[inline(always)]
+                || self.visit_all(bound, visit),
+            );
             return;
         }
         if !self.keys.is_empty() {
             self.descend((self.built - 1, 0), None, &mut bound, &mut visit);
         }
+    }
+
+    /// [`Tournament::visit`] without a tree.
+    #[inline(always)]
+    fn visit_all(&self, mut bound: u64, mut visit: impl FnMut(u64, usize) -> u64) {
+        let (nodes, _) = self.keys.as_chunks::<FAN>();
+        for (node, keys) in nodes.iter().enumerate() {
+            // All eight are compared at once; few nodes have a key that is large enough.
+            if keys.iter().fold(false, |large, key| large | (*key >= bound)) {
+                for (at, &key) in keys.iter().enumerate() {
+                    if key >= bound {
+                        bound = visit(key, node * FAN + at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether there is a tree.
+    pub(crate) fn is_built(&self) -> bool {
+        self.built > 0
+    }
+
+    /// The largest of all keys. O(n), side by side.
+    pub(crate) fn largest(&self) -> u64 {
+        vectorized(
+            #[inline(always)]
+            || self.keys.iter().fold(0, |best, key| if *key > best { *key } else { best }),
+        )
+    }
+
+    /// How many keys are not below a bound. O(n), side by side.
+    pub(crate) fn count_from(&self, bound: u64) -> usize {
+        vectorized(
+            #[inline(always)]
+            || self.keys.iter().map(|key| usize::from(*key >= bound)).sum(),
+        )
     }
 
     /// [`Tournament::visit`] below a node of a level, of the keys of a lower level (`None`: of all

@@ -344,7 +344,8 @@ impl Ranking {
     ) {
         self.tree.ask();
         let ordered = self.in_order || order.is_some();
-        if !ordered || !self.census.count_totals(self.tree.keys()) {
+        let last = if ordered { self.last_of_few(count) } else { None };
+        if !ordered || last.is_none() && !self.census.count_totals(self.tree.keys()) {
             let bound = self.tree.bound_of(count, spare);
             self.tree.visit(bound, |key, place| {
                 tell(key, place);
@@ -353,7 +354,8 @@ impl Ranking {
             return;
         }
         // Of those with the last total the first are better than the others.
-        let (total, mut left) = self.census.last_of(count).unwrap_or((1, usize::MAX));
+        let last = last.or_else(|| self.census.last_of(count));
+        let (total, mut left) = last.unwrap_or((1, usize::MAX));
         let (least, above) = ((total as u64) << 32, (total as u64 + 1) << 32);
         if let Some(order) = order {
             let keys = order.iter().map(|&place| self.tree.key(place as usize));
@@ -370,6 +372,28 @@ impl Ranking {
             left -= usize::from(key < above);
             if left == 0 { above } else { least }
         });
+    }
+
+    /// [`Histogram::last_of`], if few totals are above that one: found by a comparison of all keys
+    /// for each, where no tree is there yet and totals are not counted.
+    fn last_of_few(&self, count: usize) -> Option<(usize, usize)> {
+        const FEW: usize = 6;
+        if self.tree.is_built() || !self.census.totals.is_empty() {
+            return None;
+        }
+        let high = (self.tree.largest() >> 32) as usize;
+        if high >= TOTALS {
+            return None;
+        }
+        let mut above = 0;
+        for total in (1..=high).rev().take(FEW) {
+            let there = self.tree.count_from((total as u64) << 32);
+            if there >= count {
+                return Some((total, count - above));
+            }
+            above = there;
+        }
+        None
     }
 
     /// How many places are feasible.
