@@ -225,7 +225,7 @@ impl Tournament {
         let (nodes, _) = self.keys.as_chunks::<FAN>();
         for (node, keys) in nodes.iter().enumerate() {
             // All eight are compared at once; few nodes have a key that is large enough.
-            if keys.iter().fold(false, |large, key| large | (*key >= bound)) {
+            if keys.iter().fold(0, |large, key| large | u32::from(*key >= bound)) != 0 {
                 for (at, &key) in keys.iter().enumerate() {
                     if key >= bound {
                         bound = visit(key, node * FAN + at);

@@ -312,3 +312,23 @@ fn ranks_in_between_leave_the_others() {
     }
     assert!(cluster.rank_epoch > 0);
 }
+
+#[test]
+fn a_large_cluster_remembers_more() {
+    let mut cluster = Cluster::new();
+    let label_nodes = |cluster: &mut Cluster, changes: usize| {
+        let then = cluster.moment();
+        for at in 0..changes {
+            let node = Node::new("n0").label("at", format!("{at}"));
+            cluster.update_node(&node).unwrap();
+        }
+        cluster.journal.since(then).map(Iterator::count)
+    };
+    cluster.add_node(Node::new("n0")).unwrap();
+    assert_eq!(label_nodes(&mut cluster, REMEMBERED), Some(REMEMBERED));
+    assert_eq!(label_nodes(&mut cluster, REMEMBERED + 1), None);
+    for at in 1..33 * REMEMBERED {
+        cluster.add_node(Node::new(format!("n{at:06}"))).unwrap();
+    }
+    assert_eq!(label_nodes(&mut cluster, REMEMBERED + 100), Some(REMEMBERED + 100));
+}
