@@ -68,7 +68,8 @@ struct World {
     claims: BTreeMap<String, bool>,
     /// Groups of which an eviction failed or was taken back, and how long they may be left alone.
     refused: BTreeMap<String, Time>,
-    vain: Vec<String>,
+    /// Groups whose claims have ended though victims had gone for them, and when.
+    vain: Vec<(String, Time)>,
     next: usize,
     reclaimed: usize,
     started: usize,
@@ -331,12 +332,16 @@ impl World {
             self.tell(|| format!("{event:?}"));
             match &event.change {
                 GroupChange::Preempting { .. } => {
-                    self.claims.insert(event.group.to_string(), false);
+                    // What went for a claim counts for the one that replaces it at once.
+                    let ended = (event.group.to_string(), event.at);
+                    let before = self.vain.len();
+                    self.vain.retain(|own| *own != ended);
+                    self.claims.insert(ended.0, self.vain.len() < before);
                 }
                 GroupChange::ReservationEnded { reason } => {
                     let gone = self.claims.remove(event.group.as_str());
                     if gone == Some(true) && *reason != ReservationEnd::Used {
-                        self.vain.push(event.group.to_string());
+                        self.vain.push((event.group.to_string(), event.at));
                     }
                 }
                 _ => {}
