@@ -40,7 +40,7 @@ impl Scheduler {
         if movable.is_empty() {
             return None;
         }
-        let without = self.without_claims(id, &[]);
+        let without = self.without_claims(id, &[], true);
         let cluster = without.as_ref().unwrap_or(&self.cluster);
         let queued = self.groups.get(&id)?;
         let policy = alloc::sync::Arc::clone(&self.move_policy);

@@ -44,6 +44,8 @@ pub(super) struct Found {
     pub(super) plan: Plan,
     /// The quota that the group is given, kept for it.
     admitted: Vec<Admitted>,
+    /// Whether less important groups give up what the plan meets.
+    gives_way: bool,
 }
 
 impl Found {
@@ -51,7 +53,13 @@ impl Found {
     pub(super) fn new(victims: Vec<Victim>, moves: Vec<Move>, mut plan: Plan) -> Option<Found> {
         // The plan is to be judged in the cluster without the victims, not as it was made.
         plan.basis = Moment::default();
-        (!plan.is_empty()).then_some(Found { victims, moves, plan, admitted: Vec::new() })
+        (!plan.is_empty()).then_some(Found {
+            victims,
+            moves,
+            plan,
+            admitted: Vec::new(),
+            gives_way: true,
+        })
     }
 
     /// The pods that leave their nodes.
@@ -107,15 +115,14 @@ impl Scheduler {
             None => (Vec::new(), Vec::new()),
         };
         self.metrics.add_one(|metrics| &mut metrics.victim_searches);
-        let (aside, victims) = self.set_less_important_aside(id);
-        let moved = self.find_moves(id, &tree, &victims);
-        let mut found = moved.filter(|found| self.is_suitable(id, found));
-        if found.is_none() {
-            found = self.search_beside(id, &tree, &giving, victims);
-            found = found.filter(|found| self.is_suitable(id, found));
+        // Quota names groups beside all that is reserved: what is reserved of room stays, too, where
+        // there is a plan beside it.
+        let mut found = None;
+        if !giving.is_empty() && !self.less_important(id).is_empty() {
+            found = self.find_room(id, &tree, &giving, false);
         }
-        for (pod, _) in aside {
-            let _ = self.cluster.add_pod(pod);
+        if found.is_none() {
+            found = self.find_room(id, &tree, &giving, true);
         }
         if let Some(found) = found {
             Some(Found { admitted, ..found })
@@ -127,14 +134,38 @@ impl Scheduler {
         }
     }
 
-    /// Takes the placeholders of a group and of less important ones out of the cluster, and returns
-    /// them; and the victims of decisions before, with whether they may be taken instead.
+    /// The plan beside groups that go anyway, with moves or the victims of least cost. `gives_way`
+    /// says that less important groups give up what it meets.
+    fn find_room(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        giving: &[GroupId],
+        gives_way: bool,
+    ) -> Option<Found> {
+        let (aside, victims) = self.set_less_important_aside(id, gives_way);
+        let moved = self.find_moves(id, tree, &victims);
+        let mut found = moved.filter(|found| self.is_suitable(id, found));
+        if found.is_none() {
+            found = self.search_beside(id, tree, giving, victims, gives_way);
+            found = found.filter(|found| self.is_suitable(id, found));
+        }
+        for (pod, _) in aside {
+            let _ = self.cluster.add_pod(pod);
+        }
+        found
+    }
+
+    /// Takes the placeholders of a group and (if they give way) of less important ones out of the
+    /// cluster, and returns them; and the victims of decisions before, with whether they may be taken
+    /// instead.
     fn set_less_important_aside(
         &mut self,
         id: GroupId,
+        gives_way: bool,
     ) -> (Vec<(Pod, String)>, BTreeMap<String, bool>) {
         let mut aside: Vec<(Pod, String)> = Vec::new();
-        let less_important = self.less_important(id);
+        let less_important = if gives_way { self.less_important(id) } else { Vec::new() };
         for other in less_important.iter().copied().chain([id]) {
             let reservation =
                 self.groups.get(&other).and_then(|queued| queued.reservation.as_ref());
@@ -150,7 +181,8 @@ impl Scheduler {
         aside.retain(|(pod, _)| self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok());
         let mut victims = BTreeMap::new();
         for (other, unit) in self.preemption.units() {
-            let is_less = !self.groups.contains_key(&other) || self.is_less_important(id, other);
+            let is_less =
+                !self.groups.contains_key(&other) || gives_way && self.is_less_important(id, other);
             let is_free = !unit.begun && (other == id || is_less);
             victims.extend(unit.names().map(|name| (name, is_free)));
         }
@@ -164,12 +196,13 @@ impl Scheduler {
         tree: &PodGroup,
         giving: &[GroupId],
         victims: BTreeMap<String, bool>,
+        gives_way: bool,
     ) -> Option<Found> {
         let budget = self.settings.preemption?.budget;
         let mut named: Vec<Victim> =
             giving.iter().filter_map(|&other| self.whole_victim(other)).collect();
         named.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
-        let without = self.without_claims(id, &named);
+        let without = self.without_claims(id, &named, gives_way);
         let cluster = without.as_ref().unwrap_or(&self.cluster);
         let queued = self.groups.get(&id)?;
         let queue = self.tenancy.is_some().then_some(queued.root.queue.as_str());
@@ -199,14 +232,19 @@ impl Scheduler {
             }
             _ => return None,
         };
-        let found = Found::new(named, Vec::new(), plan)?;
+        let found = Found { gives_way, ..Found::new(named, Vec::new(), plan)? };
         (found.victims.is_empty() || self.is_admitted(tree, &found)).then_some(found)
     }
 
     /// The cluster without groups that give quota back, and without pods that are to go for others
     /// that hold their room; `None` if there are none.
-    pub(super) fn without_claims(&self, id: GroupId, giving: &[Victim]) -> Option<Cluster> {
-        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id, false).collect();
+    pub(super) fn without_claims(
+        &self,
+        id: GroupId,
+        giving: &[Victim],
+        gives_way: bool,
+    ) -> Option<Cluster> {
+        let others: Vec<&EvictedPod> = self.pods_of_other_claims(id, !gives_way).collect();
         (!giving.is_empty() || !others.is_empty()).then(|| {
             let mut without = self.cluster.clone();
             let giving = giving.iter().flat_map(|victim| &victim.pods);
@@ -227,7 +265,7 @@ impl Scheduler {
             return false;
         }
         let own = found.victims.iter().flat_map(|victim| &victim.pods);
-        let mut later = self.without(own.chain(self.pods_of_other_claims(id, false)));
+        let mut later = self.without(own.chain(self.pods_of_other_claims(id, !found.gives_way)));
         self.make_moves(&mut later, &found.moves)
             && later.commit(&self.framework, &found.plan).is_ok()
     }
@@ -292,8 +330,10 @@ impl Scheduler {
     /// still to be evicted goes out as a decision, and placeholders hold the room.
     fn claim(&mut self, id: GroupId, found: Found, shortage: &Shortage) {
         let wanted: BTreeSet<String> = found.pods().map(pod_name).collect();
-        self.give_way(id, &found, &wanted);
-        let Found { victims, moves, plan, admitted } = found;
+        if found.gives_way {
+            self.give_way(id, &found, &wanted);
+        }
+        let Found { victims, moves, plan, admitted, .. } = found;
         self.cancel_evictions(id, &wanted);
         self.preemption.drop_put_off(id, &wanted);
         if let Some(queued) = self.groups.get_mut(&id) {

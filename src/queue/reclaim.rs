@@ -4,10 +4,12 @@
 //! whole, as one unit. One that may not be evicted now is kept from the books' searches until that
 //! changes, so that others are named in its place.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::claims::GroupClaim;
-use super::ids::GroupId;
+use super::evictions::UnitInFlight;
+use super::ids::{GroupId, Ticket};
 use super::queued_group::{MemberState, QueuedGroup};
 use super::quota_admission::Admitted;
 use super::scheduler::{Scheduler, Timer};
@@ -277,13 +279,61 @@ impl Scheduler {
             // Nothing is counted of what it asks for.
             return claim.claim.pod_sets.is_empty();
         };
-        let holder = |id: &GroupId| {
-            let charge = tenancy.charges.get(id)?;
-            tenancy.tenants.find(&charge.holder)
-        };
-        let going: Vec<HolderId> = tenancy.leaving.iter().filter_map(holder).collect();
+        let going = tenancy.leaving.iter().filter_map(|id| tenancy.holder_of(*id));
+        let going: Vec<HolderId> = going.collect();
         reserved.pod_sets == claim.claim.pod_sets
             && tenancy.tenants.fits_reserved(&claim.claim.name, &going)
+    }
+
+    /// Drops the evictions of other queues' groups that are to be asked for again now, and that quota
+    /// would not name any more: what their queues hold has changed since it did. Others are named in
+    /// their place, if any are.
+    pub(super) fn drop_unentitled(&mut self, ticket: Ticket) {
+        let now = self.now;
+        let Some(evictions) = self.preemption.of(ticket).filter(|_| self.tenancy.is_some()) else {
+            return;
+        };
+        let by = evictions.group;
+        let is_due =
+            |unit: &&UnitInFlight| !unit.begun && unit.retry_at.is_some_and(|retry| retry <= now);
+        let due = evictions.units.iter().filter(is_due);
+        let due: Vec<(GroupId, String)> =
+            due.filter_map(|unit| Some((unit.root?, unit.victim.name.clone()))).collect();
+        for (root, name) in due {
+            if self.is_still_named(by, root) {
+                continue;
+            }
+            let Some(evictions) = self.preemption.of(ticket) else { return };
+            let (gone, stay): (Vec<_>, Vec<_>) =
+                evictions.units.drain(..).partition(|unit| unit.victim.name == name);
+            evictions.units = stay;
+            self.preemption.drop_done();
+            self.cancel_units(ticket, gone);
+            self.reservations_due = true;
+            if let Some(queued) = self.groups.get_mut(&by) {
+                queued.no_search_before = now;
+            }
+        }
+    }
+
+    /// Whether quota would still name a victim of another queue, were it not leaving already; true of
+    /// one of the claim's own queue, which priorities name.
+    fn is_still_named(&mut self, by: GroupId, root: GroupId) -> bool {
+        let queue = |id| self.groups.get(&id).map(|queued| &queued.root.queue);
+        let Some(claim) = self.group_claim(by).filter(|_| queue(by) != queue(root)) else {
+            return true;
+        };
+        self.set_holder_leaving(root, false);
+        let found = self.decide_claim(&claim);
+        self.set_holder_leaving(root, true);
+        found.is_ok_and(|found| found.going.contains(&root))
+    }
+
+    fn set_holder_leaving(&mut self, id: GroupId, leaving: bool) {
+        let Some(tenancy) = &mut self.tenancy else { return };
+        if let Some(holder) = tenancy.holder_of(id) {
+            let _ = tenancy.tenants.set_leaving(holder, leaving);
+        }
     }
 
     /// Records for quota whether a group is being evicted whole.

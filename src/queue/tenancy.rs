@@ -12,8 +12,8 @@ use super::quota_sleepers::{Place, QuotaSleepers, Sleeper};
 use super::shortage::QuotaReason;
 use crate::base::Time;
 use crate::quota::{
-    Assignment, Claim, Decision, FlavorChoice, Heads, Mode, PodSet, PodSetAssignment, QueueId,
-    QueueKind, Tenants, Usage,
+    Assignment, Claim, Decision, FlavorChoice, Heads, HolderId, Mode, PodSet, PodSetAssignment,
+    QueueId, QueueKind, Tenants, Usage,
 };
 
 /// What a group is charged for, by pod, until the pod is gone.
@@ -269,6 +269,11 @@ impl Tenancy {
             self.leaving.remove(&id);
             self.reclaim_due.extend(self.root_of(&charge.queue));
         }
+    }
+
+    /// The holder of what a group is charged for.
+    pub(super) fn holder_of(&self, id: GroupId) -> Option<HolderId> {
+        self.tenants.find(&self.charges.get(&id)?.holder)
     }
 
     /// Lets a group be named as a victim again.

@@ -283,6 +283,7 @@ impl Scheduler {
     pub(super) fn evictions_due(&mut self, ticket: Ticket) {
         self.update_evictions();
         self.places_due();
+        self.drop_unentitled(ticket);
         let (now, settings) = (self.now, self.settings.preemption.unwrap_or_default());
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let plan = evictions.plan.clone();

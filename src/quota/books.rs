@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 
 use super::amount::MOST;
 use super::cells::NONE;
-use super::claim::{Claim, Usage};
+use super::claim::{Claim, HolderId, Usage};
 use super::error::QuotaError;
 use super::flavor::Flavor;
 use super::queue::{Queue, QueueKind};
@@ -17,13 +17,6 @@ use super::share::{ShareValue, borrowed_share};
 use super::tree::{QueueId, QueueTree, Removal};
 use crate::Time;
 use crate::base::hash::FixedMap;
-
-/// A holder of quota. Ids of holders that are gone are known as such.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HolderId {
-    pub(super) at: u32,
-    generation: u32,
-}
 
 /// A claim that holds quota.
 #[derive(Debug, Clone)]

@@ -240,11 +240,18 @@ pub struct Decision {
     pub victims: Vec<Victim>,
 }
 
+/// A holder of quota. Ids of holders that are gone are known as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderId {
+    pub(super) at: u32,
+    pub(super) generation: u32,
+}
+
 /// A holder of quota that has to give it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Victim {
     /// The holder.
-    pub holder: super::books::HolderId,
+    pub holder: HolderId,
     /// Why.
     pub reason: VictimReason,
 }

@@ -32,6 +32,7 @@ mod kueue;
 mod order;
 mod own;
 mod peer;
+mod peer_share;
 mod queue;
 mod reserved;
 #[cfg(feature = "serde")]
@@ -44,11 +45,12 @@ pub mod yunikorn;
 
 pub use admission::{Admission, Lending, PathLimits};
 pub use amount::{MOST, UNLIMITED, minus, plus};
-pub use books::{Holder, HolderId};
+pub use books::Holder;
 pub use claim::{
-    Assignment, Claim, Decision, FlavorChoice, Mode, PodSet, PodSetAssignment, Usage, Victim,
-    VictimReason,
+    Assignment, Claim, Decision, FlavorChoice, HolderId, Mode, PodSet, PodSetAssignment, Usage,
+    Victim, VictimReason,
 };
+pub use dialect::TenantSettings;
 pub use division::{ByPriority, Division, LargestRemainder, Part, WaterFilling};
 pub use entitlement::{AboveDeserved, AboveNominal, ByQuota, Entitlement, VictimSearch};
 pub use error::QuotaError;
@@ -58,10 +60,11 @@ pub use koordinator::{
     PREEMPTIBLE_LABEL, QUOTA_LABEL, QuotaSums, QuotaTopology, ROOT_QUOTA, SYSTEM_QUOTA,
     check_amounts,
 };
-pub use kueue::heads::{Head, HeadRules, HeadStanding, Heads, LossReason};
+pub use kueue::head_rules::{HeadRules, HeadStanding, LossReason};
+pub use kueue::heads::{Head, Heads};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
-pub use own::{QueueReport, ResourceReport, TenantSettings};
+pub use own::{QueueReport, ResourceReport};
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
     QueueingStrategy, Quota, ResourceGroup, Weight,

@@ -7,72 +7,14 @@ use core::time::Duration;
 use super::amount::{UNLIMITED, minus};
 use super::cells::{Cells, NONE};
 use super::claim::{Assignment, Claim, Decision, Mode, Usage};
-use super::dialect::Dialect;
+use super::dialect::{Aside, Dialect, TenantSettings};
 use super::division::{Division, Part, WaterFilling};
 use super::error::QuotaError;
-use super::queue::{BorrowWithinCohort, Preemption, PreemptionPolicy, QueueKind};
-use super::share::ShareValue;
+use super::queue::QueueKind;
+use super::share::PLACES;
 use super::tenants::Tenants;
-use super::tree::{FlavorResource, QueueId, QueueTree, Sums};
+use super::tree::{FlavorResource, QueueId, Sums};
 use crate::Time;
-
-/// Settings of [`Tenants::with`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
-#[non_exhaustive]
-pub struct TenantSettings {
-    /// How long a claim waits before quota is put aside for it, while it is the oldest. Default 1
-    /// hour.
-    pub patience: Duration,
-}
-
-impl Default for TenantSettings {
-    fn default() -> TenantSettings {
-        TenantSettings { patience: Duration::from_secs(3_600) }
-    }
-}
-
-impl TenantSettings {
-    /// Sets how long a claim waits before quota is put aside for it.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> TenantSettings {
-        self.patience = patience;
-        self
-    }
-}
-
-/// Whose claims a claim may evict: those of lower priority in its own queue, and those of queues that
-/// borrow, as shares allow.
-pub(super) const PREEMPTION: Preemption = Preemption {
-    within_cluster_queue: PreemptionPolicy::LowerPriority,
-    reclaim_within_cohort: PreemptionPolicy::Any,
-    borrow_within_cohort: BorrowWithinCohort {
-        lower_priority: false,
-        max_priority_threshold: None,
-    },
-};
-
-/// The state of the dialect beside the books.
-#[derive(Debug, Clone)]
-pub(super) struct Own {
-    pub(super) settings: TenantSettings,
-    pub(super) aside: Option<Aside>,
-}
-
-/// Quota put aside.
-#[derive(Debug, Clone)]
-pub(super) struct Aside {
-    pub(super) claim: String,
-    pub(super) queue: QueueId,
-    pub(super) usage: Usage,
-}
-
-impl Own {
-    pub(super) fn new(settings: TenantSettings) -> Own {
-        Own { settings, aside: None }
-    }
-}
 
 impl Default for Tenants {
     /// [`Tenants::with`] the default settings.
@@ -106,58 +48,6 @@ impl Default for Tenants {
     fn default() -> Tenants {
         Tenants::with(TenantSettings::default())
     }
-}
-
-/// Binary places of a share's ratio.
-const PLACES: u32 = 22;
-/// The largest share: integers up to it are floats without rounding.
-const LARGEST: u128 = (1 << 53) - 1;
-
-/// The dominant share of what a queue draws beyond its guarantees, over what its tree has for its
-/// siblings and itself, over its weight: an integer, in units of 2⁻²² of a queue of weight 1. What is
-/// borrowed at all has a share of at least 1.
-pub(super) fn whole_share(
-    tree: &QueueTree,
-    cells: &Cells,
-    at: u32,
-    more: &[(FlavorResource, i64)],
-) -> ShareValue {
-    let slot = &tree.slots[at as usize];
-    let mut share = ShareValue::NONE;
-    if slot.parent == NONE {
-        return share;
-    }
-    let weight = u128::from(slot.spec.weight.as_nanos());
-    if weight == 0 {
-        share.weight = 0.0;
-    }
-    let mut largest = 0;
-    let mut add = |pair: u32, beyond: i64| {
-        if beyond <= 0 {
-            return;
-        }
-        share.borrowing = true;
-        let above = tree.cell_above(slot.parent, pair);
-        let whole = above.map_or(0, |cell| cells.potential(cell)).max(1);
-        let ratio =
-            (u128::from(beyond.unsigned_abs()) << PLACES) / u128::from(whole.unsigned_abs());
-        // The product is below 2^63 · 2^22 · 2^30.
-        let ratio = ratio * 1_000_000_000 / weight.max(1);
-        let ratio = ratio.clamp(1, LARGEST);
-        if ratio > largest {
-            (largest, share.dominant) = (ratio, tree.resource_of(pair));
-        }
-    };
-    for &(pair, cell) in &slot.cells {
-        let cell = &cells[cell];
-        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
-        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
-    }
-    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
-        add(of.0, amount);
-    }
-    share.ratio = largest as f64;
-    share
 }
 
 /// A resource in a flavor, at one queue.

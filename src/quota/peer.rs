@@ -9,99 +9,29 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::amount::{MOST, UNLIMITED, minus};
-use super::books::{Holder, HolderId};
-use super::cells::{Cells, NONE};
+use super::books::Holder;
 use super::claim::{
-    Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
-    add_usage,
+    Assignment, Claim, Decision, FlavorChoice, HolderId, Mode, PodSetAssignment, Usage, Victim,
+    VictimReason, add_usage,
 };
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Peer};
 use super::error::QuotaError;
 use super::kueue::decide_reduced;
+use super::peer_share::PeerShare;
 use super::queue::{Queue, QueueKind};
 use super::share::ShareValue;
 use super::tenants::{KueueSettings, Tenants};
-use super::tree::{FlavorResource, QueueId, QueueTree};
+use super::tree::{FlavorResource, QueueId};
 use super::volcano::VolcanoRule;
-use super::yunikorn::YuniKornSettings;
 use crate::model::resources::PODS;
 
 /// The queue that all others stand below.
 pub(super) const ROOT: &str = "root";
 
-/// Whose dialect it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Peer {
-    Volcano(VolcanoRule),
-    YuniKorn(YuniKornSettings),
-}
-
-/// What the share of a queue among its siblings is of, in the order of heads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PeerShare {
-    /// What there is in all.
-    Whole,
-    /// What the queue's quota says that it deserves; 1 without that.
-    Deserved,
-    /// Its guarantee, or where it has none the lowest limit on its path.
-    Guarantee,
-}
-
 /// A holder that may be named.
 pub(super) struct Candidate<'a> {
     pub(super) id: HolderId,
     pub(super) holder: &'a Holder,
-}
-
-/// The share of a queue, with sums that may stand apart.
-pub(super) fn share(
-    tree: &QueueTree,
-    cells: &Cells,
-    at: u32,
-    more: &[(FlavorResource, i64)],
-    of: PeerShare,
-) -> ShareValue {
-    let slot = &tree.slots[at as usize];
-    let weight = if of == PeerShare::Whole { slot.spec.weight.as_f64() } else { 1.0 };
-    let mut share = ShareValue { weight, ..ShareValue::NONE };
-    if slot.parent == NONE {
-        return share;
-    }
-    let (id, root) = (tree.id(at), &tree.slots[tree.root_of(at) as usize]);
-    let whole = |pair| root.cell(pair).map_or(0, |cell| cells[cell].nominal);
-    let mut deserves = false;
-    for &(pair, cell) in &slot.cells {
-        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
-        let used = cells[cell].used.saturating_add(more);
-        let denominator = match of {
-            PeerShare::Whole => whole(pair),
-            PeerShare::Deserved => {
-                let quota = tree.quota(id, FlavorResource(pair));
-                let deserved = quota.and_then(|quota| quota.deserved).unwrap_or(0);
-                deserves |= deserved > 0;
-                deserved.max(cells[cell].nominal)
-            }
-            PeerShare::Guarantee if cells[cell].nominal > 0 => cells[cell].nominal,
-            PeerShare::Guarantee => {
-                let limits = tree.path(id).filter_map(|at| {
-                    tree.quota(at, FlavorResource(pair)).and_then(|quota| quota.limit)
-                });
-                limits.min().unwrap_or(UNLIMITED).min(whole(pair))
-            }
-        };
-        let ratio = match (denominator, used) {
-            (_, ..=0) => 0.0,
-            (..=0, _) => 1000.0,
-            (whole, used) => used as f64 * 1000.0 / whole as f64,
-        };
-        if ratio > share.ratio {
-            (share.ratio, share.dominant) = (ratio, tree.resource_of(pair));
-        }
-    }
-    if of == PeerShare::Deserved && !deserves {
-        share.ratio = share.ratio.max(1000.0);
-    }
-    share
 }
 
 impl Tenants {

@@ -3,6 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::error::QuotaError;
+
 /// A weight, in thousand-millionths: the precision of a Kubernetes quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
@@ -360,4 +362,54 @@ impl Queue {
         self.fungibility = fungibility;
         self
     }
+
+    /// Whether the queue makes sense: no negative amount, no resource or flavor twice.
+    pub(super) fn check(&self) -> Result<(), QuotaError> {
+        let twice = |name: &str| QuotaError::Twice { queue: self.name.clone(), name: name.into() };
+        let mut covered: Vec<&str> = Vec::new();
+        for group in &self.groups {
+            let mut own: Vec<&str> = group.covered_resources.iter().map(String::as_str).collect();
+            let mut flavors: Vec<&str> = Vec::new();
+            for flavor in &group.flavors {
+                if flavors.contains(&flavor.name.as_str()) {
+                    return Err(twice(&flavor.name));
+                }
+                flavors.push(&flavor.name);
+                let mut resources: Vec<&str> = Vec::new();
+                for (resource, quota) in &flavor.resources {
+                    if resources.contains(&resource.as_str()) {
+                        return Err(twice(resource));
+                    }
+                    resources.push(resource);
+                    if let Some((field, _)) = quota.amounts().find(|(_, amount)| *amount < 0) {
+                        return Err(QuotaError::Negative {
+                            queue: self.name.clone(),
+                            flavor: flavor.name.clone(),
+                            resource: resource.clone(),
+                            field,
+                        });
+                    }
+                }
+                own.extend(resources);
+            }
+            own.sort_unstable();
+            own.dedup();
+            if let Some(name) = own.iter().find(|name| covered.contains(name)) {
+                return Err(twice(name));
+            }
+            covered.extend(own);
+        }
+        Ok(())
+    }
 }
+
+/// Whose claims a claim may evict in this crate's own dialect: those of lower priority in its own queue, and those of queues that
+/// borrow, as shares allow.
+pub(super) const OWN_PREEMPTION: Preemption = Preemption {
+    within_cluster_queue: PreemptionPolicy::LowerPriority,
+    reclaim_within_cohort: PreemptionPolicy::Any,
+    borrow_within_cohort: BorrowWithinCohort {
+        lower_priority: false,
+        max_priority_threshold: None,
+    },
+};

@@ -5,19 +5,11 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::books::HolderId;
-use super::claim::Usage;
+use super::claim::{HolderId, Usage};
 use super::error::QuotaError;
 use super::queue::QueueKind;
-use super::tenants::Tenants;
+use super::tenants::{Reserved, Tenants};
 use super::tree::QueueId;
-
-/// What is reserved for a claim.
-#[derive(Debug, Clone)]
-pub(super) struct Reserved {
-    pub(super) queue: QueueId,
-    pub(super) usage: Usage,
-}
 
 impl Tenants {
     /// Reserves quota for a claim, in place of what was reserved for it before: decisions on other

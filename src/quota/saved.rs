@@ -7,12 +7,10 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::claim::Usage;
-use super::dialect::Dialect;
+use super::dialect::{Aside, Dialect, Peer, TenantSettings};
 use super::flavor::Flavor;
 use super::kai::KaiSettings;
 use super::koordinator::KoordinatorSettings;
-use super::own::{Aside, TenantSettings};
-use super::peer::Peer;
 use super::queue::{Queue, QueueKind};
 use super::tenants::{KueueSettings, Tenants};
 use super::tree::QueueId;

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::amount::{UNLIMITED, minus, plus};
 use super::cells::{Cells, NONE};
+use super::peer_share::PeerShare;
 use super::tree::{FlavorResource, QueueId, QueueTree};
 
 /// A share, in total order.
@@ -126,10 +127,10 @@ pub(super) fn borrowed_share(
     more: &[(FlavorResource, i64)],
 ) -> ShareValue {
     if tree.whole_shares {
-        return super::own::whole_share(tree, cells, at, more);
+        return whole_share(tree, cells, at, more);
     }
     if let Some(of) = tree.peer_share {
-        return super::peer::share(tree, cells, at, more, of);
+        return peer_share(tree, cells, at, more, of);
     }
     let slot = &tree.slots[at as usize];
     let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
@@ -240,6 +241,109 @@ impl Share for DominantShare {
         }
         share
     }
+}
+
+/// Binary places of a share's ratio.
+pub(super) const PLACES: u32 = 22;
+/// The largest share: integers up to it are floats without rounding.
+const LARGEST: u128 = (1 << 53) - 1;
+
+/// The dominant share of what a queue draws beyond its guarantees, over what its tree has for its
+/// siblings and itself, over its weight: an integer, in units of 2⁻²² of a queue of weight 1. What is
+/// borrowed at all has a share of at least 1.
+fn whole_share(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    more: &[(FlavorResource, i64)],
+) -> ShareValue {
+    let slot = &tree.slots[at as usize];
+    let mut share = ShareValue::NONE;
+    if slot.parent == NONE {
+        return share;
+    }
+    let weight = u128::from(slot.spec.weight.as_nanos());
+    if weight == 0 {
+        share.weight = 0.0;
+    }
+    let mut largest = 0;
+    let mut add = |pair: u32, beyond: i64| {
+        if beyond <= 0 {
+            return;
+        }
+        share.borrowing = true;
+        let above = tree.cell_above(slot.parent, pair);
+        let whole = above.map_or(0, |cell| cells.potential(cell)).max(1);
+        let ratio =
+            (u128::from(beyond.unsigned_abs()) << PLACES) / u128::from(whole.unsigned_abs());
+        // The product is below 2^63 · 2^22 · 2^30.
+        let ratio = ratio * 1_000_000_000 / weight.max(1);
+        let ratio = ratio.clamp(1, LARGEST);
+        if ratio > largest {
+            (largest, share.dominant) = (ratio, tree.resource_of(pair));
+        }
+    };
+    for &(pair, cell) in &slot.cells {
+        let cell = &cells[cell];
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
+    }
+    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
+        add(of.0, amount);
+    }
+    share.ratio = largest as f64;
+    share
+}
+
+/// The share of a queue in the dialect of another scheduler, with sums that may stand apart.
+fn peer_share(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    more: &[(FlavorResource, i64)],
+    of: PeerShare,
+) -> ShareValue {
+    let slot = &tree.slots[at as usize];
+    let weight = if of == PeerShare::Whole { slot.spec.weight.as_f64() } else { 1.0 };
+    let mut share = ShareValue { weight, ..ShareValue::NONE };
+    if slot.parent == NONE {
+        return share;
+    }
+    let (id, root) = (tree.id(at), &tree.slots[tree.root_of(at) as usize]);
+    let whole = |pair| root.cell(pair).map_or(0, |cell| cells[cell].nominal);
+    let mut deserves = false;
+    for &(pair, cell) in &slot.cells {
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        let used = cells[cell].used.saturating_add(more);
+        let denominator = match of {
+            PeerShare::Whole => whole(pair),
+            PeerShare::Deserved => {
+                let quota = tree.quota(id, FlavorResource(pair));
+                let deserved = quota.and_then(|quota| quota.deserved).unwrap_or(0);
+                deserves |= deserved > 0;
+                deserved.max(cells[cell].nominal)
+            }
+            PeerShare::Guarantee if cells[cell].nominal > 0 => cells[cell].nominal,
+            PeerShare::Guarantee => {
+                let limits = tree.path(id).filter_map(|at| {
+                    tree.quota(at, FlavorResource(pair)).and_then(|quota| quota.limit)
+                });
+                limits.min().unwrap_or(UNLIMITED).min(whole(pair))
+            }
+        };
+        let ratio = match (denominator, used) {
+            (_, ..=0) => 0.0,
+            (..=0, _) => 1000.0,
+            (whole, used) => used as f64 * 1000.0 / whole as f64,
+        };
+        if ratio > share.ratio {
+            (share.ratio, share.dominant) = (ratio, tree.resource_of(pair));
+        }
+    }
+    if of == PeerShare::Deserved && !deserves {
+        share.ratio = share.ratio.max(1000.0);
+    }
+    share
 }
 
 #[cfg(test)]

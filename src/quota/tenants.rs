@@ -5,18 +5,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::amount::{minus, plus};
-use super::books::{Books, Holder, HolderId};
+use super::books::{Books, Holder};
 use super::cells::Cells;
-use super::claim::{Assignment, Claim, Decision, Mode, Usage, Victim};
-use super::dialect::Dialect;
+use super::claim::{Assignment, Claim, Decision, HolderId, Mode, Usage, Victim};
+use super::dialect::{Dialect, Own, TenantSettings};
 use super::error::QuotaError;
 use super::flavor::Flavor;
-use super::kueue::heads::{HeadRules, Heads};
+use super::kueue::head_rules::HeadRules;
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
-use super::own::{Own, TenantSettings};
 use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
-use super::reserved::Reserved;
 use super::share::{BorrowedShare, Share, ShareValue};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
 use crate::Time;
@@ -83,7 +81,7 @@ impl KueueSettings {
 ///
 /// Pure data: no placement, no clock. A claim is decided on ([`Tenants::decide`]), its victims give
 /// back ([`Tenants::release`]), it is admitted ([`Tenants::admit`]); which queue's head goes next
-/// says [`Heads`].
+/// says [`Heads`](super::Heads).
 ///
 /// ```
 /// use phalanx::Time;
@@ -114,6 +112,13 @@ pub struct Tenants {
     pub(super) dialect: Dialect,
     /// By claim.
     pub(super) reserved: BTreeMap<String, Reserved>,
+}
+
+/// What is reserved for a claim.
+#[derive(Debug, Clone)]
+pub(super) struct Reserved {
+    pub(super) queue: QueueId,
+    pub(super) usage: Usage,
 }
 
 impl Tenants {
@@ -206,11 +211,6 @@ impl Tenants {
     /// The order of heads.
     pub fn head_rules(&self) -> HeadRules {
         self.rules.heads
-    }
-
-    /// An order of heads without any.
-    pub fn heads(&self) -> Heads {
-        Heads::new(self.rules.heads)
     }
 
     /// Whether a queue admits anything: it is not stopped nor being removed, stands where it was put,

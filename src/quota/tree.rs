@@ -164,7 +164,7 @@ pub struct QueueTree {
     /// Whether shares are computed in integers: [`super::own`].
     pub(super) whole_shares: bool,
     /// What shares are of in the dialect of another scheduler: [`super::peer`].
-    pub(super) peer_share: Option<super::peer::PeerShare>,
+    pub(super) peer_share: Option<super::peer_share::PeerShare>,
 }
 
 impl QueueTree {
@@ -185,7 +185,7 @@ impl QueueTree {
     /// # Errors
     /// An amount is negative, or a resource or flavor stands twice.
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        links::check(&queue)?;
+        queue.check()?;
         let at = self.slot_of(queue.kind, &queue.name);
         self.shape += 1;
         let slot = &mut self.slots[at as usize];

@@ -15,20 +15,12 @@ use super::super::tenants::Tenants;
 use super::super::tree::{FlavorResource, QueueId};
 use super::min_runtime::{MinRuntime, RuntimeQueue, is_protected};
 use super::queues::{Quantities, QueueShare, QueueShares, Reclaimer, ResourceShare};
-use super::settings::KaiSettings;
+use super::settings::{Kai, KaiSettings};
 use super::turns::{best_served, first_leaf, give_way, has_room};
 use crate::Time;
 
 /// The queue above the top queues, which has what there is in all.
 pub(in crate::quota) const CLUSTER: &str = "(cluster)";
-
-/// The state of the dialect beside the books.
-#[derive(Debug, Clone, Default)]
-pub(in crate::quota) struct Kai {
-    pub(in crate::quota) settings: KaiSettings,
-    /// The latest time that is known.
-    now: Time,
-}
 
 impl Kai {
     fn is_preemptible(&self, said: Option<bool>, priority: i64) -> bool {

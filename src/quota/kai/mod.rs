@@ -16,7 +16,6 @@ mod queues;
 mod settings;
 mod turns;
 
-pub(super) use dialect::Kai;
 pub use division::{DivisionRules, Sibling, divide};
 pub use min_runtime::{MinRuntime, ReclaimMethod, RuntimeQueue, is_protected};
 pub use order::{ElasticState, JobStanding, PodSetState, elastic_state, job_order, pod_set_order};
@@ -24,4 +23,5 @@ pub use queues::{
     Contender, OverCapacity, Quantities, QueueShare, QueueShares, Ratio, ReclaimStrategy,
     Reclaimer, ResourceShare,
 };
+pub(super) use settings::Kai;
 pub use settings::{KaiSettings, QueueMinRuntime};

@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use super::min_runtime::ReclaimMethod;
+use crate::Time;
 
 /// How long work of a queue runs before it may be taken back; `None`: what the queue above says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,4 +79,12 @@ impl KaiSettings {
         self.min_runtimes.insert(queue.into(), runtime);
         self
     }
+}
+
+/// The state of the dialect beside the books.
+#[derive(Debug, Clone, Default)]
+pub(in crate::quota) struct Kai {
+    pub(in crate::quota) settings: KaiSettings,
+    /// The latest time that is known.
+    pub(super) now: Time,
 }

@@ -2,11 +2,13 @@
 
 mod dialect;
 mod elastic;
+mod settings;
 mod stated;
 mod validate;
 
-pub(super) use dialect::Koordinator;
-pub use dialect::{KoordinatorSettings, PREEMPTIBLE_LABEL, QUOTA_LABEL};
+pub use dialect::{PREEMPTIBLE_LABEL, QUOTA_LABEL};
 pub use elastic::ElasticQuotas;
+pub(super) use settings::Koordinator;
+pub use settings::KoordinatorSettings;
 pub use stated::{DEFAULT_QUOTA, ElasticQuota, QuotaSums, ROOT_QUOTA, SYSTEM_QUOTA};
 pub use validate::{ElasticQuotaError, QuotaTopology, check_amounts};

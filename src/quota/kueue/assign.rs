@@ -96,7 +96,7 @@ pub(in crate::quota) fn simulate_levels<'s>(
     move |trial, of, amount| {
         let usage: Usage = [(of, amount)].into_iter().collect();
         let taken =
-            trial.victims(&preemptor(trial.books, leaf, claim, &usage, &[of.0], strategies));
+            search(trial, &preemptor(trial.books, leaf, claim, &usage, &[of.0], strategies));
         if taken.is_empty() {
             return (Outlook::NoCandidates, None);
         }
@@ -109,6 +109,18 @@ pub(in crate::quota) fn simulate_levels<'s>(
         let level = cell.map(|cell| borrow_level(tree, &trial.cells, cell, amount).0);
         trial.give_back(&taken);
         (if own { Outlook::Preempt } else { Outlook::Reclaim }, level)
+    }
+}
+
+/// Victims for a preemptor, by the rule in force. The sums are as before.
+fn search(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Taken> {
+    if preemptor.pairs.is_empty() {
+        return Vec::new();
+    }
+    if trial.books.fair {
+        super::fair::search(trial, preemptor)
+    } else {
+        super::classical::search(trial, preemptor)
     }
 }
 
@@ -126,7 +138,7 @@ fn preemptor<'a>(
         leaf,
         priority: claim.priority,
         created: claim.created,
-        policy: if own { crate::quota::own::PREEMPTION } else { policy },
+        policy: if own { crate::quota::queue::OWN_PREEMPTION } else { policy },
         keeps_guarantees: own,
         usage,
         pairs,
@@ -177,7 +189,7 @@ pub(in crate::quota) fn victims(
         }
     }
     pairs.sort_unstable();
-    trial.victims(&preemptor(trial.books, leaf, claim, &assignment.usage, &pairs, strategies))
+    search(trial, &preemptor(trial.books, leaf, claim, &assignment.usage, &pairs, strategies))
 }
 
 /// Flavors for a claim, of some of its pods or all.

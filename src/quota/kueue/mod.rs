@@ -4,6 +4,7 @@ mod assign;
 mod candidates;
 mod classical;
 mod fair;
+pub(super) mod head_rules;
 pub(super) mod heads;
 mod partial;
 pub(super) mod trial;

@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use super::Preemptor;
 use crate::quota::books::Books;
 use crate::quota::cells::{Cells, NONE};
 use crate::quota::claim::{Usage, Victim, VictimReason};
@@ -150,18 +149,6 @@ impl<'a> Trial<'a> {
     pub(super) fn give_back(&mut self, taken: &[Taken]) {
         for &(holder, _) in taken {
             self.restore(holder);
-        }
-    }
-
-    /// Victims for a preemptor, by the rule in force. The sums are as before.
-    pub(in crate::quota) fn victims(&mut self, preemptor: &Preemptor<'_>) -> Vec<Taken> {
-        if preemptor.pairs.is_empty() {
-            return Vec::new();
-        }
-        if self.books.fair {
-            super::fair::search(self, preemptor)
-        } else {
-            super::classical::search(self, preemptor)
         }
     }
 }

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use super::{Group, GroupFlavor, MAX_DEPTH, QueueTree, Slot};
 use crate::quota::cells::NONE;
-use crate::quota::error::QuotaError;
 use crate::quota::queue::{Queue, QueueKind, Quota};
 
 impl QueueTree {
@@ -227,43 +226,4 @@ impl QueueTree {
         }
         self.free.push(at);
     }
-}
-
-/// Whether a queue makes sense.
-pub(super) fn check(queue: &Queue) -> Result<(), QuotaError> {
-    let twice = |name: &str| QuotaError::Twice { queue: queue.name.clone(), name: name.into() };
-    let mut covered: Vec<&str> = Vec::new();
-    for group in &queue.groups {
-        let mut own: Vec<&str> = group.covered_resources.iter().map(String::as_str).collect();
-        let mut flavors: Vec<&str> = Vec::new();
-        for flavor in &group.flavors {
-            if flavors.contains(&flavor.name.as_str()) {
-                return Err(twice(&flavor.name));
-            }
-            flavors.push(&flavor.name);
-            let mut resources: Vec<&str> = Vec::new();
-            for (resource, quota) in &flavor.resources {
-                if resources.contains(&resource.as_str()) {
-                    return Err(twice(resource));
-                }
-                resources.push(resource);
-                if let Some((field, _)) = quota.amounts().find(|(_, amount)| *amount < 0) {
-                    return Err(QuotaError::Negative {
-                        queue: queue.name.clone(),
-                        flavor: flavor.name.clone(),
-                        resource: resource.clone(),
-                        field,
-                    });
-                }
-            }
-            own.extend(resources);
-        }
-        own.sort_unstable();
-        own.dedup();
-        if let Some(name) = own.iter().find(|name| covered.contains(name)) {
-            return Err(twice(name));
-        }
-        covered.extend(own);
-    }
-    Ok(())
 }

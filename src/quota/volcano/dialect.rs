@@ -8,26 +8,14 @@ use super::attributes::{Attributes, ROOT};
 use super::drf::may_take;
 use super::quotas::Quotas;
 use super::resources::Resources;
+use super::settings::VolcanoRule;
 use crate::model::resources::{CPU, MEMORY, PODS};
-use crate::quota::books::HolderId;
-use crate::quota::claim::{Claim, Mode, Usage, add_usage};
-use crate::quota::peer::{Candidate, Peer};
+use crate::quota::claim::{Claim, HolderId, Mode, Usage, add_usage};
+use crate::quota::dialect::Peer;
+use crate::quota::peer::Candidate;
 use crate::quota::queue::QueueKind;
 use crate::quota::tenants::Tenants;
 use crate::quota::tree::{FlavorResource, QueueId, QueueTree, Sums};
-
-/// Which of Volcano's plugins decides about queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-pub enum VolcanoRule {
-    /// `proportion`: what queues deserve is divided by weight among those that ask.
-    Proportion,
-    /// `capacity`: what queues deserve is stated.
-    Capacity,
-    /// `drf`: nothing is deserved; the smallest dominant share goes first.
-    Drf,
-}
 
 impl Tenants {
     /// Volcano's `proportion`: what a queue may have is what it deserves by weight, among those that

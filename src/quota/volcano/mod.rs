@@ -10,9 +10,10 @@ mod dialect;
 mod drf;
 mod quotas;
 mod resources;
+mod settings;
 
 pub use attributes::{Attributes, ROOT, capacity, capacity_tree, inqueue, proportion};
-pub use dialect::VolcanoRule;
 pub use drf::{HierarchicalShares, JobStanding, may_take};
 pub use quotas::Quotas;
 pub use resources::{Missing, Resources, TOLERANCE, dominant_share, share};
+pub use settings::VolcanoRule;

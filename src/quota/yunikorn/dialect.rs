@@ -7,42 +7,15 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::guarantees::{Guarantees, is_over_guarantee, is_under_guarantee};
-use super::queues::{PreemptionPolicy, PriorityRule, QueueState, Queues};
+use super::queues::{PreemptionPolicy, QueueState, Queues};
 use super::resources::{self, Resource};
-use crate::quota::books::HolderId;
-use crate::quota::claim::{Claim, Mode, Usage};
-use crate::quota::peer::{Candidate, Peer};
+use super::settings::YuniKornSettings;
+use crate::quota::claim::{Claim, HolderId, Mode, Usage};
+use crate::quota::dialect::Peer;
+use crate::quota::peer::Candidate;
 use crate::quota::queue::QueueKind;
 use crate::quota::tenants::Tenants;
 use crate::quota::tree::{FlavorResource, QueueId, QueueTree};
-
-/// What a queue's properties say, beside its amounts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
-pub struct QueueRules {
-    /// `priority.policy` and `priority.offset`.
-    pub priority: PriorityRule,
-    /// `preemption.policy`.
-    pub preemption: PreemptionPolicy,
-}
-
-/// Settings of [`Tenants::yunikorn_with`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
-pub struct YuniKornSettings {
-    /// Whether the queue with the smaller fair share goes first; otherwise the oldest head.
-    pub fair: bool,
-    /// The properties of queues, by name.
-    pub rules: BTreeMap<String, QueueRules>,
-}
-
-impl Default for YuniKornSettings {
-    fn default() -> YuniKornSettings {
-        YuniKornSettings { fair: true, rules: BTreeMap::new() }
-    }
-}
 
 impl Tenants {
     /// YuniKorn's semantics: limits on the path, and preemption for what is guaranteed.

@@ -9,9 +9,10 @@ mod guarantees;
 mod order;
 mod queues;
 pub mod resources;
+mod settings;
 
-pub use dialect::{QueueRules, YuniKornSettings};
 pub use guarantees::{Guarantees, is_over_guarantee, is_under_guarantee};
 pub use order::{ApplicationStanding, QueueStanding, SortPolicy};
 pub use queues::{MIN_PRIORITY, PreemptionPolicy, PriorityRule, QueueState, Queues};
 pub use resources::Resource;
+pub use settings::{QueueRules, YuniKornSettings};

@@ -8,6 +8,7 @@ mod kai;
 mod peers;
 mod random;
 mod reclaim;
+mod renewal;
 pub(crate) mod scheduler;
 mod searches;
 mod stream;

@@ -1,0 +1,14 @@
+//! The choice among Volcano's queue plugins.
+
+/// Which of Volcano's plugins decides about queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+pub enum VolcanoRule {
+    /// `proportion`: what queues deserve is divided by weight among those that ask.
+    Proportion,
+    /// `capacity`: what queues deserve is stated.
+    Capacity,
+    /// `drf`: nothing is deserved; the smallest dominant share goes first.
+    Drf,
+}
