@@ -69,6 +69,35 @@ impl Scheduler {
         roots.into_iter().filter_map(is_in_part).collect()
     }
 
+    /// Drops the units of a decision that are due to be asked for again, and of whose groups too little
+    /// would be left by then: more of them runs than when they were named.
+    pub(super) fn drop_due_parts(&mut self, ticket: Ticket) {
+        let now = self.now;
+        let is_due =
+            |unit: &UnitInFlight| !unit.begun && unit.retry_at.is_some_and(|retry| retry <= now);
+        let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for unit in self.preemption.units_of(ticket).filter(|unit| is_due(unit)) {
+            let Some(root) = &unit.root_name else { continue };
+            due.entry(root.clone()).or_default().extend(unit.names());
+        }
+        due.retain(|root, names| {
+            names.extend(self.going_of(root, true));
+            self.is_left_in_part(root, names)
+        });
+        if due.is_empty() {
+            return;
+        }
+        let Some(evictions) = self.preemption.of(ticket) else { return };
+        let is_parted = |unit: &UnitInFlight| {
+            is_due(unit) && unit.root_name.as_ref().is_some_and(|root| due.contains_key(root))
+        };
+        let (back, stay) = evictions.units.drain(..).partition(is_parted);
+        evictions.units = stay;
+        self.preemption.drop_done();
+        self.cancel_units(ticket, back);
+        self.reservations_due = true;
+    }
+
     /// Takes back evictions of groups of which too little would be left by what is to go now: others
     /// of them cannot go, or not yet.
     pub(super) fn take_back_parts(&mut self, roots: &BTreeSet<String>) {

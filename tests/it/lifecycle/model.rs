@@ -425,7 +425,7 @@ impl World {
                     self.ask_to_move(ticket, &moves, &plan);
                 }
                 Decision::CancelEvictions { ticket, victims } => {
-                    self.preemption.cancel(ticket, &victims);
+                    self.preemption.cancel(ticket, &victims, now);
                 }
                 _ => {}
             }

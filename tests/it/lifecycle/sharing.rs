@@ -271,6 +271,7 @@ impl World {
                 _ => {}
             }
         }
+        self.evictions.unsaid.remove(&owner);
         while let Some(event) = self.processes[owner].scheduler.poll_event() {
             self.note(&event);
             self.tell(|| format!("{owner}: {event:?}"));

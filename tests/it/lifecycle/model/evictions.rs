@@ -75,11 +75,17 @@ impl Model {
         }
     }
 
-    pub(super) fn cancel(&mut self, ticket: Ticket, victims: &[Victim]) {
+    /// What stays after its time to begin is over has failed.
+    pub(super) fn cancel(&mut self, ticket: Ticket, victims: &[Victim], now: Time) {
         for victim in victims {
             let is = |asked: &Asked| asked.ticket == ticket && asked.name == victim.name;
             assert!(self.asked.iter().any(is), "{} was not asked for", victim.name);
-            self.asked.retain(|asked| !is(asked));
+            let (back, kept) = std::mem::take(&mut self.asked).into_iter().partition(is);
+            self.asked = kept;
+            let back: Vec<Asked> = back;
+            let late =
+                back.into_iter().filter(|own| now.since(own.since) >= settings().start_timeout);
+            self.failed.extend(late.flat_map(|own| own.pods));
         }
     }
 
