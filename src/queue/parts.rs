@@ -73,8 +73,11 @@ impl Scheduler {
     /// would be left by then: more of them runs than when they were named.
     pub(super) fn drop_due_parts(&mut self, ticket: Ticket) {
         let now = self.now;
-        let is_due =
-            |unit: &UnitInFlight| !unit.begun && unit.retry_at.is_some_and(|retry| retry <= now);
+        // What has begun of a group of this scheduler goes on; others' owners make members anew.
+        let is_due = |unit: &UnitInFlight| {
+            let may_stay = !unit.begun || unit.root.is_none();
+            may_stay && unit.retry_at.is_some_and(|retry| retry <= now)
+        };
         let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for unit in self.preemption.units_of(ticket).filter(|unit| is_due(unit)) {
             let Some(root) = &unit.root_name else { continue };
@@ -98,12 +101,22 @@ impl Scheduler {
         self.reservations_due = true;
     }
 
+    /// Whether too little would be left of another scheduler's group if those of its pods stayed that
+    /// have begun to go and could not.
+    fn may_part(&self, root: &str) -> bool {
+        let units = self.preemption.units().map(|(_, unit)| unit);
+        let asked = units.filter(|unit| unit.root.is_none() && unit.retry_at.is_none());
+        let asked = asked.filter(|unit| unit.root_name.as_deref() == Some(root));
+        let going: BTreeSet<String> = asked.flat_map(UnitInFlight::names).collect();
+        !going.is_empty() && self.is_left_in_part(root, &going)
+    }
+
     /// Takes back evictions of groups of which too little would be left by what is to go now: others
     /// of them cannot go, or not yet.
     pub(super) fn take_back_parts(&mut self, roots: &BTreeSet<String>) {
         for root in roots {
             let going = self.going_of(root, true);
-            if going.is_empty() || !self.is_left_in_part(root, &going) {
+            if going.is_empty() || !self.is_left_in_part(root, &going) && !self.may_part(root) {
                 continue;
             }
             let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();

@@ -377,3 +377,43 @@ fn victims_that_are_not_all_of_their_gang_any_more_are_searched_again() {
     assert_ne!(again, ticket);
     assert_eq!(names, ["default/theirs-0", "default/theirs-1", "default/theirs-2"]);
 }
+
+/// A gang of another scheduler of which a member is lost and made anew, while all of it was to go: what
+/// was to go cannot, and the new member stays with it.
+#[test]
+fn a_member_made_anew_does_not_go_alone() {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b"] {
+        cluster.add_node(Node::new(name).capacity(GPU, 1)).unwrap();
+    }
+    let mut scheduler = scheduler(cluster, preempts);
+    let theirs = PodGroup::gang("theirs", 2).evicted_whole();
+    scheduler.handle_running_group(&theirs, at(0)).unwrap();
+    let appears = |scheduler: &mut Scheduler, name: &str, node: &str, now| {
+        let pod = gpu().name(name).in_group("theirs").on(node);
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, now).unwrap();
+    };
+    appears(&mut scheduler, "theirs-0", "a", at(0));
+    appears(&mut scheduler, "theirs-1", "b", at(0));
+    scheduler.handle_group(gang("new", 2).priority(10), at(1)).unwrap();
+    let (first, names) = victims(&mut scheduler, at(1));
+    assert_eq!(names, ["default/theirs"]);
+    delete(&mut scheduler, "theirs-1", at(2));
+    appears(&mut scheduler, "theirs-2", "b", at(2));
+    // The new member is to go beside the one that is left.
+    let (second, names) = victims(&mut scheduler, at(2));
+    assert_eq!((second != first, names), (true, vec!["default/theirs".into()]));
+    scheduler.handle_eviction_failed(first, "default/theirs", Some(at(30)), at(3)).unwrap();
+    let back = scheduler.poll_decision(at(3));
+    let Some(Decision::CancelEvictions { ticket, .. }) = back else { panic!("{back:?}") };
+    assert_eq!(ticket, second);
+    assert_eq!(scheduler.poll_decision(at(3)), None);
+    // Later they are asked for together.
+    let mut pods = Vec::new();
+    while let Some(decision) = scheduler.poll_decision(at(30)) {
+        let Decision::Preempt { victims, .. } = decision else { panic!("{decision:?}") };
+        pods.extend(victims.into_iter().flat_map(|victim| victim.pods).map(|pod| pod.name));
+    }
+    pods.sort();
+    assert_eq!(pods, ["theirs-0", "theirs-2"]);
+}
