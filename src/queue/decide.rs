@@ -42,7 +42,11 @@ impl Scheduler {
                 }
                 if let Decision::Preempt { ticket, victims, moves, .. } = &mut decision {
                     // Victims may have gone, been taken back, or failed.
+                    self.update_evictions();
                     victims.retain(|victim| self.preemption.is_open(*ticket, &victim.name));
+                    for victim in &mut *victims {
+                        victim.pods.retain(|pod| is_there(&self.cluster, pod));
+                    }
                     moves.retain(|step| {
                         self.preemption.is_open(*ticket, &step.unit)
                             && is_there(&self.cluster, &step.pod)
@@ -50,6 +54,7 @@ impl Scheduler {
                     if victims.is_empty() && moves.is_empty() {
                         continue;
                     }
+                    self.have_been_asked(*ticket, victims, moves);
                 }
                 if let Decision::CancelEvictions { victims, .. } = &mut decision {
                     victims.retain(|victim| {

@@ -69,12 +69,54 @@ impl Scheduler {
         roots.into_iter().filter_map(is_in_part).collect()
     }
 
+    /// Drops the units of a decision that are due to be asked for again, and of whose groups too little
+    /// would be left by then: more of them runs than when they were named.
+    pub(super) fn drop_due_parts(&mut self, ticket: Ticket) {
+        let now = self.now;
+        // What has begun of a group of this scheduler goes on; others' owners make members anew.
+        let is_due = |unit: &UnitInFlight| {
+            let may_stay = !unit.begun || unit.root.is_none();
+            may_stay && unit.retry_at.is_some_and(|retry| retry <= now)
+        };
+        let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for unit in self.preemption.units_of(ticket).filter(|unit| is_due(unit)) {
+            let Some(root) = &unit.root_name else { continue };
+            due.entry(root.clone()).or_default().extend(unit.names());
+        }
+        due.retain(|root, names| {
+            names.extend(self.going_of(root, true));
+            self.is_left_in_part(root, names)
+        });
+        if due.is_empty() {
+            return;
+        }
+        let Some(evictions) = self.preemption.of(ticket) else { return };
+        let is_parted = |unit: &UnitInFlight| {
+            is_due(unit) && unit.root_name.as_ref().is_some_and(|root| due.contains_key(root))
+        };
+        let (back, stay) = evictions.units.drain(..).partition(is_parted);
+        evictions.units = stay;
+        self.preemption.drop_done();
+        self.cancel_units(ticket, back);
+        self.reservations_due = true;
+    }
+
+    /// Whether too little would be left of another scheduler's group if those of its pods stayed that
+    /// have begun to go and could not.
+    fn may_part(&self, root: &str) -> bool {
+        let units = self.preemption.units().map(|(_, unit)| unit);
+        let asked = units.filter(|unit| unit.root.is_none() && unit.retry_at.is_none());
+        let asked = asked.filter(|unit| unit.root_name.as_deref() == Some(root));
+        let going: BTreeSet<String> = asked.flat_map(UnitInFlight::names).collect();
+        !going.is_empty() && self.is_left_in_part(root, &going)
+    }
+
     /// Takes back evictions of groups of which too little would be left by what is to go now: others
     /// of them cannot go, or not yet.
     pub(super) fn take_back_parts(&mut self, roots: &BTreeSet<String>) {
         for root in roots {
             let going = self.going_of(root, true);
-            if going.is_empty() || !self.is_left_in_part(root, &going) {
+            if going.is_empty() || !self.is_left_in_part(root, &going) && !self.may_part(root) {
                 continue;
             }
             let mut back: Vec<(Ticket, Vec<UnitInFlight>)> = Vec::new();

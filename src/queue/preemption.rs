@@ -340,7 +340,9 @@ impl Scheduler {
             queued.preempting = false;
             queued.nominated = None;
         }
-        self.end_reservation(id, ReservationEnd::Outranked);
+        let reserved = self.groups.get_mut(&id).and_then(|queued| queued.reservation.as_mut());
+        let held = reserved.map(|own| mem::take(&mut own.placeholders)).unwrap_or_default();
+        self.remove_placeholders(&held);
         self.unreserve(id, true);
         let is_empty = victims.is_empty() && moves.is_empty();
         if is_empty && self.cluster.commit(&self.framework, &plan).is_ok() {
@@ -349,6 +351,7 @@ impl Scheduler {
             self.start_plan(alloc::vec![id], plan, None);
             return;
         }
+        self.end_reservation(id, ReservationEnd::Outranked);
         self.reserve(admitted);
         let Some(settings) = self.settings.preemption else { return };
         self.stay_unschedulable(id, shortage);

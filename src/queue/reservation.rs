@@ -369,6 +369,15 @@ impl Scheduler {
         }
     }
 
+    /// Takes placeholders out of the cluster.
+    pub(super) fn remove_placeholders(&mut self, placeholders: &[(Pod, String)]) {
+        for (pod, node) in placeholders {
+            if self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok() {
+                self.pods_changed(node);
+            }
+        }
+    }
+
     /// Adds placeholders for a plan to the cluster.
     pub(super) fn add_placeholders(&mut self, id: GroupId, plan: &Plan) -> Vec<(Pod, String)> {
         let mut placeholders = Vec::with_capacity(plan.len());
@@ -495,11 +504,7 @@ impl Scheduler {
                 self.timers.insert((after, Timer::Reservation(id)));
             }
         }
-        for (pod, node) in &reserved.placeholders {
-            if self.cluster.remove_pod(pod.namespace(), &pod.name).is_ok() {
-                self.pods_changed(node);
-            }
-        }
+        self.remove_placeholders(&reserved.placeholders);
         self.emit(id, GroupChange::ReservationEnded { reason });
         self.places_after(id, reason);
         if preempting {

@@ -12,7 +12,7 @@ use super::ids::{GroupId, Ticket};
 use super::scheduler::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::{Pod, PodGroup};
-use crate::preempt::{DisruptionBudget, EvictedPod};
+use crate::preempt::{DisruptionBudget, EvictedPod, Move, Victim};
 use crate::state::{Event, NodeView, PodView};
 
 impl Scheduler {
@@ -285,6 +285,7 @@ impl Scheduler {
         self.places_due();
         self.drop_unentitled(ticket);
         let (now, settings) = (self.now, self.settings.preemption.unwrap_or_default());
+        self.drop_due_parts(ticket);
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let plan = evictions.plan.clone();
         let mut again = Vec::new();
@@ -328,6 +329,21 @@ impl Scheduler {
         self.set_eviction_timer(ticket);
     }
 
+    /// The units of a decision that the embedder sees now have their time from now on.
+    pub(super) fn have_been_asked(&mut self, ticket: Ticket, victims: &[Victim], moves: &[Move]) {
+        let until = self.now.after(self.settings.preemption.unwrap_or_default().start_timeout);
+        let names: BTreeSet<&str> = victims.iter().map(|victim| &*victim.name).collect();
+        let Some(evictions) = self.preemption.of(ticket) else { return };
+        for unit in &mut evictions.units {
+            let name = &*unit.victim.name;
+            let is_asked = names.contains(name) || moves.iter().any(|step| step.unit == name);
+            if is_asked && unit.retry_at.is_none() {
+                unit.until = unit.until.max(until);
+            }
+        }
+        self.set_eviction_timer(ticket);
+    }
+
     fn set_eviction_timer(&mut self, ticket: Ticket) {
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let asked = evictions.units.iter().filter(|unit| !unit.is_later());
@@ -345,13 +361,12 @@ impl Scheduler {
     ) {
         let settings = self.settings.preemption.unwrap_or_default();
         let least = self.now.after(self.settings.backoff.after(1));
-        let find = |name: &str| self.pods.get(name).copied();
-        let begun = self.preemption.members(true, find);
         let Some(evictions) = self.preemption.of(ticket) else { return };
         let Some(failed) = evictions.units.get(index) else { return };
         let own: BTreeSet<GroupId> =
             failed.names().filter_map(|name| find_root(&self.pods, &name)).collect();
-        let has_begun = failed.begun || own.iter().any(|root| begun.contains_key(root));
+        // Others of its group that have begun leave the minimum, or it would have begun with them.
+        let has_begun = failed.begun;
         let is_whole =
             own.iter().any(|root| self.groups.get(root).is_some_and(|queued| queued.preempted));
         // What has begun to go whole, or does not end, is asked for until it has gone: it counts
@@ -383,12 +398,12 @@ impl Scheduler {
         if let Some(evictions) = self.preemption.of(ticket) {
             let is_failed = |at: usize| at == index;
             let is_sibling = |unit: &UnitInFlight| {
-                is_parted && !unit.begun && unit.root_name == root_name
-                    || is_whole
-                        && !has_begun
-                        && unit.names().any(|name| {
-                            find_root(&self.pods, &name).is_some_and(|root| own.contains(&root))
-                        })
+                let is_of_own = |name: String| {
+                    find_root(&self.pods, &name).is_some_and(|root| own.contains(&root))
+                };
+                !unit.begun
+                    && (is_parted && unit.root_name == root_name
+                        || is_whole && !has_begun && unit.names().any(is_of_own))
             };
             let mut at = 0;
             evictions.units.retain_mut(|unit| {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use phalanx::queue::{NoPreemption, PreemptionSettings, Settings, Ticket};
+use phalanx::queue::{
+    GroupChange, NoPreemption, PreemptionSettings, ReservationEnd, Settings, Ticket,
+};
 use phalanx::{Cluster, Decision, Event, Node, ObjectName, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
@@ -113,10 +115,7 @@ fn a_gang_that_may_lose_a_member_yet_loses_no_other() {
     run(&mut scheduler, PodGroup::gang("old", 2).pods(3, gpu()));
     scheduler.handle_group(gang("new", 1).priority(10), at(1)).unwrap();
     let (ticket, names) = victims(&mut scheduler, at(1));
-    let name = names[0].split_once('/').unwrap().1;
-    let mut pod = scheduler.cluster().pod("default", name).unwrap().to_pod();
-    pod.deleting = true;
-    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
+    terminates(&mut scheduler, &names[0], at(2));
     let mut asked = 0;
     while let Some(wake) = scheduler.next_wake().filter(|wake| *wake < at(400)) {
         while let Some(decision) = scheduler.poll_decision(wake) {
@@ -135,11 +134,7 @@ fn a_gang_that_may_lose_a_member_yet_loses_no_other() {
 /// Each of two groups could take one member of a gang, and both together not.
 #[test]
 fn what_goes_for_two_groups_leaves_no_gang_below_its_minimum() {
-    let mut cluster = Cluster::new();
-    for (name, extra) in [("a", "disk"), ("b", "nic"), ("c", "none")] {
-        cluster.add_node(Node::new(name).capacity(GPU, 1).capacity(extra, 1)).unwrap();
-    }
-    let mut scheduler = scheduler(cluster, preempts);
+    let mut scheduler = scheduler(three_nodes(), preempts);
     run(&mut scheduler, PodGroup::gang("old", 2).pods(3, gpu()));
     let one = |name: &str, extra| PodGroup::gang(name, 1).pods(1, gpu().request(extra, 1));
     scheduler.handle_group(one("first", "disk").priority(5), at(1)).unwrap();
@@ -237,4 +232,188 @@ fn a_member_of_anothers_group_counts_no_less_than_its_root() {
         let is_asked = matches!(decision, Some(Decision::Preempt { .. }));
         assert_eq!(is_asked, is_taken, "{priority} {kept}: {decision:?}");
     }
+}
+
+/// Three nodes of a GPU, each with something beside it that only some ask for.
+fn three_nodes() -> Cluster {
+    let mut cluster = Cluster::new();
+    for (name, extra) in [("a", "disk"), ("b", "nic"), ("c", "none")] {
+        cluster.add_node(Node::new(name).capacity(GPU, 1).capacity(extra, 1)).unwrap();
+    }
+    cluster
+}
+
+fn terminates(scheduler: &mut Scheduler, name: &str, now: Time) {
+    let name = name.split_once('/').unwrap().1;
+    let mut pod = scheduler.cluster().pod("default", name).unwrap().to_pod();
+    pod.deleting = true;
+    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, now).unwrap();
+}
+
+/// A member above the minimum terminates for one group, and the others are to go for a second. They
+/// do not begin to, and stay together.
+#[test]
+fn the_others_of_a_gang_stay_together_although_one_member_goes() {
+    let mut scheduler = scheduler(three_nodes(), preempts);
+    run(&mut scheduler, PodGroup::gang("old", 2).pods(3, gpu()));
+    let one = |name: &str, extra| PodGroup::gang(name, 1).pods(1, gpu().request(extra, 1));
+    scheduler.handle_group(one("first", "disk").priority(5), at(1)).unwrap();
+    let (first, spare) = victims(&mut scheduler, at(1));
+    terminates(&mut scheduler, &spare[0], at(2));
+    scheduler.handle_group(one("second", "nic").priority(10), at(3)).unwrap();
+    let (second, others) = victims(&mut scheduler, at(3));
+    assert_eq!(others.len(), 2);
+    let back = scheduler.poll_decision(at(64));
+    let Some(Decision::CancelEvictions { ticket, victims: back }) = back else {
+        panic!("{back:?}");
+    };
+    let names: Vec<String> = back.into_iter().map(|victim| victim.name).collect();
+    assert_eq!((ticket, names), (second, others));
+    assert_eq!(scheduler.poll_decision(at(64)), None);
+    // The one that has begun is asked for until it has gone, and no other.
+    assert_eq!(victims(&mut scheduler, at(130)), (first, spare.clone()));
+    scheduler.handle_evicted(first, &spare[0], at(131)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(131)), ["default/first"]);
+    assert_eq!(scheduler.status("default/old").unwrap().below_minimum_since, None);
+}
+
+/// A group is placed on room that was held for a less important one, while its own victim does not
+/// end: its reservation was of use.
+#[test]
+fn a_claim_that_ends_by_a_start_elsewhere_was_used() {
+    let mut scheduler = scheduler(gpus(2, 1), preempts);
+    run(&mut scheduler, gang("x", 1));
+    run(&mut scheduler, gang("y", 1));
+    scheduler.handle_group(gang("high", 1).priority(10), at(1)).unwrap();
+    let (high, own) = victims(&mut scheduler, at(1));
+    scheduler.handle_group(gang("low", 1).priority(5), at(2)).unwrap();
+    let (low, theirs) = victims(&mut scheduler, at(2));
+    scheduler.handle_eviction_failed(low, &theirs[0], Some(at(30)), at(3)).unwrap();
+    terminates(&mut scheduler, &own[0], at(4));
+    scheduler.handle_eviction_failed(high, &own[0], Some(at(50)), at(4)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(4)), None);
+    assert_eq!(victims(&mut scheduler, at(30)), (low, theirs.clone()));
+    changes(&mut scheduler);
+    scheduler.handle_evicted(low, &theirs[0], at(31)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(31)), ["default/high"]);
+    let events = std::iter::from_fn(|| scheduler.poll_event());
+    let ended = |event: phalanx::queue::GroupEvent| match event.change {
+        GroupChange::ReservationEnded { reason } if event.group == "default/high" => Some(reason),
+        _ => None,
+    };
+    assert_eq!(events.filter_map(ended).collect::<Vec<_>>(), [ReservationEnd::Used]);
+}
+
+/// What has not begun to go in its time is left alone by all groups, for as long as a claim may last.
+#[test]
+fn a_victim_that_was_late_is_not_asked_for_by_others_meanwhile() {
+    let (mut scheduler, ticket) = full_node(gang("old", 2).evicted_whole(), gang("new", 2));
+    let back = scheduler.poll_decision(at(62));
+    assert!(matches!(back, Some(Decision::CancelEvictions { ticket: own, .. }) if own == ticket));
+    scheduler.handle_group(gang("other", 2).priority(20), at(63)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(63)), None);
+    assert_eq!(scheduler.poll_decision(at(660)), None);
+    assert_eq!(victims(&mut scheduler, at(662)).1, ["default/old"]);
+}
+
+/// A decision waits for an embedder that is away; the victims have all of their time when it is back.
+#[test]
+fn a_victim_has_its_time_from_the_poll_on() {
+    let (mut scheduler, ticket) = full_node(gang("old", 2).evicted_whole(), gang("new", 2));
+    scheduler.handle_eviction_failed(ticket, "default/old", Some(at(20)), at(2)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(2)), None);
+    assert_eq!(victims(&mut scheduler, at(300)).0, ticket);
+    assert_eq!(scheduler.poll_decision(at(359)), None);
+    let back = scheduler.poll_decision(at(361));
+    assert!(matches!(back, Some(Decision::CancelEvictions { .. })), "{back:?}");
+}
+
+/// A pod of a victim is deleted between its time to be asked for again and the poll.
+#[test]
+fn a_decision_names_no_pod_that_has_gone() {
+    for whole in [true, false] {
+        let old = if whole { gang("old", 2).evicted_whole() } else { gang("old", 2) };
+        let (mut scheduler, ticket) = full_node(old, gang("new", 2));
+        let name = if whole { "default/old" } else { "default/old-0" };
+        scheduler.handle_eviction_failed(ticket, name, Some(at(20)), at(2)).unwrap();
+        while scheduler.poll_decision(at(2)).is_some() {}
+        delete(&mut scheduler, "old-0", at(30));
+        match scheduler.poll_decision(at(30)) {
+            Some(Decision::Preempt { victims, .. }) => {
+                let pods = victims.iter().flat_map(|victim| &victim.pods);
+                assert_eq!(pods.map(|pod| &*pod.name).collect::<Vec<_>>(), ["old-1"]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Victims of another scheduler's gang are to be asked for again, and more of it runs by then: they
+/// would not be all of it any more.
+#[test]
+fn victims_that_are_not_all_of_their_gang_any_more_are_searched_again() {
+    let mut cluster = Cluster::new();
+    cluster.add_node(Node::new("a").capacity(GPU, 2).capacity("disk", 2)).unwrap();
+    cluster.add_node(Node::new("b").capacity(GPU, 1)).unwrap();
+    let mut scheduler = scheduler(cluster, preempts);
+    scheduler.handle_running_group(&PodGroup::gang("theirs", 2), at(0)).unwrap();
+    let appears = |scheduler: &mut Scheduler, name: &str, node: &str, now| {
+        let pod = gpu().name(name).in_group("theirs").on(node);
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, now).unwrap();
+    };
+    appears(&mut scheduler, "theirs-0", "a", at(0));
+    appears(&mut scheduler, "theirs-1", "a", at(0));
+    let new = PodGroup::gang("new", 2).pods(2, gpu().request("disk", 1)).priority(10);
+    scheduler.handle_group(new, at(1)).unwrap();
+    let (ticket, names) = victims(&mut scheduler, at(1));
+    assert_eq!(names, ["default/theirs-0", "default/theirs-1"]);
+    for name in &names {
+        let _ = scheduler.handle_eviction_failed(ticket, name, Some(at(50)), at(2));
+    }
+    while scheduler.poll_decision(at(2)).is_some() {}
+    appears(&mut scheduler, "theirs-2", "b", at(10));
+    assert_eq!(scheduler.poll_decision(at(10)), None);
+    let (again, names) = victims(&mut scheduler, at(60));
+    assert_ne!(again, ticket);
+    assert_eq!(names, ["default/theirs-0", "default/theirs-1", "default/theirs-2"]);
+}
+
+/// A gang of another scheduler of which a member is lost and made anew, while all of it was to go: what
+/// was to go cannot, and the new member stays with it.
+#[test]
+fn a_member_made_anew_does_not_go_alone() {
+    let mut cluster = Cluster::new();
+    for name in ["a", "b"] {
+        cluster.add_node(Node::new(name).capacity(GPU, 1)).unwrap();
+    }
+    let mut scheduler = scheduler(cluster, preempts);
+    let theirs = PodGroup::gang("theirs", 2).evicted_whole();
+    scheduler.handle_running_group(&theirs, at(0)).unwrap();
+    let appears = |scheduler: &mut Scheduler, name: &str, node: &str, now| {
+        let pod = gpu().name(name).in_group("theirs").on(node);
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, now).unwrap();
+    };
+    appears(&mut scheduler, "theirs-0", "a", at(0));
+    appears(&mut scheduler, "theirs-1", "b", at(0));
+    scheduler.handle_group(gang("new", 2).priority(10), at(1)).unwrap();
+    let (first, names) = victims(&mut scheduler, at(1));
+    assert_eq!(names, ["default/theirs"]);
+    delete(&mut scheduler, "theirs-1", at(2));
+    appears(&mut scheduler, "theirs-2", "b", at(2));
+    // The new member is to go beside the one that is left.
+    let (second, names) = victims(&mut scheduler, at(2));
+    assert_eq!((second != first, names), (true, vec!["default/theirs".into()]));
+    scheduler.handle_eviction_failed(first, "default/theirs", Some(at(30)), at(3)).unwrap();
+    let back = scheduler.poll_decision(at(3));
+    let Some(Decision::CancelEvictions { ticket, .. }) = back else { panic!("{back:?}") };
+    assert_eq!(ticket, second);
+    assert_eq!(scheduler.poll_decision(at(3)), None);
+    // Later they are asked for together.
+    let mut pods = Vec::new();
+    while let Some(decision) = scheduler.poll_decision(at(30)) {
+        let Decision::Preempt { victims, .. } = decision else { panic!("{decision:?}") };
+        pods.extend(victims.into_iter().flat_map(|victim| victim.pods).map(|pod| pod.name));
+    }
+    pods.sort();
+    assert_eq!(pods, ["theirs-0", "theirs-2"]);
 }

@@ -15,7 +15,7 @@
 //! - what moves for others is nobody who is protected, moves once for a decision, and runs again;
 //! - a scheduler that was saved and restored answers everything alike.
 //!
-//! 20,000 events, in a soak a million (100,000 with preemption); `PHALANX_STREAM_SEED` sets the seed.
+//! 20,000 events, in a soak a million (200,000 with preemption); `PHALANX_STREAM_SEED` sets the seed.
 
 mod evictions;
 mod moves;
@@ -425,7 +425,7 @@ impl World {
                     self.ask_to_move(ticket, &moves, &plan);
                 }
                 Decision::CancelEvictions { ticket, victims } => {
-                    self.preemption.cancel(ticket, &victims);
+                    self.preemption.cancel(ticket, &victims, now);
                 }
                 _ => {}
             }

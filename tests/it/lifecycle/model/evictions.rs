@@ -75,11 +75,17 @@ impl Model {
         }
     }
 
-    pub(super) fn cancel(&mut self, ticket: Ticket, victims: &[Victim]) {
+    /// What stays after its time to begin is over has failed.
+    pub(super) fn cancel(&mut self, ticket: Ticket, victims: &[Victim], now: Time) {
         for victim in victims {
             let is = |asked: &Asked| asked.ticket == ticket && asked.name == victim.name;
             assert!(self.asked.iter().any(is), "{} was not asked for", victim.name);
-            self.asked.retain(|asked| !is(asked));
+            let (back, kept) = std::mem::take(&mut self.asked).into_iter().partition(is);
+            self.asked = kept;
+            let back: Vec<Asked> = back;
+            let late =
+                back.into_iter().filter(|own| now.since(own.since) >= settings().start_timeout);
+            self.failed.extend(late.flat_map(|own| own.pods));
         }
     }
 
@@ -409,8 +415,7 @@ fn one_stream_with_preemption_by_its_seed() {
 
 #[test]
 fn random_event_streams_with_preemption_keep_every_promise() {
-    // No more in a soak: longer streams have not been seen to their end yet.
-    let events = budget::of(20_000, 20_000) as usize;
+    let events = budget::of(20_000, 200_000) as usize;
     let (evicted, started, taken_over) = streams(events, "PHALANX_STREAM_SEED", stream)
         .into_iter()
         .fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));

@@ -33,6 +33,10 @@ pub(super) struct Model {
     /// Since the quiet began: by whom which nodes were taken, and groups that got room.
     taken: Vec<(usize, BTreeSet<String>)>,
     got_room: BTreeSet<String>,
+    /// By whom victims on which nodes were asked for that the store refused, since the quiet began.
+    stayed: Vec<(usize, BTreeSet<String>)>,
+    /// Schedulers that know of a failure, and have not said yet what they take back for it.
+    pub(super) unsaid: BTreeSet<usize>,
     is_quiet: bool,
     pub(super) evicted: usize,
     pub(super) started: usize,
@@ -175,6 +179,7 @@ impl World {
         self.evictions.asked.retain(|other| !is(other));
         self.evictions.failed.extend(asked.pods.iter().cloned());
         let retry = retry.map(|secs| self.now.after(Duration::from_secs(1 + secs)));
+        self.evictions.unsaid.insert(asked.owner);
         let scheduler = &mut self.processes[asked.owner].scheduler;
         // It may have been taken back meanwhile, because of what was heard.
         let _ = scheduler.handle_eviction_failed(asked.ticket, &asked.name, retry, self.now);
@@ -190,9 +195,15 @@ impl World {
         let pods: BTreeSet<String> =
             units.iter().flat_map(|unit| &unit.pods).filter(|name| goes(name)).cloned().collect();
         self.tell(|| format!("{owner} evicts {pods:?} for {}", first.by));
-        let is_stale = first.heard < self.store.log.len();
+        let is_stale = first.heard < self.store.log.len() || self.evictions.unsaid.contains(&owner);
         if let Some(root) = self.left_in_part(&pods) {
-            assert!(is_stale, "{root} is left below its minimum by {pods:?}");
+            // What its scheduler asked for before, and the store has not taken yet, goes too.
+            let before = self.evictions.asked.iter().take_while(|asked| asked.ticket != ticket);
+            let before = before.filter(|asked| asked.owner == owner);
+            let all: BTreeSet<String> =
+                before.flat_map(|asked| &asked.pods).filter(|name| goes(name)).cloned().collect();
+            let is_early = !self.is_left_in_part(&self.groups[&root].1, &(&all | &pods));
+            assert!(is_stale || is_early, "{root} is left below its minimum by {pods:?}");
             return self.refuse(&units, &root);
         }
         let broken = self.broken_by(&pods);
@@ -228,6 +239,10 @@ impl World {
         self.tell(|| format!("refused: {reason}"));
         self.evictions.refused += 1;
         let owner = units[0].owner;
+        let pods = units.iter().flat_map(|unit| &unit.pods);
+        let nodes = pods.filter_map(|pod| self.store.cluster.pod("default", pod)?.node());
+        let nodes = nodes.map(|node| node.name().to_string()).collect();
+        self.evictions.stayed.push((owner, nodes));
         self.hear(owner, usize::MAX);
         for unit in units {
             self.fail(unit, Some(5));
@@ -236,19 +251,21 @@ impl World {
 
     /// A group that would be left below its minimum, yet not without pods.
     fn left_in_part(&self, pods: &BTreeSet<String>) -> Option<String> {
+        let is_left = |group: &PodGroup| self.is_left_in_part(group, pods);
+        self.groups.iter().find(|(_, (_, group))| is_left(group)).map(|(name, _)| name.clone())
+    }
+
+    fn is_left_in_part(&self, group: &PodGroup, pods: &BTreeSet<String>) -> bool {
         let stays = |pod: &phalanx::Pod| {
             let is_going = self.evictions.going.contains(&pod.name) || pods.contains(&pod.name);
             self.store.runs(pod) && !is_going
         };
         let was = |pod: &phalanx::Pod| stays(pod) || pods.contains(&pod.name);
-        let is_left = |group: &PodGroup| {
-            let all = group.all_pods();
-            all.iter().any(|pod| pods.contains(&pod.name))
-                && all.iter().any(|pod| stays(pod))
-                && counts(group, &was)
-                && !counts(group, &stays)
-        };
-        self.groups.iter().find(|(_, (_, group))| is_left(group)).map(|(name, _)| name.clone())
+        let all = group.all_pods();
+        all.iter().any(|pod| pods.contains(&pod.name))
+            && all.iter().any(|pod| stays(pod))
+            && counts(group, &was)
+            && !counts(group, &stays)
     }
 
     fn broken_by(&self, pods: &BTreeSet<String>) -> Option<String> {
@@ -354,6 +371,7 @@ impl World {
         model.is_quiet = true;
         model.ended.clear();
         model.taken.clear();
+        model.stayed.clear();
         model.got_room.clear();
         for claim in model.claims.values_mut() {
             claim.is_quiet = false;
@@ -372,8 +390,8 @@ impl World {
         true
     }
 
-    /// A group whose victims went has started, unless another scheduler took the room, or a more
-    /// important group of its own.
+    /// A group whose victims went has started, unless another scheduler took the room, a more
+    /// important group of its own did, or the store refused what its scheduler asked for there.
     pub(super) fn end_quiet(&mut self) {
         self.evictions.is_quiet = false;
         for (name, claim) in std::mem::take(&mut self.evictions.ended) {
@@ -390,7 +408,12 @@ impl World {
                 self.groups.get(other).is_some_and(|(_, other)| other.priority > group.priority)
             };
             let is_outranked = self.evictions.got_room.iter().any(is_higher);
-            assert!(is_taken || is_outranked, "victims went in vain for {name}: {claim:?}");
+            // The plan may count on the room of what was to go for others of its scheduler.
+            let mut stayed = self.evictions.stayed.iter();
+            let has_failed = stayed
+                .any(|(owner, nodes)| *owner == claim.owner && !nodes.is_disjoint(&claim.nodes));
+            let is_known = is_taken || is_outranked || has_failed;
+            assert!(is_known, "victims went in vain for {name}: {claim:?}");
             self.evictions.in_vain += usize::from(is_taken && !is_outranked);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use phalanx::queue::GroupState;
+use phalanx::queue::{Gate, GroupState};
 
 use super::*;
 use crate::lifecycle::world::{counts, placeable};
@@ -86,7 +86,7 @@ impl World {
                     | GroupState::Failed { .. }) => panic!("{name} is left {state:?}"),
                     _ => {}
                 }
-                if status.started {
+                if status.started && status.state != GroupState::Gated(Gate::Evicting) {
                     let bound = counts(group, &|pod| self.store.runs(pod));
                     let below = status.below_minimum_since;
                     assert!(bound || below.is_some(), "{name}: {status:?}");
