@@ -91,21 +91,42 @@ impl RowSet {
 
     /// The rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Row> + '_ {
-        self.words.iter().enumerate().flat_map(|(i, word)| {
-            let mut rest = *word;
-            core::iter::from_fn(move || {
-                if rest == 0 {
-                    return None;
-                }
-                let bit = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                Some(Row::new(i * 64 + bit))
-            })
-        })
+        self.words.iter().enumerate().flat_map(|(i, word)| bits(i * 64, *word))
     }
 }
 
+/// The rows of a word whose first bit stands for the row `first`, ascending.
+fn bits(first: usize, word: u64) -> impl Iterator<Item = Row> {
+    let mut rest = word;
+    core::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let bit = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        Some(Row::new(first + bit))
+    })
+}
+
 impl RowSet {
+    /// Adds a row or takes it out.
+    pub(crate) fn set(&mut self, row: Row, present: bool) {
+        if present {
+            self.insert(row);
+        } else {
+            self.remove(row);
+        }
+    }
+
+    /// The rows from `start`, a multiple of 64, to before `end`, ascending: O(rows + (end - start) ÷
+    /// 64).
+    pub(crate) fn between(&self, start: usize, end: usize) -> impl Iterator<Item = Row> + '_ {
+        let words = self.words.iter().take(end.div_ceil(64)).skip(start / 64);
+        let firsts = (start / 64..).map(|word| word * 64);
+        let rows = firsts.zip(words).flat_map(|(first, word)| bits(first, *word));
+        rows.take_while(move |row| row.index() < end)
+    }
+
     /// Each of these rows, which are below `end`, once and in ascending order: O(rows + end ÷ 64),
     /// or O(rows · log rows) where they are few. What was in the set is lost.
     pub(crate) fn sort(&mut self, rows: &[u32], end: usize, into: &mut Vec<u32>) {
@@ -160,6 +181,18 @@ mod tests {
             expected.sort_unstable();
             expected.dedup();
             assert_eq!(sorted, expected);
+        }
+    }
+
+    #[test]
+    fn rows_of_a_part_are_those_of_all_in_it() {
+        let rows: RowSet =
+            [0, 1, 63, 64, 200, 255, 256, 400, 511].map(Row::new).into_iter().collect();
+        for (start, end) in
+            [(0, 0), (0, 1), (0, 256), (64, 256), (256, 300), (256, 512), (512, 768)]
+        {
+            let expected = rows.iter().filter(|row| (start..end).contains(&row.index()));
+            assert!(rows.between(start, end).eq(expected), "from {start} to {end}");
         }
     }
 

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use crate::base::chunks::CHUNK;
 use crate::state::columns::{Columns, ZEROS};
-use crate::state::{Cluster, NodeView, Overlay, ResourceId, Row, RowUsage, Takes};
+use crate::state::{Cluster, NodeView, Overlay, ResourceId, Row, RowSet, RowUsage, Takes};
 
 /// Up to 256 rows of a cluster, column by column.
 ///
@@ -377,6 +377,38 @@ impl<'a> Block<'a> {
     /// The rows, in order of places.
     pub fn rows(self) -> impl Iterator<Item = Row> + 'a {
         (0..self.len()).map(move |at| self.row(at))
+    }
+
+    /// The places of the rows that are in a set, ascending: O(rows in both) if the block is of
+    /// neighbours, else O(rows of the block).
+    pub(crate) fn places_of(&self, set: &'a RowSet) -> impl Iterator<Item = usize> + 'a {
+        let (neighbours, others) = match self.rows {
+            Rows::Chunk(chunk, len) => (Some((chunk * CHUNK, len)), None),
+            Rows::Gathered(laid) => (None, Some(&laid.rows.rows)),
+        };
+        let first = neighbours.map_or(0, |(first, _)| first);
+        let neighbours = neighbours
+            .into_iter()
+            .flat_map(move |(first, len)| set.between(first, first + len))
+            .map(move |row| row.index() - first);
+        let others = others.into_iter().flatten().enumerate();
+        neighbours.chain(others.filter(|(_, row)| set.contains(Row::from(**row))).map(|(at, _)| at))
+    }
+
+    /// Calls `visit` for the place of each row that is not in use.
+    pub(crate) fn each_unused(&self, mut visit: impl FnMut(usize)) {
+        let unused = self.cluster.unused_rows();
+        if unused.is_empty() {
+            return;
+        }
+        if let (Rows::Chunk(chunk, len), true) = (self.rows, unused.len() < CHUNK / 8) {
+            let first = chunk * CHUNK;
+            let places = unused.iter().filter_map(|row| (*row as usize).checked_sub(first));
+            places.filter(|at| *at < len).for_each(visit);
+            return;
+        }
+        let is_used = |at: &usize| self.cluster.view(self.row(*at)).is_some();
+        (0..self.len()).filter(|at| !is_used(at)).for_each(&mut visit);
     }
 
     /// One node of the block.

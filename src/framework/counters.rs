@@ -83,8 +83,7 @@ impl Counter {
             CountedPods::Repelling => {
                 let labels = cluster.namespace(&incoming.namespace);
                 let terms = shape.pod_anti_affinity.iter().filter(|term| {
-                    let own = term.namespaces.is_empty() && term.namespace_selector.is_none();
-                    let namespace = if own {
+                    let namespace = if term.is_own() {
                         shape.namespace == incoming.namespace
                     } else {
                         term.namespaces.contains(&incoming.namespace)

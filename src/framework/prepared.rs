@@ -233,9 +233,7 @@ impl PreparedFilters {
         if self.rows.rejected.is_some() {
             verdicts.fill(-1);
         }
-        if cx.cluster.node_count() != cx.cluster.rows() {
-            reject_unless(verdicts, |at| block.node(at).is_some());
-        }
+        block.each_unused(|at| verdicts[at] = -1);
         if let Some(only) = &self.rows.only {
             reject_unless(verdicts, |at| only.contains(block.row(at)));
         }
@@ -256,11 +254,7 @@ impl PreparedFilters {
     /// [`PreparedFilters::room`] of a block of rows, 0 for rows that are not in use.
     pub(crate) fn room_block(&self, cx: Context<'_>, block: &Block<'_>, room: &mut [i64]) {
         room.fill(MANY);
-        if cx.cluster.node_count() != cx.cluster.rows() {
-            for (at, room) in room.iter_mut().enumerate() {
-                *room *= i64::from(block.node(at).is_some());
-            }
-        }
+        block.each_unused(|at| room[at] = 0);
         for filter in &self.filters {
             if let Some(capacity) = filter.prepared.capacity() {
                 capacity.of_block(&filter.context(cx), block, room);

@@ -61,6 +61,13 @@ pub struct PodAffinityTerm {
     pub namespace_selector: Option<LabelSelector>,
 }
 
+impl PodAffinityTerm {
+    /// Whether the term means pods of its own pod's namespace alone.
+    pub(crate) fn is_own(&self) -> bool {
+        self.namespaces.is_empty() && self.namespace_selector.is_none()
+    }
+}
+
 /// A [`PodAffinityTerm`] with the weight it adds to (or, as anti-affinity, takes from) a score.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::framework::{
-    Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+    Block, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
 use crate::model::{Effect, PodShape, Taint};
 use crate::state::NodeView;
@@ -46,6 +46,12 @@ impl FilterPlugin for NodeUnschedulable {
 impl PreparedFilter for OpenOnly {
     fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
         Verdict::pass_or_unresolvable(!node.unschedulable())
+    }
+
+    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        for at in block.places_of(cx.cluster().unschedulable_rows()) {
+            verdicts[at] = -1;
+        }
     }
 }
 

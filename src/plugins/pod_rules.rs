@@ -59,9 +59,11 @@ pub(super) struct Term {
 
 impl Term {
     fn new(term: &PodAffinityTerm, own_namespace: &str) -> Result<Term, SelectorError> {
-        let own = term.namespaces.is_empty() && term.namespace_selector.is_none();
-        let mut namespaces =
-            if own { alloc::vec![own_namespace.to_string()] } else { term.namespaces.clone() };
+        let mut namespaces = if term.is_own() {
+            alloc::vec![own_namespace.to_string()]
+        } else {
+            term.namespaces.clone()
+        };
         namespaces.sort_unstable();
         Ok(Term {
             key: term.topology_key.clone(),
@@ -96,6 +98,12 @@ impl Term {
         self.namespaces.sort_unstable();
     }
 
+    /// The namespaces that the term means pods of; `None` if it means those of every namespace.
+    pub(super) fn namespaces(&self) -> Option<&[String]> {
+        let everywhere = self.namespace_selector.matches(&Labels::new());
+        if everywhere { None } else { Some(&self.namespaces) }
+    }
+
     /// Whether the term means a pod, whose namespace has these labels.
     pub(super) fn means(&self, pod: &PodShape, namespace_labels: &Labels) -> bool {
         let namespace = self.namespaces.binary_search(&pod.namespace).is_ok()
@@ -126,8 +134,7 @@ pub(super) fn meaning<'a, T>(
         let meets = |selector: &Option<LabelSelector>, labels: &Labels| {
             selector.as_ref().is_some_and(|selector| selector.matches(labels))
         };
-        let own = term.namespaces.is_empty() && term.namespace_selector.is_none();
-        let named = if own {
+        let named = if term.is_own() {
             own_namespace == pod.namespace
         } else {
             term.namespaces.contains(&pod.namespace)

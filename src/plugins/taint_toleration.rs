@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::framework::{
-    Context, Declaration, FilterPlugin, FilterPreparation, Normalization, PreparedFilter,
+    Block, Context, Declaration, FilterPlugin, FilterPreparation, Normalization, PreparedFilter,
     PreparedScore, ScorePlugin, ScorePreparation, Verdict,
 };
 use crate::model::{Effect, PodShape, Toleration};
@@ -18,7 +18,8 @@ use crate::state::NodeView;
 /// `PreferNoSchedule` taints that no toleration for that effect (or for any) tolerates, in
 /// proportion to the highest, reversed: 0, 1, 2, 3 become 100, 67, 34, 0.
 ///
-/// O(taints × tolerations) a node; skipped, and the same for all nodes, where none has taints.
+/// O(taints × tolerations) a node that has taints, and nothing for others. The filter is skipped
+/// where no node has taints; the score is the same for all nodes where none has a soft one.
 ///
 /// Source: kube-scheduler, `tainttoleration/taint_toleration.go`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,6 +52,14 @@ impl PreparedFilter for Hard {
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
         Verdict::pass_or_unresolvable(tolerated(node, cx.pod()))
     }
+
+    fn filter_block(&self, cx: &Context<'_>, block: &Block<'_>, verdicts: &mut [i64]) {
+        for at in block.places_of(cx.cluster().tainted_rows()) {
+            if !block.node(at).is_some_and(|node| tolerated(node, cx.pod())) {
+                verdicts[at] = -1;
+            }
+        }
+    }
 }
 
 /// Whether a pod tolerates every taint that keeps pods off a node.
@@ -69,7 +78,7 @@ impl ScorePlugin for TaintToleration {
     }
 
     fn prepare(self: Arc<Self>, cx: &Context<'_>) -> ScorePreparation {
-        if cx.cluster().tainted_nodes() == 0 {
+        if cx.cluster().softly_tainted_nodes() == 0 {
             return ScorePreparation::Constant(0);
         }
         let counts = |consent: &&Toleration| {

@@ -18,6 +18,7 @@ use super::parked::Parked;
 use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
+use super::specials::Specials;
 use super::tombstones::Tombstones;
 use crate::base::ObjectName;
 use crate::base::Row;
@@ -64,8 +65,7 @@ pub struct Cluster {
     pub(crate) levels: Vec<LabelKey>,
     pub(crate) level_parts: LevelParts,
     pub(crate) namespaces: Arc<BTreeMap<String, (Labels, u64)>>,
-    pub(super) tainted: usize,
-    pub(super) unschedulable: usize,
+    pub(super) specials: Specials,
     /// How many nodes have an image, by name.
     pub(crate) image_nodes: Arc<BTreeMap<Box<str>, u32>>,
     /// Pods whose node does not exist.

@@ -28,6 +28,7 @@ pub(crate) mod roster;
 mod shapes;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod specials;
 mod table;
 mod tombstones;
 pub(crate) mod txn;

@@ -219,14 +219,8 @@ impl Cluster {
 
     fn count_specials(&mut self, row: Row, sign: i32) {
         let Some(spec) = self.columns.spec[row].clone() else { return };
-        let step = |count: &mut usize, counts: bool| {
-            if counts {
-                *count = count.saturating_add_signed(sign as isize);
-            }
-        };
         let spec = spec.rare();
-        step(&mut self.tainted, !spec.taints.is_empty());
-        step(&mut self.unschedulable, spec.unschedulable);
+        self.specials.count(row, spec, sign);
         if spec.images.is_empty() {
             return;
         }

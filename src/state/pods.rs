@@ -7,11 +7,11 @@ use core::num::NonZeroU64;
 use super::check::name_in;
 use super::ids::{NONE, ShapeId};
 use super::shapes::{Shapes, namespace_hash};
-use crate::base::Time;
 use crate::base::hash::FixedHasher;
 use crate::base::index::Index;
 use crate::base::slab::Slab;
 use crate::base::sparse::Sparse;
+use crate::base::{Row, Time};
 use crate::model::Pod;
 
 /// Devices of one pod, one list a request.
@@ -430,6 +430,12 @@ impl Pods {
             slot = self.records.get(slot)?.next_member;
             Some(this)
         })
+    }
+
+    /// The shape and the row of each pod on a row, and whether it is being deleted.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (ShapeId, Row, bool)> {
+        let on_rows = self.records.iter().filter(|(_, record)| record.row != NONE);
+        on_rows.map(|(_, record)| (record.shape(), Row::from(record.row), record.deleting()))
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {

@@ -3,7 +3,7 @@
 use super::cluster::Cluster;
 use super::ids::{LabelKey, LabelValue, NodeId, ResourceId, ShapeId};
 use super::view::{NodeView, PodView};
-use crate::base::Row;
+use crate::base::{Row, RowSet};
 use crate::model::{Labels, PodGroup, PodShape};
 
 impl Cluster {
@@ -149,12 +149,32 @@ impl Cluster {
 
     /// How many nodes have taints.
     pub fn tainted_nodes(&self) -> usize {
-        self.tainted
+        self.specials.tainted()
+    }
+
+    /// The nodes that have taints.
+    pub(crate) fn tainted_rows(&self) -> &RowSet {
+        self.specials.tainted_rows()
+    }
+
+    /// How many nodes have taints that only make them less preferred.
+    pub(crate) fn softly_tainted_nodes(&self) -> usize {
+        self.specials.softly_tainted()
     }
 
     /// How many nodes keep new pods away.
     pub fn unschedulable_nodes(&self) -> usize {
-        self.unschedulable
+        self.specials.unschedulable()
+    }
+
+    /// The nodes that keep new pods away.
+    pub(crate) fn unschedulable_rows(&self) -> &RowSet {
+        self.specials.unschedulable_rows()
+    }
+
+    /// The rows that are not in use, in no particular order.
+    pub(crate) fn unused_rows(&self) -> &[u32] {
+        &self.free_rows
     }
 
     /// Whether a pod with affinity or anti-affinity terms of any kind is bound. O(1).
@@ -166,6 +186,27 @@ impl Cluster {
     /// number of pods, in order of number.
     pub fn affinity_shapes(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
         self.shapes.with_affinity()
+    }
+
+    /// The shapes of bound pods of a namespace, in order of number: O(shapes), most of them in one step.
+    pub(crate) fn shapes_of_namespace<'a>(
+        &'a self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (ShapeId, &'a PodShape)> {
+        self.shapes.of_namespace(namespace)
+    }
+
+    /// The shapes of [`Cluster::affinity_shapes`] but for some whose terms mean no pod of a namespace.
+    pub(crate) fn shapes_concerning(
+        &self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (ShapeId, &PodShape)> {
+        self.shapes.concerning(namespace)
+    }
+
+    /// The shape and the row of each pod on a node, and whether it is being deleted.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (ShapeId, Row, bool)> {
+        self.pods.placed()
     }
 
     /// How many nodes have an image, by its exact name.

@@ -30,6 +30,25 @@ pub(crate) struct ShapeEntry {
     pub(crate) namespace_hash: FixedHasher,
 }
 
+/// The namespace of a shape, so that most shapes need not be looked at.
+#[derive(Debug, Clone, Copy)]
+struct Home {
+    /// The hash of its name.
+    namespace: u64,
+    /// Whether affinity terms of the shape mean pods of this namespace alone.
+    confined: bool,
+}
+
+impl Home {
+    fn of(shape: &PodShape) -> Home {
+        let weighted =
+            shape.preferred_pod_affinity.iter().chain(&shape.preferred_pod_anti_affinity);
+        let required = shape.pod_affinity.iter().chain(&shape.pod_anti_affinity);
+        let mut terms = required.chain(weighted.map(|weighted| &weighted.term));
+        Home { namespace: hash_of(&*shape.namespace), confined: terms.all(|term| term.is_own()) }
+    }
+}
+
 /// The generation of shapes that are not retired.
 const IN_USE: u64 = u64::MAX;
 
@@ -41,6 +60,7 @@ const IN_USE: u64 = u64::MAX;
 pub(crate) struct Shapes {
     entries: Chunked<Option<Arc<ShapeEntry>>>,
     uses: Chunked<u32>,
+    homes: Chunked<Home>,
     free: Vec<u32>,
     index: Index,
     /// The generation in which the last use ended, for those in `retired`; else `IN_USE`.
@@ -68,6 +88,33 @@ impl Shapes {
             .enumerate()
             .filter(|(_, (_, uses))| **uses > 0)
             .filter_map(|(id, (entry, uses))| Some((ShapeId(id as u32), entry.as_ref()?, *uses)))
+    }
+
+    /// The shapes in use of one namespace.
+    pub(crate) fn of_namespace<'a>(
+        &'a self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (ShapeId, &'a PodShape)> {
+        let hash = hash_of(namespace);
+        let columns = self.homes.iter().zip(self.uses.iter()).enumerate();
+        let likely = columns.filter(move |(_, (home, uses))| home.namespace == hash && **uses > 0);
+        let shapes = likely.filter_map(|(id, _)| {
+            let id = ShapeId(id as u32);
+            Some((id, &*self.entry(id)?.shape))
+        });
+        shapes.filter(move |(_, shape)| shape.namespace == namespace)
+    }
+
+    /// The shapes in use with affinity terms that may mean pods of a namespace; they may mean none.
+    pub(crate) fn concerning(&self, namespace: &str) -> impl Iterator<Item = (ShapeId, &PodShape)> {
+        let hash = hash_of(namespace);
+        self.affinity.iter().filter_map(move |&id| {
+            let home = self.homes[id as usize];
+            if home.confined && home.namespace != hash {
+                return None;
+            }
+            Some((ShapeId(id), &*self.entry(ShapeId(id))?.shape))
+        })
     }
 
     /// The shapes in use that have affinity terms.
@@ -110,13 +157,16 @@ impl Shapes {
             devices,
             narrow_devices,
         }));
+        let home = Home::of(shape);
         let id = if let Some(id) = self.free.pop() {
             *self.entries.get_mut(id as usize) = entry;
             *self.uses.get_mut(id as usize) = 1;
+            *self.homes.get_mut(id as usize) = home;
             id
         } else {
             self.entries.push(entry);
             self.uses.push(1);
+            self.homes.push(home);
             self.ended.push(IN_USE);
             self.entries.len() as u32 - 1
         };

@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 
 use super::super::pod_rules::{Term, meaning};
 use super::InterPodAffinity;
-use super::terms::{Effects, Sums, expanded, malformed, namespace_labels, required, visit_pods};
+use super::terms::{
+    Effects, Sums, concerned, expanded, malformed, namespace_labels, required, visit_pods,
+};
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
     Verdict,
@@ -54,17 +56,12 @@ impl FilterPlugin for InterPodAffinity {
         }
         let mut state = State::new(cx);
         let mut effects = Vec::new();
-        if plain {
-            for (id, shape, _) in cluster.affinity_shapes() {
-                effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
-            }
-            if effects.is_empty() && !cx.is_kept() {
-                return FilterPreparation::Skip;
-            }
-        } else {
-            for (id, shape, _) in cluster.shapes() {
-                effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
-            }
+        let own: Vec<&Term> = state.affinity.iter().chain(&state.anti_affinity).collect();
+        for (id, shape) in concerned(cluster, pod, &own) {
+            effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
+        }
+        if plain && effects.is_empty() && !cx.is_kept() {
+            return FilterPreparation::Skip;
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
         // Terms of pods on nodes that are in no domain of theirs repel no pod.

@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 
 use super::super::pod_rules::{Term, meaning};
 use super::InterPodAffinity;
-use super::terms::{Effects, Sums, expanded, malformed, namespace_labels, preferred, visit_pods};
+use super::terms::{
+    Effects, Sums, concerned, expanded, malformed, namespace_labels, preferred, visit_pods,
+};
 use crate::framework::{
     Context, Declaration, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore, ScorePlugin,
     ScorePreparation,
@@ -42,16 +44,10 @@ impl ScorePlugin for InterPodAffinity {
         }
         let mut state = State::new(*self, cx);
         let mut effects = Vec::new();
-        if wishes {
-            for (id, shape, _) in cluster.shapes() {
-                let effect = state.effect(cluster, pod, shape);
-                effects.extend((!effect.is_empty()).then_some((id, effect)));
-            }
-        } else {
-            for (id, shape, _) in cluster.affinity_shapes() {
-                let effect = state.effect(cluster, pod, shape);
-                effects.extend((!effect.is_empty()).then_some((id, effect)));
-            }
+        let own: Vec<&Term> = state.own.iter().map(|(_, term)| term).collect();
+        for (id, shape) in concerned(cluster, pod, &own) {
+            let effect = state.effect(cluster, pod, shape);
+            effects.extend((!effect.is_empty()).then_some((id, effect)));
         }
         if effects.is_empty() && !cx.is_kept() {
             return ScorePreparation::Skip;

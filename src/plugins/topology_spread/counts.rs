@@ -10,7 +10,8 @@ use crate::state::{LabelKey, NodeView, Row, RowSet};
 
 /// For each constraint, the rows whose pods count: those with every key of `keys` (if all are
 /// asked for) that the pod could use as far as the constraint honours that. Calls
-/// `visit(constraint, node)` for each, by the number of the constraint.
+/// `visit(constraint, node)`, by the number of the constraint, for at least one of those that share
+/// a value of its key.
 pub(super) fn counted_rows(
     cx: &Context<'_>,
     constraints: &[Constraint],
@@ -21,13 +22,33 @@ pub(super) fn counted_rows(
     let rules = NodeRules::new(cluster, pod);
     let affinity = !rules.ask_nothing() && constraints.iter().any(|c| c.honours_affinity);
     let taints = cluster.tainted_nodes() > 0 && constraints.iter().any(|c| c.honours_taints);
+    let tainted = cluster.tainted_rows();
+    let is_clean =
+        |node: NodeView<'_>| !taints || !tainted.contains(node.row()) || tolerated(node, pod);
     let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
+    // Of a declared level the cluster knows the rows with each value.
+    if let ([rows], Some([Some(key)]), false) = (&mut rows[..], keys, affinity)
+        && let Some(parts) = cluster.level_parts.parts(*key)
+    {
+        for part in parts {
+            let mut first = None;
+            for &row in &*part.rows {
+                let Some(node) = cluster.view(row).filter(|node| is_clean(*node)) else { continue };
+                rows.insert(row);
+                first.get_or_insert(node);
+            }
+            if let Some(node) = first {
+                visit(0, node);
+            }
+        }
+        return alloc::vec![core::mem::take(rows)];
+    }
     for node in Row::all(cluster.rows()).filter_map(|row| cluster.view(row)) {
         if !keys.is_none_or(|keys| has_all(node, keys)) {
             continue;
         }
         let wanted = !affinity || rules.matches(node);
-        let clean = !taints || tolerated(node, pod);
+        let clean = is_clean(node);
         for (number, (constraint, rows)) in constraints.iter().zip(&mut rows).enumerate() {
             if (wanted || !constraint.honours_affinity) && (clean || !constraint.honours_taints) {
                 rows.insert(node.row());
@@ -53,7 +74,7 @@ pub(super) fn count_pods<'a>(
     let cluster = cx.cluster();
     // By number of shape: which constraints count its pods.
     let mut counting: Vec<Vec<usize>> = Vec::new();
-    for (id, shape, _) in cluster.shapes() {
+    for (id, shape) in cluster.shapes_of_namespace(&cx.pod().namespace) {
         let numbers: Vec<usize> = constraints
             .iter()
             .enumerate()
@@ -70,12 +91,12 @@ pub(super) fn count_pods<'a>(
     if counting.is_empty() {
         return;
     }
-    for pod in cluster.pods() {
-        let Some(numbers) = counting.get(pod.shape_id().index()) else { continue };
-        if numbers.is_empty() || pod.deleting() {
+    for (shape, row, deleting) in cluster.placed() {
+        let Some(numbers) = counting.get(shape.index()) else { continue };
+        if numbers.is_empty() || deleting {
             continue;
         }
-        if let Some(node) = pod.node() {
+        if let Some(node) = cluster.view(row) {
             for number in numbers {
                 count(*number, node);
             }

@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use super::super::testing::{cluster, passing, refused, scores};
+use super::super::testing::{passing, refused, scores};
 use super::*;
 use crate::model::{Effect, WhenUnsatisfiable};
 use crate::model::{LabelSelector, Node, NodeInclusion, Operator, Pod, Requirement, Taint};
@@ -22,14 +22,20 @@ fn selector() -> LabelSelector {
 
 /// Three zones with 2, 1 and no pods; the last zone is tainted.
 fn zones() -> Cluster {
+    filled(Cluster::new())
+}
+
+/// The same in a cluster that keeps its nodes by zone and by hostname.
+fn zones_as_levels() -> Cluster {
+    filled(Cluster::builder().levels(["zone", HOST]).build().unwrap())
+}
+
+fn filled(mut cluster: Cluster) -> Cluster {
     let taint = Taint::new("k", "", Effect::NoSchedule);
-    let mut cluster = cluster([
-        node("a1", "a"),
-        node("a2", "a"),
-        node("b1", "b"),
-        node("c1", "c").taint(taint),
-        Node::new("none"),
-    ]);
+    let nodes = [node("a1", "a"), node("a2", "a"), node("b1", "b"), node("c1", "c").taint(taint)];
+    for node in nodes.into_iter().chain([Node::new("none")]) {
+        cluster.add_node(node).unwrap();
+    }
     for (index, on) in ["a1", "a2", "b1"].into_iter().enumerate() {
         cluster.add_pod(app().name(std::format!("p{index}")).on(on)).unwrap();
     }
@@ -42,7 +48,10 @@ fn zones() -> Cluster {
 }
 
 fn spread(constraint: &SpreadConstraint) -> Vec<alloc::string::String> {
-    passing(PodTopologySpread::new(), &zones(), &app().spread(constraint.clone()))
+    let pod = app().spread(constraint.clone());
+    let names = passing(PodTopologySpread::new(), &zones(), &pod);
+    assert_eq!(passing(PodTopologySpread::new(), &zones_as_levels(), &pod), names);
+    names
 }
 
 #[test]

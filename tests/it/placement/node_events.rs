@@ -366,6 +366,20 @@ impl Warm {
             ("relabelled", self.update(|node| node.label("note", "x"))),
             ("tainted", self.update(|node| node.taint(taint))),
             ("cordoned", self.update(Node::unschedulable)),
+            (
+                "opened",
+                self.update(|mut node| {
+                    node.unschedulable = false;
+                    node
+                }),
+            ),
+            (
+                "cleared",
+                self.update(|mut node| {
+                    node.taints.clear();
+                    node
+                }),
+            ),
             ("resized", self.update(|node| node.capacity("cpu", 65))),
             (
                 "ranked",
