@@ -10,7 +10,7 @@ use core::mem;
 use super::devices::{DeviceNeed, is_narrow};
 use super::ids::{ResourceId, ShapeId};
 use super::journal::Journal;
-use crate::base::chunks::Chunked;
+use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::hash::{FixedHasher, hash_of};
 use crate::base::index::Index;
 use crate::model::PodShape;
@@ -96,9 +96,13 @@ impl Shapes {
         namespace: &str,
     ) -> impl Iterator<Item = (ShapeId, &'a PodShape)> {
         let hash = hash_of(namespace);
-        let columns = self.homes.iter().zip(self.uses.iter()).enumerate();
-        let likely = columns.filter(move |(_, (home, uses))| home.namespace == hash && **uses > 0);
-        let shapes = likely.filter_map(|(id, _)| {
+        // Chunk by chunk, since of most shapes only this column is read.
+        let likely = (0..self.homes.len().div_ceil(CHUNK)).flat_map(move |chunk| {
+            let homes = self.homes.chunk(chunk).unwrap_or_default().iter();
+            let likely = homes.enumerate().filter(move |(_, home)| home.namespace == hash);
+            likely.map(move |(at, _)| chunk * CHUNK + at)
+        });
+        let shapes = likely.filter(|id| self.uses[*id] > 0).filter_map(|id| {
             let id = ShapeId(id as u32);
             Some((id, &*self.entry(id)?.shape))
         });

@@ -270,9 +270,17 @@ impl ScoreTable {
         true
     }
 
-    /// [`ScoreTable::build`] where no score is normalised: filters and scores in one pass, so that the
-    /// columns are read once.
+    /// [`ScoreTable::build`] where no score is normalised.
     fn build_plain(&mut self, framework: &Framework, cluster: &Cluster, wanted: usize) -> bool {
+        self.judge_all(framework, cluster);
+        self.ranking.feasible() >= wanted
+            || self.ranking.feasible() > 0 && self.room(cluster) >= wanted as i64
+    }
+
+    /// Evaluates every row where no score is normalised: filters and scores in one pass, so that the
+    /// columns are read once. Nothing may be placed.
+    pub(crate) fn judge_all(&mut self, framework: &Framework, cluster: &Cluster) {
+        self.room = None;
         let ScoreTable { prepared, ranking, .. } = self;
         ranking.rebuild_plain(|keys| {
             keys.reserve(cluster.rows());
@@ -283,8 +291,6 @@ impl ScoreTable {
         ranking.in_order = prepared.ranks.in_row_order(cluster);
         self.scored = true;
         self.calls += (self.prepared.plugins() * cluster.rows()) as u64;
-        self.ranking.feasible() >= wanted
-            || self.ranking.feasible() > 0 && self.room(cluster) >= wanted as i64
     }
 
     /// Appends the keys of rows as they were gathered, if no score is normalised.

@@ -90,8 +90,8 @@ impl PreparedFilter for State {
         if !found && (self.wanted_anywhere != 0 || !self.means_itself) {
             return Verdict::Unresolvable;
         }
-        let mut bad = self.unwanted.of(node).chain(self.repelling.of(node));
-        Verdict::pass_if(!bad.any(|count| count.is_some_and(|count| count > 0)))
+        let meets = self.unwanted.any_above_zero(node) || self.repelling.any_above_zero(node);
+        Verdict::pass_if(!meets)
     }
 
     fn incremental(&mut self) -> Option<&mut dyn Incremental> {

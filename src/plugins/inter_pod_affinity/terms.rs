@@ -79,6 +79,13 @@ impl Sums {
         self.tallies.get_mut(number).is_some_and(|tally| tally.add(node, amount))
     }
 
+    /// Whether a sum of the node's domains is above 0. Keys whose sums are all 0 are not looked at.
+    #[inline]
+    pub(super) fn any_above_zero(&self, node: NodeView<'_>) -> bool {
+        let mut tallies = self.tallies.iter().filter(|tally| !tally.is_zero());
+        tallies.any(|tally| tally.of(node).is_some_and(|sum| sum > 0))
+    }
+
     /// The sums of the node's domains; `None` for a key that it lacks.
     #[inline]
     pub(super) fn of<'a>(&'a self, node: NodeView<'a>) -> impl Iterator<Item = Option<i64>> + 'a {
