@@ -109,7 +109,7 @@ pub(super) fn concerned<'a>(
     namespaces.dedup();
     let mut shapes: Vec<(ShapeId, &PodShape)> = Vec::new();
     for namespace in &namespaces {
-        shapes.extend(cluster.shapes_of_namespace(namespace));
+        cluster.shapes_of_namespace(namespace).for_each(|shape| shapes.push(shape));
     }
     let known = |shape: &PodShape| namespaces.binary_search(&&shape.namespace).is_ok();
     let others = cluster.shapes_concerning(&pod.namespace);
@@ -133,13 +133,13 @@ pub(super) fn visit_pods<'a, T>(
     if by_shape.is_empty() {
         return;
     }
-    for (shape, row, _) in cluster.placed() {
+    cluster.placed().for_each(|(shape, row, _)| {
         if let Some(Some(effect)) = by_shape.get(shape.index())
             && let Some(node) = cluster.view(row)
         {
             visit(effect, node);
         }
-    }
+    });
 }
 
 /// What pods of a shape change, worked out once a shape.

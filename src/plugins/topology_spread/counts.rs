@@ -91,15 +91,12 @@ pub(super) fn count_pods<'a>(
     if counting.is_empty() {
         return;
     }
-    for (shape, row, deleting) in cluster.placed() {
-        let Some(numbers) = counting.get(shape.index()) else { continue };
-        if numbers.is_empty() || deleting {
-            continue;
+    cluster.placed().for_each(|(shape, row, deleting)| {
+        if !deleting
+            && let Some(numbers) = counting.get(shape.index())
+            && let Some(node) = cluster.view(row)
+        {
+            numbers.iter().for_each(|number| count(*number, node));
         }
-        if let Some(node) = cluster.view(row) {
-            for number in numbers {
-                count(*number, node);
-            }
-        }
-    }
+    });
 }
