@@ -17,6 +17,7 @@ use crate::framework::{
     ScorePlugin, ScorePreparation,
 };
 use crate::model::PodShape;
+use crate::state::journal::Moment;
 use crate::state::{Cluster, NodeView, Row};
 
 /// Rows of a small block.
@@ -34,6 +35,8 @@ pub(crate) struct PreparedPlugins {
     pub(crate) normalized: Vec<ReadyScore>,
     /// Plugins that skip the shape as long as no pod has affinity terms.
     pub(crate) unconcerned: Vec<Plugin>,
+    /// The moment at which they were found.
+    prepared_at: Moment,
     /// Plugins that read beyond the node.
     pub(crate) non_local: Vec<Plugin>,
     /// The sum of scores that are the same for every node.
@@ -64,6 +67,7 @@ impl PreparedPlugins {
             plain: Vec::new(),
             normalized: Vec::new(),
             unconcerned: Vec::new(),
+            prepared_at: cluster.moment(),
             non_local: Vec::new(),
             constant: 0,
             constants: SmallVec::new(),
@@ -189,7 +193,8 @@ impl PreparedPlugins {
 
     /// Whether the plugins that skipped the shape still skip it.
     pub(crate) fn still_holds(&self, framework: &Framework, cluster: &Cluster) -> bool {
-        if self.unconcerned.is_empty() || !cluster.has_affinity_pods() {
+        let known = self.unconcerned.is_empty() || self.prepared_at == cluster.moment();
+        if known || !cluster.has_affinity_pods() {
             return true;
         }
         let cx = Context::new(cluster, &self.shape);

@@ -32,7 +32,8 @@ mod tests;
 /// that means this pod. The sum over the node's domains is scaled between the extremes: a raw
 /// score of 29 between 0 and 50 becomes 57.
 ///
-/// O(shapes × terms + pods) to prepare, O(terms) a placement, O(terms × log labels) a node;
+/// O(shapes × terms + pods) to prepare, where shapes of namespaces that no term means cost next to
+/// nothing, O(terms) a placement, O(terms × log labels) a node;
 /// skipped if neither the pod nor one that runs has a term that matters.
 ///
 /// Source: kube-scheduler, `interpodaffinity/{filtering,scoring}.go`.
