@@ -179,7 +179,7 @@ impl Cluster {
 
     /// Whether a pod with affinity or anti-affinity terms of any kind is bound. O(1).
     pub fn has_affinity_pods(&self) -> bool {
-        self.shapes.with_affinity().next().is_some()
+        self.shapes.any_with_affinity()
     }
 
     /// The shapes of bound pods that have affinity or anti-affinity terms of any kind, with the

@@ -47,6 +47,11 @@ impl Home {
         let mut terms = required.chain(weighted.map(|weighted| &weighted.term));
         Home { namespace: hash_of(&*shape.namespace), confined: terms.all(|term| term.is_own()) }
     }
+
+    /// The hash of the only namespace whose pods affinity terms mean; `None` if they may mean others.
+    fn reach(self) -> Option<u64> {
+        self.confined.then_some(self.namespace)
+    }
 }
 
 /// The generation of shapes that are not retired.
@@ -68,8 +73,8 @@ pub(crate) struct Shapes {
     /// Shapes without uses that the journal may name, in order of the generation in which their
     /// last use ended. Those that are used again since are among them.
     retired: Arc<VecDeque<(u64, u32)>>,
-    /// Shapes in use that have affinity terms.
-    affinity: Arc<BTreeSet<u32>>,
+    /// Shapes in use that have affinity terms, each under its [`Home::reach`].
+    affinity: Arc<BTreeSet<(Option<u64>, u32)>>,
     /// The one acquired last.
     last: u32,
 }
@@ -111,19 +116,21 @@ impl Shapes {
 
     /// The shapes in use with affinity terms that may mean pods of a namespace; they may mean none.
     pub(crate) fn concerning(&self, namespace: &str) -> impl Iterator<Item = (ShapeId, &PodShape)> {
-        let hash = hash_of(namespace);
-        self.affinity.iter().filter_map(move |&id| {
-            let home = self.homes[id as usize];
-            if home.confined && home.namespace != hash {
-                return None;
-            }
-            Some((ShapeId(id), &*self.entry(ShapeId(id))?.shape))
-        })
+        let under = |reach| self.affinity.range((reach, 0)..=(reach, u32::MAX));
+        let all = under(None).chain(under(Some(hash_of(namespace))));
+        all.filter_map(|&(_, id)| Some((ShapeId(id), &*self.entry(ShapeId(id))?.shape)))
     }
 
-    /// The shapes in use that have affinity terms.
+    /// Whether a shape in use has affinity terms.
+    pub(crate) fn any_with_affinity(&self) -> bool {
+        !self.affinity.is_empty()
+    }
+
+    /// The shapes in use that have affinity terms, in order of number.
     pub(crate) fn with_affinity(&self) -> impl Iterator<Item = (ShapeId, &PodShape, u32)> {
-        self.affinity.iter().filter_map(|&id| {
+        let mut ids: Vec<u32> = self.affinity.iter().map(|(_, id)| *id).collect();
+        ids.sort_unstable();
+        ids.into_iter().filter_map(|id| {
             Some((ShapeId(id), &*self.entry(ShapeId(id))?.shape, self.uses[id as usize]))
         })
     }
@@ -175,7 +182,7 @@ impl Shapes {
             self.entries.len() as u32 - 1
         };
         if shape.has_pod_affinity() {
-            Arc::make_mut(&mut self.affinity).insert(id);
+            Arc::make_mut(&mut self.affinity).insert((home.reach(), id));
         }
         let entries = &self.entries;
         self.index.insert(hash, id, |_| false, |id| hash_in(entries, id));
@@ -198,7 +205,8 @@ impl Shapes {
         let uses = self.uses.get_mut(id as usize);
         *uses += 1;
         if *uses == 1 && self.has_affinity(id) {
-            Arc::make_mut(&mut self.affinity).insert(id);
+            let reach = self.homes[id as usize].reach();
+            Arc::make_mut(&mut self.affinity).insert((reach, id));
         }
         ShapeId(id)
     }
@@ -244,7 +252,8 @@ impl Shapes {
         *uses -= 1;
         let is_last = *uses == 0;
         if is_last && self.has_affinity(id.0) {
-            Arc::make_mut(&mut self.affinity).remove(&id.0);
+            let reach = self.homes[id.index()].reach();
+            Arc::make_mut(&mut self.affinity).remove(&(reach, id.0));
         }
         is_last
     }

@@ -48,20 +48,17 @@ impl FilterPlugin for InterPodAffinity {
     fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
         let (cluster, pod) = (cx.cluster(), cx.pod());
         let plain = pod.pod_affinity.is_empty() && pod.pod_anti_affinity.is_empty();
-        if !cx.is_kept() && !pod.has_pod_affinity() && !cluster.has_affinity_pods() {
-            return FilterPreparation::Skip;
-        }
         if malformed(pod) {
             return FilterPreparation::Reject(Verdict::Unresolvable);
+        }
+        if plain && !cx.is_kept() && !is_meant(cluster, pod) {
+            return FilterPreparation::Skip;
         }
         let mut state = State::new(cx);
         let mut effects = Vec::new();
         let own: Vec<&Term> = state.affinity.iter().chain(&state.anti_affinity).collect();
         for (id, shape) in concerned(cluster, pod, &own) {
             effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
-        }
-        if plain && effects.is_empty() && !cx.is_kept() {
-            return FilterPreparation::Skip;
         }
         visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
         // Terms of pods on nodes that are in no domain of theirs repel no pod.
@@ -75,6 +72,16 @@ impl FilterPlugin for InterPodAffinity {
         let declaration = Declaration::cluster().reading_affinity().grained();
         if pod.pod_affinity.is_empty() { declaration.monotone() } else { declaration }
     }
+}
+
+/// Whether a required anti-affinity term of a pod that runs means the pod being placed.
+fn is_meant(cluster: &Cluster, pod: &PodShape) -> bool {
+    let no_labels = Labels::new();
+    let labels = cluster.namespace(&pod.namespace).unwrap_or(&no_labels);
+    cluster.shapes_concerning(&pod.namespace).any(|(_, shape)| {
+        let terms = &shape.pod_anti_affinity;
+        meaning(terms, |term| term, &shape.namespace, (pod, labels)).next().is_some()
+    })
 }
 
 impl PreparedFilter for State {

@@ -42,6 +42,13 @@ impl ScorePlugin for InterPodAffinity {
         if !wishes && alone || malformed(pod) {
             return ScorePreparation::Skip;
         }
+        let prefers = |(_, shape): (_, &PodShape)| {
+            let weighted = [&shape.preferred_pod_affinity, &shape.preferred_pod_anti_affinity];
+            !shape.pod_affinity.is_empty() || weighted.iter().any(|list| !list.is_empty())
+        };
+        if !wishes && !cx.is_kept() && !cluster.shapes_concerning(&pod.namespace).any(prefers) {
+            return ScorePreparation::Skip;
+        }
         let mut state = State::new(*self, cx);
         let mut effects = Vec::new();
         let own: Vec<&Term> = state.own.iter().map(|(_, term)| term).collect();

@@ -200,14 +200,16 @@ impl ClassIndex {
     /// Which of the marked leaves node-local plugins and fine filters admit.
     fn find_alive(&mut self, plugins: &mut ClassedPlugins, view: View<'_>) {
         let ClassedPlugins { stages, rows, .. } = plugins;
+        let fine = stages.iter_mut().filter(|stage| is_fine_filter(stage));
+        let mut fine: SmallVec<[&mut ClassedPlugin; 2]> = fine.collect();
         for &place in &self.dirty {
             let place = place as usize;
             let row = Row::from(self.rows[place]);
-            let passes =
-                |stage: &mut ClassedPlugin| stage.answer(view, stage.column.class(row)) == PASS;
-            let alive = self.local[place] != OUT
-                && rows.includes(row)
-                && stages.iter_mut().filter(|stage| is_fine_filter(stage)).all(passes);
+            let passes = |stage: &mut &mut ClassedPlugin| {
+                stage.answer(view, stage.column.class(row)) == PASS
+            };
+            let alive =
+                self.local[place] != OUT && rows.includes(row) && fine.iter_mut().all(passes);
             if alive != self.alive[place] {
                 self.alive[place] = alive;
                 self.feasible += 1;
@@ -264,11 +266,14 @@ impl ClassIndex {
         ranks: &Ranks,
     ) {
         let mut parts: SmallVec<[Normalized<'_>; 4]> = SmallVec::from_slice(local);
-        for stage in plugins.stages.iter().filter(|stage| stage.is_fine()) {
-            if let Some((weight, score)) = stage.plugin.score(view.framework)
-                && score.normalization() != Normalization::None
-            {
-                parts.push(Normalized { weight, score });
+        let mut fine: SmallVec<[(&mut ClassedPlugin, Normalized<'_>); 2]> = SmallVec::new();
+        for stage in plugins.stages.iter_mut().filter(|stage| stage.is_fine()) {
+            if let Some((weight, score)) = stage.plugin.score(view.framework) {
+                let part = Normalized { weight, score };
+                fine.push((stage, part));
+                if score.normalization() != Normalization::None {
+                    parts.push(part);
+                }
             }
         }
         if self.all_dirty {
@@ -284,13 +289,10 @@ impl ClassIndex {
             let row = Row::from(self.rows[place]);
             let raws = self.local_raws.iter().map(|column| column[place]).collect();
             let mut leaf = RawScores { plain: self.local[place], raws };
-            for stage in plugins.stages.iter_mut().filter(|stage| stage.is_fine()) {
-                let Some((weight, score)) = stage.plugin.score(view.framework) else {
-                    continue;
-                };
+            for (stage, Normalized { weight, score }) in &mut fine {
                 let raw = stage.answer(view, stage.column.class(row));
                 if score.normalization() == Normalization::None {
-                    leaf.plain += weight * raw.clamp(0, MAX_SCORE);
+                    leaf.plain += *weight * raw.clamp(0, MAX_SCORE);
                 } else {
                     leaf.raws.push(raw);
                 }
