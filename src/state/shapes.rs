@@ -13,7 +13,7 @@ use super::journal::Journal;
 use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::hash::{FixedHasher, hash_of};
 use crate::base::index::Index;
-use crate::model::PodShape;
+use crate::model::{PodAffinityTerm, PodShape};
 
 /// A shape with its resources resolved to the cluster's numbers.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Home {
             shape.preferred_pod_affinity.iter().chain(&shape.preferred_pod_anti_affinity);
         let required = shape.pod_affinity.iter().chain(&shape.pod_anti_affinity);
         let mut terms = required.chain(weighted.map(|weighted| &weighted.term));
-        Home { namespace: hash_of(&*shape.namespace), confined: terms.all(|term| term.is_own()) }
+        Home { namespace: hash_of(&*shape.namespace), confined: terms.all(PodAffinityTerm::is_own) }
     }
 
     /// The hash of the only namespace whose pods affinity terms mean; `None` if they may mean others.

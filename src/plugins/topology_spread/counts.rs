@@ -96,7 +96,9 @@ pub(super) fn count_pods<'a>(
             && let Some(numbers) = counting.get(shape.index())
             && let Some(node) = cluster.view(row)
         {
-            numbers.iter().for_each(|number| count(*number, node));
+            for number in numbers {
+                count(*number, node);
+            }
         }
     });
 }

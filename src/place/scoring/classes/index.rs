@@ -205,11 +205,10 @@ impl ClassIndex {
         for &place in &self.dirty {
             let place = place as usize;
             let row = Row::from(self.rows[place]);
-            let passes = |stage: &mut &mut ClassedPlugin| {
-                stage.answer(view, stage.column.class(row)) == PASS
-            };
-            let alive =
-                self.local[place] != OUT && rows.includes(row) && fine.iter_mut().all(passes);
+            let mut alive = self.local[place] != OUT && rows.includes(row);
+            for stage in &mut fine {
+                alive = alive && stage.answer(view, stage.column.class(row)) == PASS;
+            }
             if alive != self.alive[place] {
                 self.alive[place] = alive;
                 self.feasible += 1;
