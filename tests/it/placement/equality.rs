@@ -257,3 +257,41 @@ fn a_warm_gang_costs_what_has_changed() {
     let changed = reference::plugin_calls(&planner) - before;
     assert!((10..=44).contains(&changed), "{changed}");
 }
+
+/// A planner that has missed changes of any share of the nodes answers as the plain loop does, and
+/// asks about a node once: about those that have changed, or, where these are half, about all.
+#[test]
+fn what_was_missed_costs_no_more_than_all_nodes() {
+    const NODES: usize = 200;
+    let framework = Framework::kubernetes();
+    for salt in [0, 5] {
+        for changed in [1, 20, 40, 80, 99, 100, 101, 150, 199, 200] {
+            let mut cluster = Cluster::new();
+            for name in 0..NODES {
+                cluster.add_node(Node::new(format!("n{name}")).capacity("cpu", 8)).unwrap();
+            }
+            let mut planner = Planner::new();
+            let mut place = |cluster: &Cluster| {
+                let before = reference::plugin_calls(&planner);
+                let group = PodGroup::gang("g", 3).pods(3, Pod::new().request("cpu", 2));
+                let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(salt);
+                let given = planner.place(cluster, &framework, request());
+                let expected = reference::place_gang(cluster, &framework, request());
+                assert_eq!(given, expected, "{changed} nodes changed, salt {salt}");
+                reference::plugin_calls(&planner) - before
+            };
+            let cold = place(&cluster);
+            let again = place(&cluster);
+            for number in 0..changed {
+                // A third of these nodes have no room left.
+                let cpus = if number % 3 == 0 { 7 } else { 1 + number as i64 % 5 };
+                let pod = Pod::new().name(format!("p{number}")).request("cpu", cpus);
+                cluster.add_pod(pod.on(format!("n{}", number * 7 % NODES))).unwrap();
+            }
+            let calls = place(&cluster);
+            let a_node = cold.div_ceil(NODES as u64);
+            let most = again + a_node * (2 * changed).min(NODES) as u64 + a_node * 8;
+            assert!(calls <= most, "{changed} nodes changed: {calls} calls, {most} at most");
+        }
+    }
+}
