@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::amount::{UNLIMITED, minus, plus};
 use super::cells::{Cells, NONE};
 use super::peer_share::PeerShare;
-use super::tree::{FlavorResource, QueueId, QueueTree};
+use super::tree::{FlavorResource, QueueId, QueueTree, Slot};
 
 /// A share, in total order.
 ///
@@ -118,6 +118,24 @@ impl BorrowedShare {
     }
 }
 
+/// Calls `add` for each resource in a flavor of a queue with what the queue would draw beyond its own
+/// quota, with more: below zero where it would not.
+fn each_beyond(
+    slot: &Slot,
+    cells: &Cells,
+    more: &[(FlavorResource, i64)],
+    mut add: impl FnMut(u32, i64),
+) {
+    for &(pair, cell) in &slot.cells {
+        let cell = &cells[cell];
+        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
+        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
+    }
+    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
+        add(of.0, amount);
+    }
+}
+
 /// [`BorrowedShare`] by slot, with sums that may stand apart. O(resources and flavors of the queue ·
 /// depth).
 pub(super) fn borrowed_share(
@@ -138,7 +156,7 @@ pub(super) fn borrowed_share(
         return share;
     }
     let mut borrowed: SmallVec<[(u32, i64); 4]> = SmallVec::new();
-    let mut add = |pair: u32, beyond: i64| {
+    let add = |pair: u32, beyond: i64| {
         if beyond > 0 {
             let resource = tree.resource_of(pair);
             match borrowed.iter_mut().find(|(own, _)| *own == resource) {
@@ -147,14 +165,7 @@ pub(super) fn borrowed_share(
             }
         }
     };
-    for &(pair, cell) in &slot.cells {
-        let cell = &cells[cell];
-        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
-        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
-    }
-    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
-        add(of.0, amount);
-    }
+    each_beyond(slot, cells, more, add);
     share.borrowing = !borrowed.is_empty();
     for (resource, amount) in borrowed {
         let lendable = tree.lendable_at(cells, slot.parent, resource);
@@ -267,7 +278,7 @@ fn whole_share(
         share.weight = 0.0;
     }
     let mut largest = 0;
-    let mut add = |pair: u32, beyond: i64| {
+    let add = |pair: u32, beyond: i64| {
         if beyond <= 0 {
             return;
         }
@@ -283,14 +294,7 @@ fn whole_share(
             (largest, share.dominant) = (ratio, tree.resource_of(pair));
         }
     };
-    for &(pair, cell) in &slot.cells {
-        let cell = &cells[cell];
-        let more = more.iter().find(|(of, _)| of.0 == pair).map_or(0, |(_, amount)| *amount);
-        add(pair, minus(cell.drawn.saturating_add(more), cell.subtree));
-    }
-    for &(of, amount) in more.iter().filter(|(of, _)| slot.cell(of.0).is_none()) {
-        add(of.0, amount);
-    }
+    each_beyond(slot, cells, more, add);
     share.ratio = largest as f64;
     share
 }

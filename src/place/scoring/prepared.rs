@@ -84,7 +84,7 @@ impl PreparedPlugins {
             }
             match plugin {
                 _ if !declaration.is_pod_local() || declaration.reads_feasible => {
-                    // A pod with terms of its own is concerned, and preparing for it is not for nothing.
+                    // Pods with terms of their own are seldom skipped, and dear to prepare for.
                     let may_skip = declaration.reads_affinity && !shape.has_pod_affinity();
                     let skips = may_skip && plugin.skips(framework, &cx);
                     if skips { &mut all.unconcerned } else { &mut all.non_local }.push(plugin);
