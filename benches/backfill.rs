@@ -1,7 +1,7 @@
 //! How many decisions EASY takes a second with a thousand jobs and more waiting, and how that moves
 //! with the number that wait.
 //!
-//! `cargo bench --bench backfill` simulates 100,000 jobs on 1,000 nodes at load 0.95, under EASY,
+//! `cargo bench --features full --bench backfill` simulates 100,000 jobs on 1,000 nodes at load 0.95, under EASY,
 //! for backlogs of 1,000, 4,000 and 16,000 jobs: so many wait from the first moment to the last
 //! arrival. `-- --jobs N` takes another number of jobs, and `-- NAME` one of the machines. Times
 //! are of one core, and of the whole simulation; a decision is a job that is started.

@@ -1,6 +1,6 @@
 //! How many instructions placing takes: a figure that does not depend on who else uses the machine.
 //!
-//! `cargo bench --bench instructions [-- part-of-a-name]` runs each case of 5,000 nodes under
+//! `cargo bench --features full --bench instructions [-- part-of-a-name]` runs each case of 5,000 nodes under
 //! valgrind, in a process of its own, and prints the instructions of its measured part: those of
 //! one round, for each placement, and as a multiple of the plain pass over the same nodes. With
 //! `--test`, or where there is no valgrind, each case just runs once.

@@ -1,6 +1,6 @@
 //! What an event costs with 100,000 pods waiting in 10,000 gangs on 5,000 full nodes.
 //!
-//! Run it with `cargo bench --bench queue`. For gangs alike and gangs that differ, each in its own
+//! Run it with `cargo bench --features full --bench queue`. For gangs alike and gangs that differ, each in its own
 //! way, it prints the time to put them to sleep, the time of an event that helps no gang, one, and
 //! a hundred, what was looked at to find that out, and how much memory a waiting gang takes.
 
@@ -8,7 +8,7 @@ use std::alloc::System;
 use std::time::{Duration, Instant};
 
 use phalanx::model::{Effect, Taint};
-use phalanx::queue::{Settings, Ticket};
+use phalanx::queue::{Gone, Settings, Ticket};
 use phalanx::{Cluster, Decision, Event, Framework, Node, Plan, Pod, PodGroup, Scheduler, Time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -129,7 +129,7 @@ fn run(title: &str, differ: Differ) {
         let index = round * 7 % (NODES - 100);
         let name = format!("old-{index}-0");
         let start = Instant::now();
-        scheduler.handle_pod_deleted("default", &name, now).expect("known");
+        scheduler.handle_gone(Gone::deleted("default", &name), now).expect("known");
         assert!(poll(&mut scheduler, now).is_empty());
         idle.push(start.elapsed());
         let pod = Pod::new().name(name).request(GPU, 1).on(format!("n{index}"));

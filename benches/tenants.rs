@@ -1,6 +1,6 @@
 //! What decisions about quota cost with 1,000 and with 10,000 queues.
 //!
-//! Run it with `cargo bench --bench tenants`. Half of the queues use 5 of 10, half 15 of 10, ten claims
+//! Run it with `cargo bench --features full --bench tenants`. Half of the queues use 5 of 10, half 15 of 10, ten claims
 //! a queue on average; "flat" is one cohort, "tree" a root, cohorts of 100 queues and in each cohorts of
 //! 10, each of which is balanced in itself; "classical" and "fair" are Kueue's rules, "default" those of
 //! `Tenants::default`. It prints a pass over the queues, the time to build the books, of a change of use,

@@ -6,7 +6,7 @@
 //! are made anew. The day runs twice: first come first served with backfill, and with reservations
 //! for the head of the line. Nothing here is random beyond the seed.
 //!
-//! Run it with `cargo run --example lifecycle -- --seed 7`. With `--trace` and `--day` it reads
+//! Run it with `cargo run --features full --example lifecycle -- --seed 7`. With `--trace` and `--day` it reads
 //! days of the published trace, and with several days or seeds it prints one table of all. `--svg FILE`
 //! draws a day.
 
@@ -25,7 +25,10 @@ use std::time::Duration;
 use common::cli::{Arguments, Finish, Mistake, Program, say};
 use common::dice::Dice;
 use days::{DAY, Job};
-use phalanx::queue::{GroupChange, GroupState, ReservationPolicy, Settings, Shortage, Ticket};
+use phalanx::queue::{
+    Discipline, Gone, GroupChange, GroupState, HeadOfLine, ReservationPolicy, Settings, Shortage,
+    Ticket,
+};
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
 };
@@ -112,7 +115,7 @@ impl Simulation {
             cluster.add_node(server(index)).expect("names are different");
         }
         let mut settings = Settings::default();
-        settings.reservation = reservation;
+        settings.discipline = Discipline::in_order(HeadOfLine::BestEffort, reservation);
         settings.salt = 0;
         let scheduler = Scheduler::new(cluster, Framework::default(), settings);
         let mut simulation = Simulation {
@@ -217,7 +220,9 @@ impl Simulation {
                 self.records[job].finished = true;
                 let group = group_of(job, self.jobs[job].gpus);
                 for pod in &group.pods {
-                    self.scheduler.handle_pod_deleted("default", &pod.name, now).expect("known");
+                    self.scheduler
+                        .handle_gone(Gone::deleted("default", &pod.name), now)
+                        .expect("known");
                 }
                 self.scheduler.handle_group_removed(&group.full_name(), now).expect("known");
             }
@@ -268,7 +273,7 @@ impl Simulation {
     }
 
     fn recreate(&mut self, job: usize, pod: &str, now: Time) {
-        self.scheduler.handle_pod_deleted("default", pod, now).expect("known");
+        self.scheduler.handle_gone(Gone::deleted("default", pod), now).expect("known");
         let group = format!("job-{job:04}");
         let again = Pod::new().name(pod).request(GPU, 1).in_group(group);
         self.scheduler.handle_pod(again, now).expect("it is sound");
@@ -294,14 +299,14 @@ impl Simulation {
                 Decision::Unbind { pods, .. } => {
                     for pod in pods {
                         let (namespace, name) = (pod.pod.namespace(), pod.pod.name());
-                        match self.scheduler.handle_unbound(namespace, name, now) {
+                        match self.scheduler.handle_gone(Gone::unbound(namespace, name), now) {
                             // A pod may have gone with its job in the same second.
                             Ok(()) | Err(QueueError::UnknownPod(_)) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }
                 }
-                Decision::Evict { group, pods, .. } => {
+                Decision::EvictStale { group, pods, .. } => {
                     self.count("gangs evicted below their minimum");
                     let job = job_of(&group);
                     for pod in pods {

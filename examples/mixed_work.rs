@@ -1,7 +1,7 @@
 //! Services and batch work on one cluster. Services are promised more than they use; what they leave is
 //! computed from reports, and batch gangs are placed by it, under the same plan as services.
 //!
-//! `cargo run --example mixed_work` prints what starts at noon and at night.
+//! `cargo run --features full --example mixed_work` prints what starts at noon and at night.
 
 #[path = "common/mod.rs"]
 mod common;

@@ -6,7 +6,7 @@
 //! every filter still holds where it goes, or refuses it whole. A loser hears of what it had not
 //! known, and its gang is tried again whole.
 //!
-//! Run it with `cargo run --example optimistic_sharing`.
+//! Run it with `cargo run --features full --example optimistic_sharing`.
 
 #[path = "common/mod.rs"]
 mod common;

@@ -2,7 +2,7 @@
 //! `data/philly-ATTRIBUTION.txt`) on 1,000 GPUs, its 15 virtual clusters as queues of one tree, each
 //! guaranteed its share of the GPU time of the whole trace.
 //!
-//! `cargo run --release --example tenants` runs two days with the default dialect and prints the
+//! `cargo run --release --features full --example tenants` runs two days with the default dialect and prints the
 //! shares over time, the waiting times by queue, the GPU-hours that were borrowed and the gangs that
 //! had to give back; these stop within half a minute, and begin anew.
 

@@ -42,7 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Which of [`place_gang`], [`Planner`], [`Scheduler`] and [`Txn`] to use when:
+//! When to use [`place_gang`], [`Planner`], [`Scheduler`] and [`Txn`]:
 //! [`which_door`](_guide::which_door). How a scheduler is built around them:
 //! [`embedding`](_guide::embedding). All [guides](_guide).
 //!
@@ -57,23 +57,42 @@
 //!
 //! # Features
 //!
+//! - `scheduler`: victims and moves ([`preempt`]), tenants ([`quota`]), the life cycle ([`queue`]).
+//! - `autoscale`: nodes to buy for groups that wait, and nodes that can go.
+//! - `simulate`: the scheduler over a trace; brings `scheduler`.
 //! - `serde`: every type of data serialises, canonically.
-//! - `kubernetes`: manifests and watches of Kubernetes are read; brings `serde`.
+//! - `kubernetes`: Kubernetes' manifests are read, and with `scheduler` its queues and watches; brings
+//!   `serde`.
+//! - `cel`: selectors of devices as Kubernetes writes them ([`claims`]).
 //! - `parallel`: coarse work in the caller's rayon pool. The answers do not change.
 //! - `simd`: loops over columns in AVX2 or AVX-512 where the machine has it
 //!   ([`framework::math::simd_level`]). The answers do not change.
 //!
-//! None is on by default. All but `parallel` and, on x86-64, `simd` build without `std`; the README says
-//! what each costs.
+//! - `full`: all but `simd`.
+//!
+//! None is on by default. All but `cel`, `parallel`, `full` and, on x86-64, `simd` build without `std`; the
+//! README says what each costs.
 #![no_std]
 #![forbid(unsafe_code)]
+// A layer that is left out leaves helpers of the layers below it unused; the whole has none.
+#![cfg_attr(
+    not(all(
+        feature = "autoscale",
+        feature = "kubernetes",
+        feature = "scheduler",
+        feature = "simulate"
+    )),
+    allow(dead_code, unused_imports)
+)]
 
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(feature = "autoscale")]
 pub mod autoscale;
 mod base;
+pub mod claims;
 pub mod framework;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
@@ -81,10 +100,16 @@ pub mod laws;
 pub mod model;
 pub mod place;
 pub mod plugins;
+#[cfg(any(feature = "scheduler", feature = "autoscale"))]
 pub mod preempt;
+#[cfg(feature = "scheduler")]
 pub mod queue;
+#[cfg(feature = "scheduler")]
 pub mod quota;
+#[cfg(feature = "scheduler")]
+pub mod reclaim;
 pub mod reference;
+#[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod state;
 
@@ -103,9 +128,12 @@ pub use place::explain::explain;
 pub use place::outcome::{Outcome, Unplaced};
 pub use place::planner::{Planner, place_gang};
 pub use place::request::Request;
-pub use queue::decision::Decision;
-pub use queue::error::QueueError;
+#[cfg(feature = "scheduler")]
 pub use queue::scheduler::Scheduler;
+#[cfg(feature = "scheduler")]
+pub use queue::terms::decision::Decision;
+#[cfg(feature = "scheduler")]
+pub use queue::terms::error::QueueError;
 pub use state::cluster::Cluster;
 pub use state::error::StateError;
 pub use state::event::Event;
@@ -125,6 +153,7 @@ pub mod _guide {
                 #[doc = "[benchmarks-137c3d3]: benchmarks_137c3d3"]
                 #[doc = "[lifecycle]: lifecycle"]
                 #[doc = "[plugins]: plugins"]
+                #[doc = "[preemption]: preemption"]
                 #[doc = "[preemption life-cycle]: preemption#life-cycle"]
                 #[doc = "[topology]: topology"]
                 #[doc = ""]
@@ -140,6 +169,7 @@ pub mod _guide {
         benchmarks "benchmarks.md"
         benchmarks_0037202 "benchmarks/2026-11-21-0037202.md"
         benchmarks_137c3d3 "benchmarks/2026-11-21-137c3d3.md"
+        claims "claims.md"
         design "design.md"
         devices "devices.md"
         embedding "embedding.md"
@@ -152,7 +182,9 @@ pub mod _guide {
         simulation "simulation.md"
         tenants "tenants.md"
         topology "topology.md"
+        volumes "volumes.md"
         which_door "which-door.md"
+        who_yields "who-yields.md"
     }
 }
 

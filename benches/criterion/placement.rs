@@ -1,6 +1,6 @@
 //! How long gangs take, each kind beside one plain pass over the same nodes.
 //!
-//! `cargo bench --bench placement [-- warm]` in this folder; the method and the figures are in
+//! `cargo bench --features full --bench placement [-- warm]` in this folder; the method and the figures are in
 //! `docs/benchmarks.md`. `examples/throughput` runs the same scenes, gang after gang.
 
 #[path = "../support/cases.rs"]

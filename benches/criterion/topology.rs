@@ -1,6 +1,6 @@
 //! How long groups that ask something of the topology take, on 5,000 nodes in 50 racks in 3 zones.
 //!
-//! `cargo bench --bench topology`; the method is in `docs/benchmarks.md`.
+//! `cargo bench --features full --bench topology`; the method is in `docs/benchmarks.md`.
 //!
 //! - `composites`: 500 workloads of two groups of three pods, one after another, each committed;
 //!   the workload asks for a zone or for a rack, each group for a rack.

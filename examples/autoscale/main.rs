@@ -1,4 +1,4 @@
-//! Buys nodes for a backlog: `cargo run --release --example autoscale [-- --output text|json]`.
+//! Buys nodes for a backlog: `cargo run --release --features full --example autoscale [-- --output text|json]`.
 //!
 //! The nodes are those of openb, Alibaba's production GPU cluster, of whose GPUs 95 of 100 are taken.
 //! 64 gangs wait. What is bought for them is drawn, beside what first-fit by template would buy and

@@ -1,4 +1,4 @@
-//! Frees a rack for a gang by moving what runs: `cargo run --release --example defragment`.
+//! Frees a rack for a gang by moving what runs: `cargo run --release --features full --example defragment`.
 //!
 //! A cluster is filled with single pods and small gangs up to a share, as it would be after weeks of
 //! coming and going: there is room enough, and nowhere in one piece. The fewest moves that make room

@@ -34,8 +34,11 @@ pub(crate) fn explain(
     let pods = group.all_pods();
     let gated = pods.iter().filter(|pod| !pod.scheduling_gates.is_empty()).count();
     if gated > 0 {
-        let _ = write!(text, "; {} must not be placed yet", count(gated, "pod"));
+        let gates = pods.iter().flat_map(|pod| pod.scheduling_gates.iter().map(String::as_str));
+        let gates = gates.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ");
+        let _ = write!(text, "; {} must not be placed yet: {gates}", count(gated, "pod"));
     }
+    asks(group, &mut text);
     let mut kinds: Vec<(&Pod, usize)> = Vec::new();
     for pod in pods {
         match kinds.iter_mut().find(|(kind, _)| kind.shape() == pod.shape()) {
@@ -56,6 +59,20 @@ pub(crate) fn explain(
         let _ = write!(text, "; and {} more", count(kinds.len() - SHAPES, "kind of pod"));
     }
     text
+}
+
+/// What a group and those inside it ask of the topology.
+fn asks(group: &PodGroup, text: &mut String) {
+    let asked = &group.topology;
+    let name = group.full_name();
+    if let Some(level) = &asked.require {
+        let _ = write!(text, "; {name} asks for one domain of {level}");
+    }
+    for slice in &asked.slices {
+        let (size, level) = (slice.size, &slice.level);
+        let _ = write!(text, "; {name} asks for one domain of {level} for each {size} pods");
+    }
+    group.groups.iter().for_each(|inner| asks(inner, text));
 }
 
 /// Where the pods of a leaf go if any number of them will do; `None` if none finds a place.

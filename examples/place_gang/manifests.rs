@@ -1,9 +1,10 @@
 //! Kubernetes manifests from files.
 
 use phalanx::Cluster;
-use phalanx::kubernetes::{Mode, Reader, Value};
+use phalanx::kubernetes::{Error, Mode, Reader, Value};
 
-use super::Scene;
+use super::{Scene, located};
+use crate::common::cli::Finish;
 use crate::common::files;
 
 /// Reads a cluster and what waits for it, and remarks on single objects.
@@ -14,8 +15,9 @@ use crate::common::files;
 pub(crate) fn read(
     cluster_file: &str,
     workload_file: &str,
-    mode: Mode,
+    as_stored: bool,
 ) -> Result<(Scene, Vec<String>), String> {
+    let mode = if as_stored { Mode::AsStored } else { Mode::AsWritten };
     let mut reader = Reader::new(mode);
     feed(&mut reader, cluster_file, mode)?;
     if workload_file != cluster_file {
@@ -32,7 +34,7 @@ pub(crate) fn read(
     for (kind, count) in &manifests.ignored {
         notes.push(format!("{kind}: passed over, {count} in all"));
     }
-    let mut cluster = Cluster::new();
+    let mut cluster = Cluster::builder().levels(manifests.levels).build().map_err(fault)?;
     for (name, labels) in manifests.namespaces {
         cluster.set_namespace(name, labels);
     }
@@ -49,6 +51,15 @@ pub(crate) fn read(
     }
     let title = cluster_file.to_string();
     Ok((Scene { title, source, cluster, groups: manifests.groups }, notes))
+}
+
+/// The account of a file, document by document.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn account(file: &str, as_stored: bool) -> Result<Finish, String> {
+    let mode = if as_stored { Mode::AsStored } else { Mode::AsWritten };
+    super::reading::account(file, mode)
 }
 
 /// Hands a file to the reader, document by document.
@@ -84,9 +95,30 @@ fn feed_yaml(reader: &mut Reader, file: &str, bytes: &[u8], mode: Mode) -> Resul
         Mode::AsStored => DuplicateKeyPolicy::LastWins,
         Mode::AsWritten => DuplicateKeyPolicy::Error,
     };
-    // The file is in memory already, so its size is what bounds the work.
-    let most = bytes.len().saturating_add(1_024);
-    let options = serde_saphyr::options! {
+    let mut input = bytes;
+    let options = options(bytes.len(), duplicates);
+    let documents = serde_saphyr::read_with_options::<_, Value>(&mut input, options);
+    for (index, document) in documents.enumerate() {
+        let document = document.map_err(|error| format!("{file}: {error}"))?;
+        reader.take(file, document).map_err(|error| placed(file, bytes, index, &error))?;
+    }
+    Ok(())
+}
+
+/// An error with the line of its field.
+fn placed(file: &str, bytes: &[u8], index: usize, error: &Error) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let documents = located::documents(file, &text).unwrap_or_default();
+    documents.get(index).map_or_else(|| error.to_string(), |document| document.place(error, 0))
+}
+
+/// How YAML of so many bytes is read. It is in memory already, so its size bounds the work.
+pub(crate) fn options(
+    bytes: usize,
+    duplicate_keys: serde_saphyr::DuplicateKeyPolicy,
+) -> serde_saphyr::Options {
+    let most = bytes.saturating_add(1_024);
+    serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: most,
             max_nodes: most,
@@ -94,13 +126,16 @@ fn feed_yaml(reader: &mut Reader, file: &str, bytes: &[u8], mode: Mode) -> Resul
             max_total_scalar_bytes: most,
             max_total_comment_bytes: most,
         },
-        duplicate_keys: duplicates,
+        duplicate_keys: duplicate_keys,
         with_snippet: false,
-    };
-    let mut input = bytes;
-    for document in serde_saphyr::read_with_options::<_, Value>(&mut input, options) {
-        let document = document.map_err(|error| format!("{file}: {error}"))?;
-        reader.take(file, document).map_err(|error| error.to_string())?;
     }
-    Ok(())
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// It cannot be read, or is no text.
+pub(crate) fn text(file: &str) -> Result<String, String> {
+    let bytes = files::read(file)?;
+    phalanx::kubernetes::text(file, &bytes).map(str::to_string).map_err(|error| error.to_string())
 }

@@ -3,13 +3,25 @@
 mod decide;
 mod draw;
 mod explain;
+#[cfg(feature = "kubernetes")]
+mod located;
+#[cfg(feature = "kubernetes")]
+mod manifests;
+#[cfg(not(feature = "kubernetes"))]
+#[path = "no_manifests.rs"]
 mod manifests;
 mod openb;
+#[cfg(feature = "kubernetes")]
+#[allow(
+    clippy::format_push_string,
+    clippy::single_match_else,
+    reason = "texts for people, a line at a time"
+)]
+mod reading;
 
 use std::fmt::Write;
 
 use phalanx::Framework;
-use phalanx::kubernetes::Mode;
 
 use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
 
@@ -30,16 +42,18 @@ Options:
   --profile NAME        binpack, spread or kubernetes [binpack]
   --as-stored           the manifests are an API server's, not a person's: take them as they are
   --output text|json    how to answer [text]
+  --reading json        place nothing: say of each document of FILE, a line each, which fields are
+                        honoured, which are refused (its pods are left alone), which are ignored
   --help                this text
 
-Files are JSON, or YAML with one document or several; lists will do, and so will gzip. Bound pods
+Files are read with --features kubernetes, named before --example. They are JSON, or YAML with one document or several; lists will do, and so will gzip. Bound pods
 in either file run. An unbound pod without a group is a group of one. Jobs and their like (JobSet,
 LeaderWorkerSet, PyTorchJob, RayCluster and others) become groups of the pods that their controllers
 would make. Groups are placed in order of priority, then of the files, each after those before it.
 
 Exit code: 0 all groups placed; 1 some group not placed; 2 misuse, bad input.
 ",
-    options: &["--cluster", "--workload", "--manifests", "--profile", "--output"],
+    options: &["--cluster", "--workload", "--manifests", "--profile", "--output", "--reading"],
     flags: &["--as-stored"],
 };
 
@@ -48,6 +62,13 @@ Exit code: 0 all groups placed; 1 some group not placed; 2 misuse, bad input.
 /// # Errors
 /// The arguments, or the files they name, cannot be used.
 pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
+    if arguments.value("--reading").is_some() {
+        arguments.word("--reading", &["json"])?;
+        let Some(file) = arguments.value("--manifests") else {
+            return Err(Mistake::Usage("--reading needs --manifests".into()));
+        };
+        return manifests::account(file, arguments.flag("--as-stored")).map_err(Mistake::Input);
+    }
     let as_json = arguments.word("--output", &["text", "json"])? == "json";
     let profile = arguments.word("--profile", &["binpack", "spread", "kubernetes"])?;
     let framework = profile_framework(profile);
@@ -82,7 +103,7 @@ pub(crate) struct Scene {
 
 /// The scene that the arguments name, and remarks on single objects.
 fn scene(arguments: &Arguments) -> Result<(Scene, Vec<String>), Mistake> {
-    let mode = if arguments.flag("--as-stored") { Mode::AsStored } else { Mode::AsWritten };
+    let as_stored = arguments.flag("--as-stored");
     let openb = || openb::scene().map_err(|error| Mistake::Input(error.to_string()));
     let value = |name| arguments.value(name);
     match (value("--cluster"), value("--workload"), value("--manifests")) {
@@ -90,8 +111,8 @@ fn scene(arguments: &Arguments) -> Result<(Scene, Vec<String>), Mistake> {
             Err(Mistake::Usage("--workload and --manifests are two words for one".into()))
         }
         (cluster, None, Some(file)) => {
-            let (mut scene, mut notes) =
-                manifests::read(cluster.unwrap_or(file), file, mode).map_err(Mistake::Input)?;
+            let (mut scene, mut notes) = manifests::read(cluster.unwrap_or(file), file, as_stored)
+                .map_err(Mistake::Input)?;
             if scene.cluster.node_count() == 0 && cluster.is_none() {
                 let openb = openb()?;
                 scene.title = format!("{file} on openb");
@@ -101,9 +122,9 @@ fn scene(arguments: &Arguments) -> Result<(Scene, Vec<String>), Mistake> {
             Ok((scene, notes))
         }
         (Some(cluster), Some(workload), None) => {
-            manifests::read(cluster, workload, mode).map_err(Mistake::Input)
+            manifests::read(cluster, workload, as_stored).map_err(Mistake::Input)
         }
-        (None, None, None) if arguments.flag("--as-stored") => {
+        (None, None, None) if as_stored => {
             Err(Mistake::Usage("--as-stored needs --cluster and --workload".into()))
         }
         (None, None, None) => Ok((openb()?, vec![])),

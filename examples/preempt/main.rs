@@ -1,4 +1,4 @@
-//! Makes room for a gang on a full cluster: `cargo run --release --example preempt -- --svg FILE`.
+//! Makes room for a gang on a full cluster: `cargo run --release --features full --example preempt -- --svg FILE`.
 //!
 //! The nodes are those of openb, Alibaba's production GPU cluster, sixteen to a rack, filled with
 //! gangs of three priorities. A gang that wants one rack comes; what goes for it is drawn before,

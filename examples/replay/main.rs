@@ -1,4 +1,4 @@
-//! Replays real gang jobs and compares with published results: `cargo run --release --example
+//! Replays real gang jobs and compares with published results: `cargo run --release --features full --example
 //! replay`.
 //!
 //! The trace is that of Muri (SIGCOMM'22), whose jobs are from Microsoft's Philly logs; see

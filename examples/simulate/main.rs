@@ -1,4 +1,4 @@
-//! Simulates a trace of jobs under one or several policies: `cargo run --release --example simulate
+//! Simulates a trace of jobs under one or several policies: `cargo run --release --features full --example simulate
 //! -- --jobs FILE --format swf --policy fcfs,easy`.
 //!
 //! See `--help`, and `docs/simulation.md`.

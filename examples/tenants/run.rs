@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 use std::io::Read;
 
-use phalanx::queue::{PreemptionSettings, Settings, Ticket};
+use phalanx::queue::{Gone, PreemptionSettings, Settings, Ticket};
 use phalanx::quota::kai::KaiSettings;
 use phalanx::quota::{
     Flavor, Preemption, PreemptionPolicy, Queue, Quota, ROOT_QUOTA, Tenants, Weight,
@@ -302,7 +302,7 @@ impl Days {
                         self.start(number_of(&group), now);
                     }
                 }
-                Decision::Preempt { ticket, victims, .. } => {
+                Decision::Evict { ticket, victims, .. } => {
                     for victim in victims {
                         let job = number_of(&victim.name);
                         let run = self.running.get_mut(&job).expect("it runs");
@@ -347,7 +347,9 @@ impl Days {
         let Some(run) = self.stop(job, number, true) else { return };
         let ticket = run.asked.expect("it was asked to stop");
         let name = format!("default/job-{job}");
-        self.scheduler.handle_evicted(ticket, &name, Time::from_secs(now)).expect("it is to go");
+        self.scheduler
+            .handle_gone(Gone::evicted(ticket, &name), Time::from_secs(now))
+            .expect("it is to go");
         let queue = self.jobs[job].queue;
         self.reclaimed[queue] += 1;
         self.lost_seconds[queue] += u128::from(now - run.since) * self.jobs[job].gpus as u128;
@@ -360,7 +362,9 @@ impl Days {
         let time = Time::from_secs(now);
         for pod in 0..self.jobs[job].gpus {
             let name = format!("job-{job}-{pod}");
-            self.scheduler.handle_pod_finished("default", &name, time).expect("it is a member");
+            self.scheduler
+                .handle_gone(Gone::finished("default", &name), time)
+                .expect("it is a member");
         }
         let name = format!("default/job-{job}");
         self.scheduler.handle_group_removed(&name, time).expect("it is known");

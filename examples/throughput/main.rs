@@ -1,4 +1,4 @@
-//! How fast gangs are placed: `cargo run --release --example throughput -- --nodes 5000 --pods 36000`.
+//! How fast gangs are placed: `cargo run --release --features full --example throughput -- --nodes 5000 --pods 36000`.
 //!
 //! Builds a cluster, places pending gangs one after another, commits each plan, and reports times,
 //! work and memory. Every node is considered and scored for every gang.

@@ -25,7 +25,7 @@ pub enum ScaleUpOutcome {
     },
     /// The budget of steps ran out before a set was found. There may be one.
     Exhausted {
-        /// What a set costs at least.
+        /// Lower bound of the price of any set.
         lower_bound: u64,
     },
 }
@@ -38,11 +38,12 @@ pub enum ScaleUpOutcome {
 pub struct ScaleUp {
     /// The blocks to add, by the order of templates. Empty where all groups fit as it is.
     pub blocks: Vec<NewBlock>,
-    /// What the blocks cost.
+    /// Price of the blocks.
     pub price: u64,
-    /// What any set costs at least. Where it is the price, the set is proved to be cheapest.
+    /// Lower bound of the price of any set. Where it is the price, the set is proved to be
+    /// cheapest.
     pub lower_bound: u64,
-    /// What is claimed.
+    /// The claim about it.
     pub claim: ScaleUpClaim,
     /// Plans that start the groups once the nodes are there, to be committed in this order: one a
     /// group; or one for all groups, where they fit only if they are laid out together.
@@ -59,7 +60,7 @@ pub struct ScaleUp {
 pub struct NewBlock {
     /// The template, by name.
     pub template: String,
-    /// What it costs.
+    /// Its price.
     pub price: u64,
     /// The nodes, with their names and labels.
     pub nodes: Vec<Node>,

@@ -33,7 +33,7 @@ type Judge<'j> = dyn FnMut(&[u32], &mut u64) -> Result<Verdict, AutoscaleError> 
 pub(super) struct Boxes {
     /// Where the linear program stands in each box.
     open: BTreeMap<Key, Vec<f64>>,
-    /// What the cheapest set costs of those that could not be judged.
+    /// Cost of the cheapest set that could not be judged.
     unknown: Option<i128>,
     /// Steps that a bound takes.
     step: u64,
@@ -61,7 +61,7 @@ impl Boxes {
         boxes
     }
 
-    /// What any set that is left costs at least; `None` if none is left.
+    /// Lower bound of the cost of any set that is left; `None` if none is left.
     pub(super) fn least(&self) -> Option<i128> {
         let open = self.open.first_key_value().map(|((cost, ..), _)| *cost);
         open.into_iter().chain(self.unknown).min()

@@ -26,7 +26,7 @@ pub(super) struct Limits {
     pub(super) nodes: u32,
     /// Blocks of each template.
     pub(super) templates: Vec<Option<u32>>,
-    /// What a price of 1 is in costs; the same for all limits of a request.
+    /// Cost of a price of 1; the same for all limits of a request.
     pub(super) unit_nodes: u32,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Built {
 }
 
 impl Limits {
-    /// What is left of them beside some blocks.
+    /// The limits left beside some blocks.
     fn beside(&self, variants: &[Variant], blocks: &[Block]) -> Limits {
         let mut left = self.clone();
         for block in blocks {

@@ -124,7 +124,7 @@ struct Down<'d> {
     request: &'d ScaleDownRequest<'d>,
 }
 
-/// What has been decided so far.
+/// The decisions so far.
 struct Decided {
     steps: u64,
     /// All atoms that have moved, ascending.
@@ -243,7 +243,7 @@ impl Down<'_> {
             return Ok(Err(reason(kept)));
         }
         if let Some(&again) = atoms.iter().find(|atom| decided.moved.binary_search(atom).is_ok()) {
-            return Ok(Err(Blocked::Receives { pod: self.first_pod(again) }));
+            return Ok(Err(Blocked::Moved { pod: self.first_pod(again) }));
         }
         let mut all = decided.moved.clone();
         all.extend(&atoms);

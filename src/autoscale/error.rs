@@ -28,7 +28,7 @@ pub enum AutoscaleError {
     Template {
         /// The template.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// A node that is to be taken away is not there.

@@ -17,13 +17,13 @@ pub(super) struct Cover {
     pub(super) each: Vec<i64>,
 }
 
-/// What blocks cost, how many there may be, and what they must cover.
+/// Costs of blocks, their greatest numbers, and the needs that they must cover.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Program {
     /// By variant: what a block costs.
     pub(super) costs: Vec<i128>,
     pub(super) covers: Vec<Cover>,
-    /// What blocks together must not exceed: the weight of a block of each variant, and the most.
+    /// Limits of blocks together: the weight of a block of each variant, and the most.
     pub(super) limits: Vec<(Vec<i64>, i64)>,
 }
 
@@ -153,7 +153,7 @@ fn certified(
 /// bounded, and a slack.
 struct Table {
     rows: Vec<Vec<f64>>,
-    /// What a column is still worth.
+    /// The worth of a column so far.
     worth: Vec<f64>,
     /// The right-hand sides.
     right: Vec<f64>,

@@ -27,7 +27,7 @@ const MOST_WHOLES: usize = 4;
 /// Needs of one kind of variants up to which they are kept: those that cost most alone.
 const MOST_COVERS: usize = 10;
 
-/// What the blocks of a variant are to the domains of a label.
+/// The relation of a variant's blocks to the domains of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Its nodes are in none of them.
@@ -61,7 +61,7 @@ pub(super) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// What the groups need of blocks, beside what is free; there are at most so many of each variant.
+    /// Needs of the groups beside free amounts; there are at most so many blocks of each variant.
     pub(super) fn covers(
         cluster: &'a Cluster,
         (needs, variants): (&'a Needs, &'a [Variant]),
@@ -308,7 +308,7 @@ impl<'a> Model<'a> {
         (domains, shared.into_iter().map(|(_, sums)| sums).collect())
     }
 
-    /// What a domain that is one block or node of a variant has.
+    /// Amount of a domain that is one block or node of a variant.
     fn domain_of(&self, variant: usize, role: Role, dimension: usize) -> i64 {
         let node = self.needs.nodes[variant][dimension];
         match role {
@@ -347,7 +347,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What groups take that must each be within a domain, nodes outside of all domains do not give.
+    /// Groups that must each be within a domain get nothing from nodes outside of all domains.
     fn add_within(
         &mut self,
         confined: &[&Confined],
@@ -365,7 +365,7 @@ impl<'a> Model<'a> {
         self.cover(need, each);
     }
 
-    /// Of groups that take so much or more, a domain takes no more than whole ones.
+    /// A domain takes only whole groups of those that take so much or more.
     fn add_whole(
         &mut self,
         confined: &[&Confined],
@@ -402,7 +402,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Of groups of several sizes, a domain holds only some together: each weighs so much, and a
+    /// A domain holds only some groups of several sizes together: each weighs so much, and a
     /// domain holds so much weight at most.
     fn add_weighted(
         &mut self,
@@ -490,7 +490,7 @@ fn strongest(covers: Vec<Cover>, costs: &[i128]) -> Vec<Cover> {
     kept.into_iter().filter_map(|at| covers[at].take()).collect()
 }
 
-/// What sets cost, and how many blocks there may be.
+/// Costs of sets, and the greatest numbers of blocks.
 pub(super) fn program(
     variants: &[Variant],
     limits: &[Option<u32>],
@@ -513,14 +513,14 @@ pub(super) fn program(
     Program { costs, covers, limits: bounds }
 }
 
-/// What a block of each variant costs: its price before all, then its nodes.
+/// Cost of a block of each variant: its price before all, then its nodes.
 pub(super) fn costs(variants: &[Variant], max_nodes: u32) -> Vec<i128> {
     let unit = unit(max_nodes);
     let cost = |variant: &Variant| i128::from(variant.price) * unit + i128::from(variant.nodes);
     variants.iter().map(cost).collect()
 }
 
-/// What a price of 1 is in costs.
+/// Cost of a price of 1.
 pub(super) fn unit(max_nodes: u32) -> i128 {
     i128::from(max_nodes) + 1
 }

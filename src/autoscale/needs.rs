@@ -1,6 +1,6 @@
 //! The needs of groups in numbers, and what a block of each variant gives.
 //!
-//! What does not suffice by these numbers does not suffice. What does is judged by the planner.
+//! A set that does not suffice by these numbers does not suffice. The planner judges all others.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -37,7 +37,7 @@ const WHOLE: i64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Shape {
     own: Arc<PodShape>,
-    /// What one pod takes, by dimension.
+    /// Amounts of one pod, by dimension.
     pub(super) ask: Vec<i64>,
     /// How many fit a node of each variant, with nothing else on it.
     pub(super) each: Vec<i64>,
@@ -69,23 +69,23 @@ pub(super) struct Confined {
 pub(super) struct Profile {
     pub(super) leaves: Vec<Leaf>,
     pub(super) confined: Vec<Confined>,
-    /// What it takes at least, by dimension.
+    /// Least amounts, by dimension.
     pub(super) least: Vec<i64>,
 }
 
-/// What is known of some groups and templates.
+/// The needs of some groups and the sizes of some templates.
 #[derive(Debug)]
 pub(super) struct Needs {
     pub(super) dimensions: Vec<Dimension>,
     pub(super) shapes: Vec<Shape>,
-    /// What an empty node of each variant has, by dimension.
+    /// Amounts of an empty node of each variant, by dimension.
     pub(super) nodes: Vec<Vec<i64>>,
     /// By group.
     pub(super) profiles: Vec<Profile>,
 }
 
 impl Dimension {
-    /// What a pod takes of it.
+    /// Amount that a pod takes of it.
     fn of(&self, shape: &PodShape) -> i64 {
         match self {
             Dimension::Pods => 1,
@@ -107,7 +107,7 @@ impl Dimension {
         }
     }
 
-    /// What is free of it on a node.
+    /// Amount of it that is free on a node.
     pub(super) fn free(&self, cluster: &Cluster, node: NodeView<'_>) -> i64 {
         match self {
             Dimension::Pods => node.pod_limit().saturating_sub(node.pod_count()).max(0),

@@ -25,7 +25,7 @@ pub(super) struct Kept {
     /// The groups, as far as room was made for them.
     pub(super) groups: Vec<PodGroup>,
     pub(super) built: Built,
-    /// What any set costs at least, by counting alone.
+    /// Lower bound of the cost of any set, by counting alone.
     pub(super) least: Option<i128>,
     /// How many groups have come and gone since an answer was made from nothing.
     pub(super) changed: usize,
@@ -35,7 +35,8 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct Resumed {
     pub(super) built: Built,
-    /// What any set costs at least: known from the list before, if all its groups are in this one.
+    /// Lower bound of the cost of any set: known from the list before, if all its groups are in
+    /// this one.
     pub(super) least: Option<i128>,
     pub(super) changed: usize,
 }

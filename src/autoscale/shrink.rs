@@ -14,7 +14,7 @@ const DEFAULT_STEPS: u64 = 200_000;
 /// Pods that are told apart by the caller.
 type Pods<'a> = &'a (dyn Fn(PodView<'_>) -> bool + Send + Sync);
 
-/// Which nodes may go, and which units may move for it.
+/// Nodes that may go, and units that may move for it.
 #[derive(Clone)]
 #[must_use]
 pub struct ScaleDownRequest<'a> {
@@ -105,7 +105,7 @@ pub struct ScaleDown {
     pub removals: Vec<Removal>,
     /// The others that were asked about, by name.
     pub kept: Vec<KeptNode>,
-    /// What the nodes that can go cost together.
+    /// Price of the nodes that can go, together.
     pub price: u64,
     /// Steps that the search has taken.
     pub steps: u64,
@@ -119,7 +119,7 @@ pub struct ScaleDown {
 pub struct Removal {
     /// The node.
     pub node: String,
-    /// What it costs.
+    /// Its price.
     pub price: u64,
     /// The moves that empty it, one after another, once it takes no new pods and those of the nodes
     /// before it are made. Of a group that moves whole, pods on other nodes are among them.
@@ -134,11 +134,11 @@ pub struct Removal {
 pub struct KeptNode {
     /// The node.
     pub node: String,
-    /// What keeps it.
+    /// The reason to keep it.
     pub reason: Blocked,
 }
 
-/// What keeps a node.
+/// A reason to keep a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
@@ -172,6 +172,12 @@ pub enum Blocked {
         /// One of them.
         pod: ObjectName,
     },
+    /// A unit on it, or one that would have to move along, has moved with a node that goes. No unit
+    /// moves twice.
+    Moved {
+        /// A pod of the unit.
+        pod: ObjectName,
+    },
     /// The budget of steps ran out, or that of a layout.
     Exhausted,
 }
@@ -186,6 +192,7 @@ impl fmt::Display for Blocked {
                 write!(f, "there is no order in which pod {pod} and others move")
             }
             Blocked::Receives { pod } => write!(f, "pod {pod} has moved to it"),
+            Blocked::Moved { pod } => write!(f, "the unit of pod {pod} has moved already"),
             Blocked::Exhausted => f.write_str("the budget of steps ran out"),
         }
     }

@@ -40,9 +40,9 @@ pub const MAX_BLOCK: u32 = 4_096;
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub struct NodeTemplate {
-    /// What each node is like. Its name is the template's.
+    /// The model of each node. Its name is the template's.
     pub node: Node,
-    /// What a block costs, in units of the caller's own.
+    /// Price of a block, in units of the caller's own.
     pub price: u64,
     /// How many nodes a block has.
     pub nodes: u32,

@@ -55,6 +55,12 @@ impl Quantity {
         self.nanos
     }
 
+    /// So many units of 10⁻⁹, cut off at the limit.
+    #[cfg(feature = "cel")]
+    pub(crate) fn from_nanos(nanos: i128) -> Quantity {
+        Quantity { nanos: nanos.clamp(-LIMIT * NANOS, LIMIT * NANOS) }
+    }
+
     /// So many thousandths.
     pub const fn from_milli(milli: i64) -> Quantity {
         Quantity { nanos: milli as i128 * (NANOS / 1_000) }

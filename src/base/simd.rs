@@ -11,12 +11,12 @@ use plain as source;
 /// built for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SimdLevel {
-    /// Those of the target: of 128 bits on x86-64 without flags.
+    /// The target's own: 128 bits on x86-64 without flags.
     #[default]
     None,
-    /// Of 256 bits: AVX2, and what processors with it have beside it.
+    /// 256 bits: AVX2, and the instructions that come with it.
     Avx2,
-    /// Of 512 bits: AVX-512 as it is since Ice Lake and Zen 4.
+    /// 512 bits: AVX-512 as it is since Ice Lake and Zen 4.
     Avx512,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Gathered {
     /// of them.
     more: Vec<u32>,
     most: u32,
-    /// What such a pod takes of each resource, by number.
+    /// Amounts that such a pod takes, by resource number.
     takes: Vec<i64>,
     takes_scored: [i64; 2],
     rank: Vec<u32>,
@@ -277,7 +277,7 @@ impl<'a> Laid<'a> {
         self.rows.pod_limit.get(|into| self.rows.pick(into, chunks))
     }
 
-    /// What the pods of one row take.
+    /// Amounts that the pods of one row take.
     fn usage(self, at: usize) -> &'a RowUsage {
         let rows = self.rows;
         let row = Row::from(rows.rows[at]);
@@ -421,7 +421,7 @@ impl<'a> Block<'a> {
         Some(node)
     }
 
-    /// What `of` says of each node; 0 for rows that are not in use.
+    /// Writes the value of `of` for each node; 0 for rows that are not in use.
     pub(crate) fn each(&self, out: &mut [i64], of: impl Fn(NodeView<'a>) -> i64) {
         for (at, out) in out.iter_mut().enumerate() {
             *out = self.node(at).map_or(0, &of);
@@ -454,7 +454,7 @@ impl<'a> Block<'a> {
         (self.cluster.columns.bits() | self.own_bits()) >> BITS == 0
     }
 
-    /// What pods may use of a resource.
+    /// Amount of a resource that pods may use, by row.
     pub fn allocatable(&self, resource: ResourceId) -> &'a [i64] {
         let columns = &self.cluster.columns;
         match self.rows {
@@ -463,7 +463,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What pods take of a resource.
+    /// Amount of a resource that pods take, by row.
     pub fn used(&self, resource: ResourceId) -> &'a [i64] {
         let columns = &self.cluster.columns;
         match self.rows {

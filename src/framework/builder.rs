@@ -12,6 +12,7 @@ use super::plugin::{FilterPlugin, FilterPreparation, ScorePlugin, ScorePreparati
 use super::strategy::Strategy;
 use super::traits::{DomainScore, Permit};
 use crate::base::clip::clip;
+use crate::claims::{NoSelectors, SelectorEvaluator};
 use crate::model::PodShape;
 
 /// The largest sum of weights: totals then fit 31 bits.
@@ -51,6 +52,7 @@ struct Parts {
     domain_scores: Vec<(i64, Arc<dyn DomainScore>)>,
     strategy: Strategy,
     device_choice: Option<Arc<dyn DeviceChoice>>,
+    selectors: Option<Arc<dyn SelectorEvaluator>>,
 }
 
 /// Makes a [`Framework`].
@@ -137,6 +139,14 @@ impl FrameworkBuilder {
     /// `plugins::DeviceFit`: a pod whose best node turns out not to serve it is not placed.
     pub fn device_choice(mut self, choice: impl DeviceChoice + 'static) -> FrameworkBuilder {
         self.parts.device_choice = Some(Arc::new(choice));
+        self
+    }
+
+    /// Sets who evaluates the selectors of claims, for the devices of pods that are placed; nobody
+    /// unless set. Beside it the framework needs the filter
+    /// [`DynamicResources`](crate::plugins::DynamicResources) with the same evaluator.
+    pub fn selectors(mut self, evaluator: impl SelectorEvaluator + 'static) -> FrameworkBuilder {
+        self.parts.selectors = Some(Arc::new(evaluator));
         self
     }
 
@@ -250,6 +260,13 @@ impl Framework {
         Framework { parts: Arc::new(Parts { permits: Vec::new(), ..Parts::clone(&self.parts) }) }
     }
 
+    /// The framework without the filters of a name.
+    pub(crate) fn without_filter(&self, name: &str) -> Framework {
+        let mut parts = Parts::clone(&self.parts);
+        parts.filters.retain(|filter| filter.name() != name);
+        FrameworkBuilder { parts }.build_sound()
+    }
+
     /// The domain-level scores with their weights, in order.
     pub fn domain_scores(&self) -> &[(i64, Arc<dyn DomainScore>)] {
         &self.parts.domain_scores
@@ -260,9 +277,14 @@ impl Framework {
         self.parts.strategy
     }
 
-    /// Which devices pods get on their nodes.
+    /// The choice of devices for pods on their nodes.
     pub fn device_choice(&self) -> &dyn DeviceChoice {
         self.parts.device_choice.as_deref().unwrap_or(&TightestFit)
+    }
+
+    /// Who evaluates the selectors of claims.
+    pub fn selectors(&self) -> &dyn SelectorEvaluator {
+        self.parts.selectors.as_deref().unwrap_or(&NoSelectors)
     }
 
     /// The filters that judge room, with their indices.

@@ -14,7 +14,7 @@ struct Closure<F> {
 
 /// A filter from a closure: true lets the pod on the node.
 ///
-/// What it reads is a [`Declaration`], or a [`Reach`](super::Reach) alone. `Reach::Cluster` is
+/// Its inputs are declared by a [`Declaration`], or a [`Reach`](super::Reach) alone. `Reach::Cluster` is
 /// always right, and slowest.
 ///
 /// ```

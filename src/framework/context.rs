@@ -8,7 +8,7 @@ use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
 use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, ResourceId, Row};
 
-/// What a filter or a score may read: the pod, its group, the cluster with everything placed so
+/// The input of a filter or a score: the pod, its group, the cluster with everything placed so
 /// far, and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
@@ -119,7 +119,7 @@ impl<'a> Feasible<'a> {
     }
 }
 
-/// What a domain-level score may read of one candidate domain.
+/// The input of a domain-level score: one candidate domain.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct DomainContext<'a> {
@@ -183,7 +183,7 @@ impl<'a> DomainContext<'a> {
         }
     }
 
-    /// What the proposed pods come to, one amount a shape. O(pods), and `of` is called once for each
+    /// The sum over the proposed pods, one amount a shape. O(pods), and `of` is called once for each
     /// run of pods that share a shape.
     pub fn proposed_sum(&self, of: impl Fn(&PodShape) -> i64) -> i64 {
         self.shapes().fold(0, |sum: i64, (shape, pods)| {
@@ -191,7 +191,7 @@ impl<'a> DomainContext<'a> {
         })
     }
 
-    /// What there is of a resource, and how much of it is used: for CPU (0) and memory (1), where
+    /// Allocatable and used amount of a resource: for CPU (0) and memory (1), where
     /// `scored` says so, what scores count as used. As [`DomainContext::totals`].
     pub(crate) fn taken(&self, resource: ResourceId, scored: Option<usize>) -> (i64, i64) {
         if let Some(taken) = self.sums.and_then(|sums| sums.taken(resource, scored?)) {
@@ -229,11 +229,11 @@ impl<'a> DomainContext<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DomainTotals {
-    /// What pods may use.
+    /// Amount that pods may use.
     pub allocatable: i64,
-    /// What pods take.
+    /// Amount that pods take.
     pub used: i64,
-    /// What is left; nodes of which too much is taken count as nothing.
+    /// Free amount; an overcommitted node counts as 0.
     pub free: i64,
     /// CPU (thousandths) and memory (bytes) that scores count as used, of the same nodes.
     pub scored: [i64; 2],
@@ -255,17 +255,17 @@ impl DomainTotals {
 
 /// Sums per resource that a planner keeps for a domain.
 pub(crate) trait DomainSums: fmt::Debug {
-    /// Those of a resource; `None` if they are not kept.
+    /// Totals of a resource; `None` if they are not kept.
     fn of(&self, resource: ResourceId) -> Option<DomainTotals>;
 
-    /// Of CPU (0) or memory (1), what there is and what scores count as used; `None` if that is not
+    /// CPU (0) or memory (1): the allocatable amount, and the amount that scores count as used; `None` if it is not
     /// kept by itself.
     fn taken(&self, _: ResourceId, _scored: usize) -> Option<(i64, i64)> {
         None
     }
 }
 
-/// What a permit may read.
+/// The input of a permit.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct PermitContext<'a> {

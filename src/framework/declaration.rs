@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::model::LabelSelector;
 
-/// What can change a plugin's answer for a node.
+/// Changes that can alter a plugin's answer for a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reach {
@@ -19,7 +19,7 @@ pub enum Reach {
     Cluster,
 }
 
-/// Which pods a counter counts.
+/// The pods that a counter counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CountedPods {
@@ -52,7 +52,7 @@ impl CounterSpec {
     }
 }
 
-/// What a plugin reads, for one pod shape.
+/// The inputs of a plugin, for one pod shape.
 ///
 /// The declaration is a promise: answers are kept while nothing declared has changed. A plugin
 /// that breaks it gets stale answers, never unsoundness; [`laws`](crate::laws) find such plugins
@@ -67,7 +67,7 @@ impl CounterSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Declaration {
-    /// What can change the answer for a node.
+    /// Changes that can alter the answer for a node.
     pub reach: Reach,
     /// The answer depends on the group, not on the shape alone.
     pub reads_group: bool,
@@ -89,7 +89,7 @@ pub struct Declaration {
     /// more requested of a resource than is free, as [`Fit`](crate::plugins::Fit) has it. A search
     /// then counts instead of calling it. Filters only.
     pub room: bool,
-    /// What the plugin prepares is [`Incremental`](super::Incremental): it is kept, and called once a
+    /// The preparation is [`Incremental`](super::Incremental): it is kept, and called once a
     /// class of nodes. Without it, a plugin that reads beyond the node is called for every
     /// node for every pod.
     pub grained: bool,
@@ -267,7 +267,7 @@ impl Declaration {
 }
 
 impl From<Reach> for Declaration {
-    /// What has this reach, and reads neither the group nor the time.
+    /// The declaration of a plugin with this reach that reads neither the group nor the time.
     fn from(reach: Reach) -> Declaration {
         match reach {
             Reach::Static => Declaration::constant(),
@@ -326,7 +326,7 @@ mod tests {
     /// The definitions that were in eight places before, each by the predicates.
     #[test]
     fn the_predicates_say_what_was_said_before() {
-        // Of scores that read which nodes are feasible, preparing spoke apart.
+        // Scores that read feasible nodes are prepared apart.
         for declaration in all().into_iter().filter(|declaration| !declaration.reads_feasible) {
             let d = &declaration;
             let near = matches!(d.reach, Reach::Static | Reach::Node);
@@ -346,7 +346,7 @@ mod tests {
             // A bound on room that holds until a node changes for the better.
             let before = near && d.monotone && kept && !d.reads_nodes && !counts;
             assert_eq!(d.is_node_local() && d.monotone && d.is_cacheable(), before);
-            // What reads beyond the node, with and without regard to nodes and counts: where the
+            // Plugins that read beyond the node, with and without regard to nodes and counts: where the
             // old predicates forgot counters, the new ones read further.
             let far = !near || d.reads_nodes;
             assert_eq!(!d.is_node_local(), far || counts);

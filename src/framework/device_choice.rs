@@ -58,7 +58,7 @@ impl<C: DeviceChoice + ?Sized> DeviceChoice for Arc<C> {
     }
 }
 
-/// What one device request of a pod can have on a node.
+/// Devices of a node that can serve one device request of a pod.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceOffer<'a> {
     pub(super) node: NodeView<'a>,
@@ -99,7 +99,7 @@ impl<'a> DeviceOffer<'a> {
         self.candidates
     }
 
-    /// What would be left of a device, unit by unit in order of name, for the units requested.
+    /// Amounts left of a device, unit by unit in order of name, for the units requested.
     pub fn left_after(&self, device: u32) -> SmallVec<[i64; 2]> {
         let each = self.need.each().iter();
         let units = each.filter_map(|(unit, amount)| Some((self.devices.unit((*unit)?)?, amount)));

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::builder::Framework;
 use super::context::Context;
 use super::device_choice::{DeviceChoice, DeviceOffer};
+use crate::claims::{ClaimVerdict, PreparedClaims};
 use crate::model::{IslandRule, PodShape};
 use crate::state::{Cluster, DeviceNeed, Devices, NodeDevices, NodeView, Row};
 
@@ -152,7 +153,7 @@ pub(crate) fn choose_devices(
     lists.map(|lists| Some(lists.into())).ok_or(Unfit)
 }
 
-/// [`choose_devices`] for a pod and a row of a cluster.
+/// [`choose_devices`] for a pod and a row of a cluster, and the devices of its claims.
 pub(crate) fn choose_for(
     framework: &Framework,
     cluster: &Cluster,
@@ -160,7 +161,21 @@ pub(crate) fn choose_for(
     row: Row,
 ) -> Result<Option<Devices>, Unfit> {
     let needs = DeviceNeed::of(cluster, pod);
-    choose_devices(framework.device_choice(), cluster, pod, cluster.view(row), &needs)
+    let node = cluster.view(row);
+    let devices = choose_devices(framework.device_choice(), cluster, pod, node, &needs)?;
+    if pod.claims.is_empty() {
+        return Ok(devices);
+    }
+    let claims = PreparedClaims::new(cluster, framework.selectors(), pod).map_err(|_| Unfit)?;
+    let (Some(claims), Some(node)) = (claims, node) else { return Ok(devices) };
+    match claims.on(cluster, node) {
+        ClaimVerdict::Offer(offer) if offer.is_empty() => Ok(devices),
+        ClaimVerdict::Offer(offer) => {
+            let indexes = devices.map_or(Vec::new(), |devices| devices.to_vec());
+            Ok(Some(Devices::new(indexes, offer)))
+        }
+        _ => Err(Unfit),
+    }
 }
 
 /// Devices for all needs, one ascending list a need; `None` if there are none.

@@ -63,7 +63,7 @@ pub trait FilterPlugin: Send + Sync {
     /// The name; unique among the filters of a framework.
     fn name(&self) -> &str;
 
-    /// What the filter reads for a shape.
+    /// Declares the inputs of the filter for a shape.
     fn declare(&self, pod: &PodShape) -> Declaration {
         let _ = pod;
         Declaration::cluster()
@@ -90,7 +90,7 @@ pub trait ScorePlugin: Send + Sync {
     /// The name; unique among the scores of a framework.
     fn name(&self) -> &str;
 
-    /// What the score reads for a shape.
+    /// Declares the inputs of the score for a shape.
     fn declare(&self, pod: &PodShape) -> Declaration {
         let _ = pod;
         Declaration::cluster()
@@ -136,7 +136,7 @@ fn proportion(raw: i64, of: i64) -> i64 {
         .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-/// What a filter has prepared for a pod shape.
+/// The preparation of a filter for a pod shape.
 #[non_exhaustive]
 pub enum FilterPreparation {
     /// Every node passes. It holds while no node and no pod changes, whatever the declaration says.
@@ -161,7 +161,7 @@ impl FilterPreparation {
     }
 }
 
-/// What a score has prepared for a pod shape.
+/// The preparation of a score for a pod shape.
 #[non_exhaustive]
 pub enum ScorePreparation {
     /// The score has nothing to say about the pod, and is left out. It holds while no node and no
@@ -209,7 +209,7 @@ pub trait PreparedFilter: Send + Sync {
         None
     }
 
-    /// What keeps the filter up to date while pods come and go, if it can be.
+    /// The updater of the filter while pods come and go, if it has one.
     fn incremental(&mut self) -> Option<&mut dyn Incremental> {
         None
     }
@@ -236,7 +236,7 @@ pub trait PreparedScore: Send + Sync {
         let _ = (cx, feasible);
     }
 
-    /// What keeps the score up to date while pods come and go, if it can be.
+    /// The updater of the score while pods come and go, if it has one.
     fn incremental(&mut self) -> Option<&mut dyn Incremental> {
         None
     }

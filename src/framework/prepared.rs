@@ -39,14 +39,14 @@ pub(crate) struct PreparedPlugin<P: ?Sized> {
 pub(crate) type ReadyFilter = PreparedPlugin<dyn PreparedFilter>;
 pub(crate) type ReadyScore = PreparedPlugin<dyn PreparedScore>;
 
-/// What a filter or a score has prepared.
+/// The preparation of a filter or a score.
 pub(crate) enum AnyPrepared {
     Filter(Box<dyn PreparedFilter>),
     Score(Box<dyn PreparedScore>),
 }
 
 impl AnyPrepared {
-    /// What keeps it up to date, if it can be kept.
+    /// Its updater, if it can be kept.
     #[inline]
     pub(crate) fn incremental(&mut self) -> Option<&mut dyn Incremental> {
         match self {

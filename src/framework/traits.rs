@@ -47,14 +47,14 @@ pub trait Filter: Send + Sync {
     /// Whether the pod can go to the node.
     fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict;
 
-    /// What the filter reads for a shape.
+    /// Declares the inputs of the filter for a shape.
     fn declare(&self, pod: &PodShape) -> Declaration {
         let _ = pod;
         Declaration::cluster()
     }
 }
 
-/// What a [`Filter`] says of a node.
+/// The verdict of a [`Filter`] on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The pod can go there.
@@ -97,7 +97,7 @@ pub trait Score: Send + Sync {
     /// How much the node is liked; higher is better.
     fn score(&self, cx: &Context<'_>, node: NodeView<'_>) -> i64;
 
-    /// What the score reads for a shape.
+    /// Declares the inputs of the score for a shape.
     fn declare(&self, pod: &PodShape) -> Declaration {
         let _ = pod;
         Declaration::cluster()
@@ -146,7 +146,7 @@ pub trait Permit: Send + Sync {
     fn permit(&self, cx: &PermitContext<'_>) -> PermitVerdict;
 }
 
-/// What a [`Permit`] says of a plan. Of several, the first denial counts, else the latest hold.
+/// The verdict of a [`Permit`] on a plan. The first denial counts, else the latest hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermitVerdict {

@@ -98,11 +98,7 @@ fn weight(field: &Field<'_>) -> Fault<i32> {
 fn node_affinity(field: &Field<'_>) -> Fault<NodeAffinity> {
     let mut affinity = NodeAffinity::default();
     if let Some(required) = field.get("requiredDuringSchedulingIgnoredDuringExecution")? {
-        let mut selector = NodeSelector::default();
-        required.each("nodeSelectorTerms", |term| {
-            selector.terms.push(node_term(&term)?);
-            Ok(())
-        })?;
+        let selector = node_selector(&required)?;
         if field.strict() && selector.terms.is_empty() {
             return Err(required.fail_at("nodeSelectorTerms", Problem::Required));
         }
@@ -117,6 +113,16 @@ fn node_affinity(field: &Field<'_>) -> Fault<NodeAffinity> {
         Ok(())
     })?;
     Ok(affinity)
+}
+
+/// A node selector.
+pub(super) fn node_selector(field: &Field<'_>) -> Fault<NodeSelector> {
+    let mut selector = NodeSelector::default();
+    field.each("nodeSelectorTerms", |term| {
+        selector.terms.push(node_term(&term)?);
+        Ok(())
+    })?;
+    Ok(selector)
 }
 
 fn node_term(field: &Field<'_>) -> Fault<NodeSelectorTerm> {

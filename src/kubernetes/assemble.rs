@@ -3,20 +3,23 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::assembly::{Assembly, Identity, Leaf, Located, fault};
 use super::error::Error;
-use super::groups::GroupObject;
+use super::groups::{GroupObject, QUEUE_NAME};
 use super::kinds;
 use super::koordinator;
 use super::manifests::{Manifests, Note};
 use super::membership::{InlineGang, Membership};
 use super::mode::Mode;
 use super::objects::Objects;
+use super::topologies::Topologies;
 use super::tree;
-use crate::model::{PodGroup, Problem};
+use crate::base::hash::FixedMap;
+use crate::model::{PodGroup, PodShape, Problem};
 
 /// Manifests of all objects that were read.
 pub(super) fn assemble(objects: Objects) -> Result<Manifests, Error> {
@@ -32,6 +35,12 @@ fn run(mut objects: Objects) -> Located<Manifests> {
     let workloads = kinds::expand(&mut objects)?;
     resolve_priorities(&mut objects, strict)?;
     objects.owners.apply(&mut objects.pods);
+    withhold(&mut objects);
+    objects.topologies.settle(&mut objects.nodes);
+    objects.groups.iter_mut().for_each(|group| group.settle(&objects.topologies));
+    let levels = objects.topologies.cluster_levels().to_vec();
+    objects.cards.settle(&mut objects.nodes);
+    ask_for_cards(&mut objects);
     let mut assembly = Assembly {
         strict,
         pods: objects.pods,
@@ -42,18 +51,17 @@ fn run(mut objects: Objects) -> Located<Manifests> {
         missing: BTreeSet::new(),
     };
     for (at, object) in assembly.objects.iter().enumerate() {
-        for what in &object.unmodelled {
-            let text = format!("{what} not modelled");
-            assembly.notes.push(Note { object: object.label.clone(), text });
-        }
         assembly.index.insert(identity(object), at);
     }
     let lone = assembly.sort_pods()?;
     assembly.check_gang_groups()?;
     let trees = tree::build(&mut assembly)?;
-    let mut manifests = assembly.manifests(lone, trees);
+    let mut manifests = assembly.manifests(lone, trees, &objects.topologies);
     manifests.workloads = workloads;
+    manifests.levels = levels;
+    manifests.devices = objects.cards.into_nodes();
     manifests.nodes = objects.nodes;
+    manifests.storage = objects.storage.into_values().collect();
     manifests.namespaces = objects.namespaces;
     manifests.ignored = objects.ignored;
     Ok(manifests)
@@ -61,6 +69,61 @@ fn run(mut objects: Objects) -> Located<Manifests> {
 
 fn identity(object: &GroupObject) -> Identity {
     (object.family, object.composite(), object.namespace.clone(), object.name.clone())
+}
+
+/// Makes device requests of what pods ask of single cards, once for each shape, and gives those that
+/// run the cards that they hold. A node takes no more pods if cards are held there that are not known.
+fn ask_for_cards(objects: &mut Objects) {
+    let mut done: FixedMap<usize, Result<Arc<PodShape>, String>> = FixedMap::default();
+    // Shapes that were replaced stay alive until the end, so that no address is used twice.
+    let mut replaced = Vec::new();
+    let mut closed = BTreeSet::new();
+    for record in objects.pods.iter_mut().filter(|record| !record.asks.is_empty()) {
+        let shape = record.pod.shape().clone();
+        let address = Arc::as_ptr(&shape) as usize;
+        let cards = &objects.cards;
+        let new = done
+            .entry(address)
+            .or_insert_with(|| cards.shape(&shape, &record.asks).map(Arc::new))
+            .clone();
+        replaced.push(shape);
+        match new {
+            Ok(shape) => record.pod = core::mem::take(&mut record.pod).with_shape(shape),
+            Err(reason) => record.pod.scheduling_gates.push(reason),
+        }
+        let Some(node) = &record.pod.node else { continue };
+        if !record.pod.shape().devices.is_empty() {
+            match cards.indexes(&record.pod, record.held.as_deref()) {
+                Some(indexes) => record.pod.device_indexes = indexes,
+                None => {
+                    closed.insert(node.clone());
+                }
+            }
+        }
+    }
+    for node in objects.nodes.iter_mut().filter(|node| closed.contains(&node.name)) {
+        node.unschedulable = true;
+        let text = String::from("takes no pods: which cards its pods hold is not known");
+        objects.notes.push(Note { object: format!("node {}", node.name), text });
+    }
+}
+
+/// Leaves alone what other objects say something of that is not in force.
+fn withhold(objects: &mut Objects) {
+    if objects.withheld.is_empty() {
+        return;
+    }
+    for group in &mut objects.groups {
+        let local = group.local_queue.as_deref();
+        let reasons = objects.withheld.of_queue(&group.namespace, &group.queue, local);
+        group.refused.extend(reasons.cloned());
+    }
+    for record in objects.pods.iter_mut().filter(|record| record.pod.node.is_none()) {
+        let shape = record.pod.shape().clone();
+        let local = shape.labels.get(QUEUE_NAME).map(String::as_str);
+        let reasons = objects.withheld.of_pod(&shape.namespace, local);
+        record.pod.scheduling_gates.extend(reasons.cloned());
+    }
 }
 
 fn resolve_priorities(objects: &mut Objects, strict: bool) -> Located<()> {
@@ -146,6 +209,13 @@ impl Assembly {
                     });
                     self.leaves.len() - 1
                 });
+            let asked = &self.objects[object];
+            if let (true, Some(wish)) =
+                (asked.wish.is_none() && asked.role_wishes.is_empty(), &self.pods[at].wish)
+            {
+                let reason = wish.fault("its group does not ask it");
+                self.pods[at].pod.scheduling_gates.push(reason);
+            }
             let leaf = &mut self.leaves[leaf];
             if bound { leaf.bound.push(at) } else { leaf.pending.push(at) }
         }
@@ -215,14 +285,24 @@ impl Assembly {
         self.objects.len() - 1
     }
 
-    fn manifests(self, lone: Vec<usize>, trees: Vec<(u64, PodGroup)>) -> Manifests {
+    fn manifests(
+        self,
+        lone: Vec<usize>,
+        trees: Vec<(u64, PodGroup)>,
+        topologies: &Topologies,
+    ) -> Manifests {
         let mut groups = trees;
         for at in lone {
             let record = &self.pods[at];
-            let group = PodGroup::basic(record.pod.name.clone())
+            let mut group = PodGroup::basic(record.pod.name.clone())
                 .in_namespace(record.pod.namespace())
                 .priority(record.pod.priority)
                 .pod(record.pod.clone());
+            match record.wish.as_deref().map(|wish| topologies.request(wish)) {
+                Some(Ok(request)) => group.topology = request,
+                Some(Err(reason)) => group.pods[0].scheduling_gates.push(reason),
+                None => {}
+            }
             groups.push((record.order, group));
         }
         for (_, group) in &mut groups {

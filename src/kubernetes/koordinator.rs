@@ -5,8 +5,7 @@ use alloc::string::String;
 
 use super::field::{Fault, Field};
 use crate::model::resources::amount_of;
-use crate::model::{Amounts, Labels, PRIORITY_CLASS_LABEL, PodGroup, QOS_LABEL};
-use crate::quota::QUOTA_LABEL;
+use crate::model::{Amounts, Labels, PRIORITY_CLASS_LABEL, PodGroup, QOS_LABEL, QUOTA_LABEL};
 
 /// The limits of the containers of a pod that states a class of service or a band, or asks for what
 /// lower bands may have; `None` for any other.

@@ -5,9 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::devices::NodeDevices;
 use super::field::Field;
 use super::kinds::SubmittedWorkload;
 use crate::model::{Labels, Node, Pod, PodGroup};
+use crate::state::StorageObject;
 
 /// Everything that was read, ready for a cluster and for placement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -16,8 +18,16 @@ use crate::model::{Labels, Node, Pod, PodGroup};
 pub struct Manifests {
     /// The nodes, in the order of the input.
     pub nodes: Vec<Node>,
+    /// The levels of the topology by node label keys, coarsest first, that objects of the input
+    /// declare: what a cluster is to be built with. Nodes have the labels.
+    pub levels: Vec<String>,
+    /// The cards of nodes by which pods ask for parts of one, by the name of the node.
+    pub devices: BTreeMap<String, NodeDevices>,
     /// The labels of namespaces, by name. Only those that have a manifest.
     pub namespaces: BTreeMap<String, Labels>,
+    /// Claims, volumes and other storage objects, by kind and name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub storage: Vec<StorageObject>,
     /// The pods that are bound to a node, in the order of the input. Those that have succeeded or
     /// failed are left out.
     pub bound: Vec<Pod>,

@@ -7,9 +7,12 @@
 //! There are two ways to read, see [`Mode`]. `docs/kubernetes.md` lists the dialects and what
 //! becomes of each field.
 
+mod account;
 mod affinity;
 mod assemble;
 mod assembly;
+mod claims;
+mod devices;
 mod duration;
 mod error;
 mod field;
@@ -27,15 +30,23 @@ mod objects;
 mod owners;
 mod pod;
 mod priority;
+#[cfg(feature = "scheduler")]
 pub mod queues;
 mod reader;
 mod resources;
+mod storage;
 mod stream;
 mod timestamp;
+mod topologies;
 mod tree;
 mod value;
+#[cfg(feature = "scheduler")]
 pub mod watch;
+mod withheld;
 
+pub use account::{FieldRemark, FieldRow, FieldVerdict, Reading, field_table};
+pub use claims::{device_class, pod_claims, resource_claim, resource_slice};
+pub use devices::{DeviceCard, DeviceDialect, NodeDevices};
 pub use error::Error;
 pub use kinds::{
     JobStep, OrdinaryReason, StartAfter, StartCondition, SubmittedWorkload, WorkloadKind,
@@ -49,6 +60,7 @@ pub use value::{MAX_NESTING, Value};
 use field::Field;
 
 use crate::model::{ModelError, Node, Pod};
+use crate::state::StorageObject;
 
 /// The bytes of a document as text.
 ///
@@ -77,7 +89,8 @@ pub fn node(manifest: &Value, mode: Mode) -> Result<Node, ModelError> {
 
 /// One pod from its manifest, whatever kind it states, with the priority that it states; `None`
 /// if it has succeeded or failed, or is being deleted before it ran. What other objects say of
-/// the pod is missing: its priority class, its group, its services.
+/// the pod is missing: its priority class, its group, its services. A field of a pod that waits
+/// which is not in force gates it, see [`Reading`].
 ///
 /// # Errors
 /// The manifest cannot be taken.
@@ -86,7 +99,11 @@ pub fn pod(manifest: &Value, mode: Mode) -> Result<Option<Pod>, ModelError> {
     match pod::pod(&Field::root(&object, manifest))? {
         pod::Fate::Kept(record) => {
             let priority = record.priority.unwrap_or(0);
-            Ok(Some(record.pod.priority(priority)))
+            let mut pod = record.pod.priority(priority);
+            if pod.node.is_none() {
+                pod.scheduling_gates.extend(account::refused(manifest, "v1", "Pod", mode));
+            }
+            Ok(Some(pod))
         }
         pod::Fate::Finished | pod::Fate::Abandoned => Ok(None),
     }
@@ -103,4 +120,20 @@ pub fn namespace(
     let object = metadata::object("namespace", false, manifest, mode);
     let root = Field::root(&object, manifest);
     Ok((metadata::name(&root)?, node::labels(&root)?))
+}
+
+/// One storage object from its manifest, by the name of its kind: `PersistentVolumeClaim`,
+/// `PersistentVolume`, `StorageClass`, `CSIDriver`, `CSIStorageCapacity`, `CSINode` or
+/// `VolumeAttachment`; `None` for other kinds.
+///
+/// # Errors
+/// The manifest cannot be taken.
+pub fn storage_object(
+    kind: &str,
+    manifest: &Value,
+    mode: Mode,
+) -> Result<Option<StorageObject>, ModelError> {
+    let Some(of) = storage::kind_named(kind) else { return Ok(None) };
+    let object = metadata::object(kind, storage::is_namespaced(of), manifest, mode);
+    storage::storage_object(of, &Field::root(&object, manifest)).map(Some)
 }

@@ -7,6 +7,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::account;
+use super::devices::Cards;
 use super::field::{Fault, Field};
 use super::groups::{self, GroupObject};
 use super::kinds::{self, PodGroupRecord, RuntimeName, Submitted, WorkloadKind, WorkloadRecord};
@@ -15,11 +17,15 @@ use super::mode::Mode;
 use super::owners::Owners;
 use super::pod::{Fate, PodRecord};
 use super::priority::Classes;
+use super::storage::{is_namespaced, storage_kind, storage_object};
 use super::stream::Kind;
-use super::value::Value;
+use super::topologies::Topologies;
+use super::value::{Value, text};
+use super::withheld::Withheld;
 use super::{metadata, node, pod};
 use crate::base::hash::FixedMap;
 use crate::model::{Labels, ModelError, Node, PodShape, Problem};
+use crate::state::{StorageKey, StorageKind, StorageObject};
 
 /// What was read so far.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(super) struct Objects {
     pub(super) nodes: Vec<Node>,
     node_index: FixedMap<String, usize>,
     pub(super) namespaces: BTreeMap<String, Labels>,
+    /// Storage objects; the last one of a name counts, where more than one is stored.
+    pub(super) storage: BTreeMap<StorageKey, StorageObject>,
     pub(super) pods: Vec<PodRecord>,
     pub(super) pod_index: FixedMap<String, usize>,
     shapes: FixedMap<Arc<PodShape>, ()>,
@@ -50,6 +58,9 @@ pub(super) struct Objects {
     pub(super) owners: Owners,
     pub(super) notes: Vec<Note>,
     pub(super) ignored: BTreeMap<String, u64>,
+    pub(super) withheld: Withheld,
+    pub(super) topologies: Topologies,
+    pub(super) cards: Cards,
     /// Objects that a second one with the same kind and name must not follow.
     seen: BTreeSet<(&'static str, String, String)>,
     order: u64,
@@ -64,6 +75,7 @@ impl Objects {
             nodes: Vec::new(),
             node_index: FixedMap::default(),
             namespaces: BTreeMap::new(),
+            storage: BTreeMap::new(),
             pods: Vec::new(),
             pod_index: FixedMap::default(),
             shapes: FixedMap::default(),
@@ -79,6 +91,9 @@ impl Objects {
             owners: Owners::default(),
             notes: Vec::new(),
             ignored: BTreeMap::new(),
+            withheld: Withheld::default(),
+            topologies: Topologies::default(),
+            cards: Cards::default(),
             seen: BTreeSet::new(),
             order: 0,
         }
@@ -103,8 +118,9 @@ impl Objects {
             Value::Null => Ok(()),
             Value::List(values) => values.into_iter().try_for_each(|v| self.accept(v, like)),
             Value::Map(_) => {
-                let text = |name: &str| value.entry(name).and_then(Value::text).unwrap_or("");
-                let stated = (text("apiVersion").to_owned(), text("kind").to_owned());
+                let own = |name: &str| value.entry(name).and_then(Value::text).unwrap_or("");
+                let stated = (own("apiVersion").to_owned(), own("kind").to_owned());
+                let own_kind_missing = stated.1.is_empty() && like.is_some();
                 let (version, kind) = match like {
                     Some(like) if stated.1.is_empty() => like.clone(),
                     _ => stated,
@@ -114,7 +130,13 @@ impl Objects {
                         let like = (!of.is_empty()).then(|| (version, of.to_owned()));
                         self.accept_items(value, like.as_ref())
                     }
-                    _ => self.object(&value, &version, &kind),
+                    _ => {
+                        let mut value = value;
+                        if own_kind_missing {
+                            state_kind(&mut value, &version, &kind);
+                        }
+                        self.object(&value, &version, &kind)
+                    }
                 }
             }
             other => {
@@ -146,6 +168,7 @@ impl Objects {
         }
         self.order += 1;
         let group = version.split_once('/').map_or("", |(group, _)| group);
+        self.withhold(group, kind, value)?;
         let Some(sort) = Sort::of(group, kind) else {
             let name = if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
             *self.ignored.entry(name).or_default() += 1;
@@ -187,6 +210,14 @@ impl Objects {
                 self.add_group("coscheduling podgroup", &root, groups::coscheduling(&root)?)
             }
             Sort::Volcano => self.add_group("volcano podgroup", &root, groups::volcano(&root)?),
+            Sort::Kai => {
+                let groups = groups::kai(&root)?;
+                self.once("kai podgroup", &root)?;
+                for group in groups {
+                    self.group(group);
+                }
+                Ok(())
+            }
             Sort::Runtime { of_cluster } => {
                 let name = kinds::runtime_name(&root, of_cluster)?;
                 if self.runtimes.insert(name.clone(), value.clone()).is_some() && root.strict() {
@@ -194,6 +225,7 @@ impl Objects {
                 }
                 Ok(())
             }
+            Sort::Storage(kind) => self.storage(kind, &root),
             Sort::Submitted(of) => {
                 if of == WorkloadKind::StatefulSet {
                     self.owners.controller(kind, &root)?;
@@ -201,6 +233,14 @@ impl Objects {
                 self.submit(of, &root)
             }
         }
+    }
+
+    /// Notes whom an object leaves alone because of what it says of nodes.
+    fn withhold(&mut self, group: &str, kind: &str, value: &Value) -> Fault<()> {
+        let object = metadata::object(kind, false, value, self.mode);
+        self.topologies.take(group, kind, &Field::root(&object, value))?;
+        self.cards.take(group, kind, &Field::root(&object, value))?;
+        self.withheld.take(group, kind, &Field::root(&object, value))
     }
 
     /// Takes a workload; the last one of a name counts, where more than one is stored.
@@ -248,7 +288,12 @@ impl Objects {
     }
 
     fn node(&mut self, root: &Field<'_>) -> Fault<()> {
-        let node = node::node(root)?;
+        let mut node = node::node(root)?;
+        let refused = account::refused_of(root.value, root.object.mode);
+        if !refused.is_empty() {
+            node.unschedulable = true;
+            self.notes.extend(refused.iter().map(|field| Note::new(root, field)));
+        }
         match self.node_index.get(&node.name) {
             Some(_) if root.strict() => {
                 return Err(root.fail_at("metadata.name", Problem::Duplicate(node.name)));
@@ -268,6 +313,15 @@ impl Objects {
         let labels = node::labels(root)?;
         if self.namespaces.insert(name.clone(), labels).is_some() && root.strict() {
             return Err(root.fail_at("metadata.name", Problem::Duplicate(name)));
+        }
+        Ok(())
+    }
+
+    fn storage(&mut self, kind: StorageKind, root: &Field<'_>) -> Fault<()> {
+        let object = storage_object(kind, root)?;
+        let key = object.key();
+        if self.storage.insert(key.clone(), object).is_some() && root.strict() {
+            return Err(root.fail_at("metadata.name", Problem::Duplicate(key.name)));
         }
         Ok(())
     }
@@ -298,12 +352,17 @@ impl Objects {
                 return Ok(());
             }
         };
-        for what in &record.unmodelled {
-            self.notes.push(Note::new(root, &format!("{what} not modelled")));
-        }
         if !record.pod.scheduling_gates.is_empty() && record.pod.node.is_none() {
             let gates = record.pod.scheduling_gates.join(", ");
             self.notes.push(Note::new(root, &format!("waits for scheduling gates: {gates}")));
+        }
+        record.refused = account::refused_of(root.value, root.object.mode);
+        if record.pod.node.is_none() {
+            self.notes.extend(record.refused.iter().map(|field| Note::new(root, field)));
+            record.pod.scheduling_gates.extend(record.refused.iter().cloned());
+        }
+        if let Some(application) = record.application.take() {
+            self.group(groups::application(*application, record.pod.namespace()));
         }
         (record.source, record.order) = (self.source(), self.order);
         record.pod = self.interned(record.pod);
@@ -331,6 +390,14 @@ impl Objects {
     }
 }
 
+/// Writes version and kind into an object whose list states them.
+fn state_kind(object: &mut Value, version: &str, kind: &str) {
+    if let Value::Map(entries) = object {
+        entries.push(("apiVersion".to_owned(), text(version)));
+        entries.push(("kind".to_owned(), text(kind)));
+    }
+}
+
 /// The kinds that are read.
 #[derive(Clone, Copy)]
 enum Sort {
@@ -345,9 +412,11 @@ enum Sort {
     CompositePodGroup,
     Coscheduling,
     Volcano,
+    Kai,
     WorkloadPriorityClass,
     Runtime { of_cluster: bool },
     Submitted(WorkloadKind),
+    Storage(StorageKind),
 }
 
 impl Sort {
@@ -364,16 +433,23 @@ impl Sort {
             ("scheduling.k8s.io", "CompositePodGroup") => Sort::CompositePodGroup,
             ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Sort::Coscheduling,
             ("scheduling.volcano.sh", "PodGroup") => Sort::Volcano,
+            ("scheduling.run.ai", "PodGroup") => Sort::Kai,
             ("kueue.x-k8s.io", "WorkloadPriorityClass") => Sort::WorkloadPriorityClass,
             ("trainer.kubeflow.org", "ClusterTrainingRuntime") => {
                 Sort::Runtime { of_cluster: true }
             }
             ("trainer.kubeflow.org", "TrainingRuntime") => Sort::Runtime { of_cluster: false },
-            _ => return WorkloadKind::of(group, kind).map(Sort::Submitted),
+            _ => {
+                let storage = storage_kind(group, kind).map(Sort::Storage);
+                return storage.or_else(|| WorkloadKind::of(group, kind).map(Sort::Submitted));
+            }
         })
     }
 
     fn namespaced(self) -> bool {
+        if let Sort::Storage(kind) = self {
+            return is_namespaced(kind);
+        }
         !matches!(
             self,
             Sort::Node

@@ -7,17 +7,20 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::affinity::{affinity, spread, tolerations};
+use super::devices::{self, Ask, Held};
 use super::field::{Fault, Field};
 use super::kinds::{MadeBy, made_by};
 use super::koordinator;
-use super::membership::{Membership, membership};
+use super::membership::{Application, Membership, described, membership};
 use super::metadata::{
     self, Controller, check_label_name, check_subdomain, controller, unsupported,
 };
 use super::node::labels;
 use super::resources::pod_resources;
+use super::storage::volumes;
 use super::timestamp::timestamp;
-use crate::model::{Amounts, HostPort, Pod, PodShape, Problem};
+use super::topologies::{self, Wish};
+use crate::model::{Amounts, HostPort, Pod, PodShape, PreemptionPolicy, Problem};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -42,8 +45,16 @@ pub(super) struct PodRecord {
     pub(super) controller: Option<Box<Controller>>,
     /// The workloads that it may have been made for.
     pub(super) made_by: Vec<MadeBy>,
-    /// What kube-scheduler reads of the pod and this crate does not model.
-    pub(super) unmodelled: Vec<&'static str>,
+    /// What its dialect asks of the topology.
+    pub(super) wish: Option<Box<Wish>>,
+    /// What it asks of single cards.
+    pub(super) asks: Vec<Ask>,
+    /// The cards that it holds, by its annotations.
+    pub(super) held: Option<Box<Held>>,
+    /// The application that it describes.
+    pub(super) application: Option<Box<Application>>,
+    /// What is written and not in force, with the reason: such a pod is not placed.
+    pub(super) refused: Vec<String>,
     /// Which source it is from, and how many objects came before it.
     pub(super) source: u32,
     pub(super) order: u64,
@@ -81,6 +92,12 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
         record.controller = controller(&metadata)?.map(Box::new);
         record.made_by = made_by(&metadata, record.controller.as_deref())?;
     }
+    let spec = root.need("spec")?;
+    let own = (record.pod.name.clone(), record.pod.uid.clone());
+    let volumes = volumes(&spec, Some((&own.0, &own.1)))?;
+    if !volumes.is_empty() {
+        record.pod.shape_mut().volumes = volumes;
+    }
     if record.pod.deleting && record.pod.node.is_none() {
         return Ok(Fate::Abandoned);
     }
@@ -108,11 +125,22 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         .effective()
         .map_err(|problem| spec.fail_at("containers", problem))?;
     shape.requests = effective.requests;
+    shape.volumes = volumes(&spec, None)?;
     shape.existing_requests = effective.existing;
     shape.incoming_requests = effective.incoming;
     let membership = membership(root, &spec)?.map(Box::new);
+    let metadata = root.get("metadata")?;
+    let (mut application, mut held) = (None, None);
+    if let Some(metadata) = metadata {
+        application = described(&metadata)?;
+        held = devices::held(&metadata)?;
+    }
     let limits = koordinator::limits(&spec, &shape.labels, &shape.requests)?;
     let mut pod = Pod::of_shape(shape.into());
+    let preempts = spec.text_of("preemptionPolicy")? != "Never";
+    if !preempts {
+        pod.preemption_policy = PreemptionPolicy::Never;
+    }
     pod.node = spec.name_of("nodeName")?;
     pod.scheduling_gates = gates(&spec, pod.node.is_some())?;
     let scheduler = spec.name_of("schedulerName")?.filter(|name| name != DEFAULT_SCHEDULER);
@@ -120,16 +148,30 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         pod,
         priority: spec.get("priority")?.map(|field| field.int32()).transpose()?,
         priority_class: spec.name_of("priorityClassName")?.map(String::into_boxed_str),
-        preempts: spec.text_of("preemptionPolicy")? != "Never",
+        preempts,
         scheduler: scheduler.map(String::into_boxed_str),
         membership,
         limits,
         controller: None,
         made_by: Vec::new(),
-        unmodelled: unmodelled(&spec)?,
+        wish: wish(root)?.map(Box::new),
+        asks: devices::asks(&spec)?,
+        held: held.map(Box::new),
+        application: application.map(Box::new),
+        refused: Vec::new(),
         source: 0,
         order: 0,
     })
+}
+
+/// What the annotations of a pod or of a template ask of the topology.
+fn wish(root: &Field<'_>) -> Fault<Option<Wish>> {
+    let Some(metadata) = root.get("metadata")? else { return Ok(None) };
+    let Some(annotations) = metadata.get("annotations")? else { return Ok(None) };
+    match topologies::kueue(&annotations)? {
+        Some(wish) => Ok(Some(wish)),
+        None => topologies::kai(&annotations),
+    }
 }
 
 /// Refuses container lists that no API server would take.
@@ -253,35 +295,4 @@ fn gates(spec: &Field<'_>, bound: bool) -> Fault<Vec<String>> {
         return Err(spec.fail_at("schedulingGates", Problem::Invalid(text)));
     }
     Ok(gates)
-}
-
-/// What of a pod matters to kube-scheduler and is not modelled.
-fn unmodelled(spec: &Field<'_>) -> Fault<Vec<&'static str>> {
-    const VOLUMES: [&str; 9] = [
-        "persistentVolumeClaim",
-        "ephemeral",
-        "csi",
-        "awsElasticBlockStore",
-        "azureDisk",
-        "cinder",
-        "gcePersistentDisk",
-        "iscsi",
-        "rbd",
-    ];
-    let mut found = Vec::new();
-    spec.each("volumes", |volume| {
-        for name in VOLUMES {
-            if volume.get(name)?.is_some() && !found.contains(&"volumes") {
-                found.push("volumes");
-            }
-        }
-        Ok(())
-    })?;
-    if spec.each("resourceClaims", |_| Ok(()))? > 0 {
-        found.push("resource claims");
-    }
-    if spec.strict() && spec.get("runtimeClassName")?.is_some() && spec.get("overhead")?.is_none() {
-        found.push("the overhead of its runtime class");
-    }
-    Ok(found)
 }

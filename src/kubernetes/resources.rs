@@ -12,7 +12,7 @@ use crate::model::{Amounts, Problem};
 /// Whether kube-scheduler counts a resource of that name. Any other name is ignored.
 ///
 /// Source: `k8s.io/component-helpers`, `IsScalarResourceName`, and `NodeInfo`.
-fn counts(name: &str) -> bool {
+pub(super) fn counts(name: &str) -> bool {
     matches!(name, CPU | MEMORY | EPHEMERAL_STORAGE)
         || is_hugepages(name)
         || name.starts_with("attachable-volumes-")
@@ -20,11 +20,57 @@ fn counts(name: &str) -> bool {
         || is_extended(name)
 }
 
+/// Whether a resource is a share of a card that is read: it is asked of a device, and is no amount
+/// of the node.
+pub(super) fn is_card_share(name: &str) -> bool {
+    const SHARES: [&str; 12] = [
+        "nvidia.com/gpumem",
+        "nvidia.com/gpumem-percentage",
+        "nvidia.com/gpucores",
+        "volcano.sh/vgpu-number",
+        "volcano.sh/vgpu-memory",
+        "volcano.sh/vgpu-memory-percentage",
+        "volcano.sh/vgpu-cores",
+        "koordinator.sh/gpu",
+        "koordinator.sh/gpu-core",
+        "koordinator.sh/gpu-memory-ratio",
+        "koordinator.sh/gpu-memory",
+        "koordinator.sh/gpu.shared",
+    ];
+    SHARES.contains(&name)
+}
+
+/// Whether a resource is a share of devices in a dialect, so that counting it says nothing of the
+/// device that it is of.
+pub(super) fn is_share(name: &str) -> bool {
+    let Some((vendor, own)) = name.split_once('/') else { return false };
+    if is_card_share(name) {
+        return false;
+    }
+    let by_word = || {
+        let own = own.to_ascii_lowercase();
+        ["mem", "core", "percentage", "vgpu", "sgpu", "dcunum", "vmlu", "vgcu", "vxpu", "vcuda"]
+            .iter()
+            .any(|word| own.contains(word))
+    };
+    match vendor {
+        "koordinator.sh" => true,
+        "volcano.sh" => own.starts_with("vgpu"),
+        "nvidia.com" => own == "vgpu",
+        "kubernetes.io" => own.starts_with("gpu"),
+        "huawei.com" => own.starts_with("npu-") || own.ends_with("-memory"),
+        "dcu.com" | "hygon.com" | "iluvatar.ai" | "mthreads.com" | "cambricon.com"
+        | "metax-tech.com" | "kunlunxin.com" | "enflame.com" | "amd.com" => by_word(),
+        _ => false,
+    }
+}
+
 fn is_hugepages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-fn is_extended(name: &str) -> bool {
+/// Whether a resource is named after a vendor.
+pub(super) fn is_extended(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")
         && !name.starts_with("requests.")

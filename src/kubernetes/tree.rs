@@ -14,7 +14,7 @@ use crate::base::clip::clip;
 use crate::model::{GroupPolicy, PodGroup, Problem};
 
 /// The deepest tree of groups, pods not counted.
-const MAX_LEVELS: usize = 4;
+pub(super) const MAX_LEVELS: usize = 4;
 
 /// The groups that wait, each with its place in the input.
 pub(super) fn build(assembly: &mut Assembly) -> Located<Vec<(u64, PodGroup)>> {
@@ -169,6 +169,8 @@ impl Forest<'_> {
     ) -> Located<()> {
         let mut reasons: Vec<String> = parked.map(String::from).into_iter().collect();
         reasons.extend(self.agree(objects, leaves)?);
+        let refused = objects.iter().flat_map(|at| self.assembly.objects[*at].refused.iter());
+        reasons.extend(refused.cloned());
         self.roles_say(root, leaves, &mut reasons)?;
         let pending = leaves.iter().flat_map(|leaf| &self.assembly.leaves[*leaf].pending);
         let Some(first_pod) = pending.map(|at| self.assembly.pods[*at].order).min() else {
@@ -236,7 +238,7 @@ impl Forest<'_> {
         }
         let object = &self.assembly.objects[self.assembly.leaves[*leaves.first()?].object];
         let (minima, later) = (object.roles.clone(), object.later.clone());
-        let leader = object.leader.clone();
+        let (leader, topologies) = (object.leader.clone(), object.role_topologies.clone());
         let (required, sum) = object.required_roles();
         let wanted = group.policy.minimum();
         group.min_pods = (wanted > sum).then_some(wanted);
@@ -251,6 +253,9 @@ impl Forest<'_> {
             inner.queue.clone_from(&group.queue);
             inner.disruption = group.disruption;
             inner.leader = leader.as_ref() == Some(&role);
+            if let Some(topology) = topologies.get(&role) {
+                inner.topology.clone_from(topology);
+            }
             let (pending, bound) = (leaf.pending.clone(), leaf.bound.len());
             self.fill(&mut inner, &pending, reasons);
             if !inner.pods.is_empty() {
@@ -268,7 +273,11 @@ impl Forest<'_> {
         for at in pending {
             let pod = &mut self.assembly.pods[*at].pod;
             pod.group = Some(group.name.clone());
-            pod.scheduling_gates.extend(reasons.iter().cloned());
+            for reason in reasons {
+                if !pod.scheduling_gates.contains(reason) {
+                    pod.scheduling_gates.push(reason.clone());
+                }
+            }
             group.pods.push(pod.clone());
         }
         group.pods.sort_by_key(|pod| core::cmp::Reverse(pod.priority));

@@ -42,7 +42,7 @@ pub struct NodeSelectorTerm {
 pub struct PreferredNodeTerm {
     /// 1 to 100; 0 is ignored.
     pub weight: i32,
-    /// What must match.
+    /// The terms that must match.
     pub preference: NodeSelectorTerm,
 }
 

@@ -13,11 +13,11 @@ use super::resources::Amounts;
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Device {
-    /// What it is, as pods ask for it: `gpu`.
+    /// The kind, by which pods ask for it: `gpu`.
     pub kind: String,
-    /// Which one it is: `A100`.
+    /// The model: `A100`.
     pub model: String,
-    /// What it has, by unit.
+    /// Capacity, by unit.
     pub capacity: Amounts,
     /// The group of devices it is closely linked with, such as an `NVLink` island.
     pub island: Option<String>,
@@ -25,7 +25,7 @@ pub struct Device {
     pub numa: Option<u32>,
 }
 
-/// What a pod asks of the devices of one kind.
+/// A pod's request for devices of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -63,7 +63,7 @@ pub enum DeviceAsk {
     Shares {
         /// How many devices; at least 1.
         count: u32,
-        /// What is taken of each, by unit.
+        /// Amount requested of each device, by unit.
         each: Amounts,
     },
 }
@@ -76,9 +76,9 @@ pub enum IslandRule {
     /// No matter.
     #[default]
     Any,
-    /// Of one group if possible.
+    /// All of one group, if possible.
     Preferred,
-    /// Of one group, or not at all. Devices that are in none do not count.
+    /// All of one group, or none. Devices without a group do not count.
     Required,
 }
 

@@ -15,7 +15,7 @@ pub type Quantities = BTreeMap<String, Quantity>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Container {
-    /// What it asks for, by resource.
+    /// Requests, by resource.
     pub requests: Quantities,
     /// An init container that keeps running (`restartPolicy: Always`). Only read of init
     /// containers.
@@ -106,19 +106,19 @@ pub struct PodResources {
     pub init_containers: Vec<Container>,
     /// Requests of the pod as a whole. Honoured for `cpu`, `memory` and `hugepages-*`.
     pub pod_level: Quantities,
-    /// What running the pod costs beside its containers.
+    /// Cost of running the pod beside its containers.
     pub overhead: Quantities,
 }
 
 /// A pod's requests, computed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EffectiveRequests {
-    /// What the pod takes of a node.
+    /// Amounts that the pod takes of a node.
     pub requests: Amounts,
     /// CPU (thousandths) and memory (bytes) that scoring counts for the pod once it runs:
     /// with defaults where containers ask for none.
     pub existing: [i64; 2],
-    /// What scoring counts for the pod while it is being placed: requests of the pod as a whole
+    /// Amounts that scores count for the pod while it is being placed: requests of the pod as a whole
     /// are ignored, and CPU and memory have the defaults.
     pub incoming: Amounts,
 }
@@ -146,7 +146,7 @@ impl PodResources {
         })
     }
 
-    /// What the containers ask for together, before rounding: without what the pod asks for as a
+    /// The sum of the containers' requests, before rounding: without the requests of the pod as a
     /// whole, and without overhead.
     ///
     /// # Errors

@@ -14,11 +14,11 @@ pub struct ModelError {
     pub object: String,
     /// The path of the field inside the object: `capacity.cpu`.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault.
     pub problem: Problem,
 }
 
-/// What is wrong with a field.
+/// A fault of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {

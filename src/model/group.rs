@@ -126,7 +126,7 @@ pub enum DisruptionMode {
     All,
 }
 
-/// What a group asks of the topology. The default asks nothing.
+/// A group's request to the topology. The default asks nothing.
 ///
 /// Levels are named by their node label key, such as `topology.kubernetes.io/zone`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

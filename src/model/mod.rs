@@ -4,6 +4,7 @@
 //! integers (thousandths for `cpu`, whole units for everything else).
 
 pub(crate) mod affinity;
+pub(crate) mod claims;
 pub(crate) mod device;
 pub(crate) mod effective;
 pub(crate) mod error;
@@ -18,11 +19,18 @@ pub(crate) mod shape;
 pub(crate) mod spread;
 pub(crate) mod taint;
 pub(crate) mod usage;
+pub(crate) mod volume;
 pub(crate) mod workload;
 
 pub use affinity::{
     NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinityTerm, PreferredNodeTerm,
     WeightedPodAffinityTerm,
+};
+pub use claims::{
+    AllocatedDevice, Allocation, Attribute, AttributeRule, ClaimAllocation, ClaimConstraint,
+    ClaimRequest, ClaimSource, ClaimSpec, CounterSet, CounterUse, DeviceAmount, DeviceCapacity,
+    DeviceClass, DeviceDemand, ExtendedRequest, NodeReach, PodClaim, PolicyRule, RequestChoice,
+    RequestPolicy, ResourceClaim, ResourceSlice, SliceDevice, SubRequest,
 };
 pub use device::{Device, DeviceAsk, DeviceRequest, IslandRule};
 pub use effective::{Container, EffectiveRequests, PodResources, Quantities};
@@ -32,8 +40,8 @@ pub use node::Image;
 pub use overcommit::{CalculatePolicy, NodePod, Overcommit, overcommitted};
 pub use pod::PreemptionPolicy;
 pub use qos::{
-    KubernetesQos, PRIORITY_CLASS_LABEL, PriorityBand, QOS_LABEL, QosClass, eviction_priority,
-    is_evictable, is_preemptible, preemption_policy, priority_or_default,
+    KubernetesQos, PRIORITY_CLASS_LABEL, PriorityBand, QOS_LABEL, QUOTA_LABEL, QosClass,
+    eviction_priority, is_evictable, is_preemptible, preemption_policy, priority_or_default,
 };
 pub use resources::{
     Amounts, CPU, DEFAULT_CPU, DEFAULT_MEMORY, EPHEMERAL_STORAGE, IntoQuantity, MEMORY, PODS,
@@ -44,6 +52,11 @@ pub use spread::{NodeInclusion, SpreadConstraint, WhenUnsatisfiable};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator};
 pub use usage::{
     AggregatedThresholds, AggregatedUsage, HostUsage, NodeUsage, PodUsage, UsageThresholds,
+};
+pub use volume::{
+    AccessMode, AttachLimits, BindingMode, ClaimRef, DriverVolume, InlineDisk, PodVolume,
+    StorageCapacity, StorageClass, StorageDriver, Volume, VolumeAttachment, VolumeBindings,
+    VolumeClaim, VolumeMode,
 };
 
 // Public at the root of the crate.

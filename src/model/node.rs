@@ -40,9 +40,9 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// Whether new pods are kept away.
     pub unschedulable: bool,
-    /// What the machine has.
+    /// Capacity of the machine.
     pub capacity: Amounts,
-    /// What pods may use of it.
+    /// Amounts that pods may use.
     pub allocatable: Amounts,
     /// Container images present.
     pub images: Vec<Image>,

@@ -13,15 +13,15 @@ use super::usage::NodeUsage;
 use super::{Amounts, CPU, MEMORY};
 use crate::base::Time;
 
-/// What services are counted with.
+/// The amounts by which services are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub enum CalculatePolicy {
-    /// What they use.
+    /// Their usage.
     #[default]
     Usage,
-    /// What they request; of memory alone. Of CPU it is as `Usage`.
+    /// Their memory requests. CPU is counted as under `Usage`.
     Request,
     /// The larger of the two, pod by pod.
     MaxUsageRequest,
@@ -37,7 +37,7 @@ pub struct Overcommit {
     pub degrade_after: Duration,
     /// How much of CPU and memory may be in use, the rest being a margin. Default: 60 and 65.
     pub reclaim_threshold: [i64; 2],
-    /// What services are counted with, by CPU and memory.
+    /// The amounts by which services are counted, for CPU and for memory.
     pub policy: [CalculatePolicy; 2],
     /// The most that batch pods may have; `None`: no bound of its own.
     pub batch_threshold: [Option<i64>; 2],
@@ -45,7 +45,7 @@ pub struct Overcommit {
     pub mid_threshold: [i64; 2],
     /// How much of what services were not given mid pods may have. Default: 0.
     pub mid_unallocated: i64,
-    /// What mid pods have in place of what is predicted, if that is set.
+    /// Amounts of mid pods in place of the prediction, if they are set.
     pub mid_static: Option<[i64; 2]>,
 }
 
@@ -74,7 +74,7 @@ pub struct NodePod<'a> {
     pub band: Option<PriorityBand>,
     /// The class of service.
     pub qos: QosClass,
-    /// What it requests.
+    /// Its requests.
     pub requests: &'a Amounts,
 }
 
@@ -102,7 +102,7 @@ fn percent(amounts: Pair, percent: Pair) -> Pair {
     zip(amounts, percent, |amount, percent| (amount as f64 * (percent as f64 / 100.0)) as i64)
 }
 
-/// What is computed, by the names that pods of a band ask by.
+/// Computed amounts, by the names that pods of a band ask by.
 fn named(band: PriorityBand, amounts: Pair) -> Amounts {
     let mut named = Amounts::new();
     for (resource, amount) in [CPU, MEMORY].into_iter().zip(amounts) {
@@ -119,7 +119,7 @@ impl Overcommit {
         usage.updated.is_none_or(|updated| now.since(updated) > self.degrade_after)
     }
 
-    /// What batch pods may have in all on a node: `kubernetes.io/batch-cpu`, a unit of which is a
+    /// The amounts of all batch pods of a node: `kubernetes.io/batch-cpu`, a unit of which is a
     /// thousandth of a core, and `kubernetes.io/batch-memory`. `None` if the report is too old.
     ///
     /// Capacity, less a margin, less what the system uses (or has reserved, if that is more), less
@@ -203,10 +203,10 @@ impl Overcommit {
         Some(named(PriorityBand::Batch, amounts))
     }
 
-    /// What mid pods may have in all on a node: `kubernetes.io/mid-cpu`, a unit of which is a
+    /// The amounts of all mid pods of a node: `kubernetes.io/mid-cpu`, a unit of which is a
     /// thousandth of a core, and `kubernetes.io/mid-memory`. `None` if the report is too old.
     ///
-    /// What services are predicted not to use, if the node does not use it now, and a part of what
+    /// Promised to services and predicted unused, if the node does not use it now, and a part of the amounts
     /// they were not given; at most a part of the capacity. O(pods on the node).
     pub fn mid(
         &self,
@@ -242,13 +242,13 @@ impl Overcommit {
         Some(named(PriorityBand::Mid, zip(own, most, i64::min)))
     }
 
-    /// What is kept for the system, by the node's own numbers and by what is stated.
+    /// Amounts kept for the system, by the node's own numbers and by its statement.
     fn reserved(capacity: &Amounts, allocatable: &Amounts, usage: &NodeUsage) -> Pair {
         let kept = zip(minus(pair(capacity), pair(allocatable)), [0; 2], i64::max);
         zip(kept, pair(&usage.reserved), i64::max)
     }
 
-    /// What the system uses, with programs of a higher band than one.
+    /// Usage of the system, with programs of a higher band than one.
     fn system(usage: &NodeUsage, above: PriorityBand) -> Pair {
         let higher = usage.host_applications.iter().filter(|own| own.band > Some(above));
         higher.fold(pair(&usage.system), |sum, own| plus(sum, pair(&own.usage)))

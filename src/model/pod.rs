@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::affinity::{NodeAffinity, PodAffinityTerm};
+use super::claims::{ClaimAllocation, ClaimSource, ClaimSpec, PodClaim};
 use super::device::{DeviceAsk, DeviceRequest};
 use super::effective::PodResources;
 use super::error::{Defect, ModelError, Problem};
@@ -13,6 +14,7 @@ use super::resources::{IntoQuantity, amount_of};
 use super::shape::{HostPort, PodShape};
 use super::spread::SpreadConstraint;
 use super::taint::Toleration;
+use super::volume::PodVolume;
 use crate::base::{ObjectName, Time};
 
 /// One pod: a name, a [`PodShape`], and what ordering and preemption read beside it.
@@ -56,6 +58,10 @@ pub struct Pod {
     /// The devices it holds on its node, one list a device request: indexes of the node's
     /// devices. Empty for a pod that is not bound or asks for none.
     pub device_indexes: Vec<Vec<u32>>,
+    /// The devices of its claims that it was placed with. Claims that were allocated without it are
+    /// not among them.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub allocations: Vec<ClaimAllocation>,
     shape: Arc<PodShape>,
     #[cfg_attr(feature = "serde", serde(skip))]
     defect: Defect,
@@ -274,10 +280,50 @@ impl Pod {
         self
     }
 
+    /// Names a claim of its namespace, which other pods may name too. Its name in the pod is the
+    /// same.
+    #[must_use]
+    pub fn claim(mut self, name: impl Into<String>) -> Pod {
+        let name = name.into();
+        let source = ClaimSource::Named(name.clone());
+        self.shape_mut().claims.push(PodClaim { name, source });
+        self
+    }
+
+    /// Claims devices for itself alone.
+    ///
+    /// ```
+    /// use phalanx::Pod;
+    /// use phalanx::model::{ClaimSpec, DeviceDemand};
+    ///
+    /// let gpus = ClaimSpec::new().request("gpus", DeviceDemand::of("gpu", 8)).same("gpu.example.com/island");
+    /// assert!(Pod::new().own_claim("gpus", gpus).check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn own_claim(mut self, name: impl Into<String>, spec: ClaimSpec) -> Pod {
+        let source = ClaimSource::Own(Arc::new(spec));
+        self.shape_mut().claims.push(PodClaim { name: name.into(), source });
+        self
+    }
+
     /// Sets the devices it holds on its node: one list for each device request.
     #[must_use]
     pub fn holding(mut self, devices: impl IntoIterator<Item = Vec<u32>>) -> Pod {
         self.device_indexes = devices.into_iter().collect();
+        self
+    }
+
+    /// Mounts a claim of its namespace.
+    #[must_use]
+    pub fn volume_claim(mut self, claim: impl Into<String>) -> Pod {
+        self.shape_mut().volumes.push(PodVolume::Claim(claim.into()));
+        self
+    }
+
+    /// Mounts a volume.
+    #[must_use]
+    pub fn volume(mut self, volume: PodVolume) -> Pod {
+        self.shape_mut().volumes.push(volume);
         self
     }
 

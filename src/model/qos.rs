@@ -12,6 +12,9 @@ pub const QOS_LABEL: &str = "koordinator.sh/qosClass";
 /// The label of a pod's band, which counts before its priority; and the attribute of a shape that says
 /// which band the priority of its pods is in (see [`Pod::in_band`](super::super::Pod::in_band)).
 pub const PRIORITY_CLASS_LABEL: &str = "koordinator.sh/priority-class";
+
+/// The label by which a pod names its quota.
+pub const QUOTA_LABEL: &str = "quota.scheduling.koordinator.sh/name";
 /// The label that allows a pod to be evicted, with `true`.
 const EVICTION_ENABLED: &str = "koordinator.sh/eviction-enabled";
 /// The annotation that says which pods are evicted first.

@@ -96,7 +96,7 @@ impl Amounts {
     }
 }
 
-/// What can be given in place of a quantity: a [`Quantity`], an integer, or Kubernetes'
+/// A quantity, or a value that becomes one: a [`Quantity`], an integer, or Kubernetes'
 /// quantity text.
 pub trait IntoQuantity {
     /// The quantity, or why the text is none.

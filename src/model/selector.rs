@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::Labels;
 use crate::base::clip::clip;
 
-/// Which objects are meant, by their labels: every pair equal and every requirement met.
+/// Objects by their labels: every pair equal and every requirement met.
 ///
 /// `LabelSelector::default()` (`{}` in a manifest) matches everything. A selector that is absent
 /// (`null`) matches nothing; where that can occur the field is an `Option`.
@@ -45,7 +45,7 @@ pub struct Requirement {
     pub key: String,
     /// How the value is judged.
     pub operator: Operator,
-    /// What it is judged against.
+    /// The values that it is compared with.
     #[cfg_attr(feature = "serde", serde(default))]
     pub values: Vec<String>,
 }
@@ -210,7 +210,7 @@ impl Requirement {
     /// Whether the requirement is well-formed, by the rules of `labels.NewRequirement`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Checks that it is well formed.
     pub fn check(&self) -> Result<(), SelectorError> {
         check_key(&self.key)?;
         let count = self.values.len();

@@ -5,11 +5,13 @@ use alloc::vec::Vec;
 
 use super::Labels;
 use super::affinity::{NodeAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
+use super::claims::PodClaim;
 use super::device::DeviceRequest;
 use super::resources::{Amounts, CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY};
 use super::selector::LabelSelector;
 use super::spread::SpreadConstraint;
 use super::taint::Toleration;
+use super::volume::PodVolume;
 
 /// Everything about a pod that filters and scores may read.
 ///
@@ -26,11 +28,11 @@ pub struct PodShape {
     pub namespace: String,
     /// Labels.
     pub labels: Labels,
-    /// What the pod takes of a node.
+    /// Amounts that the pod takes of a node.
     pub requests: Amounts,
     /// CPU (thousandths) and memory (bytes) that scores count for the pod where it runs.
     pub existing_requests: [i64; 2],
-    /// What scores count for the pod while it is being placed.
+    /// Amounts that scores count for the pod while it is being placed.
     pub incoming_requests: Amounts,
     /// The only node it may run on.
     pub node_name: Option<String>,
@@ -61,8 +63,17 @@ pub struct PodShape {
     pub containers: u32,
     /// Device requests.
     pub devices: Vec<DeviceRequest>,
+    /// Volumes that decide where the pod can go.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub volumes: Vec<PodVolume>,
+    /// Resource claims.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub claims: Vec<PodClaim>,
     /// Whatever else the embedder's own plugins read.
     pub attributes: Labels,
+    /// Names of nodes that the queue keeps the pod from while a place is searched.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) avoids: Vec<String>,
 }
 
 /// A port taken on the node itself.
@@ -113,7 +124,10 @@ impl Default for PodShape {
             images: Vec::new(),
             containers: 1,
             devices: Vec::new(),
+            volumes: Vec::new(),
+            claims: Vec::new(),
             attributes: Labels::new(),
+            avoids: Vec::new(),
         }
     }
 }

@@ -46,7 +46,7 @@ fn ignore() -> NodeInclusion {
     NodeInclusion::Ignore
 }
 
-/// What a spread constraint does with nodes that would break it.
+/// The effect of a spread constraint on nodes that would break it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum WhenUnsatisfiable {

@@ -11,11 +11,11 @@ pub struct Taint {
     /// The taint's value; often empty.
     #[cfg_attr(feature = "serde", serde(default))]
     pub value: String,
-    /// What it does to pods that do not tolerate it.
+    /// The effect on pods that do not tolerate it.
     pub effect: Effect,
 }
 
-/// What a taint does.
+/// The effect of a taint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "String", into = "String"))]

@@ -1,4 +1,4 @@
-//! What a node's agents measure.
+//! Measurements by a node's agents.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::base::Time;
 /// How long after a report the next one comes, unless it says so.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is used on a node, as its agent reported it: Koordinator's `NodeMetric`. Amounts are
+/// Usage of a node, as its agent reported it: Koordinator's `NodeMetric`. Amounts are
 /// thousandths for `cpu` and whole units for all else.
 ///
 /// It comes as [`Event::NodeUsageChanged`](crate::Event::NodeUsageChanged), and plugins read it by
@@ -25,28 +25,28 @@ pub struct NodeUsage {
     pub updated: Option<Time>,
     /// How often it is; `None`: every 60 seconds.
     pub report_interval: Option<Duration>,
-    /// What the whole node uses; `None`: nothing was measured.
+    /// Usage of the whole node; `None`: nothing was measured.
     pub node: Option<Amounts>,
-    /// What it used over some time.
+    /// Its usage over some time.
     pub aggregated: Vec<AggregatedUsage>,
-    /// What the system uses, beside pods.
+    /// Usage of the system, beside pods.
     pub system: Amounts,
-    /// What each pod uses.
+    /// Usage of each pod.
     pub pods: Vec<PodUsage>,
-    /// What programs use that run on the node and are no pods.
+    /// Usage of programs on the node that are no pods.
     pub host_applications: Vec<HostUsage>,
-    /// What services were promised and are predicted not to use; `None`: there is no prediction.
+    /// Amounts promised to services and predicted unused; `None`: there is no prediction.
     pub prod_reclaimable: Option<Amounts>,
-    /// What is kept for the system, beside what the difference of capacity and allocatable amounts
+    /// Amounts kept for the system, beside the difference of capacity and allocatable
     /// keeps.
     pub reserved: Amounts,
-    /// What is allocatable before amplification, of resources that are amplified.
+    /// Allocatable amounts before amplification, of amplified resources.
     pub raw_allocatable: Amounts,
     /// Thresholds of the node's own.
     pub thresholds: Option<UsageThresholds>,
 }
 
-/// What a node used over some time, by one measure.
+/// Usage of a node over some time, by one measure.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
@@ -59,7 +59,7 @@ pub struct AggregatedUsage {
     pub usage: Amounts,
 }
 
-/// What a pod uses.
+/// Usage of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
@@ -74,7 +74,7 @@ pub struct PodUsage {
     pub usage: Amounts,
 }
 
-/// What a program on the node uses.
+/// Usage of a program on the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
@@ -93,11 +93,11 @@ pub struct HostUsage {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 pub struct UsageThresholds {
-    /// Of the whole node.
+    /// Limits of the whole node.
     pub node: Amounts,
-    /// Of the band `prod` alone, for pods of that band.
+    /// Limits of the band `prod` alone, for pods of that band.
     pub prod: Amounts,
-    /// Of the whole node over some time, in place of `node`.
+    /// Limits of the whole node over some time, in place of `node`.
     pub aggregated: Option<AggregatedThresholds>,
 }
 
@@ -146,14 +146,14 @@ impl NodeUsage {
         self.report_interval.unwrap_or(REPORT_INTERVAL)
     }
 
-    /// What a pod uses, if anything is known.
+    /// Usage of a pod, if it is known.
     pub fn of_pod(&self, namespace: &str, name: &str) -> Option<&PodUsage> {
-        // Of several the last counts.
+        // The last of several counts.
         let mut own = self.pods.iter().rev();
         own.find(|pod| pod.name == name && pod.namespace == namespace && !pod.usage.is_empty())
     }
 
-    /// What the node used over some time by a measure; with a time of 0 over the longest that the
+    /// Usage of the node over some time, by a measure; with a time of 0 over the longest that the
     /// measure is known of, or else now.
     pub fn over(&self, measure: &str, over: Duration) -> Option<&Amounts> {
         let mut known = self.aggregated.iter().filter(|usage| {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::base::clip::clip;
 use crate::base::{ObjectName, RowSet};
+use crate::claims::lost;
 use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Rejection};
 use crate::model::{Pod, PodGroup};
@@ -13,7 +14,9 @@ use crate::place::topology::pinned::leaders_of;
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
 use crate::state::plan::PlanDomain;
-use crate::state::{Assignment, Cluster, NodeId, NodeView, Plan, PodView, Row, StateError};
+use crate::state::{
+    Assignment, Cluster, NodeId, NodeView, Plan, PodView, Row, StateError, VolumeRefusal,
+};
 
 /// A plan that no longer holds. The cluster is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +55,26 @@ pub enum CommitError {
         /// The node.
         node: String,
     },
+    /// A claim cannot have what the plan gives it.
+    #[error("pod {}: on node {}: {}", clip(.pod), clip(.node), .problem)]
+    Volumes {
+        /// The pod.
+        pod: ObjectName,
+        /// The node.
+        node: String,
+        /// The claim, and the reason.
+        problem: VolumeProblem,
+    },
+    /// A device that a claim of the plan was to have is no longer free, or the claim has got others.
+    #[error("pod {}: {} is no longer free for it on node {}", clip(.pod), clip(.device), clip(.node))]
+    Claim {
+        /// The pod.
+        pod: ObjectName,
+        /// The node.
+        node: String,
+        /// The device, as `driver/pool/device`; or the claim, by its name in the pod.
+        device: String,
+    },
     /// A node of the plan has left the domain that the plan rests on, or devices their island.
     #[error("group {}: node {} is no longer in {}", clip(.group), clip(.node), clip(.domain))]
     Domain {
@@ -80,7 +103,7 @@ pub enum CommitError {
     BelowMinimum {
         /// The group.
         group: ObjectName,
-        /// What would run with the plan: pods, or groups inside that count.
+        /// Members with the plan: pods, or groups inside that count.
         have: u32,
         /// The minimum.
         need: u32,
@@ -101,6 +124,25 @@ pub enum CommitError {
     /// A pod of the plan is unsound or bound already, or a sum overflows.
     #[error(transparent)]
     State(#[from] StateError),
+}
+
+/// A claim that cannot have what a plan gives it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeProblem {
+    /// Another claim has the volume.
+    #[error("claim {}: volume {} is of claim {}", clip(.claim), clip(.volume), clip(.holder))]
+    Held {
+        /// The claim.
+        claim: ObjectName,
+        /// The volume.
+        volume: String,
+        /// The claim that has it.
+        holder: ObjectName,
+    },
+    /// It can be met no longer.
+    #[error(transparent)]
+    Refused(#[from] VolumeRefusal),
 }
 
 impl Cluster {
@@ -131,11 +173,19 @@ impl Cluster {
             self.check_whole(plan)?;
         }
         let same = self.has_nodes_of(plan);
-        self.bind_all(plan.assignments(), |cluster, assignment| {
+        self.bind_all::<_, CommitError>(plan.assignments(), |cluster, assignment| {
             let row = if same { Some(assignment.row()) } else { cluster.row_in(assignment) };
             let row = row.ok_or_else(|| gone(assignment))?;
             Ok((assignment.pod(), row, assignment.held().cloned()))
-        })
+        })?;
+        if !plan.volumes.is_empty() {
+            for assignment in plan.assignments() {
+                if let Some(bindings) = assignment.volumes() {
+                    self.assume_volumes(bindings, assignment.node());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether the nodes are those that the plan was made from, row by row. The plan shares them,
@@ -160,13 +210,14 @@ impl Cluster {
         plan: &Plan,
         moved: &Moved,
     ) -> Result<(), CommitError> {
-        let mut txn = self.txn();
+        let mut txn = self.txn().rearranging();
         for assignment in plan.assignments() {
             let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
+            txn.check_volumes(assignment, row)?;
             let shape = assignment.pod().shape();
             let mut filters = framework.filters().iter();
             let local = filters.all(|filter| filter.declare(shape).is_node_local());
-            if !local || moved.concerns(row) {
+            if !local || moved.concerns(row) || !shape.claims.is_empty() {
                 let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
                 if let Some(node) = txn.view(row)
                     && let Err(rejection) = evaluation.filter(node)
@@ -195,7 +246,14 @@ impl Cluster {
                     }
                 }
             }
-            txn.place_with(assignment.pod(), row, assignment.held().cloned())?;
+            if !shape.claims.is_empty()
+                && let Some(device) = lost(&txn, shape, assignment.allocations())
+            {
+                let node = assignment.node().to_string();
+                return Err(CommitError::Claim { pod: full_name(assignment), node, device });
+            }
+            let (held, volumes) = (assignment.held().cloned(), assignment.volumes());
+            txn.place_bound(assignment.pod(), row, held, volumes)?;
         }
         for domain in &plan.domains {
             for assignment in plan.assignments_in(domain.first, domain.end) {
@@ -215,6 +273,21 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Whether the claims of a pod can still have what the plan gives them.
+    fn check_volumes(&self, assignment: Assignment<'_>, row: Row) -> Result<(), CommitError> {
+        let Some(bindings) = assignment.volumes() else { return Ok(()) };
+        let refuse = |problem: VolumeProblem| CommitError::Volumes {
+            pod: full_name(assignment),
+            node: assignment.node().to_string(),
+            problem,
+        };
+        if let Some((claim, volume, holder)) = self.storage().conflict(bindings) {
+            return Err(refuse(VolumeProblem::Held { claim, volume, holder }));
+        }
+        self.check_bindings(assignment.pod().shape(), row, bindings)
+            .map_err(|refusal| refuse(refusal.into()))
     }
 
     /// Whether a plan leaves its groups whole: every group that gets pods has its minimum, together
@@ -296,7 +369,7 @@ struct Whole<'a> {
     next: usize,
 }
 
-/// What a group has with a plan.
+/// Members of a group with a plan.
 struct Counted {
     /// Whether it counts in the group it is in.
     counts: bool,
@@ -358,7 +431,7 @@ fn within(node: NodeView<'_>, devices: &[Vec<u32>], island: &str) -> bool {
     island.is_some() && islands.all(|own| own == island)
 }
 
-/// What has moved since a plan was made.
+/// Changes since a plan was made.
 #[derive(PartialEq, Eq)]
 enum Moved {
     Nothing,

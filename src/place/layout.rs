@@ -1,10 +1,9 @@
 //! Layouts: the node of each member and the domains of their groups, as every strategy returns them.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::state::Row;
 use crate::state::plan::PlanDomain;
+use crate::state::{Devices, Row};
 
 /// Members that were placed, in order, and the domains their groups are confined to.
 #[derive(Debug, Clone, Default)]
@@ -18,5 +17,5 @@ pub(crate) struct Layout {
 pub(crate) struct Member {
     pub(crate) number: u32,
     pub(crate) row: Row,
-    pub(crate) devices: Option<Arc<[Vec<u32>]>>,
+    pub(crate) devices: Option<Devices>,
 }

@@ -23,6 +23,7 @@ pub(crate) mod topology;
 mod verify;
 
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
+pub use commit::VolumeProblem;
 pub use explain::{DomainReport, Explanation, LevelReport, Rejections, Remedy};
 pub use gang::Gang;
 pub use outcome::UnplacedKind;

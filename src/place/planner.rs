@@ -12,12 +12,12 @@ use super::request::{Request, Task};
 use super::{kueue, search, sequential};
 use crate::base::Time;
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
-use crate::model::{PodGroup, PodShape};
+use crate::model::{PodGroup, PodShape, VolumeBindings};
 use crate::place::cache::fits::Asker;
 use crate::place::sequential::workspace::Workspace;
 use crate::state::journal::Moment;
 use crate::state::plan::PlanMember;
-use crate::state::{Cluster, Plan};
+use crate::state::{Cluster, Devices, Plan, Row};
 
 /// The two functions of a strategy.
 struct Method {
@@ -203,17 +203,45 @@ fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
             devices.push(member.devices);
         }
     }
+    let volumes = volumes_of(task, &members, &devices);
     let plan = Plan {
         roster: Arc::clone(task.gang.roster()),
         nodes: Arc::clone(&task.cluster.columns.spec),
         members,
         devices,
+        volumes,
         domains: layout.domains,
         minima: task.strategy() != Strategy::Kueue,
         planned: Vec::new(),
         basis: task.cluster.moment(),
     };
     (plan, layout.members)
+}
+
+/// What the claims of members get: the members are placed once more, in order.
+fn volumes_of(
+    task: Task<'_>,
+    members: &[PlanMember],
+    devices: &[Option<Devices>],
+) -> Vec<Option<Arc<VolumeBindings>>> {
+    let mut volumes = Vec::new();
+    if task.gang.all_shapes().iter().all(|shape| shape.volumes.is_empty()) {
+        return volumes;
+    }
+    let mut txn = task.cluster.txn().rearranging();
+    let mut pods = task.gang.roster().pods();
+    for (at, member) in members.iter().enumerate() {
+        let held = devices.get(at).cloned().flatten();
+        // Sums were found to fit when the member was placed first.
+        let _ = txn.place_with(pods.pod(member.member), Row::from(member.row), held);
+    }
+    for (at, member) in members.iter().enumerate() {
+        if let Some(bindings) = txn.planned_volumes(pods.pod(member.member).shape()) {
+            volumes.resize(at, None);
+            volumes.push(Some(Arc::new(bindings)));
+        }
+    }
+    volumes
 }
 
 /// The verdict of all permits on a plan: the first denial, else the longest hold.

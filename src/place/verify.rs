@@ -176,7 +176,7 @@ impl Check<'_> {
         kinds
     }
 
-    /// What a pod takes of a resource, where a filter judges room.
+    /// Amount of a resource that a pod takes, where a filter judges room.
     fn takes(&self, pod: &Pod, resource: &str) -> i64 {
         let shape = pod.shape();
         match self.framework.filters().iter().any(|filter| filter.declare(shape).room) {

@@ -39,7 +39,7 @@ pub struct Allocation {
     resources: Vec<(String, i64)>,
 }
 
-/// What is liked.
+/// The shape of usage that is liked.
 #[derive(Debug, Clone)]
 enum Liking {
     Empty,
@@ -272,7 +272,7 @@ pub(super) struct Part {
 const SMALL_BITS: u32 = 45;
 
 impl Part {
-    /// What counts as used on the nodes of a block.
+    /// Amounts that count as used on the nodes of a block.
     fn used<'a>(&self, block: &Block<'a>) -> &'a [i64] {
         match self.scored {
             Some(0) => block.scored_cpu(),

@@ -120,7 +120,7 @@ fn score_pair(first: &Part, second: &Part, block: &Block<'_>, out: &mut [i64]) {
     }
 }
 
-/// What the state of a node is worth if its pods took so much more.
+/// Score of a node's state if its pods took so much more.
 fn evenness(parts: &[Part], node: NodeView<'_>, more: impl Fn(&Part) -> i64) -> i64 {
     if let [first, second] = parts {
         let fraction = |part: &Part, allocatable: i64| {

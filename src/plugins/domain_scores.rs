@@ -72,7 +72,7 @@ impl DomainScore for DomainAllocation {
     }
 }
 
-/// What the nodes of a domain have of a resource, and what their pods would take.
+/// Amount of a resource on the nodes of a domain, and the amount that their pods would take.
 fn total(cx: &DomainContext<'_>, part: &Part) -> (i64, i64) {
     let (allocatable, used) = cx.taken(part.resource, part.scored);
     (allocatable, part.request.saturating_add(used))

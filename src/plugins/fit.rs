@@ -8,7 +8,7 @@ use crate::framework::math::{Sum, floor, signed_float, vectorized, whole};
 use crate::framework::{
     Block, Capacity, Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
-use crate::model::PodShape;
+use crate::model::{ClaimSource, PodClaim, PodShape};
 use crate::state::{Cluster, NodeView, ResourceId};
 
 const NAME: &str = "NodeResourcesFit";
@@ -55,12 +55,17 @@ impl Fit {
     }
 }
 
-/// What the pod requests, resolved; a resource the cluster has never seen has no id. Those that
+/// The pod's requests, resolved; a resource the cluster has never seen has no id. Those that
 /// are named after a vendor come first: fewer nodes have them, so they decide sooner.
 struct Requests(Vec<(Option<ResourceId>, i64)>);
 
 fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> FilterPreparation {
     let counts = &counts;
+    if !cx.pod().claims.is_empty()
+        && let Some(beside) = BesideClaims::new(cx, counts)
+    {
+        return FilterPreparation::ready(beside);
+    }
     let requested = |extended: bool| {
         let requests = cx.pod().requests.iter().filter(move |(name, amount)| {
             *amount > 0 && name.contains('/') == extended && counts(name)
@@ -68,6 +73,62 @@ fn prepare(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> FilterPreparation
         requests.map(|(name, amount)| (cx.cluster().resource(name), amount))
     };
     FilterPreparation::ready(Requests(requested(true).chain(requested(false)).collect()))
+}
+
+/// Room for a pod of whose resources a device class may serve some: on nodes that have none of such a
+/// resource, its claim is judged elsewhere.
+struct BesideClaims {
+    requests: Requests,
+    served: Vec<(Option<ResourceId>, i64)>,
+}
+
+impl BesideClaims {
+    /// `None` if no class serves a resource that the pod requests.
+    fn new(cx: &Context<'_>, counts: impl Fn(&str) -> bool) -> Option<BesideClaims> {
+        let (cluster, claims) = (cx.cluster(), cx.cluster().claims());
+        let extended = cx.pod().claims.iter().filter_map(|claim| match &claim.source {
+            ClaimSource::Extended(requests) => Some(requests),
+            _ => None,
+        });
+        let names = extended.flatten().map(|request| &*request.resource);
+        let names: Vec<&str> = names.filter(|name| claims.serves(name)).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let requests = cx.pod().requests.iter();
+        let (served, requests): (Vec<_>, Vec<_>) = requests
+            .filter(|(name, amount)| *amount > 0 && counts(name))
+            .partition(|(name, _)| names.contains(name));
+        let resolve = |(name, amount): (&str, i64)| (cluster.resource(name), amount);
+        Some(BesideClaims {
+            requests: Requests(requests.into_iter().map(resolve).collect()),
+            served: served.into_iter().map(resolve).collect(),
+        })
+    }
+}
+
+impl PreparedFilter for BesideClaims {
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let verdict = self.requests.filter(cx, node);
+        let mut lacking = false;
+        for &(resource, amount) in &self.served {
+            let Some(resource) = resource else { continue };
+            let allocatable = node.allocatable(resource);
+            if allocatable > 0 && amount > allocatable.saturating_sub(node.used(resource)) {
+                if amount > allocatable {
+                    return Verdict::Unresolvable;
+                }
+                lacking = true;
+            }
+        }
+        if lacking && verdict.passes() { Verdict::Unschedulable } else { verdict }
+    }
+}
+
+/// Whether a device class may serve resources of a pod.
+fn may_be_served(pod: &PodShape) -> bool {
+    let extended = |claim: &PodClaim| matches!(claim.source, ClaimSource::Extended(_));
+    pod.claims.iter().any(extended)
 }
 
 /// Amounts below this are exact in floats.
@@ -120,7 +181,10 @@ impl FilterPlugin for Fit {
         NAME
     }
 
-    fn declare(&self, _: &PodShape) -> Declaration {
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        if may_be_served(pod) {
+            return Declaration::cluster().reading_time();
+        }
         Declaration::usage().judging_room()
     }
 
@@ -159,7 +223,7 @@ impl Requests {
     #[inline(always)]
     fn room_rows(&self, block: &Block<'_>, room: &mut [i64]) {
         let slots = || block.pod_limit().iter().zip(block.pod_count());
-        // Of every row, the least over what is looked at, rounded only in the end.
+        // The least over the resources of each row, rounded only in the end.
         let mut quotients = [f64::MAX; Block::MOST];
         let quotients = &mut quotients[..room.len()];
         let mut bits = 0;
@@ -286,6 +350,9 @@ impl FilterPlugin for FitIgnoring {
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
+        if may_be_served(pod) {
+            return Declaration::cluster().reading_time();
+        }
         let declaration = Declaration::usage();
         // Where something is ignored there can be room that the sums do not show.
         if pod.requests.iter().any(|(name, amount)| amount > 0 && self.ignores(name)) {

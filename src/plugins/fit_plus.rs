@@ -13,7 +13,7 @@ use crate::state::{NodeView, ResourceId};
 
 /// Likes nodes full in some resources and empty in others, such as full of GPUs and empty of CPU.
 ///
-/// Of the resources that are both listed and requested: `min(q, A)·100 ÷ A` where full is liked,
+/// The resources that are both listed and requested count: `min(q, A)·100 ÷ A` where full is liked,
 /// `(A − q)·100 ÷ A` (0 beyond `A`) where empty is, with `A` what is allocatable and `q` what the
 /// node's pods would request. The score is the weighted mean, truncated; a resource that the node
 /// lacks counts as 0. If no listed resource is requested, all nodes score 100.
@@ -35,7 +35,7 @@ pub struct NodeResourcesFitPlus {
     resources: Vec<(String, ResourceStrategy, i64)>,
 }
 
-/// What is liked of one resource.
+/// The usage of one resource that is liked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceStrategy {
     /// Nodes that have little left of it.

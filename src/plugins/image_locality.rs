@@ -11,9 +11,9 @@ use crate::model::PodShape;
 use crate::state::NodeView;
 
 const MEBIBYTE: i64 = 1 << 20;
-/// What fewer bytes than this are worth: nothing.
+/// Fewer bytes than this are worth nothing.
 const LEAST: i64 = 23 * MEBIBYTE;
-/// What more bytes than this, per container, are worth: no more.
+/// More bytes than this, per container, are worth no more.
 const MOST: i64 = 1_000 * MEBIBYTE;
 
 /// Prefers nodes that have the pod's images, the large and widespread ones before all.
@@ -75,7 +75,7 @@ impl PreparedScore for Wanted {
     fn score(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
         let mut sum = 0_i64;
         for (name, share, times) in &self.images {
-            // Of several images with one name the last counts.
+            // The last of several images with one name counts.
             let mut here = node.images().iter().rev();
             if let Some(image) = here.find(|image| image.names.contains(name)) {
                 sum = sum.saturating_add((image.size as f64 * share) as i64 * times);

@@ -121,7 +121,7 @@ impl Both {
     }
 }
 
-/// What a plugin prepared on its way, if it had something to say from the start.
+/// The preparation of a plugin on its way, if it had something to say from the start.
 struct Kept<'a> {
     pod: &'a Pod,
     filter: Option<Box<dyn PreparedFilter>>,

@@ -3,10 +3,13 @@
 use alloc::string::String;
 
 use super::{
-    Allocation, BalancedAllocation, DeviceFit, DomainAllocation, Fit, FitIgnoring, ImageLocality,
-    InterPodAffinity, LeastAllocated, NodeAffinity, NodeName, NodePorts, NodeUnschedulable,
-    PodGroupPodsCount, PodTopologySpread, SpreadDefaults, TaintToleration,
+    Allocation, BalancedAllocation, DeviceFit, DomainAllocation, DynamicResources, Fit,
+    FitIgnoring, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinity, NodeName,
+    NodePorts, NodeUnschedulable, NodeVolumeLimits, PodGroupPodsCount, PodTopologySpread,
+    SpreadDefaults, StorageCapacityScore, TaintToleration, Utilization, VolumeBinding,
+    VolumeRestrictions, VolumeZone,
 };
+use crate::claims::SelectorEvaluator;
 use crate::framework::{Framework, FrameworkBuilder, Strategy};
 use crate::model;
 use crate::model::{CPU, MEMORY};
@@ -14,8 +17,9 @@ use crate::model::{CPU, MEMORY};
 /// The default profile of kube-scheduler 1.36, with the arguments its plugins take.
 ///
 /// Filters, in order: `NodeUnschedulable`, `NodeName`, `TaintToleration`, `NodeAffinity`,
-/// `NodePorts`, `NodeResourcesFit`, `PodTopologySpread`, `InterPodAffinity`; then [`DeviceFit`] for
-/// pods with device requests, which manifests never make. Scores, with weights:
+/// `NodePorts`, `NodeResourcesFit`, `VolumeRestrictions`, `NodeVolumeLimits`, `VolumeBinding`,
+/// `VolumeZone`, `PodTopologySpread`, `InterPodAffinity`; then [`DeviceFit`] for pods with device
+/// requests, which manifests never make. Scores, with weights:
 /// `TaintToleration` 3, `NodeAffinity` 2, `NodeResourcesFit` 1, `PodTopologySpread` 2,
 /// `InterPodAffinity` 2, `NodeResourcesBalancedAllocation` 1, `ImageLocality` 1. Domain scores:
 /// `NodeResourcesFit` 1, `PodGroupPodsCount` 1.
@@ -38,6 +42,8 @@ pub struct KubernetesProfile {
     added_affinity: model::NodeAffinity,
     spread: SpreadDefaults,
     company: InterPodAffinity,
+    storage: Option<Utilization>,
+    claims: Option<DynamicResources>,
 }
 
 impl Default for KubernetesProfile {
@@ -49,6 +55,8 @@ impl Default for KubernetesProfile {
             added_affinity: model::NodeAffinity::default(),
             spread: SpreadDefaults::default(),
             company: InterPodAffinity::default(),
+            storage: None,
+            claims: None,
         }
     }
 }
@@ -110,19 +118,46 @@ impl KubernetesProfile {
         self
     }
 
+    /// Scores nodes by what the claims of a pod take of their storage (the gate
+    /// `StorageCapacityScoring`, and `shape`; kube-scheduler's own is 10 at 0 percent and 0 at 100).
+    pub fn storage_capacity_scoring(mut self, shape: Utilization) -> KubernetesProfile {
+        self.storage = Some(shape);
+        self
+    }
+
+    /// Adds `DynamicResources`, as a filter after `InterPodAffinity` and as a score of weight 2, with
+    /// who evaluates the selectors of claims.
+    pub fn claims(mut self, selectors: impl SelectorEvaluator + 'static) -> KubernetesProfile {
+        self.claims = Some(DynamicResources::new(selectors));
+        self
+    }
+
     /// The framework.
     pub fn framework(self) -> Framework {
         let filters = self.filters();
         let fit = self.fit.named("NodeResourcesFit");
         let domain_fit = DomainAllocation::like(&fit);
-        filters
+        let filters = match self.storage {
+            Some(shape) => filters.score(1, StorageCapacityScore::new(shape)),
+            None => filters,
+        };
+        let claims = self.claims;
+        let framework = filters
             .score(3, TaintToleration)
             .score(2, NodeAffinity::with_added(self.added_affinity))
             .score(1, fit)
             .score(2, PodTopologySpread::with_defaults(self.spread))
             .score(2, self.company)
             .score(1, self.balanced)
-            .score(1, ImageLocality)
+            .score(1, ImageLocality);
+        let framework = match claims {
+            None => framework,
+            Some(claims) => {
+                let evaluator = claims.evaluator();
+                framework.score(2, claims).selectors(evaluator)
+            }
+        };
+        framework
             .domain_score(1, domain_fit)
             .domain_score(1, PodGroupPodsCount)
             .strategy(Strategy::Kubernetes)
@@ -131,16 +166,24 @@ impl KubernetesProfile {
 
     /// All filters, in order.
     pub(super) fn filters(&self) -> FrameworkBuilder {
-        Framework::builder()
+        let filters = Framework::builder()
             .filter(NodeUnschedulable)
             .filter(NodeName)
             .filter(TaintToleration)
             .filter(NodeAffinity::with_added(self.added_affinity.clone()))
             .filter(NodePorts)
             .filter(self.ignoring.clone())
+            .filter(VolumeRestrictions)
+            .filter(NodeVolumeLimits)
+            .filter(VolumeBinding)
+            .filter(VolumeZone)
             .filter(PodTopologySpread::with_defaults(self.spread.clone()))
-            .filter(self.company)
-            .filter(DeviceFit)
+            .filter(self.company);
+        let filters = match &self.claims {
+            None => filters,
+            Some(claims) => filters.filter(claims.clone()),
+        };
+        filters.filter(DeviceFit)
     }
 }
 
@@ -163,6 +206,10 @@ mod tests {
                 "NodeAffinity",
                 "NodePorts",
                 "NodeResourcesFit",
+                "VolumeRestrictions",
+                "NodeVolumeLimits",
+                "VolumeBinding",
+                "VolumeZone",
                 "PodTopologySpread",
                 "InterPodAffinity",
                 "DeviceFit",
@@ -182,7 +229,7 @@ mod tests {
             ]
         );
         assert_eq!(framework.strategy(), Strategy::Kubernetes);
-        // What is built unchecked passes the checks.
+        // A framework that is built unchecked passes the checks.
         for framework in [framework, Framework::default(), Framework::spread()] {
             assert!(framework.to_builder().build().is_ok());
         }

@@ -3,7 +3,7 @@
 //! which put plugins together, skip the checks of
 //! [`build`](crate::framework::FrameworkBuilder::build): their names and weights are sound.)
 //!
-//! Those that mirror a plugin of kube-scheduler say which, and answer as it does, bit for bit;
+//! A plugin that mirrors one of kube-scheduler says which, and answers as it does, bit for bit;
 //! [`KubernetesProfile`] puts them together. Where a plugin can tell beforehand that it has
 //! nothing to say about a pod, it skips itself, so a large profile costs little.
 
@@ -11,6 +11,7 @@ mod allocation;
 mod balanced_allocation;
 mod devices;
 mod domain_scores;
+mod dynamic_resources;
 mod fit;
 mod fit_plus;
 mod image_locality;
@@ -37,6 +38,7 @@ mod tally;
 mod testing;
 mod topology_spread;
 mod utilization;
+mod volumes;
 
 pub use allocation::{Allocation, LeastAllocated, MostAllocated, RequestedToCapacityRatio};
 pub use balanced_allocation::BalancedAllocation;
@@ -45,6 +47,7 @@ pub use devices::{
     SpreadDevices, TypicalPod, TypicalPods,
 };
 pub use domain_scores::{DomainAllocation, PodGroupPodsCount};
+pub use dynamic_resources::DynamicResources;
 pub use fit::{Fit, FitIgnoring};
 pub use fit_plus::{NodeResourcesFitPlus, ResourceStrategy};
 pub use image_locality::ImageLocality;
@@ -61,3 +64,6 @@ pub use scarce_resource::ScarceResourceAvoidance;
 pub use taint_toleration::TaintToleration;
 pub use topology_spread::{PodTopologySpread, SpreadDefaults};
 pub use utilization::{Utilization, UtilizationError};
+pub use volumes::{
+    NodeVolumeLimits, StorageCapacityScore, VolumeBinding, VolumeRestrictions, VolumeZone,
+};

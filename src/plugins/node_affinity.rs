@@ -32,22 +32,22 @@ pub struct NodeAffinity {
     added: model::NodeAffinity,
 }
 
-/// What the filter resolves.
+/// Terms that the filter resolves.
 struct Required {
     added: Option<Vec<Term>>,
     rules: NodeRules,
 }
 
-/// What the score resolves.
+/// Terms that the score resolves.
 struct Preferred(Vec<(i64, Term)>);
 
 impl NodeAffinity {
-    /// What each pod asks for.
+    /// Judges by the requests of each pod.
     pub fn new() -> NodeAffinity {
         NodeAffinity::default()
     }
 
-    /// What each pod asks for, and this beside it for all of them (`addedAffinity`).
+    /// Judges by the requests of each pod, and by `added` for all of them (`addedAffinity`).
     pub fn with_added(added: model::NodeAffinity) -> NodeAffinity {
         NodeAffinity { added }
     }

@@ -9,7 +9,7 @@ use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Row};
 /// The field of a node that terms may name.
 const NAME: &str = "metadata.name";
 
-/// What a pod requires of the labels and the name of its node: every pair of the node selector,
+/// A pod's requirements of the labels and the name of its node: every pair of the node selector,
 /// and one of the required terms.
 ///
 /// Source: `k8s.io/component-helpers/scheduling/corev1/nodeaffinity`, `RequiredNodeAffinity`.

@@ -21,7 +21,7 @@ pub struct LeastFree {
 }
 
 impl LeastFree {
-    /// Of this resource.
+    /// Counts this resource.
     pub fn of(resource: impl Into<String>) -> LeastFree {
         LeastFree { resource: resource.into() }
     }
@@ -59,7 +59,7 @@ pub struct FewestDomains {
 }
 
 impl FewestDomains {
-    /// Of this level, by its node label key.
+    /// Counts domains of this level, by its node label key.
     pub fn of(level: impl Into<String>) -> FewestDomains {
         FewestDomains { level: level.into() }
     }

@@ -118,7 +118,7 @@ pub(super) fn is_sound(term: &PodAffinityTerm) -> bool {
     selectors.into_iter().all(|selector| selector.check().is_ok())
 }
 
-/// What of a pod's list has a term that means another pod, whose namespace has these labels; nothing
+/// Entries of a pod's list with a term about another pod, whose namespace has these labels; nothing
 /// if a term of the list is malformed.
 ///
 /// As [`Term::means`] for each, without a copy of any text: most terms mean other pods, and a list is

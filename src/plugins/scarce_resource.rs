@@ -12,7 +12,7 @@ use crate::state::{NodeView, ResourceId};
 
 /// Keeps pods away from nodes with scarce resources that they do not request.
 ///
-/// Of the resources that a node has and the pod does not request, `d` in all, `i` are listed as
+/// A node has `d` resources that the pod does not request, and `i` of them are listed as
 /// scarce: the score is `(d − i)·100 ÷ d`, and 100 if either is 0.
 ///
 /// O(resources of the cluster) a node.

@@ -138,7 +138,9 @@ pub struct NoVictimsHelp {
     /// The reason.
     pub reason: NoVictims,
     /// The proof that the group does not fit even without all units that may be taken, where the
-    /// strategy gives one. It is to be verified on a transaction that has evicted them.
+    /// strategy gives one. It is verified on the transaction that
+    /// [`PreemptionRequest::without_all`](super::PreemptionRequest::without_all) makes; that of
+    /// [`NoVictims::NoMoves`] on one that has evicted the pods of `together`, but for the group's.
     pub certificate: Option<Certificate>,
     /// The tree that the certificate is about, where that is not the group alone: the group together
     /// with all that may move.
@@ -158,6 +160,9 @@ pub enum NoVictims {
     NoUnits,
     /// The group does not fit even without all units that may be taken.
     DoesNotFit,
+    /// The group fits without all that may be taken, and no set of it may yield and gives what is
+    /// short beside room; see [`Yielding`](super::Yielding).
+    NotEntitled,
     /// No moves of as many units as may move make room, and nothing may be evicted.
     NoMoves,
 }
@@ -228,6 +233,7 @@ impl fmt::Display for NoVictims {
         f.write_str(match self {
             NoVictims::PreemptionPolicyNever => "its preemption policy is Never",
             NoVictims::NoUnits => "there is no unit that may be taken",
+            NoVictims::NotEntitled => "no set that may yield gives room and quota",
             NoVictims::NoMoves => "no moves of running units make room",
             NoVictims::DoesNotFit => "it does not fit without all that may be taken either",
         })

@@ -25,6 +25,8 @@ pub(crate) struct Ground {
     free: Vec<i64>,
     /// Which kinds may use a node, by node and kind.
     usable: Vec<bool>,
+    /// Whether pods of no kind may use every node.
+    is_open: bool,
 }
 
 /// What pods give back.
@@ -79,7 +81,7 @@ impl Ground {
             need.free(cluster, row, &mut free);
             usable.extend((0..kinds).map(|kind| need.may_use(cluster, kind, row)));
         }
-        Ground { width, kinds, rows, free, usable }
+        Ground { width, kinds, rows, free, usable, is_open: !need.counts_all }
     }
 
     /// Whether pods of a kind may use a node.
@@ -87,10 +89,10 @@ impl Ground {
         self.usable[place * self.kinds + kind]
     }
 
-    /// Whether some kind may use a node.
+    /// Whether some pod of the group may use a node, as far as that is known.
     fn is_usable(&self, place: usize) -> bool {
         let kinds = self.kinds;
-        kinds == 0 || self.usable[place * kinds..(place + 1) * kinds].contains(&true)
+        self.is_open || self.usable[place * kinds..(place + 1) * kinds].contains(&true)
     }
 }
 

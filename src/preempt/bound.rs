@@ -24,7 +24,7 @@ pub(super) struct Shares {
     ask: i64,
     /// Those that give most for their work first.
     parts: Vec<Share>,
-    /// The nodes that some share is on.
+    /// The nodes on which members may find room.
     places: Vec<usize>,
     /// By node.
     rooms: Vec<Room>,
@@ -87,7 +87,7 @@ impl Shares {
             let room = fits.saturating_mul(ask);
             room.saturating_sub(now.free(ground, place)[dimension]).max(0)
         };
-        let caps: Vec<i64> = nodes.map(useful).collect();
+        let caps: Vec<i64> = nodes.clone().map(useful).collect();
         let mut shares: Vec<Share> = Vec::with_capacity(arena.pairs());
         for (at, work) in atoms {
             let begin = shares.len();
@@ -106,9 +106,10 @@ impl Shares {
         }
         let rate = |share: &Share| (u128::from(share.work) << 32) / share.total.max(1) as u128;
         shares.sort_by_cached_key(|share| (rate(share), share.atom, share.place));
-        let mut places: Vec<usize> = shares.iter().map(|share| share.place as usize).collect();
-        places.sort_unstable();
-        places.dedup();
+        // A node that lacks another resource alone has no share, and may hold a member all the same.
+        let opens =
+            |place: &usize| most.fits(ground, kind, *place) > now.fits(ground, kind, *place);
+        let places: Vec<usize> = nodes.filter(opens).collect();
         let rooms = alloc::vec![Room::default(); ground.rows.len()];
         let members = Vec::new();
         Some(Shares { kind, dimension, ask, parts: shares, places, rooms, members })

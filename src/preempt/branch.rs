@@ -14,6 +14,7 @@ use super::cost::Cost;
 use super::need::Need;
 use super::trial::Trial;
 use super::unit::Units;
+use super::yielding::Rule;
 use crate::place::PlaceError;
 use crate::state::{Plan, Row};
 
@@ -36,6 +37,8 @@ pub(crate) struct Search<'a, 't> {
     pub(crate) work: Vec<Option<u64>>,
     /// The row that is searched alone.
     pub(crate) only: Option<Row>,
+    /// The rule over sets, if there is one.
+    pub(crate) rule: Option<&'a Rule<'a>>,
     pub(crate) best: Option<Best>,
     pub(crate) steps: u64,
     /// The state of each atom; all [`State::Outside`] between two domains.
@@ -120,6 +123,7 @@ impl<'a, 't> Search<'a, 't> {
             trial,
             work,
             only: None,
+            rule: None,
             best: None,
             steps,
             states,
@@ -151,6 +155,45 @@ impl<'a, 't> Search<'a, 't> {
         }
         let by_amount = self.work_left(&branching, 0, true)?;
         Some(by_amount.max(self.work_of_members(&mut branching, true)?))
+    }
+
+    /// Whether a closed set in ascending order may yield, and gives what is short beside room.
+    pub(super) fn permits(&self, atoms: &[u32]) -> bool {
+        self.rule.is_none_or(|rule| rule.permits(atoms))
+    }
+
+    /// The atoms that go if these go: what minima take along, and the rest of holders that yield
+    /// whole. Ascending.
+    pub(super) fn closure(&mut self, atoms: &[u32]) -> Vec<u32> {
+        let mut all = self.units.closure(atoms, &mut self.marks);
+        let Some(rule) = self.rule else { return all };
+        loop {
+            let count = all.len();
+            let along = all.iter().filter_map(|&atom| rule.together(atom)).flatten().copied();
+            let along: Vec<u32> = along.collect();
+            all.extend(along);
+            all.sort_unstable();
+            all.dedup();
+            if all.len() == count {
+                return all;
+            }
+            all = self.units.closure(&all, &mut self.marks);
+        }
+    }
+
+    /// Whether atoms are part of a set that may yield.
+    pub(super) fn may_begin(&self, atoms: &[u32]) -> bool {
+        self.rule.is_none_or(|rule| rule.may_begin(atoms))
+    }
+
+    /// The least work that open atoms must add for what is short beside room; `None` if they do not
+    /// suffice.
+    fn work_of_rule(&self, b: &Branching<'_>, from: usize) -> Option<u64> {
+        let Some(rule) = self.rule else { return Some(0) };
+        let atoms = b.order.iter().skip(from).map(|(atom, _)| *atom);
+        let open = atoms.filter(|&atom| self.states[atom as usize] == State::Open);
+        let all = open.chain(self.along.iter().copied());
+        rule.least_work(&b.taken, all.map(|atom| (atom, self.work[atom as usize].unwrap_or(0))))
     }
 
     /// Sets of a domain that are found without branching; the best of them is noted.
@@ -218,28 +261,32 @@ impl<'a, 't> Search<'a, 't> {
                 i128::from(arena.most_members(need, kind, place))
             }
         };
-        let mut ranked: Vec<(u128, i128, u32, Option<usize>)> = order
+        type Ranked = (u128, i128, u128, u32, Option<usize>);
+        let mut ranked: Vec<Ranked> = order
             .into_iter()
             .map(|(atom, place)| {
                 let gain = gain_of(place);
-                let work = u128::from(self.work[atom as usize].unwrap_or(0));
+                let work = self.work[atom as usize].unwrap_or(0);
                 // Work for each unit of gain, in 2⁻³² of it.
-                let rate = if gain > 0 { (work << 32) / gain as u128 } else { u128::MAX };
-                (rate, gain, atom, place)
+                let rate =
+                    if gain > 0 { (u128::from(work) << 32) / gain as u128 } else { u128::MAX };
+                let other = self.rule.filter(|_| gain <= 0).map_or(0, |rule| rule.rate(atom, work));
+                (rate, gain, other, atom, place)
             })
             .collect();
-        let placed = ranked.iter().filter_map(|&(_, _, atom, place)| {
+        let placed = ranked.iter().filter_map(|&(_, _, _, atom, place)| {
             Some((place?, self.work[atom as usize].unwrap_or(0)))
         });
         let shares = Shares::new(need, arena, (&now, &most), placed);
         ranked.sort_unstable_by(|a, b| {
-            (a.0, core::cmp::Reverse(a.1), a.2).cmp(&(b.0, core::cmp::Reverse(b.1), b.2))
+            let key = |own: &Ranked| (own.0, core::cmp::Reverse(own.1), own.2, own.3);
+            key(a).cmp(&key(b))
         });
         Branching {
             arena,
             level,
             gain: ranked.iter().map(|ranked| ranked.1).collect(),
-            order: ranked.into_iter().map(|(_, _, atom, place)| (atom, place)).collect(),
+            order: ranked.into_iter().map(|(_, _, _, atom, place)| (atom, place)).collect(),
             measure,
             shares,
             now,
@@ -303,8 +350,8 @@ impl<'a, 't> Search<'a, 't> {
                 break false;
             }
             left -= 1;
-            let mut open = self.is_open(b, at);
-            if open && fresh && b.now.suffices(self.need) {
+            let mut open = (!fresh || self.may_begin(&b.taken)) && self.is_open(b, at);
+            if open && fresh && b.now.suffices(self.need) && self.permits(&b.taken) {
                 left = left.saturating_sub(TRIAL_STEPS);
                 open = !self.judge(b)?;
             }
@@ -364,7 +411,9 @@ impl<'a, 't> Search<'a, 't> {
             return false;
         }
         let Some(by_member) = self.work_of_members(b, false) else { return false };
-        by_member <= by_amount || self.may_be_better(b, by_member)
+        let Some(by_rule) = self.work_of_rule(b, at) else { return false };
+        let most = by_member.max(by_rule);
+        most <= by_amount || self.may_be_better(b, most)
     }
 
     /// Whether a set may cost less than the best if so much more work is lost.
@@ -401,10 +450,11 @@ impl<'a, 't> Search<'a, 't> {
     /// stays so until [`Search::untake`].
     pub(super) fn take(&mut self, b: &mut Branching<'_>, atom: u32) -> bool {
         self.take_one(b, atom);
-        if !self.units.has_guard(atom as usize) {
+        let is_alone = self.rule.is_none_or(|rule| rule.together(atom).is_none());
+        if is_alone && !self.units.has_guard(atom as usize) {
             return true;
         }
-        let all = self.units.closure(&b.taken, &mut self.marks);
+        let all = self.closure(&b.taken.clone());
         for atom in all {
             match self.states[atom as usize] {
                 State::Taken => {}

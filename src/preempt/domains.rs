@@ -203,6 +203,10 @@ fn in_domains(
     if search.need.wide && !ranked.is_empty() {
         let all = 0..search.units.atoms.len() as u32;
         extra.extend(all.filter(|&atom| search.admits(level, atom)));
+    } else if let Some(rule) = search.rule {
+        let all = 0..search.units.atoms.len() as u32;
+        let matters = |&atom: &u32| search.admits(level, atom) && rule.matters_without_room(atom);
+        extra.extend(all.filter(matters));
     }
     let count = ranked.len();
     for (at, (least, number)) in ranked.into_iter().enumerate() {

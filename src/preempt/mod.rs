@@ -6,7 +6,7 @@
 //! the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `request`; `unit`; `devices`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
+//! `yielding`, `request`; `unit`; `devices`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
 //! `domains`; `search`; `moves`; `planner`; `explain`.
 //! Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
@@ -32,6 +32,7 @@ mod sets;
 mod trial;
 pub(crate) mod unit;
 mod verdict;
+mod yielding;
 
 pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
@@ -45,3 +46,4 @@ pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQ
 pub use request::{DEFAULT_BUDGET, PreemptionRequest};
 pub use running::RunningWork;
 pub use verdict::KeptBy;
+pub use yielding::Yielding;

@@ -65,6 +65,8 @@ pub(crate) struct Need<'a> {
     pub(crate) whole: bool,
     /// Whether one pod is all it takes, and any of its pods will do.
     pub(crate) single: bool,
+    /// Whether every shape is of some kind. Else pods may go to nodes that no kind may use.
+    pub(crate) counts_all: bool,
 }
 
 impl<'a> Need<'a> {
@@ -91,6 +93,7 @@ impl<'a> Need<'a> {
             whole: within.is_none() && ask.loosest().is_none(),
             within,
             single: ask.inside.is_empty() && ask.need <= 1 && alike(&ask.pods),
+            counts_all: false,
         };
         let mut shapes: Vec<(&'a Arc<PodShape>, &'a PodGroup)> = Vec::new();
         group.visit(&mut |leaf| {
@@ -123,7 +126,14 @@ impl<'a> Need<'a> {
             need.least.push(amount(&|shape| devices.ask(&DeviceNeed::of(cluster, shape))));
         }
         need.add_kinds(&leaves);
+        need.counts_all = shapes.iter().all(|(shape, _)| need.is_counted(shape));
         need
+    }
+
+    /// Whether a shape is of some kind.
+    fn is_counted(&self, shape: &Arc<PodShape>) -> bool {
+        let mut counted = self.kinds.iter().flat_map(|kind| &kind.shapes);
+        counted.any(|&at| same_shape(&self.shapes[at].own, shape))
     }
 
     /// The domains one of which must hold the group, each with its rows.
@@ -213,6 +223,7 @@ impl<'a> Need<'a> {
     /// takes at least what the least of them takes.
     fn add_kinds(&mut self, leaves: &[Leaf]) {
         let mut sets: Vec<Vec<usize>> = (0..self.shapes.len()).map(|shape| vec![shape]).collect();
+        sets.push((0..self.shapes.len()).collect());
         if self.shapes.len() <= MOST_SHAPES {
             for dimension in 0..self.width() {
                 for least in self.shapes.iter().map(|shape| shape.ask[dimension]) {

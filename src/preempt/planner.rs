@@ -11,15 +11,16 @@ use super::moves::{
     self, Consolidation, Defragmentation, MoveClaim, MoveCost, Moved, Repack, Room,
 };
 use super::need::Need;
-use super::policy::Preemptor;
+use super::policy::{Preemptor, never_preempts};
 use super::request::{Lifted, PreemptionRequest};
 use super::running::RunningWork;
 use super::search::{self, Claim};
 use super::trial::Trial;
 use super::unit::Units;
+use super::yielding::Rule;
 use crate::framework::Framework;
-use crate::model::{PodGroup, PreemptionPolicy};
-use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
+use crate::model::PodGroup;
+use crate::place::{Outcome, PlaceError, Planner, Unplaced};
 use crate::state::journal::Moment;
 use crate::state::{Cluster, NodeView, Txn};
 
@@ -193,17 +194,20 @@ impl PreemptingPlanner {
         ask: &PreemptionRequest<'_>,
         request: &crate::place::Request<'_>,
     ) -> Result<Preemption, PlaceError> {
-        let unplaced = match self.planner.place(txn, framework, request.clone())? {
-            Outcome::Placed(mut plan) => {
+        // Whether all that is short is room.
+        let is_enough = ask.yielding.is_none_or(|rule| rule.lacks().is_empty());
+        let mut certificate = match self.planner.place(txn, framework, request.clone())? {
+            Outcome::Placed(mut plan) if is_enough => {
                 plan.basis = cluster.moment();
                 return Ok(Preemption::Placed(plan));
             }
+            Outcome::Placed(_) => None,
             Outcome::Held { mut plan, until, by } => {
                 plan.basis = cluster.moment();
                 return Ok(Preemption::Permit(Outcome::Held { plan, until, by }));
             }
             denied @ Outcome::Denied { .. } => return Ok(Preemption::Permit(denied)),
-            Outcome::Unplaced(unplaced) => unplaced,
+            Outcome::Unplaced(unplaced) => unplaced.certificate,
         };
         let group = request.group();
         let mut preemptor = Preemptor { group, now: request.now, runs: true };
@@ -213,20 +217,20 @@ impl PreemptingPlanner {
             Ok(Preemption::NoVictimsHelp(help))
         };
         if never_preempts(group) {
-            return refuse(NoVictims::PreemptionPolicyNever, unplaced.certificate);
+            return refuse(NoVictims::PreemptionPolicyNever, certificate);
         }
         let ceiling = ask.policy.ceiling(&preemptor).filter(|_| ask.lifted != Lifted::Policy);
         let lowest = cluster.lowest_priority().into_iter().chain(running.lowest_priority()).min();
         let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
         if too_high && !cluster.has_deleting_pods() && ask.consolidation.is_none() {
-            return refuse(NoVictims::NoUnits, unplaced.certificate);
+            return refuse(NoVictims::NoUnits, certificate);
         }
         let stamps = (cluster.moment(), running.stamp());
         if self.units.as_ref().is_none_or(|(moment, stamp, _)| (*moment, *stamp) != stamps) {
             self.units = Some((stamps.0, stamps.1, Units::new(cluster, running)));
         }
         let Some((_, _, units)) = &self.units else {
-            return refuse(NoVictims::NoUnits, unplaced.certificate);
+            return refuse(NoVictims::NoUnits, certificate);
         };
         let mut unbudgeted;
         let units = if ask.lifted == Lifted::Budgets {
@@ -240,9 +244,13 @@ impl PreemptingPlanner {
             for &pod in &units.going {
                 txn.evict_pod(pod)?;
             }
-            if let Outcome::Placed(plan) = self.planner.place(txn, framework, request.clone())? {
-                let best = Best { cost: Cost::NOTHING, atoms: Vec::new(), plan };
-                return Ok(preempt(cluster, units, &[], best, (Cost::NOTHING, 0)));
+            match self.planner.place(txn, framework, request.clone())? {
+                Outcome::Placed(plan) if is_enough => {
+                    let best = Best { cost: Cost::NOTHING, atoms: Vec::new(), plan };
+                    return Ok(preempt(cluster, units, &[], best, (Cost::NOTHING, 0)));
+                }
+                Outcome::Unplaced(later) => certificate = later.certificate,
+                _ => certificate = None,
             }
         }
         let copy;
@@ -256,7 +264,9 @@ impl PreemptingPlanner {
         let need = Need::new(now, framework, group, request.now, request.rows(now));
         let mut movable = Vec::new();
         let mut moves_at_a_price = None;
-        if let Some(settings) = &ask.consolidation {
+        // Moves give back room alone.
+        let consolidation = ask.consolidation.as_ref().filter(|_| is_enough);
+        if let Some(settings) = consolidation {
             movable = moves::movable(now, (units, running), (ask, settings), &preemptor);
             let repack = Repack::new(
                 (cluster, units, &movable),
@@ -297,13 +307,16 @@ impl PreemptingPlanner {
         }
         let trial = Trial { planner: &mut self.planner, txn, framework, request, count: 0 };
         let work = alloc::vec![None; units.atoms.len()];
+        let rule = ask.yielding.map(|rule| Rule::new(rule, units.holders(now, rule)));
         let mut search = Search::new(&need, units, work, trial, ask.budget);
+        search.rule = rule.as_ref();
         let admit = |work: &mut Vec<Option<u64>>, priority: i32| {
             if ceiling.is_some_and(|ceiling| priority >= ceiling) {
                 return;
             }
-            for &atom in units.classes.get(&priority).map_or(&[][..], Vec::as_slice) {
-                let at = atom as usize;
+            let class = units.classes.get(&priority).map_or(&[][..], Vec::as_slice);
+            let at = class.iter().map(|&atom| atom as usize);
+            for at in at.filter(|&at| rule.as_ref().is_none_or(|rule| rule.admits(at))) {
                 work[at] = units.work_if_free(now, ask, &preemptor, at);
             }
         };
@@ -318,43 +331,37 @@ impl PreemptingPlanner {
             return Ok(answer);
         }
         if let Some(best) = best {
-            if let Some(settings) = &ask.consolidation {
+            if let Some(settings) = consolidation {
                 let repack = Repack::new(
                     (cluster, units, &movable),
                     running,
                     (framework, request),
                     (trial.planner, trial.txn),
                 );
-                return exchanged(repack, (units, &work), best, settings, ask.budget);
+                let known = (units, &work[..], rule.as_ref());
+                return exchanged(repack, known, best, settings, ask.budget);
             }
             let least = lower_bound.map_or(best.cost, |least| least.min(best.cost));
             return Ok(preempt(cluster, units, &work, best, (least, spent)));
         }
-        if work.iter().all(Option::is_none) {
-            return refuse(NoVictims::NoUnits, unplaced.certificate);
+        let all = units.in_sets(|atom| work[atom as usize].is_some());
+        if all.is_empty() {
+            return refuse(NoVictims::NoUnits, certificate);
         }
         if let Some(lower_bound) = lower_bound {
             return Ok(Preemption::Exhausted { lower_bound });
         }
-        let mut certificate: Option<Certificate> = None;
+        let (mut reason, mut certificate) = (NoVictims::DoesNotFit, None);
         if need.monotone {
-            let all = (0..work.len() as u32).filter(|&atom| work[atom as usize].is_some());
-            let all: Vec<u32> = all.collect();
             self.trials += 1;
-            if let Err(Some(Unplaced { certificate: proof, .. })) =
-                trial.outcome(units, &all, None)?
-            {
-                certificate = proof;
+            match trial.outcome(units, &all, None)? {
+                Ok(_) if rule.is_some() => reason = NoVictims::NotEntitled,
+                Err(Some(Unplaced { certificate: proof, .. })) => certificate = proof,
+                _ => {}
             }
         }
-        refuse(NoVictims::DoesNotFit, certificate)
+        refuse(reason, certificate)
     }
-}
-
-/// Whether the group preempts nothing.
-fn never_preempts(group: &PodGroup) -> bool {
-    let never = PreemptionPolicy::Never;
-    group.any(&|group| group.pods.iter().any(|pod| pod.preemption_policy == never))
 }
 
 fn name_of(node: NodeView<'_>) -> String {
@@ -385,7 +392,7 @@ fn moved(
 /// The answer for victims, as many of which move instead as can be.
 fn exchanged(
     mut repack: Repack<'_>,
-    (units, work): (&Units, &[Option<u64>]),
+    (units, work, rule): (&Units, &[Option<u64>], Option<&Rule<'_>>),
     best: Best,
     settings: &Consolidation<'_>,
     budget: u64,
@@ -394,7 +401,8 @@ fn exchanged(
     let moves = moves::exchange(&mut repack, &best.atoms, work, settings, &mut steps)?;
     // Other victims may be cheaper beside other moves.
     let spent = (Cost::NOTHING, budget - steps);
-    let Some((atoms, cost, moves)) = moves else {
+    let permitted = |atoms: &[u32]| atoms.is_empty() || rule.is_none_or(|rule| rule.permits(atoms));
+    let Some((atoms, cost, moves)) = moves.filter(|own| permitted(&own.0)) else {
         return Ok(preempt(cluster, units, work, best, spent));
     };
     let best = Best { cost, atoms, plan: moves.plan };

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::base::Time;
-use crate::model::PodGroup;
+use crate::model::{PodGroup, PreemptionPolicy};
 use crate::state::PodView;
 
 /// The group that room is to be made for.
@@ -144,4 +144,10 @@ impl<A: Policy, B: Policy> Policy for (A, B) {
     fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
         self.1.work_lost(preemptor, unit, self.0.work_lost(preemptor, unit, run))
     }
+}
+
+/// Whether the group preempts nothing.
+pub(super) fn never_preempts(group: &PodGroup) -> bool {
+    let never = PreemptionPolicy::Never;
+    group.any(&|group| group.pods.iter().any(|pod| pod.preemption_policy == never))
 }

@@ -4,12 +4,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use super::policy::Preemptor;
+use super::policy::{Preemptor, never_preempts};
 use super::request::PreemptionRequest;
 use super::running::RunningWork;
 use super::unit::Units;
+use super::yielding::Rule;
 use crate::base::ObjectName;
-use crate::state::{Cluster, StateError};
+use crate::state::{Cluster, PodView, StateError, Txn};
 
 impl PreemptionRequest<'_> {
     /// What it costs that these pods go, by namespace and name, in the order in which
@@ -67,5 +68,58 @@ impl PreemptionRequest<'_> {
             Preemptor { group: self.request.group(), now: self.request.now, runs: true };
         let work = |atom: u32| units.work_lost(cluster, self, &preemptor, atom as usize);
         Ok(units.cost(&closed, work))
+    }
+
+    /// A transaction without all that a set of victims may contain, and without the pods that
+    /// terminate: the cluster that the certificate of [`NoVictimsHelp`](super::NoVictimsHelp) is
+    /// about.
+    ///
+    /// A unit may be taken if the policy allows it, no protection keeps it, and the same holds of
+    /// what its minimum takes along. Each such unit is in some set that may be taken, if not all of
+    /// them in one. Nothing is evicted for a group that preempts nothing. O(pods · log pods).
+    ///
+    /// # Errors
+    /// None today: each pod that is evicted runs in the cluster.
+    ///
+    /// ```
+    /// use phalanx::preempt::{PreemptingPlanner, Preemption, PreemptionRequest, RunningWork};
+    /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy};
+    ///
+    /// let mut cluster = Cluster::new();
+    /// cluster.add_node(Node::new("n").capacity("gpu", 8))?;
+    /// for (name, priority) in [("low", 0), ("high", 9)] {
+    ///     let pod = Pod::new().name(name).request("gpu", 4).priority(priority);
+    ///     cluster.add_pod(pod.on("n"))?;
+    /// }
+    /// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 8)).priority(1);
+    /// let request = PreemptionRequest::new(Request::new(&gang).strategy(Strategy::Search));
+    /// let (framework, running) = (Framework::default(), RunningWork::new());
+    /// let answer =
+    ///     PreemptingPlanner::new().place(&cluster, &framework, &running, request.clone())?;
+    /// let Preemption::NoVictimsHelp(help) = answer else { panic!("`high` stays") };
+    /// let txn = request.without_all(&cluster, &running)?;
+    /// assert_eq!(txn.pod_count(), 1);
+    /// assert!(help.certificate.unwrap().verify(&txn, &framework, &gang).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn without_all(&self, cluster: &Cluster, running: &RunningWork) -> Result<Txn, StateError> {
+        let mut txn = cluster.txn();
+        let group = self.request.group();
+        if never_preempts(group) {
+            return Ok(txn);
+        }
+        let units = Units::new(cluster, running);
+        let preemptor = Preemptor { group, now: self.request.now, runs: true };
+        let rule = self.yielding.map(|rule| Rule::new(rule, units.holders(cluster, rule)));
+        let is_free = |atom: u32| {
+            rule.as_ref().is_none_or(|rule| rule.admits(atom as usize))
+                && units.work_if_free(cluster, self, &preemptor, atom as usize).is_some()
+        };
+        let all = units.in_sets(is_free);
+        let pods = all.iter().flat_map(|&atom| units.pods_of(cluster, atom as usize));
+        for pod in pods.map(PodView::id).chain(units.going.iter().copied()) {
+            txn.evict_pod(pod)?;
+        }
+        Ok(txn)
     }
 }

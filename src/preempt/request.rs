@@ -2,6 +2,7 @@
 
 use super::moves::Consolidation;
 use super::policy::{LowerPriority, Policy};
+use super::yielding::Yielding;
 use crate::place::Request;
 
 /// A request for a group, and what may be taken for it.
@@ -22,6 +23,7 @@ pub struct PreemptionRequest<'a> {
     /// The rules that are left out, to learn what they keep.
     pub(crate) lifted: Lifted,
     pub(crate) consolidation: Option<Consolidation<'a>>,
+    pub(crate) yielding: Option<&'a dyn Yielding>,
 }
 
 /// Rules that an explanation leaves out, one at a time.
@@ -47,12 +49,21 @@ impl<'a> PreemptionRequest<'a> {
             budget: DEFAULT_BUDGET,
             lifted: Lifted::Nothing,
             consolidation: None,
+            yielding: None,
         }
     }
 
     /// Sets what may be taken.
     pub fn policy(mut self, policy: &'a dyn Policy) -> PreemptionRequest<'a> {
         self.policy = policy;
+        self
+    }
+
+    /// Sets a rule over sets of units, beside the policy that looks at single ones: quota, say. The
+    /// group is placed only if the rule has enough for it. Moves give nothing back but room: where
+    /// something else is short, nothing moves.
+    pub fn yielding(mut self, rule: &'a dyn Yielding) -> PreemptionRequest<'a> {
+        self.yielding = Some(rule);
         self
     }
 

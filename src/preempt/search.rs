@@ -11,7 +11,7 @@ use super::cost::Cost;
 use super::domains::{Admit, beyond_budgets, note, within_budgets};
 use super::need::Need;
 use crate::place::PlaceError;
-use crate::state::{Cluster, NodeView, Row};
+use crate::state::{Cluster, NodeView, PodView, Row};
 
 /// The claim of a search that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(crate) fn run(
     admit: Admit<'_>,
 ) -> Result<Claim, PlaceError> {
     let mut open = None;
-    let by_node = search.need.single && !search.need.wide;
+    let by_node = search.need.single && !search.need.wide && search.rule.is_none();
     // What is left after the sets within budgets goes to those that break some.
     let kept = if search.units.allowed.is_empty() { 0 } else { search.steps / 2 };
     search.steps -= kept;
@@ -55,7 +55,8 @@ pub(crate) fn run(
 
 /// One pod: each node is a domain of its own. Units come in order of their cost; a node is solved
 /// when those that came make room on it, and no node that comes later can do better than the unit
-/// that opens it.
+/// that opens it. A unit also opens the nodes of its group's members of lower priority: they go with
+/// it where their minimum falls.
 fn by_nodes(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,
@@ -87,6 +88,8 @@ fn by_nodes(
         let mut queue: BinaryHeap<Reverse<(u64, u32, u32)>> = queue.into();
         let mut ready: Vec<Row> = Vec::new();
         let mut solved: BTreeSet<Row> = BTreeSet::new();
+        let mut families: BTreeSet<u32> = BTreeSet::new();
+        let nothing = vec![0; need.width()];
         while let Some(Reverse((work, pods, atom))) = queue.pop() {
             // A node that is searched now needs this unit or one that comes later.
             let least = Cost {
@@ -101,13 +104,26 @@ fn by_nodes(
                 break;
             }
             ready.clear();
-            for pod in search.units.pods_of(cluster, atom as usize) {
+            let row_of = |pod: PodView<'_>| {
                 let row = pod.node().map(NodeView::row);
-                let Some(row) = row.filter(|row| in_domain.get(row.index()) != Some(&false)) else {
-                    continue;
-                };
+                row.filter(|row| in_domain.get(row.index()) != Some(&false))
+            };
+            for pod in search.units.pods_of(cluster, atom as usize) {
+                let Some(row) = row_of(pod) else { continue };
                 let amounts = sizes.of(cluster, need, pod);
                 give_back(need, cluster, (row, amounts), &mut met, &mut ready);
+            }
+            // Units of lower priority that minima take along with this one: their nodes made room
+            // before, and at this priority they may go.
+            let family = search.units.family(atom as usize);
+            if family.len() > 1 && families.insert(family.start) {
+                let is_lower = |&other: &u32| search.units.atoms[other as usize].priority < ceiling;
+                for other in family.filter(is_lower) {
+                    let pods = search.units.pods_of(cluster, other as usize);
+                    for row in pods.filter_map(row_of) {
+                        give_back(need, cluster, (row, &nothing), &mut met, &mut ready);
+                    }
+                }
             }
             ready.sort_unstable_by_key(|&row| tie_rank(cluster, row));
             ready.dedup();

@@ -25,6 +25,9 @@ impl Search<'_, '_> {
         if self.best.as_ref().is_some_and(|best| best.cost <= cost) {
             return Ok(true);
         }
+        if !self.permits(&atoms) {
+            return Ok(false);
+        }
         let Some(plan) = self.trial.fits(self.units, &atoms, self.only)? else { return Ok(false) };
         self.best = Some(Best { cost, atoms, plan });
         Ok(true)
@@ -53,7 +56,7 @@ impl Search<'_, '_> {
             return Ok(true);
         }
         // By counting it fits, by the filters not: is there any hope?
-        let closed = self.units.closure(&all, &mut self.marks);
+        let closed = self.closure(&all);
         if closed.iter().any(|&atom| self.work[atom as usize].is_none()) {
             return Ok(true);
         }
@@ -61,6 +64,7 @@ impl Search<'_, '_> {
         let Some(plan) = self.trial.fits(self.units, &closed, self.only)? else { return Ok(false) };
         let cost = self.cost(&closed);
         if !(b.level.strict && cost.budgets_broken > 0)
+            && self.permits(&closed)
             && self.best.as_ref().is_none_or(|best| cost < best.cost)
         {
             self.best = Some(Best { cost, atoms: closed, plan });
@@ -73,16 +77,16 @@ impl Search<'_, '_> {
     /// that suffices. `None` if it cannot be closed.
     fn put_back(&mut self, b: &Branching<'_>, set: &[u32]) -> Option<Vec<u32>> {
         let whole = self.units.closure(set, &mut self.marks);
-        let mut set = if whole.iter().all(|&atom| self.admits(b.level, atom)) {
-            whole
-        } else {
-            self.closed_part(b, set)
-        };
+        let is_admitted = whole.iter().all(|&atom| self.admits(b.level, atom));
+        let mut set =
+            if is_admitted && self.may_begin(&whole) { whole } else { self.closed_part(b, set) };
         let mut counts = b.now.clone();
         for &atom in &set {
             counts.apply_atom(b.arena, self.need, atom, 1);
         }
-        if !counts.suffices(self.need) {
+        let is_enough =
+            |atoms: &[u32]| self.rule.is_none_or(|rule| rule.suffices(atoms.iter().copied()));
+        if !counts.suffices(self.need) || !is_enough(&set) {
             return None;
         }
         let charged = self.units.charged(&set);
@@ -107,10 +111,18 @@ impl Search<'_, '_> {
             }
             // What goes back: the unit, or the group that it fell with.
             kept[atom as usize] = false;
-            let back = if self.units.has_guard(atom as usize) {
+            let together = self.rule.and_then(|rule| rule.together(atom));
+            let back = if let Some(all) = together {
+                let back: Vec<u32> =
+                    all.iter().copied().filter(|&own| own == atom || kept[own as usize]).collect();
+                for &own in &back {
+                    kept[own as usize] = false;
+                }
+                back
+            } else if self.units.has_guard(atom as usize) {
                 let rest: Vec<u32> =
                     set.iter().copied().filter(|&atom| kept[atom as usize]).collect();
-                let closed = self.units.closure(&rest, &mut self.marks);
+                let closed = self.closure(&rest);
                 if closed.binary_search(&atom).is_ok() {
                     let siblings = self.units.fallen_with(atom, &kept);
                     for &sibling in &siblings {
@@ -126,7 +138,11 @@ impl Search<'_, '_> {
             for &atom in &back {
                 counts.apply_atom(b.arena, self.need, atom, -1);
             }
-            if !counts.suffices(self.need) {
+            let is_short = |kept: &[bool]| {
+                let left = set.iter().copied().filter(|&atom| kept[atom as usize]);
+                self.rule.is_some_and(|rule| !rule.suffices(left))
+            };
+            if !counts.suffices(self.need) || is_short(&kept) {
                 for &atom in &back {
                     kept[atom as usize] = true;
                     counts.apply_atom(b.arena, self.need, atom, 1);
@@ -134,7 +150,7 @@ impl Search<'_, '_> {
             }
         }
         set.retain(|&atom| kept[atom as usize]);
-        Some(self.units.closure(&set, &mut self.marks))
+        Some(self.closure(&set))
     }
 
     /// As much of a set as can go without taking along what may not, the best first.
@@ -146,8 +162,9 @@ impl Search<'_, '_> {
             }
             let mut more = part.clone();
             more.push(atom);
-            let closed = self.units.closure(&more, &mut self.marks);
-            if closed.iter().all(|&atom| self.admits(b.level, atom)) {
+            let closed = self.closure(&more);
+            let is_admitted = closed.iter().all(|&atom| self.admits(b.level, atom));
+            if is_admitted && self.may_begin(&closed) {
                 part = closed;
             }
         }
@@ -202,13 +219,15 @@ impl Search<'_, '_> {
         order.sort_unstable();
         for (_, _, _, atom) in order.into_iter().rev() {
             let Some(best) = &self.best else { break };
+            let together = self.rule.and_then(|rule| rule.together(atom));
+            let back = together.unwrap_or(core::slice::from_ref(&atom));
             let rest: Vec<u32> =
-                best.atoms.iter().copied().filter(|&other| other != atom).collect();
-            let closed = self.units.closure(&rest, &mut self.marks);
+                best.atoms.iter().copied().filter(|other| !back.contains(other)).collect();
+            let strict = self.cost(&best.atoms).budgets_broken == 0;
+            let closed = self.closure(&rest);
             if closed.binary_search(&atom).is_ok() || closed.is_empty() {
                 continue;
             }
-            let strict = self.cost(&best.atoms).budgets_broken == 0;
             self.judge_set(closed, strict)?;
         }
         Ok(())

@@ -14,6 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::cost::Cost;
 use super::running::{RunningWork, Tree};
@@ -326,6 +327,25 @@ impl Units {
         all
     }
 
+    /// The atoms that some set of free atoms contains: those that are free with all that minima take
+    /// along. O(atoms), and O(members²) for a group of which some members are free and others are not.
+    pub(crate) fn in_sets(&self, is_free: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut taken = vec![false; self.atoms.len()];
+        // The last family, and whether all of it is free.
+        let mut last = (0..0, true);
+        let mut all = Vec::new();
+        for atom in (0..self.atoms.len() as u32).filter(|&atom| is_free(atom)) {
+            if !last.0.contains(&atom) {
+                let family = self.family(atom as usize);
+                last = (family.clone(), family.clone().all(&is_free));
+            }
+            if last.1 || self.closure(&[atom], &mut taken).into_iter().all(&is_free) {
+                all.push(atom);
+            }
+        }
+        all
+    }
+
     /// The atoms that have to come back with one for its minimum to hold: those of the lowest guard
     /// above it that has fallen, as far as they are marked, and itself.
     pub(crate) fn fallen_with(&self, atom: u32, taken: &[bool]) -> Vec<u32> {
@@ -428,6 +448,19 @@ impl Units {
         // A group that goes whole with others inside need have no pod that names it.
         let named = |own: &PodGroup| cluster.pods.find_group(&own.namespace, &own.name).is_some();
         self.nested || group.any(&named)
+    }
+
+    /// The atoms below the topmost guard above an atom, itself among them: what minima may take along
+    /// with it, or it with them.
+    pub(crate) fn family(&self, atom: usize) -> Range<u32> {
+        let mut family = atom as u32..atom as u32 + 1;
+        let mut guard = self.atoms[atom].guard;
+        while let Some(&Guard { parent, atoms: (first, end), .. }) = self.guards.get(guard as usize)
+        {
+            family = first..end;
+            guard = parent;
+        }
+        family
     }
 
     /// The guard right above an atom and those above that.

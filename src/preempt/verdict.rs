@@ -6,6 +6,7 @@ use super::policy::{Candidate, Preemptor};
 use super::request::{Lifted, PreemptionRequest};
 use super::running::RunningWork;
 use super::unit::{Atom, Units};
+use super::yielding::Yielding;
 use crate::base::{ObjectName, Time};
 use crate::model::PodGroup;
 use crate::state::{Cluster, PodView};
@@ -147,6 +148,16 @@ impl Units {
             let allowed = ask.lifted == Lifted::Policy || ask.policy.allows(preemptor, unit);
             allowed.then(|| ask.policy.work_lost(preemptor, unit, run))
         })
+    }
+
+    /// The holder of each atom, by a rule over sets.
+    pub(crate) fn holders<'s>(
+        &'s self,
+        cluster: &'s Cluster,
+        rule: &'s dyn Yielding,
+    ) -> impl Iterator<Item = Option<u32>> + 's {
+        let of = |atom| self.with_candidate(cluster, atom, |unit| rule.holder_of(unit));
+        (0..self.atoms.len()).map(of)
     }
 
     /// The work lost with an atom.

@@ -5,65 +5,37 @@
 //! [`Scheduler::next_wake`] the time of the next timer. It has no clock, no thread and no I/O.
 
 mod backfill;
-mod binding;
-mod cancellation;
-mod capacity;
-mod claims;
-mod components;
-mod decide;
-pub(crate) mod decision;
-mod drain;
-pub(crate) mod error;
-mod evictions;
-mod gang_group;
-mod held_places;
-mod ids;
-mod inputs;
-mod lost_members;
-mod moves;
-mod nomination;
-mod observe;
-mod orphans;
-mod partners;
-mod parts;
-mod phases;
-mod preemption;
-mod queued_group;
-mod quota_admission;
-mod quota_sleepers;
-mod reclaim;
-mod reservation;
+mod fact;
+mod groups;
+mod holds;
+mod line;
+mod removals;
+mod report;
 pub(crate) mod scheduler;
 mod settings;
-mod shortage;
-#[cfg(feature = "serde")]
-mod snapshot;
-mod status;
-mod takeable;
 mod tenancy;
-#[cfg(feature = "serde")]
-mod tenancy_saved;
-mod timers;
-mod turns;
-mod victims;
-mod waiting_queues;
-mod wake;
+pub(crate) mod terms;
+mod world;
 
-pub use backfill::promise::PromiseView;
-pub use backfill::settings::{Backfill, BackfillRule};
-pub use decision::BoundPod;
-pub use ids::Ticket;
-pub use observe::{Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits};
-pub use settings::{
-    Backoff, HeadOfLine, OnBindFailure, PreemptionSettings, PriorityThenTime, QueueOrder,
-    ReservationPolicy, Settings, Waiting,
-};
-pub use shortage::{QuotaReason, Shortage};
+pub use backfill::PromiseView;
+pub use scheduler::QueueStatus;
 #[cfg(feature = "serde")]
-pub use snapshot::SavedScheduler;
-pub use status::{GroupState, GroupStatus, MemoryStats, NoPreemption, ReservationView, WakeStats};
-pub use turns::QueueStatus;
+pub use scheduler::SavedScheduler;
+pub use settings::{
+    Backfill, BackfillRule, Backoff, Discipline, HeadOfLine, OnBindFailure, PreemptionSettings,
+    PriorityThenTime, QueueOrder, ReservationPolicy, Settings, Waiting,
+};
+pub use terms::decision::BoundPod;
+pub use terms::gone::Gone;
+pub use terms::ids::Ticket;
+pub use terms::observe::{
+    Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits,
+};
+pub use terms::shortage::{QuotaReason, Shortage};
+pub use terms::status::{
+    GroupState, GroupStatus, MemoryStats, NoPreemption, ReservationView, WakeStats,
+};
 
 // Public at the root of the crate.
 #[allow(unused_imports, reason = "the layers above name them here")]
-pub(crate) use self::{decision::Decision, error::QueueError, scheduler::Scheduler};
+pub(crate) use self::{scheduler::Scheduler, terms::decision::Decision, terms::error::QueueError};

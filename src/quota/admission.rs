@@ -5,10 +5,10 @@ use super::tree::{FlavorResource, QueueId, QueueTree};
 
 /// How much more a queue may use, and how much it ever could.
 pub trait Admission {
-    /// What may be used beyond what is. Negative where more is used than may be.
+    /// Amount that may still be used. Negative where more is used than may be.
     fn available(&self, tree: &QueueTree, queue: QueueId, of: FlavorResource) -> i64;
 
-    /// What could be used if nothing else were.
+    /// Amount that could be used if nothing else were.
     fn potential(&self, tree: &QueueTree, queue: QueueId, of: FlavorResource) -> i64;
 }
 

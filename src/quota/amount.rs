@@ -13,7 +13,7 @@ pub fn plus(a: i64, b: i64) -> i64 {
     if a == UNLIMITED || b == UNLIMITED { UNLIMITED } else { a.saturating_add(b) }
 }
 
-/// What is left of an amount. Nothing of the unlimited is left if all of it is taken; a bounded
+/// The rest of an amount. Nothing of the unlimited is left if all of it is taken; a bounded
 /// amount less an unlimited one is the least integer.
 pub fn minus(a: i64, b: i64) -> i64 {
     match (a == UNLIMITED, b == UNLIMITED) {

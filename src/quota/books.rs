@@ -14,7 +14,7 @@ use super::error::QuotaError;
 use super::flavor::Flavor;
 use super::queue::{Queue, QueueKind};
 use super::share::{ShareValue, borrowed_share};
-use super::tree::{QueueId, QueueTree, Removal};
+use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
 use crate::Time;
 use crate::base::hash::FixedMap;
 
@@ -37,9 +37,17 @@ pub struct Holder {
     pub leaving: bool,
     /// Whether no search names it as a victim; see [`Tenants::set_kept`](super::Tenants::set_kept).
     pub kept: bool,
-    /// What it holds.
+    /// Its usage.
     pub usage: Usage,
     pub(super) key: VictimKey,
+}
+
+impl Holder {
+    /// Whether no search names it as a victim, in any dialect: it is kept, or says that it may not be
+    /// evicted.
+    pub(super) fn stays(&self) -> bool {
+        self.kept || self.preemptible == Some(false)
+    }
 }
 
 /// The place of a holder in the order of victims: those that are leaving first, then lower priority,
@@ -266,13 +274,32 @@ impl Books {
 
     pub(super) fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
         let removal = self.tree.remove_queue(queue)?;
-        if self.tree.slot(queue).is_err() {
-            // Holders of nothing do not keep a queue.
-            if let Some(leaf) = self.index.leaves.get_mut(queue.slot as usize) {
-                *leaf = LeafHolders::default();
-            }
-        }
+        self.forget_holders(queue);
         Ok(removal)
+    }
+
+    /// Drops a leaf that drains and in which nothing is counted.
+    fn drop_drained(&mut self, queue: QueueId) {
+        if self.tree.drop_drained(queue) {
+            self.forget_holders(queue);
+        }
+    }
+
+    /// The holders of a leaf that is gone are gone with it: holders of nothing do not keep a queue.
+    fn forget_holders(&mut self, queue: QueueId) {
+        let leaf = self.index.leaves.get_mut(queue.slot as usize);
+        let Some(leaf) = leaf.filter(|_| self.tree.slot(queue).is_err()) else { return };
+        for key in core::mem::take(leaf).all {
+            self.drop_holder(key.holder);
+        }
+    }
+
+    /// Frees the number of a holder.
+    fn drop_holder(&mut self, at: u32) -> Option<Holder> {
+        let holder = self.holders.get_mut(at as usize)?.1.take()?;
+        self.by_name.remove(holder.name.as_str());
+        self.free.push(at);
+        Some(holder)
     }
 
     pub(super) fn set_flavor(&mut self, flavor: Flavor) {
@@ -326,8 +353,32 @@ impl Books {
         holders.map(|key| self.holder_id(key.holder))
     }
 
-    /// Charges a leaf, whole or not at all.
+    /// Charges a leaf, whole or not at all. One that drains is gone if nothing is used in it then.
     pub(super) fn charge(
+        &mut self,
+        name: &str,
+        queue: QueueId,
+        usage: &Usage,
+        sign: i64,
+    ) -> Result<(), QuotaError> {
+        self.count(name, queue, usage, sign)?;
+        self.drop_drained(queue);
+        Ok(())
+    }
+
+    /// Adds to what waits in a leaf; a negative amount takes away.
+    pub(super) fn wait(
+        &mut self,
+        queue: QueueId,
+        of: FlavorResource,
+        amount: i64,
+    ) -> Result<(), QuotaError> {
+        self.tree.wait(queue, of, amount)?;
+        self.forget_holders(queue);
+        Ok(())
+    }
+
+    fn count(
         &mut self,
         name: &str,
         queue: QueueId,
@@ -343,10 +394,10 @@ impl Books {
             return Err(amount(*wrong, self.tree.names(*of).1));
         }
         for (done, (of, each)) in usage.iter().enumerate() {
-            if let Err(error) = self.tree.charge(queue, *of, sign * each) {
+            if let Err(error) = self.tree.count(queue, *of, sign * each) {
                 for (of, each) in &usage[..done] {
                     // What was added can be taken again.
-                    let _ = self.tree.charge(queue, *of, -sign * each);
+                    let _ = self.tree.count(queue, *of, -sign * each);
                 }
                 return Err(match error {
                     QuotaError::Amount { resource, .. } => amount(*each, &resource),
@@ -382,7 +433,10 @@ impl Books {
             holder: at,
         };
         self.index.insert(queue.slot, &key, usage);
-        if let Err(error) = self.charge(&claim.name, queue, usage, 1) {
+        if claim.preemptible == Some(false) {
+            self.index.withhold(queue.slot, &key, usage);
+        }
+        if let Err(error) = self.count(&claim.name, queue, usage, 1) {
             self.index.remove(queue.slot, &key, usage);
             return Err(error);
         }
@@ -411,25 +465,44 @@ impl Books {
 
     /// Takes back what a holder holds.
     pub(super) fn release(&mut self, id: HolderId) -> Result<Holder, QuotaError> {
+        let holder = self.let_go(id)?;
+        self.drop_drained(holder.queue);
+        Ok(holder)
+    }
+
+    /// Holds a claim in place of a holder, whose queue stays meanwhile if it drains. If that fails,
+    /// the holder is released all the same.
+    pub(super) fn renew(
+        &mut self,
+        id: HolderId,
+        claim: &Claim,
+        usage: &Usage,
+        reserved: Time,
+    ) -> Result<(Holder, Result<HolderId, QuotaError>), QuotaError> {
+        let before = self.let_go(id)?;
+        let held = self.hold(claim, usage, reserved);
+        self.drop_drained(before.queue);
+        Ok((before, held))
+    }
+
+    /// Takes back what a holder holds. Its queue stays if it drains.
+    fn let_go(&mut self, id: HolderId) -> Result<Holder, QuotaError> {
         let holder = self.holder(id).ok_or_else(|| QuotaError::NotHeld(String::new()))?;
         let (name, queue, usage) = (holder.name.clone(), holder.queue, holder.usage.clone());
         self.index.remove(queue.slot, &holder.key.clone(), &usage);
-        self.charge(&name, queue, &usage, -1)?;
-        self.free.push(id.at);
-        self.by_name.remove(name.as_str());
-        let holder = self.holders[id.at as usize].1.take();
-        holder.ok_or(QuotaError::NotHeld(name))
+        self.count(&name, queue, &usage, -1)?;
+        self.drop_holder(id.at).ok_or(QuotaError::NotHeld(name))
     }
 
     /// Notes that a holder is being evicted, or is not any more.
     pub(super) fn set_leaving(&mut self, id: HolderId, leaving: bool) -> Result<(), QuotaError> {
         let holder = self.holder(id).ok_or_else(|| QuotaError::NotHeld(String::new()))?;
         let (slot, usage, key) = (holder.queue.slot, holder.usage.clone(), holder.key.clone());
-        let kept = holder.kept;
+        let stays = holder.stays();
         self.index.remove(slot, &key, &usage);
         let key = VictimKey { staying: !leaving, ..key };
         self.index.insert(slot, &key, &usage);
-        if kept {
+        if stays {
             self.index.withhold(slot, &key, &usage);
         }
         if let Some(holder) = &mut self.holders[id.at as usize].1 {
@@ -445,7 +518,7 @@ impl Books {
     pub(super) fn set_kept(&mut self, id: HolderId, kept: bool) -> Result<(), QuotaError> {
         let holder = self.holder(id).ok_or_else(|| QuotaError::NotHeld(String::new()))?;
         let (slot, usage, key) = (holder.queue.slot, holder.usage.clone(), holder.key.clone());
-        if kept {
+        if kept || holder.preemptible == Some(false) {
             self.index.withhold(slot, &key, &usage);
         } else {
             self.index.offer(slot, &key, &usage);

@@ -58,28 +58,29 @@ pub(super) struct Cell {
     pub(super) lending_limit: i64,
     /// The most that may be used in the subtree; [`UNLIMITED`] if there is none.
     pub(super) limit: i64,
-    /// What the children lend to this queue.
+    /// Amount that the children lend to this queue.
     lent: Lent,
     /// The guarantees of the subtree, less what its parts keep for themselves.
     pub(super) subtree: i64,
-    /// What of `subtree` the queue keeps for itself.
+    /// Part of `subtree` that the queue keeps for itself.
     pub(super) local: i64,
-    /// What is drawn from `subtree`: the use of a leaf, what children take beyond what they keep.
+    /// Amount drawn from `subtree`: the use of a leaf, or the children's use beyond their own
+    /// parts.
     pub(super) drawn: i64,
-    /// What is used in the subtree.
+    /// Usage of the subtree.
     pub(super) used: i64,
-    /// What waits in the subtree.
+    /// Waiting requests of the subtree.
     pub(super) pending: i64,
 }
 
 impl Cell {
-    /// What the subtree takes from its parent.
+    /// Amount that the subtree takes from its parent.
     #[inline]
     fn spill(&self) -> i64 {
         minus(self.drawn, self.local).max(0)
     }
 
-    /// What is left of what the queue keeps for itself.
+    /// Unused rest of the part that the queue keeps for itself.
     #[inline]
     pub(super) fn local_available(&self) -> i64 {
         minus(self.local, self.drawn).max(0)
@@ -102,7 +103,7 @@ impl Cell {
     }
 }
 
-/// What a cell gives to its parent.
+/// Amounts that a cell gives to its parent.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     lends: Option<i64>,
@@ -254,15 +255,16 @@ impl Cells {
         }
     }
 
-    /// What may still be used: what is left of the guarantees and can be borrowed, within the limits
-    /// of the queue and of those above. Negative where more is used than may be. O(depth).
+    /// Amount that may still be used: the rest of the guarantees and the amount to borrow, within
+    /// the limits of the queue and of those above. Negative where more is used than may be.
+    /// O(depth).
     #[inline]
     pub(super) fn available(&self, at: u32) -> i64 {
         let lent = self.unbounded(at);
         if self.limited { lent.min(self.headroom(at)) } else { lent }
     }
 
-    /// What the limits of a queue and of those above leave.
+    /// The rest within the limits of a queue and of those above.
     pub(super) fn headroom(&self, mut at: u32) -> i64 {
         let mut least = UNLIMITED;
         while at != NONE {
@@ -290,7 +292,7 @@ impl Cells {
         plus(cell.local_available(), above)
     }
 
-    /// What could be used if nothing else were. O(depth).
+    /// Amount that could be used if nothing else were. O(depth).
     pub(super) fn potential(&self, at: u32) -> i64 {
         let cell = &self[at];
         if cell.parent == NONE {

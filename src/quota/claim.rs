@@ -21,7 +21,7 @@ pub struct PodSet {
     pub count: u32,
     /// The least number that will do; `None`: all.
     pub min_count: Option<u32>,
-    /// What all of the pods request together.
+    /// The sum of the pods' requests.
     pub requests: Amounts,
     /// Node labels that the pods need.
     pub node_selector: Labels,
@@ -72,8 +72,8 @@ pub struct Claim {
     pub priority: i64,
     /// Since when it waits.
     pub created: Time,
-    /// Whether it may be evicted; `None`: as the dialect says. Koordinator holds what those use that
-    /// may not to the minimum of their quota.
+    /// Whether it may be evicted; `None`: as the dialect says. In every dialect no search names one
+    /// that may not as a victim. Koordinator holds what they use to the minimum of their quota.
     pub preemptible: Option<bool>,
     /// Its pods.
     pub pod_sets: Vec<PodSet>,
@@ -155,16 +155,16 @@ pub struct FlavorChoice {
     pub tried: Option<u32>,
 }
 
-/// What is assigned to one pod set.
+/// The assignment of one pod set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSetAssignment {
-    /// Which of the claim's pod sets.
+    /// Number of the pod set in the claim.
     pub pod_set: usize,
     /// How many of its pods.
     pub count: u32,
     /// A choice for each resource; empty if there is none for one of them.
     pub flavors: SmallVec<[FlavorChoice; 4]>,
-    /// What each resource amounts to, as the choices stand.
+    /// Requests of each resource, as the choices stand.
     pub requests: SmallVec<[i64; 4]>,
 }
 
@@ -173,7 +173,7 @@ pub struct PodSetAssignment {
 pub struct Assignment {
     /// By pod set, in order; those behind one that gets no flavor are absent.
     pub pod_sets: SmallVec<[PodSetAssignment; 1]>,
-    /// What the claim would use.
+    /// Usage of the claim.
     pub usage: Usage,
     /// How the claim can have it.
     pub mode: Mode,

@@ -14,9 +14,9 @@ pub struct Part<'a> {
     pub name: &'a str,
     /// Higher takes first, where a division goes by priority.
     pub priority: i32,
-    /// What it gets in any case, as far as it wants it.
+    /// Its least part, as far as it wants it.
     pub floor: i64,
-    /// What it wants: what is used and what waits, within its limit.
+    /// Its wish: usage and waiting requests, within its limit.
     pub wants: i64,
     /// Its weight in the division of the rest.
     pub weight: Weight,
@@ -38,7 +38,7 @@ impl<'a> Part<'a> {
 /// No one is given more than is wanted; floors are given even where their sum exceeds the amount;
 /// what is not wanted stays undivided. The order of the parts changes nothing.
 pub trait Division {
-    /// What each part gets.
+    /// The amount of each part.
     fn divide(&self, total: i64, parts: &[Part<'_>]) -> Vec<i64>;
 }
 
@@ -111,7 +111,7 @@ impl Division for WaterFilling {
             let part = (rest * weight(at) / weights).min(missing(&shares, at));
             shares[at] += part as i64;
             weights -= weight(at);
-            // Those behind are no fuller at the same height, so that rounding here is theirs.
+            // The parts behind are no fuller at the same height, so that rounding here is theirs.
             rest -= part;
         }
         shares
@@ -147,7 +147,7 @@ impl Division for ByPriority {
     }
 }
 
-/// What is left of an amount; not below the range of integers.
+/// The rest of an amount; not below the range of integers.
 fn left(total: i64, shares: &[i64]) -> i64 {
     shares.iter().fold(total, |rest, share| rest.saturating_sub(*share))
 }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(ByPriority.divide(3, &parts), [0, 4, 1]);
     }
 
-    /// What all divisions promise, for random parts.
+    /// The promises of all divisions, for random parts.
     #[test]
     fn divisions_keep_their_promises() {
         let mut next = numbers(42);

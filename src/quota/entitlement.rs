@@ -7,7 +7,7 @@ use super::error::QuotaError;
 use super::tenants::Tenants;
 use super::tree::{FlavorResource, QueueId, QueueTree};
 
-/// Which queue may take from which, down to what.
+/// Rules by which queues take from others, and down to which amount.
 pub trait Entitlement {
     /// The least of a resource in a flavor that is left to a queue when another takes from it; `None`
     /// if it may not take at all. Queues are siblings or leaves, as the dialect compares them.
@@ -69,7 +69,7 @@ pub trait VictimSearch {
     /// The victims; none if no set of holders suffices, or none is needed.
     ///
     /// # Errors
-    /// Those of [`Tenants::decide`].
+    /// The errors of [`Tenants::decide`].
     fn victims(
         &self,
         tenants: &mut Tenants,

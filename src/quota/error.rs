@@ -22,7 +22,7 @@ pub enum QuotaError {
         flavor: String,
         /// The resource.
         resource: String,
-        /// Which amount.
+        /// The field of the amount.
         field: &'static str,
     },
     /// A resource stands in two groups of a queue, or a flavor twice in one.

@@ -41,6 +41,7 @@ mod share;
 mod tenants;
 mod tree;
 pub mod volcano;
+mod yields;
 pub mod yunikorn;
 
 pub use admission::{Admission, Lending, PathLimits};
@@ -57,8 +58,7 @@ pub use error::QuotaError;
 pub use flavor::Flavor;
 pub use koordinator::{
     DEFAULT_QUOTA, ElasticQuota, ElasticQuotaError, ElasticQuotas, KoordinatorSettings,
-    PREEMPTIBLE_LABEL, QUOTA_LABEL, QuotaSums, QuotaTopology, ROOT_QUOTA, SYSTEM_QUOTA,
-    check_amounts,
+    PREEMPTIBLE_LABEL, QuotaSums, QuotaTopology, ROOT_QUOTA, SYSTEM_QUOTA, check_amounts,
 };
 pub use kueue::head_rules::{HeadRules, HeadStanding, LossReason};
 pub use kueue::heads::{Head, Heads};
@@ -74,3 +74,4 @@ pub use saved::SavedTenants;
 pub use share::{BorrowedShare, Denominator, DominantShare, Share, ShareValue};
 pub use tenants::{KueueSettings, Tenants};
 pub use tree::{FlavorResource, MAX_DEPTH, QueueId, QueueTree, Removal, Sums};
+pub use yields::Yields;

@@ -6,7 +6,7 @@ use super::share::{Share, ShareValue};
 use super::tree::{QueueId, QueueTree};
 use crate::Time;
 
-/// What an order of claims in one queue sees of each.
+/// Properties of a claim for an order of claims in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting<'a> {
     /// The priority.

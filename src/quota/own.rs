@@ -60,17 +60,18 @@ pub struct ResourceReport {
     pub flavor: String,
     /// The resource.
     pub resource: String,
-    /// What is guaranteed, used, and waits.
+    /// Guarantee, usage and waiting requests.
     pub sums: Sums,
-    /// What is used beyond the guarantees of the subtree.
+    /// Usage beyond the guarantees of the subtree.
     pub borrowed: i64,
-    /// What may still be used, without taking from others. Negative where more is used than may be.
+    /// Amount that may still be used, without taking from others. Negative where more is used than
+    /// may be.
     pub available: i64,
-    /// What the queue would have, if all claims were of one unit.
+    /// Amount that the queue would have, if all claims were of one unit.
     pub deserved: i64,
 }
 
-/// What a queue has, and from whom it could take.
+/// The amounts of a queue, and the queues from which it could take.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -145,7 +146,7 @@ impl Tenants {
         Some(self.dialect.own()?.aside.as_ref()?.claim.as_str())
     }
 
-    /// What is put aside for it.
+    /// Usage put aside for it.
     pub fn aside_usage(&self) -> Option<(QueueId, &Usage)> {
         let aside = self.dialect.own()?.aside.as_ref()?;
         Some((aside.queue, &aside.usage))
@@ -190,9 +191,9 @@ impl Tenants {
         })
     }
 
-    /// What a queue would have of a resource in a flavor if all claims were of one unit: the tree's
-    /// guarantees, divided from the root down by [`WaterFilling`] among those that use and want some;
-    /// guarantees first, the rest by weight. O(queues below those on the path).
+    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit: the
+    /// tree's guarantees, divided from the root down by [`WaterFilling`] among those that use and
+    /// want some; guarantees first, the rest by weight. O(queues below those on the path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
         if let Dialect::Kai(kai) = &self.dialect {
             return self.kai_tables(kai).fair_share(queue, of);
@@ -229,8 +230,8 @@ impl Tenants {
         total
     }
 
-    /// What a leaf has, and from whom it could take; `None` if it is not known. O(queues · depth), and
-    /// more for what is deserved.
+    /// The amounts of a leaf, and the queues from which it could take; `None` if it is not known.
+    /// O(queues · depth), and more for what is deserved.
     pub fn report(&self, queue: QueueId) -> Option<QueueReport> {
         let tree = &self.books.tree;
         let spec = tree.spec(queue)?;
@@ -303,7 +304,7 @@ impl Tenants {
     }
 }
 
-/// What limits on borrowing leave to a queue, whatever others use.
+/// Amount that limits on borrowing leave to a queue, whatever others use.
 fn borrowable(cells: &Cells, mut at: u32) -> i64 {
     let mut least = UNLIMITED;
     while at != NONE {

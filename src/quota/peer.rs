@@ -108,7 +108,7 @@ impl Tenants {
         let holders = leaves.flat_map(|leaf| self.books.holders(leaf));
         let candidate = |id| Some(Candidate { id, holder: self.books.holder(id)? });
         let mut all: Vec<Candidate<'_>> =
-            holders.filter_map(candidate).filter(|own| !own.holder.kept).collect();
+            holders.filter_map(candidate).filter(|own| !own.holder.stays()).collect();
         all.sort_by(|a, b| a.holder.key.cmp(&b.holder.key));
         all
     }
@@ -145,7 +145,7 @@ impl Tenants {
         Decision { assignment, victims: victims.into_iter().map(named).collect() }
     }
 
-    /// What a claim would use, of the resources that a queue on its path has quota of.
+    /// Usage of a claim, for the resources that a queue on its path has quota of.
     fn wanted_of_peer(
         &self,
         queue: QueueId,

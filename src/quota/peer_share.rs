@@ -1,11 +1,11 @@
-//! What the shares of queues are of in the dialects of other schedulers.
+//! The denominator of a queue's share, by dialect.
 
-/// What the share of a queue among its siblings is of, in the order of heads.
+/// The denominator of a queue's share among its siblings, in the order of heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerShare {
-    /// What there is in all.
+    /// The capacity of the whole cluster.
     Whole,
-    /// What the queue's quota says that it deserves; 1 without that.
+    /// The amount that the queue's quota states as deserved; 1 without that.
     Deserved,
     /// Its guarantee, or where it has none the lowest limit on its path.
     Guarantee,

@@ -43,7 +43,7 @@ impl Default for Weight {
     }
 }
 
-/// What a queue is promised and allowed of one resource in one flavor. Amounts are integers:
+/// The promise and the limits of a queue for one resource in one flavor. Amounts are integers:
 /// thousandths for `cpu`, whole units for everything else; [`UNLIMITED`](super::UNLIMITED) is no
 /// bound.
 ///
@@ -152,7 +152,7 @@ pub struct ResourceGroup {
     pub flavors: Vec<FlavorQuotas>,
 }
 
-/// Which claims of lower standing may be victims.
+/// Claims of lower standing that may be victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -160,9 +160,9 @@ pub enum PreemptionPolicy {
     /// None.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Claims of lower priority.
     LowerPriority,
-    /// Those of lower priority, and younger ones of the same.
+    /// Claims of lower priority, and younger ones of the same.
     LowerOrNewerEqualPriority,
     /// All.
     Any,
@@ -184,15 +184,15 @@ pub struct BorrowWithinCohort {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 pub struct Preemption {
-    /// Those of the same queue.
+    /// Victims of the same queue.
     pub within_cluster_queue: PreemptionPolicy,
-    /// Those of other queues that use more than their own.
+    /// Victims of other queues that use more than their own.
     pub reclaim_within_cohort: PreemptionPolicy,
-    /// Those of other queues, though the queue itself will use more than its own.
+    /// Victims of other queues, though the queue itself will use more than its own.
     pub borrow_within_cohort: BorrowWithinCohort,
 }
 
-/// Which flavor wins among those that a claim could have.
+/// The flavor that wins among those that a claim could have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
@@ -205,7 +205,7 @@ pub struct Fungibility {
     pub preemption_over_borrowing: bool,
 }
 
-/// What becomes of a claim at the head of its queue that is not admitted.
+/// The fate of a claim at the head of its queue that is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "PascalCase"))]
@@ -258,9 +258,9 @@ pub struct Queue {
     pub priority: i32,
     /// Whose claims its claims may evict.
     pub preemption: Preemption,
-    /// Which flavor wins.
+    /// The flavor that wins.
     pub fungibility: Fungibility,
-    /// What becomes of its head.
+    /// The fate of its head.
     pub strategy: QueueingStrategy,
     /// Whether it admits nothing for the time being.
     pub stopped: bool,

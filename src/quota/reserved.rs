@@ -2,6 +2,7 @@
 //! give back.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -42,7 +43,7 @@ impl Tenants {
         self.reserved.remove(claim).map(|own| (own.queue, own.usage))
     }
 
-    /// What is reserved for a claim.
+    /// Usage reserved for a claim.
     pub fn reserved(&self, claim: &str) -> Option<(QueueId, &Usage)> {
         self.reserved.get(claim).map(|own| (own.queue, &own.usage))
     }
@@ -59,6 +60,24 @@ impl Tenants {
             return false;
         };
         self.beside_reserved(claim, |tenants| tenants.fits(queue, &usage, without))
+    }
+
+    /// Whether a claim may have what is reserved for it now, beside what is reserved for others but for
+    /// claims that wait for victims: these hold it still. O((reservations + holders) · depth · log).
+    pub(crate) fn fits_beside(&mut self, claim: &str, waiting: &BTreeSet<&str>) -> bool {
+        let Some(Reserved { queue, usage }) = self.reserved.get(claim).cloned() else {
+            return false;
+        };
+        let aside: Vec<(String, Reserved)> = self
+            .reserved
+            .iter()
+            .filter(|(name, _)| waiting.contains(name.as_str()))
+            .map(|(name, own)| (name.clone(), own.clone()))
+            .collect();
+        self.reserved.retain(|name, _| !waiting.contains(name.as_str()));
+        let fits = self.beside_reserved(claim, |tenants| tenants.fits(queue, &usage, &[]));
+        self.reserved.extend(aside);
+        fits
     }
 
     /// Sets whether a holder is kept: it is charged as any other, and no search names it as a victim.
@@ -88,7 +107,7 @@ impl Tenants {
         let others: Vec<Reserved> = others.map(|(_, own)| own.clone()).collect();
         let mut charged = Vec::with_capacity(others.len());
         for own in others {
-            // What no sum can hold, or a queue that is gone, is left out.
+            // An amount that no sum can hold, or of a queue that is gone, is left out.
             if self.keep(own.queue, &own.usage, 1).is_ok() {
                 charged.push(own);
             }

@@ -62,7 +62,7 @@ pub struct SavedTenants {
     /// Leaves that are being removed.
     draining: Vec<String>,
     aside: Option<SavedAside>,
-    /// What is reserved for claims.
+    /// Usage reserved for claims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     reserved: Vec<SavedAside>,
 }

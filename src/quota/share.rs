@@ -202,7 +202,7 @@ pub(super) fn borrows_any(
 /// The denominator of a [`DominantShare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Denominator {
-    /// What a queue deserves by configuration; its guarantee if that is absent.
+    /// The amount that a queue deserves by configuration; its guarantee if that is absent.
     Deserved,
     /// Its guarantee.
     Nominal,
@@ -218,7 +218,7 @@ pub enum Denominator {
 /// `proportion` and `capacity`.
 #[derive(Debug, Clone, Copy)]
 pub struct DominantShare {
-    /// What use is divided by.
+    /// The divisor of usage.
     pub over: Denominator,
 }
 

@@ -114,7 +114,7 @@ pub struct Tenants {
     pub(super) reserved: BTreeMap<String, Reserved>,
 }
 
-/// What is reserved for a claim.
+/// Usage reserved for a claim.
 #[derive(Debug, Clone)]
 pub(super) struct Reserved {
     pub(super) queue: QueueId,
@@ -148,7 +148,7 @@ impl Tenants {
     /// the next search.
     ///
     /// # Errors
-    /// Those of [`QueueTree::set_queue`].
+    /// The errors of [`QueueTree::set_queue`].
     pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
         let queue = match self.dialect {
             Dialect::Kueue | Dialect::Own(_) => queue,
@@ -277,7 +277,7 @@ impl Tenants {
     /// by the caller, with the level after that (`None`: as before).
     ///
     /// # Errors
-    /// Those of [`Tenants::decide`].
+    /// The errors of [`Tenants::decide`].
     pub fn assign_with(
         &mut self,
         claim: &Claim,
@@ -293,7 +293,7 @@ impl Tenants {
     /// Flavors for all of a claim's pods. The books are as before.
     ///
     /// # Errors
-    /// Those of [`Tenants::decide`].
+    /// The errors of [`Tenants::decide`].
     pub fn assign(&mut self, claim: &Claim) -> Result<Assignment, QuotaError> {
         let queue = self.leaf(claim)?;
         Ok(self.trial(|trial, strategies| {
@@ -306,7 +306,7 @@ impl Tenants {
     /// are as before.
     ///
     /// # Errors
-    /// Those of [`Tenants::decide`].
+    /// The errors of [`Tenants::decide`].
     pub fn victims(
         &mut self,
         claim: &Claim,
@@ -325,7 +325,7 @@ impl Tenants {
         }))
     }
 
-    /// Which of two ways to have flavors is preferred by a rule: how each can be had, and how far up
+    /// Compares two ways to have flavors by a rule: how each can be had, and how far up
     /// the tree is borrowed from. `Greater` if the first.
     pub fn compare_flavors(
         rule: Fungibility,
@@ -364,7 +364,7 @@ impl Tenants {
         self.trial(|trial, _| trial.fits_without(queue.slot, usage, &without))
     }
 
-    /// What is kept for a claim that needs victims and has found none, so that others do not take it
+    /// Usage kept for a claim that needs victims and has found none, so that others do not take it
     /// meanwhile. Nothing where the queue may reclaim from all anyway.
     pub fn kept_for(&self, queue: QueueId, assignment: &Assignment) -> Usage {
         let tree = &self.books.tree;
@@ -409,7 +409,7 @@ impl Tenants {
     /// Charges a claim's queue with usage that is known: of what was admitted elsewhere.
     ///
     /// # Errors
-    /// Those of [`Tenants::admit`].
+    /// The errors of [`Tenants::admit`].
     pub fn restore(
         &mut self,
         claim: &Claim,
@@ -437,7 +437,7 @@ impl Tenants {
     /// what a queue deserves.
     ///
     /// # Errors
-    /// Those of [`QueueTree::wait`].
+    /// The errors of [`QueueTree::wait`].
     pub fn wait(
         &mut self,
         queue: QueueId,
@@ -445,7 +445,7 @@ impl Tenants {
         amount: i64,
     ) -> Result<(), QuotaError> {
         let name = self.leaf_name(queue);
-        self.books.tree.wait(queue, of, amount)?;
+        self.books.wait(queue, of, amount)?;
         self.counted(&name, &[(of, amount)], 1, false, true);
         Ok(())
     }
@@ -455,11 +455,30 @@ impl Tenants {
     /// # Errors
     /// There is no such holder.
     pub fn release(&mut self, holder: HolderId) -> Result<Holder, QuotaError> {
-        let queue = self.books.holder(holder).map(|holder| holder.queue);
-        let name = queue.map(|queue| self.leaf_name(queue)).unwrap_or_default();
+        let name = self.holder_leaf(holder);
         let holder = self.books.release(holder)?;
         self.counted(&name, &holder.usage, -1, holder.preemptible == Some(false), false);
         Ok(holder)
+    }
+
+    /// Charges a claim in place of a holder: with other usage or priority, or in another queue. A
+    /// queue that drains stays for it. If the claim cannot be charged, the holder is released.
+    ///
+    /// # Errors
+    /// There is no such holder; those of [`Tenants::restore`].
+    pub(crate) fn renew(
+        &mut self,
+        holder: HolderId,
+        claim: &Claim,
+        usage: &Usage,
+        since: Time,
+    ) -> Result<HolderId, QuotaError> {
+        let name = self.holder_leaf(holder);
+        let (before, held) = self.books.renew(holder, claim, usage, since)?;
+        self.counted(&name, &before.usage, -1, before.preemptible == Some(false), false);
+        let held = held?;
+        self.counted(&claim.queue, usage, 1, claim.preemptible == Some(false), false);
+        Ok(held)
     }
 
     /// Notes that a holder is being evicted, or is not any more. It is charged until it is released,
@@ -509,6 +528,11 @@ impl Tenants {
         spec.map(|spec| spec.name.clone()).unwrap_or_default()
     }
 
+    fn holder_leaf(&self, holder: HolderId) -> String {
+        let queue = self.books.holder(holder).map(|holder| holder.queue);
+        queue.map(|queue| self.leaf_name(queue)).unwrap_or_default()
+    }
+
     /// Checks that no queue of the other kind has a queue's name.
     pub(super) fn check_name(&self, queue: &Queue) -> Result<(), QuotaError> {
         let other = match queue.kind {
@@ -524,7 +548,7 @@ impl Tenants {
     }
 
     /// The leaf of a claim that makes sense.
-    fn leaf(&self, claim: &Claim) -> Result<QueueId, QuotaError> {
+    pub(super) fn leaf(&self, claim: &Claim) -> Result<QueueId, QuotaError> {
         let queue = self.books.tree.queue(QueueKind::Leaf, &claim.queue);
         let queue = queue.ok_or_else(|| QuotaError::UnknownQueue(claim.queue.clone()))?;
         let requests = claim.pod_sets.iter().flat_map(|set| set.requests.iter());

@@ -31,7 +31,7 @@ pub struct QueueId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlavorResource(pub(super) u32);
 
-/// What became of a queue that was removed.
+/// The fate of a queue that was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// It is gone.
@@ -43,7 +43,7 @@ pub enum Removal {
     Implicit,
 }
 
-/// What is promised, allowed and used of one resource in one flavor, at one queue.
+/// Promise, limits and usage of one resource in one flavor, at one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -53,24 +53,24 @@ pub struct Sums {
     pub nominal: i64,
     /// The guarantees of the subtree, less what its parts keep for themselves.
     pub subtree: i64,
-    /// What of `subtree` no one outside may use.
+    /// Part of `subtree` that no one outside may use.
     pub local: i64,
-    /// What is drawn from `subtree`: at a leaf what is used; elsewhere what the children take beyond
+    /// Amount drawn from `subtree`: the usage of a leaf; elsewhere the usage of the children beyond
     /// what they keep for themselves. Kueue's usage.
     pub drawn: i64,
-    /// What is used in the subtree.
+    /// Usage of the subtree.
     pub used: i64,
-    /// What waits in the subtree.
+    /// Waiting requests of the subtree.
     pub pending: i64,
 }
 
 impl Sums {
-    /// What is used and what waits.
+    /// Usage and waiting requests.
     pub fn requested(&self) -> i64 {
         self.used.saturating_add(self.pending)
     }
 
-    /// What is drawn beyond the guarantees of the subtree.
+    /// Amount drawn beyond the guarantees of the subtree.
     pub fn borrowed(&self) -> i64 {
         super::amount::minus(self.drawn, self.subtree).max(0)
     }
@@ -163,7 +163,7 @@ pub struct QueueTree {
     shape: u64,
     /// Whether shares are computed in integers: [`super::own`].
     pub(super) whole_shares: bool,
-    /// What shares are of in the dialect of another scheduler: [`super::peer`].
+    /// The denominator of shares in the dialect of another scheduler: [`super::peer`].
     pub(super) peer_share: Option<super::peer_share::PeerShare>,
 }
 
@@ -212,7 +212,7 @@ impl QueueTree {
         let slot = &mut self.slots[at as usize];
         if slot.spec.kind == QueueKind::Leaf {
             slot.draining = true;
-            return Ok(if self.drop_drained(at) { Removal::Removed } else { Removal::Draining });
+            return Ok(if self.drop_drained(queue) { Removal::Removed } else { Removal::Draining });
         }
         slot.implicit = true;
         let parent = slot.spec.parent.take();
@@ -239,9 +239,20 @@ impl QueueTree {
         of: FlavorResource,
         amount: i64,
     ) -> Result<(), QuotaError> {
+        self.count(queue, of, amount)?;
+        self.drop_drained(queue);
+        Ok(())
+    }
+
+    /// [`QueueTree::charge`], but for a queue that drains, which stays.
+    pub(super) fn count(
+        &mut self,
+        queue: QueueId,
+        of: FlavorResource,
+        amount: i64,
+    ) -> Result<(), QuotaError> {
         let cell = self.checked_cell(queue, of, amount, |cell| cell.used)?;
         self.cells.charge(cell, amount);
-        self.drop_drained(queue.slot);
         Ok(())
     }
 
@@ -257,7 +268,7 @@ impl QueueTree {
     ) -> Result<(), QuotaError> {
         let cell = self.checked_cell(queue, of, amount, |cell| cell.pending)?;
         self.cells.wait(cell, amount);
-        self.drop_drained(queue.slot);
+        self.drop_drained(queue);
         Ok(())
     }
 
@@ -419,8 +430,8 @@ impl QueueTree {
         })
     }
 
-    /// What a queue may still use, by guarantees and by what it may borrow: Kueue's available amount.
-    /// Negative where more is used than may be.
+    /// What a queue may still use, by guarantees and by what it may borrow: Kueue's available
+    /// amount. Negative where more is used than may be.
     ///
     /// With `kept` what a queue keeps for itself and has not used, and `stored` what it lends:
     /// `kept + min(available of the parent, stored − what is taken from the parent + borrowing

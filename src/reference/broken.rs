@@ -122,6 +122,24 @@ pub enum Broken {
         /// The nodes, and the islands as `node/island`, in order.
         places: Vec<String>,
     },
+    /// A claim gets no storage, or such that it may not have.
+    #[error("pod {}: {}", clip(.pod), clip(.problem))]
+    Volumes {
+        /// The pod.
+        pod: String,
+        /// Which claim, and why.
+        problem: String,
+    },
+    /// A node attaches more volumes of a driver than it can.
+    #[error("node {}: {count} volumes of driver {}", clip(.node), clip(.driver))]
+    Attached {
+        /// The node.
+        node: String,
+        /// The driver.
+        driver: String,
+        /// How many volumes there would be.
+        count: i64,
+    },
     /// The plan records a domain or an island that its members are not in.
     #[error("{} is recorded in {}={}, but pod {} is not", clip(.group), clip(.key), clip(.value), clip(.pod))]
     Misrecorded {
@@ -152,9 +170,9 @@ pub enum Broken {
         node: String,
         /// The resource; `pods` for the number of pods.
         resource: String,
-        /// What its pods and those of the plan take together.
+        /// Amount that its pods and those of the plan take together.
         taken: i128,
-        /// What there is.
+        /// The allocatable amount.
         allocatable: i64,
     },
     /// The node of a pod keeps new pods away, and the pod does not tolerate it.
@@ -176,7 +194,7 @@ pub enum Broken {
         node: String,
         /// The place of the device request among those of the pod.
         request: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// A device has several holders though one holds it whole, or too much of it is taken.

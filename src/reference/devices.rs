@@ -1,4 +1,4 @@
-//! What the pods of a plan take of their nodes: room, devices, and what keeps them away.
+//! Needs of a plan's pods on their nodes: room, devices, taints.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -50,7 +50,7 @@ fn full_name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace(), pod.name)
 }
 
-/// What keeps a pod off a node, if the filters that read it are there.
+/// The reason to keep a pod off a node, if the filters that read it are there.
 fn repelled(pod: &Pod, node: NodeView<'_>, cordons: bool, taints: bool) -> Option<Broken> {
     let cordon = Taint::new(CORDON, "", Effect::NoSchedule);
     let cordon = (cordons && node.unschedulable()).then_some(&cordon);
@@ -124,7 +124,7 @@ fn devices(placed: &Placed<'_>, broken: &mut Vec<Broken>) {
     }
 }
 
-/// What is wrong with the devices found for a request, each by itself and together.
+/// Faults of the devices found for a request, each by itself and together.
 fn unfit(request: &DeviceRequest, found: &[&Device]) -> Option<&'static str> {
     let any = |wrong: &dyn Fn(&Device) -> bool| found.iter().any(|device| wrong(device));
     let several = found.len() > 1;
@@ -212,7 +212,7 @@ pub(super) fn islands_of<'a>(member: &Member<'a>) -> Vec<Option<&'a str>> {
     held.map(|device| device.island.as_deref()).collect()
 }
 
-/// What is wrong if members are not on one node with their devices in one island.
+/// The fault if members are not on one node with their devices in one island.
 pub(super) fn scattered(group: &str, members: &Members<'_>) -> Option<Broken> {
     let nodes: BTreeSet<&str> = members.all().map(|member| member.node.name()).collect();
     let islands = members.all().flat_map(|member| {

@@ -1,4 +1,4 @@
-//! Which domain a node is in, and what a plan records of it.
+//! The domain of a node, and the records of a plan about it.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -64,7 +64,7 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// What is wrong if members are not all in one domain of one of some keys.
+    /// The fault if members are not all in one domain of one of some keys.
     pub(super) fn unmet<'m>(
         &self,
         group: &str,
@@ -82,7 +82,7 @@ impl<'a> Domains<'a> {
         first
     }
 
-    /// What is wrong if members are not all in one domain of a key.
+    /// The fault if members are not all in one domain of a key.
     pub(super) fn scattered<'m>(
         &self,
         group: &str,
@@ -111,7 +111,7 @@ impl<'a> Domains<'a> {
     }
 }
 
-/// What a plan records of domains and islands.
+/// Records of a plan about domains and islands.
 pub(super) struct Records<'a>(Vec<Record<'a>>);
 
 struct Record<'a> {
@@ -119,7 +119,7 @@ struct Record<'a> {
     key: &'a str,
     value: &'a str,
     island: bool,
-    /// What is wrong with it, as far as it was read; a group and a slice can be spelt alike.
+    /// The fault, as far as it was read; a group and a slice can be spelt alike.
     wrong: Option<Broken>,
 }
 
@@ -166,13 +166,13 @@ impl<'a> Records<'a> {
                     pod: member.full_name(),
                 }),
                 None if record.island => None,
-                // Of one value, and yet of two domains.
+                // One value, and yet two domains.
                 None => domains.scattered(group, record.key, planned.iter()),
             };
         }
     }
 
-    /// What is wrong with the records that were read, and that some were not.
+    /// Faults of the records that were read, and of those that were not.
     pub(super) fn wrong(&self) -> Vec<Broken> {
         self.0.iter().filter_map(|record| record.wrong.clone()).collect()
     }

@@ -9,13 +9,10 @@
 mod broken;
 mod devices;
 mod domains;
-pub mod kai;
 pub mod kueue;
-pub mod kueue_cycle;
 mod members;
 mod soundness;
-pub mod volcano;
-pub mod yunikorn;
+mod volumes;
 
 pub use broken::{Broken, Unsound};
 pub use soundness::is_sound;

@@ -9,6 +9,7 @@ use super::broken::{Broken, Unsound};
 use super::devices;
 use super::domains::{Domains, Records};
 use super::members::{Member, Members, Placed};
+use super::volumes;
 use crate::framework::{Framework, Strategy};
 use crate::model::{Pod, PodGroup};
 use crate::place::Request;
@@ -18,7 +19,7 @@ use crate::state::{Assignment, Cluster, Plan};
 /// cluster as it was *before* the plan was committed. The framework tells which strategy answered
 /// (unless the request does) and which of its filters are read here.
 ///
-/// What is checked:
+/// The checks:
 ///
 /// - **Pods.** Each is of the request's tree, as it is there, and placed once; none waits behind a
 ///   scheduling gate or is bound already; its node exists, and is one of those that the request
@@ -39,6 +40,10 @@ use crate::state::{Assignment, Cluster, Plan};
 /// - **Devices** are of the kind, model and islands asked for, as many as asked for, on the node
 ///   of the pod; whole ones have one holder, and shares of one fit in it. A group confined to an
 ///   **island** has its members on one node, and their devices in one island there.
+/// - **Volumes**, where the framework has the filters for them: each claim that is not bound gets one
+///   volume that suits it and that the pod's node reaches, or one is made where its class makes them
+///   and a pool has room; no volume is given twice, a claim of one pod has one, and no node attaches
+///   more than it can.
 /// - **Taints and cordons**, where the framework has the filters `TaintToleration` and
 ///   `NodeUnschedulable`. No other filter is asked.
 /// - **What the plan records** of domains and islands: the group is one of the tree, its members
@@ -101,6 +106,7 @@ pub fn is_sound<'a>(
     check.assignments(plan, &request);
     check.group(root, false);
     check.broken.extend(check.records.wrong());
+    volumes::check(plan, cluster, framework, &mut check.broken);
     devices::check(framework, check.placed.values().copied(), &mut check.broken);
     if check.broken.is_empty() { Ok(()) } else { Err(Unsound { broken: check.broken }) }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::base::Time;
 use crate::framework::{PermitVerdict, Strategy};
 use crate::model::{Pod, PodGroup};
-use crate::queue::{QueueError, Scheduler, Ticket};
+use crate::queue::{Gone, QueueError, Scheduler, Ticket};
 use crate::state::{Event, Plan};
 
 /// A call of one of the `handle_*` methods of a [`Scheduler`], as data. Each variant is the method
@@ -25,18 +25,16 @@ pub enum Input {
     GroupRemoved(String),
     /// [`Scheduler::handle_pod`].
     Pod(Pod),
-    /// [`Scheduler::handle_pod_deleted`], pod after pod, by namespace and name.
+    /// [`Scheduler::handle_gone`] with [`Gone::Deleted`], pod after pod, by namespace and name.
     PodsDeleted(Vec<(String, String)>),
-    /// [`Scheduler::handle_pod_finished`].
-    PodFinished { namespace: String, name: String },
+    /// [`Scheduler::handle_gone`].
+    Gone(Gone),
     /// [`Scheduler::handle_event`].
     Event(Event),
     /// [`Scheduler::handle_bound`].
     Bound(Ticket),
     /// [`Scheduler::handle_binding`]; without an error, the pod is bound.
     Binding { ticket: Ticket, namespace: String, name: String, error: Option<String> },
-    /// [`Scheduler::handle_unbound`].
-    Unbound { namespace: String, name: String },
     /// [`Scheduler::handle_conflict`].
     Conflict { ticket: Ticket, reason: String },
     /// [`Scheduler::handle_permit`].
@@ -53,10 +51,8 @@ pub enum Input {
     Reorder,
     /// [`Scheduler::handle_nomination`].
     Nomination(Plan),
-    /// [`Scheduler::handle_evicted`].
-    Evicted { ticket: Ticket, victim: String },
     /// [`Scheduler::handle_eviction_failed`].
-    EvictionFailed { ticket: Ticket, victim: String, retry_at: Option<Time> },
+    EvictionFailed { ticket: Ticket, unit: String, retry_at: Option<Time> },
 }
 
 /// [`PermitVerdict`] as data.
@@ -84,7 +80,7 @@ impl Input {
     /// Makes the call.
     ///
     /// # Errors
-    /// Those of the method.
+    /// The errors of the method.
     pub fn apply(self, scheduler: &mut Scheduler, now: Time) -> Result<(), QueueError> {
         match self {
             Input::Time => scheduler.handle_time(now),
@@ -93,12 +89,10 @@ impl Input {
             Input::Pod(pod) => scheduler.handle_pod(pod, now)?,
             Input::PodsDeleted(pods) => {
                 for (namespace, name) in pods {
-                    scheduler.handle_pod_deleted(&namespace, &name, now)?;
+                    scheduler.handle_gone(Gone::deleted(&namespace, &name), now)?;
                 }
             }
-            Input::PodFinished { namespace, name } => {
-                scheduler.handle_pod_finished(&namespace, &name, now)?;
-            }
+            Input::Gone(gone) => scheduler.handle_gone(gone, now)?,
             Input::Event(event) => {
                 scheduler.handle_event(event, now)?;
             }
@@ -106,9 +100,6 @@ impl Input {
             Input::Binding { ticket, namespace, name, error } => {
                 let result = error.map_or(Ok(()), Err);
                 scheduler.handle_binding(ticket, &namespace, &name, result, now)?;
-            }
-            Input::Unbound { namespace, name } => {
-                scheduler.handle_unbound(&namespace, &name, now)?;
             }
             Input::Conflict { ticket, reason } => {
                 scheduler.handle_conflict(ticket, &reason, now)?;
@@ -124,9 +115,8 @@ impl Input {
             }
             Input::Reorder => scheduler.handle_reorder(now),
             Input::Nomination(plan) => scheduler.handle_nomination(plan, now)?,
-            Input::Evicted { ticket, victim } => scheduler.handle_evicted(ticket, &victim, now)?,
-            Input::EvictionFailed { ticket, victim, retry_at } => {
-                scheduler.handle_eviction_failed(ticket, &victim, retry_at, now)?;
+            Input::EvictionFailed { ticket, unit, retry_at } => {
+                scheduler.handle_eviction_failed(ticket, &unit, retry_at, now)?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ const SAME: f64 = 1e-9;
 pub struct Unfinished<'a> {
     /// The job.
     pub job: &'a PreemptiveJob,
-    /// What is left of its work, in seconds.
+    /// The rest of its work, in seconds.
     pub remaining: f64,
     /// The time, in seconds.
     pub now: f64,
@@ -38,7 +38,7 @@ pub struct Unfinished<'a> {
 /// takes(&las);
 /// ```
 pub trait OrderPolicy {
-    /// What the job is sorted by, the least first; ties keep the order of arrival.
+    /// The sort key of the job, the least first; ties keep the order of arrival.
     fn key(&self, unfinished: &Unfinished<'_>) -> f64;
 }
 
@@ -81,7 +81,7 @@ pub struct PreemptiveJob {
     pub work: f64,
     /// How long a unit takes.
     pub unit: f64,
-    /// What every start and every event after it costs.
+    /// Cost of every start and every event after it.
     pub overhead: f64,
 }
 
@@ -107,7 +107,7 @@ pub struct PreemptiveResults {
     pub ends: Vec<Option<f64>>,
     /// Placements that were asked for.
     pub asked: u64,
-    /// Those that were found.
+    /// Number of those that were found.
     pub placed: u64,
     /// Events: ends and arrivals, those of one instant counted once.
     pub events: u64,

@@ -29,12 +29,12 @@ pub enum Record {
     Poll {
         /// The time passed in.
         at: Time,
-        /// What it returned.
+        /// The decision that it returned.
         decision: Option<Decision>,
     },
 }
 
-/// What a recorder gives its records to.
+/// The receiver of a recorder's records.
 type Sink<'a> = Box<dyn FnMut(&Record) + 'a>;
 
 /// A scheduler whose every input and decision goes to a sink, one [`Record`] each.
@@ -99,7 +99,7 @@ impl<'a> Recorder<'a> {
     /// Passes an input in.
     ///
     /// # Errors
-    /// Those of the input; they are recorded too.
+    /// The errors of the input; they are recorded too.
     pub fn handle(&mut self, input: Input, now: Time) -> Result<(), QueueError> {
         let Some(sink) = &mut self.sink else { return input.apply(&mut self.scheduler, now) };
         let result = input.clone().apply(&mut self.scheduler, now);

@@ -96,7 +96,7 @@ pub struct Judged {
     pub rejected_by: Option<String>,
     /// The sum of its scores.
     pub total: i64,
-    /// What each plugin adds to it, weighted.
+    /// Addition of each plugin to it, weighted.
     pub scores: Vec<(String, i64)>,
 }
 
@@ -231,7 +231,7 @@ fn judge(
     judged
 }
 
-/// What a replay says for people: where it differs, both decisions, and why.
+/// The report of a replay for people: where it differs, both decisions, and why.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "line {}, at {} s", self.line, self.at)?;

@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::base::{ObjectName, Time};
 use crate::queue::Metrics;
 
-/// What became of a job.
+/// The fate of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -20,7 +20,7 @@ pub struct JobRecord {
     pub queue: String,
     /// Its number of pods.
     pub pods: usize,
-    /// What it uses of the measured resource.
+    /// Its amount of the measured resource.
     pub amount: i64,
     /// Its arrival.
     pub submit: Time,
@@ -69,13 +69,13 @@ pub struct Sample {
     pub at: Time,
     /// Number of jobs that have arrived and do not run.
     pub queue: usize,
-    /// What running jobs use of the measured resource.
+    /// Amount of the measured resource in use by running jobs.
     pub used: i64,
-    /// What the nodes have of it.
+    /// Capacity of the nodes in it.
     pub capacity: i64,
-    /// What is free of it.
+    /// Free amount of it.
     pub free: i64,
-    /// What of that is on nodes that are partly used.
+    /// Free amount on nodes that are partly used.
     pub free_on_used: i64,
 }
 
@@ -111,7 +111,7 @@ pub struct Results {
 pub struct Summary {
     /// Number of jobs.
     pub jobs: usize,
-    /// Those that ended.
+    /// Number of those that ended.
     pub finished: usize,
     /// The mean wait of jobs that started, in seconds.
     pub mean_wait: f64,

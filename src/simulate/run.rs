@@ -17,14 +17,14 @@ use super::results::{JobRecord, Results, Sample};
 use super::world::{NodeChange, Perfect, World};
 use crate::base::Time;
 use crate::model::{Pod, PodGroup};
-use crate::queue::{Decision, GroupChange, QueueError, Scheduler, Ticket};
+use crate::queue::{Decision, Gone, GroupChange, QueueError, Scheduler, Ticket};
 use crate::state::{Event, Plan};
 
 /// Wake-ups without a decision, while nothing runs and nothing is to come, after which a simulation
 /// ends: jobs that still wait would wait for ever.
 const IDLE_WAKES: u32 = 64;
 
-/// What happens in a simulation. Jobs are numbered in the order in which they arrive.
+/// An event of a simulation. Jobs are numbered in the order in which they arrive.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Happening<'a> {
@@ -153,7 +153,7 @@ impl<'a, W: World> Simulation<'a, W> {
     }
 }
 
-/// What is to come, in the order in which things of one instant happen.
+/// A coming event, in the order of events of one instant.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
     /// The end of a run of a job.
@@ -408,16 +408,16 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                     }
                 }
                 for pod in pods {
-                    let (namespace, name) = (pod.pod.namespace().into(), pod.pod.name().into());
-                    self.handle(&pod.pod, Input::Unbound { namespace, name }, now)?;
+                    let gone = Gone::Unbound { pod: pod.pod.clone() };
+                    self.handle(&pod.pod, Input::Gone(gone), now)?;
                 }
             }
-            Decision::Evict { group, .. } => {
+            Decision::EvictStale { group, .. } => {
                 let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
                 self.begin_anew(job, now)?;
             }
-            Decision::Preempt { ticket, victims, moves, .. } => {
-                // What moves leaves its nodes, and is bound where it goes.
+            Decision::Move { ticket, moves, .. } => {
+                // A unit leaves its nodes, and is bound at its new place.
                 for unit in moves.chunk_by(|a, b| a.unit == b.unit) {
                     let Some(first) = unit.first() else { continue };
                     let cluster = self.recorder.scheduler().cluster();
@@ -426,17 +426,19 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                     if let Some(job) = job {
                         self.lose(job, now);
                     }
-                    let victim = first.unit.clone();
-                    self.handle(&first.unit, Input::Evicted { ticket, victim }, now)?;
+                    let gone = Gone::evicted(ticket, &*first.unit);
+                    self.handle(&first.unit, Input::Gone(gone), now)?;
                 }
+            }
+            Decision::Evict { ticket, victims, .. } => {
                 for victim in victims {
                     if let Some(job) =
                         victim.group.as_ref().and_then(|group| self.numbers.get(&**group))
                     {
                         self.lose(*job, now);
                     }
-                    let name = victim.name.clone();
-                    self.handle(&name, Input::Evicted { ticket, victim: victim.name }, now)?;
+                    let gone = Gone::evicted(ticket, &*victim.name);
+                    self.handle(&victim.name, Input::Gone(gone), now)?;
                 }
             }
             // Evictions happen at once, so that there is none to take back.

@@ -1,4 +1,4 @@
-//! What happens to a cluster from outside: nodes fail and come back, bindings take time.
+//! Events of a cluster from outside: nodes fail and come back, bindings take time.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,9 +9,9 @@ use crate::base::Time;
 use crate::model::Node;
 use crate::state::Plan;
 
-/// What the simulated cluster does with decisions, and what befalls it.
+/// The reactions of the simulated cluster to decisions, and its own events.
 pub trait World {
-    /// What becomes of a plan that goes out to be bound. The default binds at once.
+    /// The fate of a plan that goes out to be bound. The default binds at once.
     fn bind(&mut self, plan: &Plan, now: Time) -> Binding {
         let _ = (plan, now);
         Binding::default()
@@ -24,7 +24,7 @@ pub trait World {
     }
 }
 
-/// What becomes of a plan that goes out to be bound.
+/// The fate of a plan that goes out to be bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Binding {
     /// How long it takes until the result is known.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::check::bound_node;
+use super::claims::ClaimBook;
 use super::columns::{Columns, NodeSpec};
 use super::devices::{DeviceNeed, DeviceTerm};
 use super::error::StateError;
@@ -19,13 +20,14 @@ use super::parts::LevelParts;
 use super::pods::Pods;
 use super::shapes::{ShapeEntry, Shapes};
 use super::specials::Specials;
+use super::storage::Storage;
 use super::tombstones::Tombstones;
 use crate::base::ObjectName;
 use crate::base::Row;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
-use crate::model::{Labels, Node, Pod, PodShape};
+use crate::model::{DeviceClass, Labels, Node, Pod, PodShape, ResourceClaim, ResourceSlice};
 
 /// Nodes, the pods bound to them, namespaces, and the levels of the topology.
 ///
@@ -71,6 +73,8 @@ pub struct Cluster {
     /// Pods whose node does not exist.
     pub(crate) parked: Arc<Parked>,
     pub(super) deleted: Tombstones,
+    pub(crate) storage: Storage,
+    pub(super) claims: ClaimBook,
 }
 
 /// The counts of a cluster and its levels, on one line whatever its size.
@@ -174,7 +178,7 @@ impl Cluster {
         let slot = self
             .slot_of(namespace, name)
             .ok_or_else(|| StateError::UnknownPod(ObjectName::new(namespace, name)))?;
-        self.drop_pod(slot);
+        self.drop_pod_for_good(slot);
         Ok(())
     }
 
@@ -192,6 +196,69 @@ impl Cluster {
         if !same {
             self.journal.record(Change::Namespaces);
         }
+    }
+
+    /// Device classes, slices and claims, and the devices in use.
+    pub fn claims(&self) -> &ClaimBook {
+        &self.claims
+    }
+
+    /// Adds or replaces a device class. O(classes).
+    pub fn set_device_class(&mut self, class: DeviceClass) {
+        self.claims.set_class(class);
+        self.journal.record(Change::Claims);
+    }
+
+    /// Removes a device class; whether there was one. Claims that were allocated stay so.
+    pub fn remove_device_class(&mut self, name: &str) -> bool {
+        let removed = self.claims.remove_class(name);
+        self.journal.record(Change::Claims);
+        removed
+    }
+
+    /// Adds or replaces a slice of devices. O(slices of its pool).
+    ///
+    /// ```
+    /// use phalanx::Cluster;
+    /// use phalanx::model::{ResourceSlice, SliceDevice};
+    ///
+    /// let mut cluster = Cluster::new();
+    /// let gpus = (0..8).map(|at| SliceDevice::new(format!("gpu-{at}")).attribute("island", at / 4));
+    /// let slice = ResourceSlice::on("n1", "gpu.example.com");
+    /// cluster.set_resource_slice(gpus.fold(slice, ResourceSlice::device));
+    /// assert_eq!(cluster.claims().slices().count(), 1);
+    /// ```
+    pub fn set_resource_slice(&mut self, slice: ResourceSlice) {
+        self.claims.set_slice(slice);
+        self.journal.record(Change::Claims);
+    }
+
+    /// Removes a slice of devices; whether there was one. Devices in use stay in use.
+    pub fn remove_resource_slice(&mut self, name: &str) -> bool {
+        let removed = self.claims.remove_slice(name);
+        self.journal.record(Change::Claims);
+        removed
+    }
+
+    /// Adds or replaces a claim. One without an allocation keeps the devices that its pods were
+    /// placed with.
+    pub fn set_claim(&mut self, claim: ResourceClaim) {
+        self.claims.set_claim(claim);
+        self.journal.record(Change::Claims);
+    }
+
+    /// Removes a claim; whether there was one. Pods that it was placed with keep its devices.
+    pub fn remove_claim(&mut self, namespace: &str, name: &str) -> bool {
+        let removed = self.claims.remove_claim(namespace, name);
+        self.journal.record(Change::Claims);
+        removed
+    }
+
+    /// Takes the devices of a claim away; whether it had some.
+    pub fn deallocate_claim(&mut self, namespace: &str, name: &str) -> bool {
+        let had = self.claims.deallocate(namespace, name);
+        self.journal.record(Change::Claims);
+        had
     }
 
     pub(crate) fn moment(&self) -> Moment {

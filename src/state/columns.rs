@@ -81,7 +81,7 @@ pub(crate) const NO_POD_LIMIT: i64 = i64::MAX;
 pub(crate) struct Columns {
     /// Shared whole with the plans made from it; they keep it as it was.
     pub(crate) spec: Arc<NodeSpecs>,
-    /// Which use of the row it is, where it is not the first.
+    /// Number of the row's use, where it is not the first.
     use_counts: Sparse<NonZeroU32>,
     /// Numbers of the embedder's own, and places among equals, where they are not 0.
     keys: Sparse<NonZeroU64>,
@@ -97,7 +97,7 @@ pub(crate) struct Columns {
     offered: usize,
     /// Devices left, on nodes that have devices.
     pub(crate) device_state: Sparse<Arc<DeviceState>>,
-    /// What was last measured on nodes, with its version.
+    /// Last measurements of nodes, with their versions.
     pub(crate) measured: Sparse<Arc<(NodeUsage, u64)>>,
     /// The columns that change with pods, together, so that a pod copies one chunk.
     usage: Vec<Arc<Usage>>,
@@ -208,7 +208,7 @@ impl Columns {
         self.tie_ranks.set(row.index(), NonZeroI64::new(tie_rank));
     }
 
-    /// Which use of a row it is.
+    /// Number of a row's use.
     pub(crate) fn use_count(&self, row: Row) -> u32 {
         self.use_counts.get(row.index()).map_or(0, |count| count.get())
     }

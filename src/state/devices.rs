@@ -210,13 +210,13 @@ impl<'a> NodeDevices<'a> {
         self.specs.unit(unit)
     }
 
-    /// What a device has of a unit, by the unit's place; 0 if it does not have the unit.
+    /// Capacity of a device in a unit, by the unit's place; 0 if it does not have the unit.
     #[inline]
     pub fn capacity(self, device: usize, unit: usize) -> i64 {
         self.specs.capacity(device).get(unit).copied().unwrap_or(0)
     }
 
-    /// What is left of a unit of a device, by the unit's place.
+    /// Free amount of a unit of a device, by the unit's place.
     #[inline]
     pub fn free(self, device: usize, unit: usize) -> i64 {
         let stride = self.specs.stride();
@@ -341,7 +341,7 @@ impl DeviceNeed {
         self.each.is_none()
     }
 
-    /// What is needed of each device, for a need of shares; `None` for units that no device has.
+    /// Amount needed of each device, for a need of shares; `None` for units that no device has.
     #[inline]
     pub fn each(&self) -> &[(Option<DeviceTerm>, i64)] {
         self.each.as_deref().unwrap_or(&[])

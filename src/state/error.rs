@@ -28,7 +28,7 @@ pub enum StateError {
     /// The pod is not bound to a node.
     #[error("pod {}: is not bound to a node", clip(.0))]
     NotBound(ObjectName),
-    /// What the pods of a node take of a resource, or what it has, does not fit 64 bits.
+    /// The sum of a resource over a node, or its capacity, does not fit 64 bits.
     #[error("node {}: the sum of {} does not fit 64 bits", clip(.node), clip(.resource))]
     Overflow {
         /// The node.
@@ -42,7 +42,7 @@ pub enum StateError {
     Devices {
         /// The pod.
         pod: ObjectName,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
     /// A label key is declared as a level twice.

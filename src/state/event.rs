@@ -8,6 +8,7 @@ use super::check::bound_node;
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::journal::Change;
+use super::storage::{StorageKey, StorageObject};
 use super::tombstones::Deleted;
 use crate::model::{Labels, Node, NodeUsage, Pod};
 
@@ -40,7 +41,7 @@ pub enum Event {
         /// The version of the removal.
         version: u64,
     },
-    /// What is used on a node was measured. Of a node that is not known, or goes, nothing is kept: the
+    /// A node's usage was measured. A report for a node that is unknown, or goes, is dropped: the
     /// next report will come.
     NodeUsageChanged {
         /// The node's name.
@@ -75,6 +76,20 @@ pub enum Event {
         /// The pod's version.
         version: u64,
     },
+    /// A claim, a volume, a class or another object of storage was added or changed.
+    StorageChanged {
+        /// The object as it is now.
+        object: StorageObject,
+        /// The object's version.
+        version: u64,
+    },
+    /// An object of storage was removed.
+    StorageRemoved {
+        /// Its kind and name.
+        key: StorageKey,
+        /// The version of the removal.
+        version: u64,
+    },
     /// A pod is gone or has finished.
     PodDeleted {
         /// The pod's namespace.
@@ -103,7 +118,8 @@ pub enum Applied {
 impl Cluster {
     /// Takes an event in.
     ///
-    /// O(log nodes) for pods. O(√nodes) for nodes, and in proportion to the pods kept aside for
+    /// O(log nodes) for pods; O(log objects) for storage, and a copy of all objects of its kind if
+    /// clones of the cluster share them. O(√nodes) for nodes, and in proportion to the pods kept aside for
     /// one that appears.
     ///
     /// # Errors
@@ -121,6 +137,8 @@ impl Cluster {
             }
             Event::NamespaceRemoved { name, version } => Ok(self.namespace_removed(&name, version)),
             Event::PodChanged { pod, version } => self.pod_changed(&pod, version),
+            Event::StorageChanged { object, version } => self.storage_changed(object, version),
+            Event::StorageRemoved { key, version } => Ok(self.storage_removed(&key, version)),
             Event::PodDeleted { namespace, name, version } => {
                 Ok(self.pod_deleted(namespace, name, version))
             }
@@ -192,6 +210,31 @@ impl Cluster {
         })
     }
 
+    fn storage_changed(
+        &mut self,
+        object: StorageObject,
+        version: u64,
+    ) -> Result<Applied, StateError> {
+        object.check()?;
+        let key = object.key();
+        let known = self.storage.version(&key).unwrap_or(0);
+        let key = Deleted::Storage(key);
+        if is_stale(version, known) || self.is_deleted(&key, version) {
+            return Ok(Applied::Stale);
+        }
+        self.recall(&key, version);
+        self.put_storage(object, version.max(known));
+        Ok(Applied::Changed)
+    }
+
+    fn storage_removed(&mut self, key: &StorageKey, version: u64) -> Applied {
+        let known = self.storage.version(key);
+        let deleted = Deleted::Storage(key.clone());
+        self.deletion(&deleted, version, known.unwrap_or(0), known.is_some(), |cluster| {
+            cluster.drop_storage(key);
+        })
+    }
+
     fn pod_changed(&mut self, pod: &Pod, version: u64) -> Result<Applied, StateError> {
         let node = bound_node(pod)?;
         let slot = self.slot_of(pod.namespace(), &pod.name);
@@ -211,7 +254,7 @@ impl Cluster {
         let known = slot.map_or(0, |slot| self.pods.version(slot));
         self.deletion(&Deleted::Pod(namespace, name), version, known, slot.is_some(), |cluster| {
             if let Some(slot) = slot {
-                cluster.drop_pod(slot);
+                cluster.drop_pod_for_good(slot);
             }
         })
     }

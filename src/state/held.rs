@@ -8,6 +8,7 @@ use super::columns::Columns;
 use super::devices::{DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm, NodeDevices};
 use super::error::StateError;
 use super::ids::NONE;
+use super::pods::Devices;
 use super::shapes::ShapeEntry;
 use super::view::NodeView;
 use crate::base::Row;
@@ -90,9 +91,14 @@ impl Cluster {
 
     /// Counts what a linked pod holds. [`Cluster::room_for_devices`] has been checked.
     pub(crate) fn count_devices(&mut self, row: Row, slot: u32, sign: i64) {
-        let Some(held) = self.pods.devices(slot) else { return };
         let Some(record) = self.pods.record(slot) else { return };
         let Some(entry) = self.shapes.entry(record.shape()) else { return };
+        let held = self.pods.devices(slot);
+        if !entry.shape.claims.is_empty() {
+            let held = held.map_or(&[][..], Devices::claims);
+            self.claims.count(&entry.shape, held, sign as i32);
+        }
+        let Some(held) = held else { return };
         let Columns { spec, device_state, .. } = &mut self.columns;
         let specs = spec[row].as_ref().and_then(|spec| spec.rare().device_specs.as_ref());
         if let Some(specs) = specs
@@ -122,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// What is left of devices when some pods hold theirs; `None` if that does not fit 64 bits.
+    /// Devices left when some pods hold theirs; `None` if that does not fit 64 bits.
     pub(crate) fn tally_devices(
         &self,
         specs: &DeviceSpecs,

@@ -45,6 +45,6 @@ id! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
     pub(crate) row: u32,
-    /// Which use of the row it is.
+    /// Number of the row's use.
     pub(crate) use_count: u32,
 }

@@ -11,6 +11,8 @@
 //! | [`Change::Pods`] | one pod came to a row or left it | the sums and the list of pods of that row are read again, or counted up and down by the shape; a pod that was updated is one that left and one that came |
 //! | [`Change::Node`] | what [`NodeChange`] names of one row | results about the row are computed again where they read what is named |
 //! | [`Change::Namespaces`] | labels of a namespace | results that read labels of namespaces are void |
+//! | [`Change::Storage`] | claims, volumes and what they are | results for shapes with volumes are void |
+//! | [`Change::Claims`] | a device class, a slice or a claim | results for pods with claims are void; none are kept |
 //!
 //! Beside the row itself, a change of a node reaches
 //! - the domains of its labels: [`NodeChange::label`] tests whether the value of a key may be another;
@@ -48,7 +50,7 @@ use crate::base::chunks::CHUNK;
 
 /// How many changes are remembered at least; a follower that is further behind starts anew.
 pub(super) const REMEMBERED: usize = 4_096;
-/// Of more rows than that times so many, one change is remembered for every so many rows: to bring
+/// With more rows than that many times this, one change is remembered for every so many rows: to bring
 /// a result up to date with them costs a small part of making it anew.
 const ROWS_A_CHANGE: usize = 32;
 
@@ -75,6 +77,10 @@ pub(crate) enum Change {
     Node { row: u32, change: NodeChange },
     /// Labels of a namespace changed, or a namespace came or went.
     Namespaces,
+    /// A storage object came, went or changed, or a commit has bound a claim.
+    Storage,
+    /// A device class, a slice or a claim changed, came or went.
+    Claims,
 }
 
 impl Change {
@@ -82,7 +88,7 @@ impl Change {
     pub(crate) fn row(self) -> Option<Row> {
         match self {
             Change::Pods { row, .. } | Change::Node { row, .. } => Some(Row::from(row)),
-            Change::Namespaces => None,
+            Change::Namespaces | Change::Storage | Change::Claims => None,
         }
     }
 }
@@ -116,7 +122,7 @@ impl NodeChange {
     pub(crate) const TIE_RANK: NodeChange = NodeChange::kind(8);
     /// The embedder's own number.
     pub(crate) const KEY: NodeChange = NodeChange::kind(9);
-    /// What was measured on the node.
+    /// The node was measured.
     pub(crate) const USAGE: NodeChange = NodeChange::kind(10);
 
     const fn kind(bit: u16) -> NodeChange {

@@ -181,7 +181,7 @@ impl Follower {
                     own.key = now.key;
                 }
             }
-            Change::Namespaces => {}
+            Change::Namespaces | Change::Claims | Change::Storage => {}
         }
     }
 
@@ -283,7 +283,7 @@ fn shapes_are_known_as_long_as_the_journal_names_them_and_no_longer() {
     assert_eq!(follower.behind, 1, "the first time alone");
     assert_eq!(cluster.shapes().count(), 0);
     assert!(cluster.shapes.most_ids() <= REMEMBERED, "{}", cluster.shapes.most_ids());
-    // What is refused is not remembered.
+    // A refused change is not remembered.
     for at in 0..2 * REMEMBERED {
         let pod = Pod::new().name("p").request("cpu", 20_000 + at as i64).on("n");
         let mut pod = pod.request("m", i64::MAX);

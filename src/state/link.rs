@@ -43,7 +43,7 @@ impl Cluster {
             self.erase(slot);
         }
         let group = self.group_of(pod);
-        let devices = (!pod.device_indexes.is_empty()).then(|| pod.device_indexes.clone().into());
+        let devices = Devices::of(pod);
         let first_member = self.pods.first_member(group);
         let entry = Entry { shape, group, first_member, version, hidden: false };
         let slot = match self.store(pod, entry, row, devices) {
@@ -103,6 +103,7 @@ impl Cluster {
         let Some(row) = row else {
             return Ok(self.pods.insert(pod, entry, (NONE, NONE), devices));
         };
+        let claimed = &shape.shape.claims;
         let head = self.columns.count(row, shape, 1);
         let (shape, deleting) = (entry.shape, pod.deleting);
         let change = Change::Pods { row: row.as_u32(), shape, added: true, deleting };
@@ -111,7 +112,7 @@ impl Cluster {
         if let Some(next) = self.pods.record_mut(next) {
             next.previous = slot;
         }
-        let holds = devices.is_some();
+        let holds = devices.is_some() || !claimed.is_empty();
         let slot = self.pods.insert(pod, entry, (row.as_u32(), next), devices);
         if holds {
             self.count_devices(row, slot, 1);

@@ -3,6 +3,7 @@
 mod bind;
 mod builder;
 mod check;
+pub(crate) mod claims;
 pub(crate) mod cluster;
 pub(crate) mod columns;
 pub(crate) mod devices;
@@ -29,21 +30,28 @@ mod shapes;
 #[cfg(feature = "serde")]
 mod snapshot;
 mod specials;
+pub(crate) mod storage;
 mod table;
 mod tombstones;
 pub(crate) mod txn;
 pub(crate) mod view;
+mod volumes;
 
 pub use builder::ClusterBuilder;
+pub(crate) use claims::Published;
+pub use claims::{ClaimBook, ClaimRecord, DeviceUsage};
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use event::Applied;
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
 pub use plan::{Assignment, PlanDomain};
 pub(crate) use pods::{Devices, GroupSums};
+pub use storage::{Storage, StorageKey, StorageKind, StorageObject};
 pub use txn::Checkpoint;
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};
+
+pub use volumes::{Provision, VolumeChoice, VolumeNeeds, VolumeRefusal};
 
 pub use crate::base::{Row, RowSet};
 

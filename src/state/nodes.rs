@@ -139,7 +139,7 @@ impl Cluster {
         if !orphans.is_empty() {
             Arc::make_mut(&mut self.parked).park(&Arc::from(&*spec.name), orphans);
         }
-        // What it had is what it differs in from a node that has nothing.
+        // The node's content is its difference from an empty node.
         let change = NodeChange::REMOVED.and(self.change_of(row, &Node::default()), true);
         self.count_specials(row, -1);
         self.unrank(row);

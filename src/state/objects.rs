@@ -59,6 +59,7 @@ impl PodView<'_> {
         pod.deleting = self.record.deleting();
         pod.start = self.start();
         pod.device_indexes = self.device_indexes().to_vec();
+        pod.allocations = self.allocations().to_vec();
         let namespace = self.namespace().len() + 1;
         pod.group = self.group().and_then(|group| group.get(namespace..)).map(ToOwned::to_owned);
         pod

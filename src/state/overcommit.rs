@@ -7,7 +7,7 @@ use crate::base::Time;
 use crate::model::{Amounts, NodePod, Overcommit};
 
 impl NodeView<'_> {
-    /// What pods of the bands `batch` and `mid` may have in all on the node, by what was last measured:
+    /// The amounts of all pods of the bands `batch` and `mid` on the node, by the last measurement:
     /// [`Overcommit::batch`] and [`Overcommit::mid`], zeros where the report is too old. `None` if
     /// nothing was measured.
     ///

@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::view::NodeView;
 use crate::base::ObjectName;
 use crate::base::Row;
-use crate::model::{Pod, PodGroup};
+use crate::model::{ClaimAllocation, Pod, PodGroup, PodShape, VolumeBindings};
 
 /// Where the members of a group go, and what the decision rested on.
 ///
@@ -25,8 +25,8 @@ use crate::model::{Pod, PodGroup};
 /// still holds. A kept plan keeps the descriptions of all nodes (names, labels, taints), not of its
 /// own alone, as they were; the cluster shares what has not changed since.
 ///
-/// Two plans are equal if they place the same pods on the same nodes and devices, in the same
-/// order, within the same domains.
+/// Two plans are equal if they place the same pods on the same nodes, devices and volumes, in the
+/// same order, within the same domains.
 #[derive(Clone, Default)]
 pub struct Plan {
     pub(crate) roster: Arc<Roster>,
@@ -35,6 +35,8 @@ pub struct Plan {
     pub(crate) members: Vec<PlanMember>,
     /// Devices chosen for the members, up to the last that has any.
     pub(crate) devices: Vec<Option<Devices>>,
+    /// What claims of the members get, up to the last that has unbound ones.
+    pub(crate) volumes: Vec<Option<Arc<VolumeBindings>>>,
     pub(crate) domains: Vec<PlanDomain>,
     /// Whether minima are to be met, with members that run. Else the plan counts by itself.
     pub(crate) minima: bool,
@@ -215,8 +217,23 @@ impl<'a> Assignment<'a> {
         self.held().map_or(&[], |devices| devices)
     }
 
+    /// The devices chosen for its claims; those of claims that had theirs before are not among them.
+    pub fn allocations(self) -> &'a [ClaimAllocation] {
+        self.held().map_or(&[], Devices::claims)
+    }
+
     pub(crate) fn held(self) -> Option<&'a Devices> {
         self.plan.devices.get(self.at)?.as_ref()
+    }
+
+    /// The volumes that its unbound claims get, and those for which one is made. A claim of several
+    /// pods stands with each of them.
+    pub fn volumes(self) -> Option<&'a VolumeBindings> {
+        self.bindings().map(|bindings| &**bindings)
+    }
+
+    pub(crate) fn bindings(self) -> Option<&'a Arc<VolumeBindings>> {
+        self.plan.volumes.get(self.at)?.as_ref()
     }
 
     /// Its row, where the nodes are still those of the plan.
@@ -356,6 +373,18 @@ impl Plan {
     }
 
     /// Leaves out the pods of which this does not hold.
+    /// Forgets the nodes that its pods were kept from: the pods are as their group has them.
+    pub(crate) fn forget_avoided(&mut self) {
+        if self.roster.shapes().iter().all(|shape| shape.avoids.is_empty()) {
+            return;
+        }
+        let mut group = self.roster.group().clone();
+        let mut known: Vec<(Arc<PodShape>, Arc<PodShape>)> = Vec::new();
+        forget_avoided(&mut group, &mut known);
+        self.roster = Arc::new(Roster::new(group));
+        self.basis = Moment::default();
+    }
+
     pub(crate) fn retain(&mut self, keep: impl Fn(&Pod) -> bool) {
         let kept: Vec<bool> = self.assignments().map(|assignment| keep(assignment.pod())).collect();
         let before = |end: usize| kept.iter().take(end).filter(|kept| **kept).count();
@@ -366,6 +395,8 @@ impl Plan {
         self.members.retain(|_| kept_members.next().is_some_and(|kept| *kept));
         let mut kept_devices = kept.iter();
         self.devices.retain(|_| kept_devices.next().is_some_and(|kept| *kept));
+        let mut kept_volumes = kept.iter();
+        self.volumes.retain(|_| kept_volumes.next().is_some_and(|kept| *kept));
         // It is another plan now, and not known to be whole.
         self.basis = Moment::default();
         if !self.planned.is_empty() {
@@ -374,7 +405,22 @@ impl Plan {
     }
 }
 
-/// What two equal plans have in common, and no more: equal plans print equally.
+fn forget_avoided(group: &mut PodGroup, known: &mut Vec<(Arc<PodShape>, Arc<PodShape>)>) {
+    for pod in group.pods.iter_mut().filter(|pod| !pod.shape().avoids.is_empty()) {
+        let same = known.iter().find(|(from, _)| Arc::ptr_eq(from, pod.shape()));
+        let to = if let Some((_, to)) = same {
+            Arc::clone(to)
+        } else {
+            let to = PodShape { avoids: Vec::new(), ..PodShape::clone(pod.shape()) };
+            known.push((Arc::clone(pod.shape()), Arc::new(to)));
+            Arc::clone(&known[known.len() - 1].1)
+        };
+        *pod = pod.clone().with_shape(to);
+    }
+    group.groups.iter_mut().for_each(|inner| forget_avoided(inner, known));
+}
+
+/// The common part of two equal plans, and no more: equal plans print equally.
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan")
@@ -391,6 +437,7 @@ impl fmt::Debug for Assignment<'_> {
             .field("pod", &self.pod().name)
             .field("node", &self.node())
             .field("devices", &self.devices())
+            .field("volumes", &self.volumes())
             .finish()
     }
 }
@@ -403,6 +450,8 @@ impl PartialEq for Plan {
             && self.assignments().zip(other.assignments()).all(|(own, other)| {
                 own.node() == other.node()
                     && own.devices() == other.devices()
+                    && own.volumes() == other.volumes()
+                    && own.allocations() == other.allocations()
                     && own.pod() == other.pod()
             })
     }

@@ -107,6 +107,14 @@ impl Cluster {
         self.shapes.iter().map(|(id, entry, uses)| (id, &*entry.shape, uses))
     }
 
+    /// Whether a pod on some node uses a claim. O(shapes), and O(pods) where a shape in use names it.
+    pub fn has_user_of(&self, namespace: &str, claim: &str) -> bool {
+        let names =
+            |shape: &PodShape| shape.volumes.iter().any(|volume| volume.claim() == Some(claim));
+        let mut shapes = self.shapes_of_namespace(namespace).filter(|(_, shape)| names(shape));
+        shapes.any(|(id, _)| self.pods().any(|pod| pod.shape_id() == id && pod.node().is_some()))
+    }
+
     /// A resource by name; `None` if nothing has mentioned it.
     pub fn resource(&self, name: &str) -> Option<ResourceId> {
         self.resources.find(name).map(ResourceId)

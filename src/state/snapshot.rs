@@ -9,8 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::check::bound_node;
 use super::cluster::Cluster;
+use super::storage::Storage;
 use super::tombstones::Deleted;
-use crate::model::{Labels, Node, NodeUsage, Pod};
+use crate::model::{DeviceClass, Labels, Node, NodeUsage, Pod, ResourceClaim, ResourceSlice};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +23,20 @@ struct Snapshot {
     measured: Vec<(String, NodeUsage, u64)>,
     pods: Vec<(Pod, u64)>,
     deleted: Vec<(Deleted, u64)>,
+    #[serde(default, skip_serializing_if = "Storage::is_empty")]
+    storage: Storage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claims: Option<Claims>,
+}
+
+/// What drivers publish, and the claims there are.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Claims {
+    classes: Vec<DeviceClass>,
+    slices: Vec<ResourceSlice>,
+    objects: Vec<ResourceClaim>,
 }
 
 impl Serialize for Cluster {
@@ -57,6 +72,12 @@ impl Serialize for Cluster {
             nodes,
             pods,
             deleted: self.deleted.sorted(),
+            storage: self.storage.clone(),
+            claims: (!self.claims.is_empty()).then(|| Claims {
+                classes: self.claims.classes().cloned().collect(),
+                slices: self.claims.slices().cloned().collect(),
+                objects: self.claims.claims_as_given(),
+            }),
         }
         .serialize(serializer)
     }
@@ -82,6 +103,10 @@ impl<'de> Deserialize<'de> for Cluster {
                 cluster.set_measured(row, Some((usage, version)));
             }
         }
+        let claims = snapshot.claims.unwrap_or_default();
+        claims.classes.into_iter().for_each(|class| cluster.set_device_class(class));
+        claims.slices.into_iter().for_each(|slice| cluster.set_resource_slice(slice));
+        claims.objects.into_iter().for_each(|claim| cluster.set_claim(claim));
         for (pod, version) in snapshot.pods {
             let node = bound_node(&pod).map_err(D::Error::custom)?;
             if cluster.slot_of(pod.namespace(), &pod.name).is_some() {
@@ -92,6 +117,7 @@ impl<'de> Deserialize<'de> for Cluster {
         for (object, version) in snapshot.deleted {
             cluster.deleted.remember(&object, version);
         }
+        cluster.storage = snapshot.storage;
         Ok(cluster)
     }
 }

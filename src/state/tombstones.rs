@@ -4,6 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::storage::StorageKey;
+#[cfg(feature = "serde")]
+use super::storage::StorageKind;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::slab::Slab;
@@ -15,6 +18,7 @@ pub(crate) enum Deleted {
     Node(String),
     Namespace(String),
     Pod(String, String),
+    Storage(StorageKey),
 }
 
 /// Versions of deletions by object. Clones share memory: one more deletion after a clone copies
@@ -32,6 +36,7 @@ impl Deleted {
         match self {
             Deleted::Node(name) => format!("n/{name}"),
             Deleted::Namespace(name) => format!("s/{name}"),
+            Deleted::Storage(key) => format!("{}/{}", key.kind.word(), key.name),
             Deleted::Pod(namespace, name) => format!("{}/{namespace}{name}", namespace.len()),
         }
     }
@@ -43,6 +48,9 @@ impl Deleted {
         Some(match kind {
             "n" => Deleted::Node(rest.into()),
             "s" => Deleted::Namespace(rest.into()),
+            kind if StorageKind::of_word(kind).is_some() => {
+                Deleted::Storage(StorageKey::new(StorageKind::of_word(kind)?, rest))
+            }
             length => {
                 let (namespace, name) = rest.split_at_checked(length.parse().ok()?)?;
                 Deleted::Pod(namespace.into(), name.into())

@@ -12,9 +12,10 @@ use super::error::StateError;
 use super::ids::{NodeId, PodId};
 use super::plan::Plan;
 use super::pods::{Devices, Entry};
+use super::storage::planned::Replanned;
 use crate::base::ObjectName;
 use crate::base::Row;
-use crate::model::{Node, Pod};
+use crate::model::{Node, Pod, VolumeBindings};
 
 /// A working copy of a cluster whose changes can be taken back.
 ///
@@ -46,6 +47,8 @@ pub struct Txn {
     /// Changes, each with its number; numbers are never used again.
     undo: Vec<(u64, Undo)>,
     made: u64,
+    /// What claims were before a change, with its number.
+    claims: Vec<(u64, Replanned)>,
 }
 
 /// A point in a transaction to go back to. Checkpoints nest.
@@ -85,7 +88,7 @@ impl fmt::Debug for Txn {
 impl Cluster {
     /// A transaction over the cluster as it is now.
     pub fn txn(&self) -> Txn {
-        Txn { cluster: self.clone(), undo: Vec::new(), made: 0 }
+        Txn { cluster: self.clone(), undo: Vec::new(), made: 0, claims: Vec::new() }
     }
 }
 
@@ -126,6 +129,12 @@ impl Txn {
         }
     }
 
+    /// Lets claims of pods that are placed hand over volumes to those that are placed later.
+    pub(crate) fn rearranging(mut self) -> Txn {
+        self.cluster.rearrange_volumes();
+        self
+    }
+
     /// How many changes can be taken back.
     pub fn changes(&self) -> usize {
         self.undo.len()
@@ -143,8 +152,7 @@ impl Txn {
 
     /// [`Txn::place`] for a pod that is known to be sound.
     pub(crate) fn place_on(&mut self, pod: &Pod, row: Row) -> Result<PodId, StateError> {
-        let devices = &pod.device_indexes;
-        self.place_with(pod, row, (!devices.is_empty()).then(|| devices.clone().into()))
+        self.place_with(pod, row, Devices::of(pod))
     }
 
     /// [`Txn::place_on`] with these devices in place of the pod's own.
@@ -153,6 +161,17 @@ impl Txn {
         pod: &Pod,
         row: Row,
         devices: Option<Devices>,
+    ) -> Result<PodId, StateError> {
+        self.place_bound(pod, row, devices, None)
+    }
+
+    /// [`Txn::place_with`] where claims get these volumes, as far as they are given.
+    pub(crate) fn place_bound(
+        &mut self,
+        pod: &Pod,
+        row: Row,
+        devices: Option<Devices>,
+        bindings: Option<&VolumeBindings>,
     ) -> Result<PodId, StateError> {
         let shape = self.cluster.acquire_shape(pod.shape());
         let held = devices.as_deref().unwrap_or(&[]);
@@ -165,6 +184,10 @@ impl Txn {
         let entry = Entry { shape, group, first_member, version: 0, hidden: true };
         let slot = self.cluster.store(pod, entry, Some(row), devices)?;
         self.record(Undo::Placed(slot));
+        if !pod.shape().volumes.is_empty() {
+            let before = self.cluster.plan_volumes(pod.shape(), row, bindings);
+            self.claims.push((self.made, before));
+        }
         Ok(PodId(slot))
     }
 
@@ -266,8 +289,9 @@ impl Txn {
             let placed = match self.cluster.row_of(assignment.node()) {
                 Some(row) => {
                     let devices = assignment.held().cloned();
-                    let sound = check_named(assignment.pod());
-                    sound.and_then(|()| self.place_with(assignment.pod(), row, devices)).map(|_| ())
+                    let (pod, volumes) = (assignment.pod(), assignment.volumes());
+                    let sound = check_named(pod);
+                    sound.and_then(|()| self.place_bound(pod, row, devices, volumes)).map(|_| ())
                 }
                 None => Err(StateError::UnknownNode(assignment.node().into())),
             };
@@ -284,6 +308,7 @@ impl Txn {
     /// Pods that the transaction placed are not found by name in it; commit plans to a cluster
     /// of your own to keep them.
     pub fn into_cluster(mut self) -> Cluster {
+        self.cluster.keep_planned_volumes();
         for (_, change) in core::mem::take(&mut self.undo) {
             if let Undo::Evicted(slot, _) = change {
                 self.cluster.drop_pod(slot);
@@ -303,7 +328,13 @@ impl Txn {
     }
 
     fn undo_last(&mut self) {
-        match self.undo.pop().map(|(_, change)| change) {
+        let last = self.undo.pop();
+        if let Some((number, _)) = last
+            && let Some((_, before)) = self.claims.pop_if(|(planned, _)| *planned == number)
+        {
+            self.cluster.unplan_volumes(before);
+        }
+        match last.map(|(_, change)| change) {
             Some(Undo::Placed(slot)) => {
                 if let Some(row) = self.cluster.unlink(slot) {
                     self.cluster.record_pod(row, slot, false);

@@ -9,7 +9,7 @@ use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, ShapeId}
 use super::pods::PodRecord;
 use crate::base::Row;
 use crate::base::Time;
-use crate::model::{Device, Image, NodeUsage, PodShape, Taint};
+use crate::model::{ClaimAllocation, Device, Image, NodeUsage, PodShape, Taint};
 
 /// A node of a cluster or a transaction, as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +116,7 @@ impl<'a> NodeView<'a> {
         &self.spec.rare().devices
     }
 
-    /// What was last measured on the node, if anything was.
+    /// The last measurement of the node, if there is one.
     #[inline]
     pub fn measured(self) -> Option<&'a NodeUsage> {
         self.cluster.columns.measured.get(self.row.index()).map(|measured| &measured.0)
@@ -284,5 +284,10 @@ impl<'a> PodView<'a> {
     /// The devices it holds, one list a device request: indexes of the node's devices.
     pub fn device_indexes(self) -> &'a [alloc::vec::Vec<u32>] {
         self.cluster.pods.devices(self.slot).map_or(&[], |devices| devices)
+    }
+
+    /// The devices of its claims that it was placed with.
+    pub fn allocations(self) -> &'a [ClaimAllocation] {
+        self.cluster.pods.devices(self.slot).map_or(&[], |held| held.claims())
     }
 }

@@ -290,3 +290,60 @@ fn kinds_that_are_not_known_are_named() {
     let both = run(&["--workload", &workload, "--manifests", &workload]);
     assert_eq!(both.code, 2);
 }
+
+#[test]
+fn the_account_says_of_each_document_what_became_of_its_fields() {
+    let text = "# a comment
+---
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, labels: {queue: q}}
+spec:
+  nodeSelector: {disk: ssd}
+  schedulerName: other
+  resourceClaims: [{name: gpu}]
+  containers: [{name: c, env: [{name: A, value: b}]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: b}
+spec:
+  tolerations:
+    - {key: k, operator: Near}
+  containers: [{name: c}]
+";
+    let path = file("account.yaml", text);
+    let finish = run(&["--manifests", &path, "--reading", "json"]);
+    let lines: Vec<Value> =
+        finish.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        lines[0],
+        json!({
+            "doc": 1, "kind": "Pod", "name": "a",
+            "honoured": ["/metadata/labels/queue", "/spec/nodeSelector/disk"],
+            "refused": ["/spec/resourceClaims"],
+            "ignored": [{
+                "path": "/spec/schedulerName", "why": "the embedder says whose pods it places",
+            }],
+        })
+    );
+    // A document that cannot be taken is an error with its field and its line.
+    assert_eq!(lines[1]["refused"], json!(["/metadata", "/spec"]));
+    assert_eq!(finish.code, 2);
+    assert!(finish.err.contains("pod default/b: spec.tolerations[0].operator: "), "{}", finish.err);
+    assert!(finish.err.ends_with("(line 18)\n"), "{}", finish.err);
+}
+
+#[test]
+fn pods_with_refused_fields_are_not_placed_and_the_explanation_names_them() {
+    let cluster = file("refused-cluster.json", node("n1", 8).to_string());
+    let mut pod = pod("a", 1, None, None);
+    pod["spec"]["volumes"] =
+        json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "c" } }]);
+    let workload = file("refused-pod.json", pod.to_string());
+    let (code, groups) = answer(&cluster, &workload, &[]);
+    assert_eq!(code, 1);
+    let why = groups[0]["explanation"].as_str().unwrap();
+    assert!(why.contains("/spec/volumes/0/persistentVolumeClaim is not in force"), "{why}");
+}

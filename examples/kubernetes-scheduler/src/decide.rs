@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use phalanx::kubernetes::watch::{Kind, ObjectRef, Store, Update, WatchEvent};
-use phalanx::queue::{GroupChange, ReservationEnd, Ticket};
+use phalanx::queue::{Gate, Gone, GroupChange, ReservationEnd, Ticket};
 use phalanx::{Decision, Event, ObjectName, Plan, QueueError, Scheduler, Time};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -119,10 +119,14 @@ impl Decider {
     fn take(&mut self, input: Input) -> Option<()> {
         match input {
             Input::ListBegins(kind) => {
+                self.serve(kind, true);
                 self.store.begin_list(kind);
                 self.synced.remove(&kind);
             }
-            Input::Refused(kind) => drop(self.synced.insert(kind)),
+            Input::Refused(kind) => {
+                self.serve(kind, false);
+                self.synced.insert(kind);
+            }
             Input::Watch(events) => events.into_iter().for_each(|event| self.watched(event)),
             Input::Reports(reports) => reports.into_iter().for_each(|report| self.report(report)),
             Input::Scrape(answer) => {
@@ -144,6 +148,14 @@ impl Decider {
             Err(error) => log!(warn, "an object cannot be taken", reason = error),
         }
         self.synced.extend(listed);
+    }
+
+    /// Says of a kind whether it is served. Pods of groups that no server shows are told so.
+    fn serve(&mut self, kind: Kind, served: bool) {
+        let now = self.now();
+        for update in self.store.set_served(kind, served) {
+            self.update(update, now);
+        }
     }
 
     fn update(&mut self, update: Update, now: Time) {
@@ -186,9 +198,9 @@ impl Decider {
                 log!(warn, "a pod cannot be bound", pod = report.pod.full_name(), reason = reason);
                 self.result(&report.pod, Err(reason), now)
             }
-            Outcome::Unbound => {
-                self.scheduler.handle_unbound(&report.pod.namespace, &report.pod.name, now)
-            }
+            Outcome::Unbound => self
+                .scheduler
+                .handle_gone(Gone::unbound(&report.pod.namespace, &report.pod.name), now),
             Outcome::NotEvicted(reason) => {
                 log!(
                     warn,
@@ -233,28 +245,32 @@ impl Decider {
                     self.metrics.count("unbind");
                     Order::Evict { pods: self.placements(&pods), reason }
                 }
-                Decision::Evict { group, pods, .. } => {
-                    self.metrics.count("evict");
+                Decision::EvictStale { group, pods, .. } => {
+                    self.metrics.count("evict-stale");
                     log!(warn, "a gang below its minimum is evicted", group = group);
                     let reason = "its gang is below its minimum".to_owned();
                     Order::Evict { pods: self.placements(&pods), reason }
                 }
-                Decision::Preempt { ticket, victims, moves, plan } => {
-                    self.metrics.count("preempt");
+                Decision::Evict { ticket, victims, plan } => {
+                    self.metrics.count("evict");
                     self.nominate(&plan);
                     let by = plan.group();
-                    if moves.is_empty() {
-                        let names: Vec<&str> =
-                            victims.iter().map(|victim| victim.name.as_str()).collect();
-                        log!(info, "victims are evicted", group = by, victims = names.join(", "));
-                    } else {
-                        let names: Vec<&str> =
-                            moves.iter().map(|step| step.pod.name.as_str()).collect();
-                        log!(info, "pods are moved", group = by, pods = names.join(", "));
-                    }
-                    // A pod cannot be moved: it is deleted, and its controller makes it anew.
+                    let names: Vec<&str> =
+                        victims.iter().map(|victim| victim.name.as_str()).collect();
+                    log!(info, "victims are evicted", group = by, victims = names.join(", "));
                     let pods = victims.iter().flat_map(|victim| &victim.pods);
-                    let pods = pods.chain(moves.iter().map(|moved| &moved.pod));
+                    let pods = pods.map(|pod| Placement::of_victim(ticket, pod)).collect();
+                    Order::Preempt { pods, by: by.to_string() }
+                }
+                Decision::Move { ticket, moves, plan } => {
+                    self.metrics.count("move");
+                    self.nominate(&plan);
+                    let by = plan.group();
+                    let names: Vec<&str> =
+                        moves.iter().map(|step| step.pod.name.as_str()).collect();
+                    log!(info, "pods are moved", group = by, pods = names.join(", "));
+                    // A pod cannot be moved: it is deleted, and its controller makes it anew.
+                    let pods = moves.iter().map(|step| &step.pod);
                     let pods = pods.map(|pod| Placement::of_victim(ticket, pod)).collect();
                     Order::Preempt { pods, by: by.to_string() }
                 }
@@ -343,15 +359,16 @@ impl Decider {
             match event.change {
                 GroupChange::Started { .. } => {
                     self.explanations.forget(&group);
-                    if let Some(object) = self.store.pod_group(&group)
-                        && self.store.pod_group_scheduled(&group) != Some(true)
-                    {
-                        self.note(Note::group_scheduled(object));
+                    for object in self.store.pod_groups(&group) {
+                        let name = format!("{}/{}", object.namespace, object.name);
+                        if self.store.pod_group_scheduled(&name) != Some(true) {
+                            self.note(Note::group_scheduled(object));
+                        }
                     }
                 }
                 GroupChange::Unschedulable(shortage) => {
                     self.metrics.count("unschedulable");
-                    self.explanations.add(group.to_string(), shortage, now);
+                    self.explanations.add(group.to_string(), Some(shortage), now);
                 }
                 GroupChange::Undone { reason } | GroupChange::Failed { reason } => {
                     log!(warn, "a plan is undone", group = group, reason = reason);
@@ -360,7 +377,7 @@ impl Decider {
                     ended.remove(&group);
                 }
                 GroupChange::Preempted { by, .. } => {
-                    if let Some(object) = self.store.pod_group(&group) {
+                    for object in self.store.pod_groups(&group) {
                         self.note(Note::Preempted { group: object, by: by.to_string() });
                     }
                 }
@@ -369,6 +386,9 @@ impl Decider {
                 }
                 GroupChange::ReservationEnded { .. } => {
                     ended.insert(group);
+                }
+                GroupChange::Gated(Gate::Members { .. } | Gate::Partner { .. }) => {
+                    self.explanations.add(group.to_string(), None, now);
                 }
                 GroupChange::Gated(_) | GroupChange::Binding { .. } | GroupChange::Removed => {
                     self.explanations.forget(&group)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use phalanx::kubernetes::watch::Store;
-use phalanx::queue::{QuotaReason, Shortage};
+use phalanx::queue::{Gate, GroupState, QuotaReason, Shortage};
 use phalanx::{Scheduler, Time};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -23,7 +23,8 @@ const SHARE: u32 = 20;
 /// Groups to explain, and what was said of them.
 #[derive(Default)]
 pub struct Explanations {
-    due: BTreeMap<String, (Time, Shortage)>,
+    /// With what is short; without it, they lack members or partners.
+    due: BTreeMap<String, (Time, Option<Shortage>)>,
     /// The same in order of time.
     order: BTreeSet<(Time, String)>,
     /// The last message about each group, with its time and number of pods.
@@ -34,8 +35,8 @@ pub struct Explanations {
 }
 
 impl Explanations {
-    /// A group for which no place was found.
-    pub fn add(&mut self, group: String, shortage: Shortage, now: Time) {
+    /// A group for which no place was found, or with no shortage one that is not whole.
+    pub fn add(&mut self, group: String, shortage: Option<Shortage>, now: Time) {
         if self.off {
             return;
         }
@@ -53,7 +54,7 @@ impl Explanations {
         self.said.remove(group);
     }
 
-    fn take(&mut self, group: &str) -> Option<Shortage> {
+    fn take(&mut self, group: &str) -> Option<Option<Shortage>> {
         let (due, shortage) = self.due.remove(group)?;
         self.order.remove(&(due, group.to_owned()));
         Some(shortage)
@@ -75,7 +76,7 @@ impl Explanations {
     ) {
         let pods = store.pod(namespace, name).into_iter().collect();
         if !self.off {
-            let _ = notes.send(Note::unschedulable(None, pods, clip(reason)));
+            let _ = notes.send(Note::unschedulable(Vec::new(), pods, &clip(reason)));
         }
     }
 
@@ -90,12 +91,25 @@ impl Explanations {
         let due = self.order.first().filter(|(due, _)| *due <= now);
         let Some(group) = due.map(|(_, group)| group.clone()) else { return };
         let Some(shortage) = self.take(&group) else { return };
-        let message = self.message(scheduler, &group, &shortage, now);
+        let message = match (shortage, scheduler.state(&group)) {
+            (Some(shortage), _) => self.message(scheduler, &group, &shortage, now),
+            (None, Some(GroupState::Gated(gate))) => match gated(store, &gate) {
+                Some(message) => clip(&message),
+                None => return,
+            },
+            // It has become whole meanwhile.
+            _ => return,
+        };
         let pods = store.waiting_pods(&group);
         let last = self.said.insert(group.clone(), (now, message.clone(), pods.len()));
         if last.is_none_or(|(_, said, count)| said != message || count != pods.len()) {
-            let object = store.pod_group(&group);
-            let _ = notes.send(Note::unschedulable(object, pods, message));
+            let mut objects = store.pod_groups(&group);
+            // Once true, the condition of a group stays so.
+            objects.retain(|object| {
+                let name = format!("{}/{}", object.namespace, object.name);
+                store.pod_group_scheduled(&name) != Some(true)
+            });
+            let _ = notes.send(Note::unschedulable(objects, pods, &message));
         }
     }
 
@@ -112,6 +126,23 @@ impl Explanations {
             self.not_before = now.after(begin.elapsed() * SHARE);
         }
         clip(&message)
+    }
+}
+
+/// What a group that is not whole lacks, and the member that is left alone if that is why.
+fn gated(store: &Store, gate: &Gate) -> Option<String> {
+    match gate {
+        Gate::Members { group, have, need } => {
+            let lacks = format!("{have} of {need} members of {group} are there.");
+            Some(match store.left_alone(group) {
+                Some((pod, reason)) => {
+                    format!("{lacks} Pod {}/{} is left alone: {reason}.", pod.namespace, pod.name)
+                }
+                None => lacks,
+            })
+        }
+        Gate::Partner { group } => Some(format!("Its partner {group} is not whole.")),
+        _ => None,
     }
 }
 

@@ -11,6 +11,7 @@ mod api; // requests to the API server
 mod bind; // bindings and evictions, many in flight
 mod config; // command line and configuration file
 mod decide; // the decisions: inputs in, orders and notes out
+mod discovery; // which versions the server serves
 mod explain; // why a group waits, when there is time to say so
 mod lease; // leader election
 mod log; // structured logs
@@ -117,9 +118,12 @@ async fn run(settings: Settings) -> Result<(), String> {
     let deciding = deciding.spawn(move || decider.run()).map_err(|error| error.to_string())?;
     let bindings = settings.file.bindings.clone();
     let binding = tokio::spawn(bind::run(api.clone(), bindings, ordered, inputs.clone()));
-    let writing = tokio::spawn(status::run(api.clone(), name.clone(), noted));
+    let discovery = Arc::new(discovery::Discovery::default());
+    let writer = status::Writer::new(api.clone(), name.clone(), Arc::clone(&discovery));
+    let writing = tokio::spawn(status::run(writer, noted));
     for source in watch::SOURCES {
-        tokio::spawn(watch::run(api.clone(), source, inputs.clone()));
+        let discovery = Arc::clone(&discovery);
+        tokio::spawn(watch::run(api.clone(), source, discovery, inputs.clone()));
     }
     log!(info, "scheduling", scheduler = name, dry_run = settings.dry_run);
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use phalanx::kubernetes::queues::{LocalQueues, QueueManifests};
 use phalanx::kubernetes::{Mode, Value};
 use phalanx::preempt::{LowerPriority, SameQueue};
-use phalanx::queue::{Backoff, OnBindFailure, PreemptionSettings, ReservationPolicy};
+use phalanx::queue::{Backoff, Discipline, OnBindFailure, PreemptionSettings, ReservationPolicy};
 use phalanx::quota::Tenants;
 use phalanx::{Cluster, Framework, Scheduler, queue};
 
@@ -127,11 +127,11 @@ fn settings(file: &File, salt: u64) -> queue::Settings {
         or(times.first_backoff, settings.backoff.first),
         or(times.longest_backoff, settings.backoff.most),
     );
-    settings.head_of_line = file.queues.head_of_line;
     settings.queues.clone_from(&file.queues.rules);
     settings.demote_after = file.queues.demote_after;
     let reservation = |after: Span| ReservationPolicy::new().after(after.0);
-    settings.reservation = file.queues.reserve_after.map(reservation);
+    let reservation = file.queues.reserve_after.map(reservation);
+    settings.discipline = Discipline::in_order(file.queues.head_of_line, reservation);
     settings.preemption = file.preemption.as_ref().map(|preemption| {
         let mut own = PreemptionSettings::default();
         own.budget = preemption.budget.unwrap_or(own.budget);

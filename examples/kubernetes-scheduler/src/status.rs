@@ -1,18 +1,37 @@
 //! Notes for people: conditions of groups and pods, events.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use phalanx::kubernetes::watch::ObjectRef;
+use phalanx::kubernetes::watch::{ObjectRef, SchedulingResource, Version};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use crate::api::Api;
 use crate::bind::Placement;
+use crate::discovery::Discovery;
 use crate::log;
 
-const GROUPS: &str = "scheduling.k8s.io/v1alpha2";
+/// The one that writes.
+#[derive(Clone)]
+pub struct Writer {
+    api: Api,
+    scheduler: String,
+    discovery: Arc<Discovery>,
+}
+
+impl Writer {
+    pub fn new(api: Api, scheduler: String, discovery: Arc<Discovery>) -> Writer {
+        Writer { api, scheduler, discovery }
+    }
+
+    /// The version in which pod groups are served.
+    fn groups(&self) -> Option<Version> {
+        self.discovery.last().version(SchedulingResource::PodGroups)
+    }
+}
 
 /// What to write.
 #[derive(Debug)]
@@ -36,12 +55,12 @@ impl Note {
         Note::Group { group, scheduled: true, message: String::new() }
     }
 
-    pub fn unschedulable(group: Option<ObjectRef>, pods: Vec<ObjectRef>, message: String) -> Note {
-        let pods = pods.into_iter().map(|pod| Note::Pod { pod, message: message.clone() });
-        let mut notes: Vec<Note> = pods.collect();
-        let message = message.clone();
-        notes.extend(group.map(|group| Note::Group { group, scheduled: false, message }));
-        Note::Several(notes)
+    pub fn unschedulable(groups: Vec<ObjectRef>, pods: Vec<ObjectRef>, message: &str) -> Note {
+        let text = || message.to_owned();
+        let pods = pods.into_iter().map(|pod| Note::Pod { pod, message: text() });
+        let groups = groups.into_iter();
+        let groups = groups.map(|group| Note::Group { group, scheduled: false, message: text() });
+        Note::Several(pods.chain(groups).collect())
     }
 
     pub fn pod_scheduled(pod: &Placement) -> Note {
@@ -53,7 +72,7 @@ impl Note {
 const IN_FLIGHT: usize = 8;
 
 /// Writes notes until there are no more to come.
-pub async fn run(api: Api, scheduler: String, mut notes: UnboundedReceiver<Note>) {
+pub async fn run(writer: Writer, mut notes: UnboundedReceiver<Note>) {
     let mut requests = JoinSet::new();
     while let Some(note) = notes.recv().await {
         let mut several = vec![note];
@@ -65,24 +84,30 @@ pub async fn run(api: Api, scheduler: String, mut notes: UnboundedReceiver<Note>
             while requests.len() >= IN_FLIGHT {
                 requests.join_next().await;
             }
-            let (api, scheduler) = (api.clone(), scheduler.clone());
-            requests.spawn(async move { write(&api, &scheduler, note).await });
+            let writer = writer.clone();
+            requests.spawn(async move { write(&writer, note).await });
         }
     }
     while requests.join_next().await.is_some() {}
 }
 
-async fn write(api: &Api, scheduler: &str, note: Note) {
+async fn write(writer: &Writer, note: Note) {
+    let Writer { api, scheduler, .. } = writer;
+    let version = writer.groups();
+    let groups = format!("scheduling.k8s.io/{}", version.map_or("v1", Version::name));
     let (object, kind, reason, message, condition) = match note {
         Note::Group { group, scheduled, message } => {
             let reason = if scheduled { "Scheduled" } else { "Unschedulable" };
             let state = if scheduled { "True" } else { "False" };
             let path = format!(
-                "/apis/{GROUPS}/namespaces/{}/podgroups/{}/status",
+                "/apis/{groups}/namespaces/{}/podgroups/{}/status",
                 group.namespace, group.name
             );
-            let condition = condition("PodGroupScheduled", state, reason, &message);
-            (group, "PodGroup", reason, message, Some((path, condition)))
+            // The name is that of the version, whatever the object shows.
+            let name = version.and_then(Version::scheduled_condition);
+            let condition = name.map(|name| condition(name, state, reason, &message));
+            let condition = condition.map(|condition| (path, condition));
+            (group, "PodGroup", reason, message, condition)
         }
         Note::Pod { pod, message } => {
             let condition = condition("PodScheduled", "False", "Unschedulable", &message);
@@ -104,7 +129,8 @@ async fn write(api: &Api, scheduler: &str, note: Note) {
     if let Some((path, condition)) = condition {
         patch(api, &path, &object, json!({"conditions": [condition]})).await;
     }
-    event(api, scheduler, &object, kind, reason, &message).await;
+    let api_version = if kind == "Pod" { "v1" } else { &groups };
+    event(api, scheduler, &object, (api_version, kind), reason, &message).await;
 }
 
 /// A condition, of now.
@@ -143,7 +169,7 @@ async fn event(
     api: &Api,
     scheduler: &str,
     object: &ObjectRef,
-    kind: &str,
+    (api_version, kind): (&str, &str),
     reason: &str,
     message: &str,
 ) {
@@ -165,7 +191,7 @@ async fn event(
         "reportingInstance": format!("{scheduler}-{}", std::process::id()),
         "action": action, "reason": reason, "type": severity,
         "regarding": {
-            "apiVersion": if kind == "Pod" { "v1" } else { GROUPS }, "kind": kind,
+            "apiVersion": api_version, "kind": kind,
             "namespace": object.namespace, "name": object.name, "uid": object.uid,
         },
         "note": if message.is_empty() { "bound" } else { message },

@@ -1,39 +1,47 @@
 //! Watches: one task a kind, from which events go to the decisions.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use http_body_util::BodyExt;
-use phalanx::kubernetes::watch::{Kind, WatchEvent};
+use phalanx::kubernetes::watch::{Kind, SchedulingResource, WatchEvent};
 
 use crate::api::Api;
 use crate::decide::Input;
+use crate::discovery::Discovery;
 use crate::log;
 
 /// A resource to watch.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
     pub kind: Kind,
-    pub path: &'static str,
+    /// The path; for groups of `scheduling.k8s.io` the server is asked for it.
+    path: &'static str,
     /// Whether nothing can be decided without it. Others may be refused, or not be served.
     pub required: bool,
 }
+
+/// In place of a path: it depends on the release of the server.
+const DISCOVERED: &str = "";
 
 const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
     Source { kind, path, required }
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 9] = [
+pub const SOURCES: [Source; 11] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
-    source(Kind::PodGroup, "/apis/scheduling.k8s.io/v1alpha2/podgroups", false),
-    source(Kind::Workload, "/apis/scheduling.k8s.io/v1alpha2/workloads", false),
+    source(Kind::PodGroup, DISCOVERED, false),
+    source(Kind::CompositePodGroup, DISCOVERED, false),
+    source(Kind::Workload, DISCOVERED, false),
     source(Kind::PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets", false),
     source(Kind::PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses", false),
     source(Kind::Coscheduling, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", false),
+    source(Kind::Koordinator, "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", false),
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
 ];
 
@@ -58,26 +66,41 @@ enum End {
 }
 
 /// Watches a resource for ever.
-pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
+pub async fn run(api: Api, source: Source, discovery: Arc<Discovery>, inputs: Sender<Input>) {
     let mut version = None;
+    let mut path = None;
     let (mut pause, mut refused) = (Duration::ZERO, Duration::ZERO);
     let longer =
         |pause: Duration, [first, longest]: [Duration; 2]| (pause * 2).clamp(first, longest);
     loop {
         let begin = Instant::now();
-        let end = follow(&api, source, &mut version, &inputs).await;
+        // Each watch asks anew, also after one that ended by itself: the server may have been
+        // upgraded meanwhile, and a version that is still served need not be the best one.
+        let end = match path_of(&api, source, &discovery).await {
+            Ok(Some(now)) => {
+                if path.as_ref() != Some(&now) {
+                    version = None;
+                }
+                let end = follow(&api, source.kind, &now, &mut version, &inputs).await;
+                path = Some(now);
+                end
+            }
+            Ok(None) => End::Refused("the server does not serve it".to_owned()),
+            Err(reason) => End::Closed(reason),
+        };
+        let shown = path.as_deref().unwrap_or(source.path);
         if begin.elapsed() > PAUSES[1] {
             pause = Duration::ZERO;
         }
         let wait = match end {
             End::Closed(reason) => {
-                log!(info, "a watch ended", path = source.path, reason = reason);
+                log!(info, "a watch ended", path = shown, reason = reason);
                 refused = Duration::ZERO;
                 pause = longer(pause, PAUSES);
                 pause
             }
             End::Expired => {
-                log!(info, "a watch expired; its objects are listed anew", path = source.path);
+                log!(info, "a watch expired; its objects are listed anew", path = shown);
                 version = None;
                 refused = Duration::ZERO;
                 pause = longer(pause, PAUSES);
@@ -85,7 +108,8 @@ pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
             }
             End::Refused(reason) => {
                 if refused.is_zero() || source.required {
-                    log!(warn, "a resource is not watched", path = source.path, reason = reason);
+                    let kind = format!("{:?}", source.kind);
+                    log!(warn, "a resource is not watched", kind = kind, reason = reason);
                 }
                 version = None;
                 refused = longer(refused, REFUSED_PAUSES);
@@ -99,10 +123,23 @@ pub async fn run(api: Api, source: Source, inputs: Sender<Input>) {
     }
 }
 
+/// The path of a resource; `None` if it is not served.
+async fn path_of(
+    api: &Api,
+    source: Source,
+    discovery: &Discovery,
+) -> Result<Option<String>, String> {
+    match SchedulingResource::of(source.kind) {
+        Some(resource) => Ok(discovery.ask(api).await?.path(resource)),
+        None => Ok(Some(source.path.to_owned())),
+    }
+}
+
 /// One watch, from its start to its end. Keeps the version from which the next may go on.
 async fn follow(
     api: &Api,
-    source: Source,
+    kind: Kind,
+    path: &str,
     version: &mut Option<String>,
     inputs: &Sender<Input>,
 ) -> End {
@@ -111,7 +148,6 @@ async fn follow(
         Some(version) => format!("resourceVersion={version}"),
         None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
     };
-    let path = source.path;
     let path = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={life}&{start}");
     let mut body = match api.watch(&path).await {
         Ok(answer) => match answer.status().as_u16() {
@@ -122,7 +158,7 @@ async fn follow(
         },
         Err(error) => return End::Closed(error),
     };
-    if version.is_none() && inputs.send(Input::ListBegins(source.kind)).is_err() {
+    if version.is_none() && inputs.send(Input::ListBegins(kind)).is_err() {
         return End::Closed("the scheduler stops".to_owned());
     }
     let mut buffer = BytesMut::new();

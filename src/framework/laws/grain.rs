@@ -89,7 +89,7 @@ struct Trial<'a> {
     question: Question<'a>,
 }
 
-/// What a plugin says at one moment.
+/// The answers of a plugin at one moment.
 struct Look {
     grain: Option<Grain>,
     answers: Vec<Answer>,

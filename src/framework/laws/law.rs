@@ -4,7 +4,7 @@ use crate::base::clip::clip;
 use alloc::string::String;
 use core::fmt;
 
-/// What every plugin keeps to.
+/// The laws of plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Law {
@@ -26,7 +26,7 @@ pub enum Law {
     Group,
     /// Unless declared, the time changes nothing.
     Time,
-    /// What was prepared and is kept, brought up to date by
+    /// A kept preparation, brought up to date by
     /// [`Incremental`](crate::framework::Incremental) where it is, answers as what is prepared anew.
     Incremental,
     /// A plugin with a [`Grain`](crate::framework::Grain) tells nodes apart as that says, and what it prepared
@@ -80,6 +80,6 @@ pub struct LawError {
     /// The shape, by its place in the list that the check was given; for permits and domain
     /// scores, the place of the context.
     pub shape: usize,
-    /// What was done, what was expected, what came.
+    /// The action, the expected answer, the answer.
     pub detail: String,
 }

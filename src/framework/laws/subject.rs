@@ -31,7 +31,7 @@ pub(super) fn put(txn: &mut Txn, pod: &Pod, row: Row) -> Result<PodId, StateErro
     txn.place_with(pod, row, chosen.unwrap_or(None))
 }
 
-/// What a plugin says of a node.
+/// The answer of a plugin for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Nothing: it skips the pod.
@@ -89,7 +89,7 @@ impl Subject {
         }
     }
 
-    /// What raw answers come to, once normalised: 1 for a node that is let in.
+    /// Normalised answers: 1 for a node that is let in.
     pub(super) fn outcomes(&self, answers: &[Answer]) -> Vec<i64> {
         let Subject::Score(score) = self else {
             return answers.iter().map(|answer| i64::from(!answer.is_no())).collect();
@@ -111,7 +111,7 @@ impl Subject {
     }
 }
 
-/// What a plugin's preparation means for all nodes.
+/// The meaning of a preparation for all nodes.
 enum Resolved {
     /// The plugin has nothing to say about the pod.
     Skipped,
@@ -328,7 +328,7 @@ impl Ready {
                 incremental.pod_removed(&cx, placed, node);
             }
         }
-        // What is kept observes the feasible nodes only when those have changed.
+        // A kept preparation observes the feasible nodes only when they have changed.
         if self.reads_feasible && !question.kept {
             self.observe_feasible(cluster, question, question.rows, &[]);
         }
@@ -348,7 +348,7 @@ impl Ready {
         }
     }
 
-    /// What the plugin is shown.
+    /// The context that the plugin is shown.
     pub(super) fn context<'a>(
         &'a self,
         cluster: &'a Cluster,

@@ -228,7 +228,8 @@ fn claim_pods(objects: &mut Objects, submitted: &[Submitted]) {
 
 /// Makes the pods of a workload that has none.
 fn make_pods(objects: &mut Objects, job: &Submitted, room: &mut usize) -> Located<()> {
-    for record in job.pods() {
+    for mut record in job.pods() {
+        record.pod.scheduling_gates.extend(record.refused.iter().cloned());
         let full = format!("{}/{}", record.pod.namespace(), record.pod.name);
         if objects.pod_index.contains_key(&full) {
             if objects.mode == Mode::AsWritten {

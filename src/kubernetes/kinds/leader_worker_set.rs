@@ -21,7 +21,6 @@ pub(super) fn leader_worker_set(root: &Field<'_>) -> Fault<Submitted> {
     let order = word(&spec, "startupPolicy", &["LeaderCreated", "LeaderReady"])?;
     if let Some(policy) = template.get("subGroupPolicy")? {
         sub_groups(&policy, size)?;
-        set.frame.unmodelled.push("subgroups");
     }
     let worker = set.template(&template.need("workerTemplate")?)?;
     let leader = match template.get("leaderTemplate")? {

@@ -13,11 +13,13 @@ use super::training_runtime::TrainJob;
 use super::workload::{StartAfter, StartCondition, SubmittedWorkload, WorkloadRole};
 use super::workload_with_job::JobScheduling;
 use crate::base::ObjectName;
+use crate::kubernetes::account;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{GroupObject, QUEUE_NAME};
 use crate::kubernetes::membership::{Family, Membership};
 use crate::kubernetes::metadata::{self, Controller};
 use crate::kubernetes::pod::{self, PodRecord};
+use crate::kubernetes::topologies;
 use crate::model::{GroupPolicy, ModelError, Problem};
 
 /// The most pods that one object is expanded to.
@@ -136,11 +138,16 @@ impl Submitted {
         let family =
             if kind == WorkloadKind::VolcanoJob { Family::Volcano } else { Family::Kind(kind) };
         let mut frame = GroupObject::new(family, namespace.clone(), name.clone(), label.clone());
+        frame.refused = account::refused_of(root.value, root.object.mode);
         let (begun, ended) = (begun::begun(root)?, begun::ended(root)?);
         let (mut controller, mut workload_class) = (None, None);
         if let Some(metadata) = root.get("metadata")? {
             controller = metadata::controller(&metadata)?;
+            if let Some(annotations) = metadata.get("annotations")? {
+                frame.wish = topologies::kai(&annotations)?;
+            }
             if let Some(labels) = metadata.get("labels")? {
+                frame.wish = frame.wish.or(topologies::volcano_labels(&labels)?);
                 frame.local_queue = labels.name_of(QUEUE_NAME)?;
                 workload_class = labels.name_of("kueue.x-k8s.io/priority-class")?;
                 for (key, field) in CLASS_LABELS {
@@ -250,6 +257,7 @@ impl Submitted {
                 }
             }
         }
+        take_wishes(&mut group, &roles);
         self.workload.groups.push(ObjectName::new(&group.namespace, &group.name));
         self.groups.push(group);
         let at = self.groups.len() - 1;
@@ -323,8 +331,11 @@ impl Submitted {
         }
         // A suspended workload has no pods, whatever it had before.
         self.begun &= !self.workload.suspended;
-        if let Some(first) = self.groups.first_mut() {
-            first.unmodelled.clone_from(&self.frame.unmodelled);
+        for group in &mut self.groups {
+            group.refused.extend(self.frame.refused.iter().cloned());
+        }
+        for set in &mut self.sets {
+            set.template.refused.clone_from(&self.frame.refused);
         }
         if self.workload.suspended {
             self.notes.push("is suspended".to_string());
@@ -357,6 +368,32 @@ impl Submitted {
         problem: impl Into<Problem>,
     ) -> ModelError {
         ModelError::new(self.label.clone(), field, problem)
+    }
+}
+
+/// What the templates of roles ask of the topology: of each role, or of the whole where there is one
+/// role, or where two are to be placed as one.
+fn take_wishes(group: &mut GroupObject, roles: &[Role]) {
+    let wishes = || roles.iter().filter_map(|role| Some((role, role.template.wish.as_deref()?)));
+    let Some((_, first)) = wishes().next() else { return };
+    let as_one = first.pod_set_group().is_some()
+        && wishes().count() == roles.len()
+        && wishes().all(|(_, wish)| wish.pod_set_group() == first.pod_set_group());
+    if roles.len() == 1 && group.roles.is_empty() || as_one {
+        group.wish = Some(match group.wish.take() {
+            Some(own) => own.with(first),
+            None => first.of_whole(),
+        });
+        return;
+    }
+    for (role, wish) in wishes() {
+        if wish.pod_set_group().is_some() {
+            group.refused.push(wish.fault("only pod sets of a whole group are placed as one"));
+        }
+        if group.roles.is_empty() {
+            group.refused.push(wish.fault("its role has no minimum of its own"));
+        }
+        group.role_wishes.insert(role.name.clone(), wish.clone());
     }
 }
 

@@ -9,9 +9,11 @@ use super::job_set;
 use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Submitted, positive};
 use super::training_runtime::{STEP, TrainJob, with_resources};
+use crate::kubernetes::account;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata;
 use crate::kubernetes::mode::Mode;
+use crate::kubernetes::topologies;
 use crate::kubernetes::value::Value;
 use crate::model::Problem;
 
@@ -33,11 +35,6 @@ pub(super) fn train_job(root: &Field<'_>) -> Fault<Submitted> {
         let stated = trainer.get("numNodes")?;
         nodes = stated.map(|field| field.within(1, i32::MAX.into())).transpose()?;
         resources = trainer.get("resourcesPerNode")?.map(|field| field.value.clone());
-    }
-    for overrides in ["podTemplateOverrides", "podSpecOverrides"] {
-        if spec.each(overrides, |_| Ok(()))? > 0 {
-            job.frame.unmodelled.push("overrides of pod templates");
-        }
     }
     job.train = Some(TrainJob { runtime: (namespace, name), nodes, resources }.into());
     Ok(job)
@@ -80,6 +77,11 @@ fn with_groups(
     let patched = train.resources.as_ref().map(|own| with_resources(runtime.clone(), own));
     let root = Field::root(&object, patched.as_ref().unwrap_or(runtime));
     let spec = root.need("spec")?;
+    job.frame.refused.extend(
+        account::refused_of(runtime, mode)
+            .into_iter()
+            .map(|field| format!("{}: {field}", object.name)),
+    );
     pod_group_policy(&mut job, &spec)?;
     let policy = Policy::read(&spec, train.nodes)?;
     let template = spec.need("template")?;
@@ -101,17 +103,15 @@ fn with_groups(
 fn pod_group_policy(job: &mut Submitted, spec: &Field<'_>) -> Fault<()> {
     let Some(policy) = spec.get("podGroupPolicy")? else { return Ok(()) };
     let (coscheduling, volcano) = (policy.get("coscheduling")?, policy.get("volcano")?);
+    if let Some(volcano) = &volcano {
+        job.frame.wish = topologies::volcano(volcano)?;
+    }
     if coscheduling.is_some() && volcano.is_some() && policy.strict() {
         return Err(policy.invalid("names both coscheduling and volcano; only one is allowed"));
     }
     if let Some(coscheduling) = coscheduling {
         let seconds = positive(&coscheduling, "scheduleTimeoutSeconds", SCHEDULE_TIMEOUT)?;
         job.frame.timeout = Some(Duration::from_secs(seconds.unsigned_abs()));
-    }
-    if let Some(volcano) = volcano
-        && volcano.get("networkTopology")?.is_some()
-    {
-        job.frame.unmodelled.push("the network topology of hypernodes");
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::submitted::{Minimum, Role, Submitted, count, sum_of_minima};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata::check_label_name;
+use crate::kubernetes::topologies;
 use crate::model::Problem;
 
 /// A job of Volcano: one group, of which each task is a role.
@@ -26,9 +27,7 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
         job.frame.priority_class = Some(class);
         job.frame.class_field = "spec.priorityClassName";
     }
-    if spec.get("networkTopology")?.is_some() {
-        job.frame.unmodelled.push("the network topology of hypernodes");
-    }
+    job.frame.wish = topologies::volcano(&spec)?.or(job.frame.wish.take());
     let class = job.frame.priority_class.clone().map(String::into_boxed_str);
     let mut roles: Vec<Role> = Vec::new();
     let mut names = BTreeSet::new();
@@ -50,6 +49,9 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
         template.scheduler.get_or_insert_with(|| scheduler.clone().into_boxed_str());
         if template.priority_class.is_none() && template.priority.is_none() {
             template.priority_class.clone_from(&class);
+        }
+        if let Some(wish) = partitions(&field)? {
+            template.wish = Some(wish.into());
         }
         // A task is of its job's group, whatever its template says.
         template.membership = None;
@@ -143,6 +145,14 @@ fn minimum(task: &Field<'_>, replicas: i64) -> Fault<i64> {
         return Err(partitions.fail_at("minPartitions", Problem::Invalid(text)));
     }
     Ok(if value > 0 { value } else { replicas })
+}
+
+/// What the partitions of a task ask of the topology: each by itself.
+fn partitions(task: &Field<'_>) -> Fault<Option<topologies::Wish>> {
+    let Some(policy) = task.get("partitionPolicy")? else { return Ok(None) };
+    let size = count(&policy, "partitionSize", 0)?;
+    let wish = topologies::volcano(&policy)?;
+    Ok(wish.map(|wish| wish.of_parts(u32::try_from(size).unwrap_or(1).max(1))))
 }
 
 /// A task that waits for itself, by way of others or not: one that is left once those that wait for

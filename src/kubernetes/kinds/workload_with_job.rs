@@ -410,6 +410,12 @@ impl PodGroupRecord {
         {
             workload = of.name_of("workloadName")?;
         }
+        // Kubernetes 1.37 spells it so.
+        if let Some(spec) = root.get("spec")?
+            && let Some(reference) = spec.get("workloadRef")?
+        {
+            workload = reference.name_of("workloadName")?;
+        }
         Ok(PodGroupRecord {
             namespace: metadata::namespace(root)?,
             name: metadata::name(root)?,

@@ -28,12 +28,13 @@ use super::priority::Classes;
 use super::value::Value;
 use super::{affinity, metadata, node};
 use crate::Time;
+use crate::model::QUOTA_LABEL;
 use crate::model::{Amounts, LabelSelector, Labels, ModelError, PodGroup, Problem};
 use crate::quota::kai::{KaiSettings, QueueMinRuntime};
 use crate::quota::yunikorn::YuniKornSettings;
 use crate::quota::{
-    Claim, DEFAULT_QUOTA, ElasticQuota, Flavor, KoordinatorSettings, QUOTA_LABEL, Queue, QueueKind,
-    Quota, QuotaError, ROOT_QUOTA, Tenants, UNLIMITED, Usage,
+    Claim, DEFAULT_QUOTA, ElasticQuota, Flavor, KoordinatorSettings, Queue, QueueKind, Quota,
+    QuotaError, ROOT_QUOTA, Tenants, UNLIMITED, Usage,
 };
 
 use kai::{KAI, KaiGroup};

@@ -5,14 +5,17 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
+use crate::kubernetes::account;
+use crate::kubernetes::devices::Ask;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::QUEUE_NAME;
 use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::membership::{Family, InlineGang, Membership};
 use crate::kubernetes::metadata;
 use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{Pod, PodGroup, PreemptionPolicy};
+use crate::model::{Pod, PodGroup};
 
 /// The identity of a group, or of the object that describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +31,9 @@ fn prefixes() -> impl Iterator<Item = (Family, &'static str)> {
         (Family::Coscheduling, "coscheduling:"),
         (Family::Volcano, "volcano:"),
         (Family::Workload, "workload:"),
+        (Family::Kai, "kai:"),
+        (Family::YuniKorn, "yunikorn:"),
+        (Family::Composite, "composite:"),
     ];
     let kinds = WorkloadKind::all().map(|kind| (Family::Kind(kind), kind.prefix()));
     dialects.into_iter().chain(kinds)
@@ -66,6 +72,8 @@ pub(super) struct Instance {
     pub(super) shown: Option<PodGroup>,
     /// The reason to leave the whole group alone.
     pub(super) refusal: Option<String>,
+    /// The composite group at the root of the tree that it is shown in.
+    pub(super) root: Option<GroupKey>,
 }
 
 impl Instance {
@@ -105,10 +113,33 @@ pub(super) struct PodEntry {
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) pod: Option<Pod>,
+    /// Whether the scheduler was told of it, and not of its end. It may have bound the pod before
+    /// the watch says so, and then keeps it when the group goes.
+    pub(super) told: bool,
     /// Whether it is a group of one there.
     pub(super) alone: bool,
     pub(super) finished: bool,
     pub(super) left_alone: Option<String>,
+}
+
+/// What of a pod is not in force in a watch, with the reasons.
+fn unfollowed(record: &PodRecord) -> Vec<String> {
+    let mut refused = record.refused.clone();
+    if let (Some(wish), None) = (&record.wish, &record.membership) {
+        refused.push(wish.fault("no watch follows the topology"));
+    }
+    if let Some(of) = &record.membership
+        && matches!(of.family, Family::Kai | Family::YuniKorn)
+    {
+        refused.push(format!("{} is not in force: no watch follows its group", of.field));
+    }
+    if record.asks.iter().any(Ask::is_of_card) {
+        refused.push("parts of cards are not in force: no watch follows the cards".to_owned());
+    }
+    if record.application.is_some() {
+        refused.push("task groups are not in force: no watch follows them".to_owned());
+    }
+    refused
 }
 
 impl PodEntry {
@@ -125,11 +156,13 @@ impl PodEntry {
             Fate::Finished if succeeded => {
                 let mut record = pod::template(root, metadata::namespace(root)?)?;
                 record.pod.name = metadata::name(root)?;
+                record.pod.uid = root.need("metadata")?.text_of("uid")?;
                 record.made_by = pod::made_by_of(root)?;
                 record
             }
             Fate::Finished | Fate::Abandoned => return Ok(None),
         };
+        record.refused = account::refused_of(root.value, root.object.mode);
         if claims && record.membership.is_none() {
             record.membership = record.made_by.first().map(|made| Box::new(made.membership()));
         }
@@ -137,20 +170,9 @@ impl PodEntry {
     }
 
     pub(super) fn new(record: PodRecord, finished: bool) -> PodEntry {
-        let PodRecord {
-            mut pod,
-            priority,
-            preempts,
-            scheduler,
-            membership,
-            unmodelled,
-            limits,
-            ..
-        } = record;
+        let refused = unfollowed(&record);
+        let PodRecord { mut pod, priority, scheduler, membership, limits, .. } = record;
         pod.priority = priority.unwrap_or(0);
-        if !preempts {
-            pod.preemption_policy = PreemptionPolicy::Never;
-        }
         if let Some(limits) = limits {
             pod = pod.in_band(&limits);
         }
@@ -163,8 +185,7 @@ impl PodEntry {
         let object = membership.as_deref().map(|of| key(of, &of.object));
         let (role, inline) =
             membership.map_or((None, None), |of| (of.role, of.inline.map(|inline| *inline)));
-        let refusal = (!unmodelled.is_empty() && pod.node.is_none())
-            .then(|| format!("{} not supported by this scheduler", unmodelled.join(" and ")));
+        let refusal = (!refused.is_empty() && pod.node.is_none()).then(|| refused.join("; "));
         let scheduler = scheduler.map(str::into_string);
         let local_queue = pod.shape().labels.get(QUEUE_NAME).cloned();
         let shown = Shown::default();
@@ -197,6 +218,7 @@ impl PodEntry {
     pub(super) fn show_in(&mut self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
         let pod = self.in_leaf(leaf, refusal);
         self.shown.pod = Some(pod.clone());
+        self.shown.told = true;
         pod
     }
 
@@ -210,7 +232,8 @@ impl PodEntry {
         pod
     }
 
-    /// Records that the scheduler has forgotten the group of the pod.
+    /// Records that the scheduler has forgotten the group of the pod. A pod that it may have bound
+    /// is still told of.
     pub(super) fn hide(&mut self) {
         if self.shown.pod.as_ref().is_some_and(|pod| pod.node.is_none()) {
             self.shown.pod = None;

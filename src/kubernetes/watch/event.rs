@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::kubernetes::keep::OBJECT;
 use crate::kubernetes::kinds::WorkloadKind;
+use crate::kubernetes::storage::{is_namespaced, storage_kind, word};
 use crate::kubernetes::value::{Seed, Value};
+use crate::state::StorageKind;
 
 /// A kind of object that a [`Store`](super::Store) takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,8 +30,14 @@ pub enum Kind {
     /// `scheduling.k8s.io Workload`; its groups are read where it has any (1.35), templates are
     /// not.
     Workload,
-    /// `PodGroup` of coscheduling and Koordinator.
+    /// `scheduling.k8s.io CompositePodGroup`.
+    CompositePodGroup,
+    /// `scheduling.x-k8s.io PodGroup`, of coscheduling.
     Coscheduling,
+    /// `scheduling.sigs.k8s.io PodGroup`, of Koordinator and of older coscheduling. It describes the
+    /// same groups as [`Kind::Coscheduling`], and has a watch of its own; where both have an object
+    /// of one name that of coscheduling counts.
+    Koordinator,
     /// `PodGroup` of Volcano.
     Volcano,
     /// `policy PodDisruptionBudget`.
@@ -40,11 +48,13 @@ pub enum Kind {
     ClusterTrainingRuntime,
     /// A workload of any kind.
     Submitted(WorkloadKind),
+    /// Claims, volumes, classes and other objects of storage.
+    Storage(StorageKind),
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::Submitted(WorkloadKind::VolcanoJob).index() + 1;
+    pub(super) const COUNT: usize = Kind::Storage(StorageKind::Attachment).index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -60,7 +70,10 @@ impl Kind {
             Kind::PodDisruptionBudget => 8,
             Kind::TrainingRuntime => 9,
             Kind::ClusterTrainingRuntime => 10,
-            Kind::Submitted(kind) => 11 + kind as usize,
+            Kind::CompositePodGroup => 11,
+            Kind::Koordinator => 12,
+            Kind::Submitted(kind) => 13 + kind as usize,
+            Kind::Storage(kind) => 14 + WorkloadKind::VolcanoJob as usize + kind as usize,
         }
     }
 
@@ -72,12 +85,17 @@ impl Kind {
             ("scheduling.k8s.io", "PriorityClass") => Kind::PriorityClass,
             ("scheduling.k8s.io", "PodGroup") => Kind::PodGroup,
             ("scheduling.k8s.io", "Workload") => Kind::Workload,
-            ("scheduling.sigs.k8s.io" | "scheduling.x-k8s.io", "PodGroup") => Kind::Coscheduling,
+            ("scheduling.k8s.io", "CompositePodGroup") => Kind::CompositePodGroup,
+            ("scheduling.x-k8s.io", "PodGroup") => Kind::Coscheduling,
+            ("scheduling.sigs.k8s.io", "PodGroup") => Kind::Koordinator,
             ("scheduling.volcano.sh", "PodGroup") => Kind::Volcano,
             ("policy", "PodDisruptionBudget") => Kind::PodDisruptionBudget,
             ("trainer.kubeflow.org", "TrainingRuntime") => Kind::TrainingRuntime,
             ("trainer.kubeflow.org", "ClusterTrainingRuntime") => Kind::ClusterTrainingRuntime,
-            _ => return WorkloadKind::of(group, kind).map(Kind::Submitted),
+            _ => {
+                let storage = storage_kind(group, kind).map(Kind::Storage);
+                return storage.or_else(|| WorkloadKind::of(group, kind).map(Kind::Submitted));
+            }
         })
     }
 
@@ -90,17 +108,36 @@ impl Kind {
             Kind::PriorityClass => "priorityclass",
             Kind::PodGroup => "podgroup",
             Kind::Workload => "workload",
+            Kind::CompositePodGroup => "compositepodgroup",
             Kind::Coscheduling => "coscheduling podgroup",
+            Kind::Koordinator => "koordinator podgroup",
             Kind::Volcano => "volcano podgroup",
             Kind::PodDisruptionBudget => "poddisruptionbudget",
             Kind::TrainingRuntime => "trainingruntime",
             Kind::ClusterTrainingRuntime => "clustertrainingruntime",
             Kind::Submitted(kind) => kind.word(),
+            Kind::Storage(kind) => word(kind),
+        }
+    }
+
+    /// The resource by which reasons name groups of this kind.
+    pub(super) fn resource(self) -> &'static str {
+        match self {
+            Kind::PodGroup => "podgroups of scheduling.k8s.io",
+            Kind::CompositePodGroup => "compositepodgroups of scheduling.k8s.io",
+            Kind::Workload => "workloads of scheduling.k8s.io",
+            Kind::Coscheduling => "podgroups of scheduling.x-k8s.io",
+            Kind::Koordinator => "podgroups of scheduling.sigs.k8s.io",
+            Kind::Volcano => "podgroups of scheduling.volcano.sh",
+            other => other.word(),
         }
     }
 
     /// Whether objects of this kind are in a namespace.
     pub fn namespaced(self) -> bool {
+        if let Kind::Storage(kind) = self {
+            return is_namespaced(kind);
+        }
         !matches!(
             self,
             Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::ClusterTrainingRuntime
@@ -118,6 +155,12 @@ impl Object {
         let text = |name: &str| self.0.entry(name).and_then(Value::text).unwrap_or("");
         let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
         Kind::of(group, text("kind"))
+    }
+
+    /// The version of its API, without the group: `v1beta1`.
+    pub(super) fn api_version(&self) -> &str {
+        let text = self.0.entry("apiVersion").and_then(Value::text).unwrap_or("");
+        text.rsplit_once('/').map_or(text, |(_, version)| version)
     }
 
     /// The version as text (`metadata.resourceVersion`), from which a watch may go on; empty if

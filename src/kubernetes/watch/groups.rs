@@ -3,15 +3,18 @@
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::entries::{GroupKey, Instance, PodEntry};
-use super::store::Store;
+use super::event::Kind;
+use super::store::{Store, family};
+use super::trees::{Place, parent_of};
 use super::update::Update;
 use crate::base::ObjectName;
 use crate::kubernetes::groups::GroupObject;
 use crate::kubernetes::membership::{Family, InlineGang};
+use crate::kubernetes::topologies::Topologies;
 use crate::model::{GroupPolicy, PodGroup};
 
 impl Store {
@@ -27,6 +30,7 @@ impl Store {
             describing: BTreeSet::new(),
             shown: None,
             refusal: None,
+            root: None,
         });
         instance.members.insert(pod.to_owned());
         instance.ours += usize::from(entry.ours);
@@ -57,23 +61,86 @@ impl Store {
 
     /// Takes an object that describes a group.
     pub(super) fn put_object(&mut self, object: GroupObject, updates: &mut Vec<Update>) {
-        let (namespace, name) = (object.namespace.clone(), object.name.clone());
-        let key = GroupKey { namespace, family: object.family, name };
-        self.objects.insert(key.clone(), object);
+        let key = key_of(&object);
+        let before = self.place(&key);
+        let old = self.objects.insert(key.clone(), object);
+        let parent = self.objects.get(&key).and_then(parent_of);
+        self.trees.relink(&key, old.as_ref().and_then(parent_of), parent);
+        self.object_changed(&key, before, updates);
+    }
+
+    /// Takes an object of Koordinator.
+    pub(super) fn put_koordinator(&mut self, object: GroupObject, updates: &mut Vec<Update>) {
+        let key = key_of(&object);
+        self.koordinator.insert(key.clone(), object);
         self.refresh_described(&key, updates);
     }
 
     /// Removes the object of one group.
     pub(super) fn remove_object(&mut self, key: &GroupKey, updates: &mut Vec<Update>) {
-        self.objects.remove(key);
+        let before = self.place(key);
+        let old = self.objects.remove(key);
+        self.trees.relink(key, old.as_ref().and_then(parent_of), None);
+        self.object_changed(key, before, updates);
+    }
+
+    /// Shows the scheduler the trees that an object was in and is in, and the groups that it
+    /// describes.
+    fn object_changed(&mut self, key: &GroupKey, before: Place, updates: &mut Vec<Update>) {
+        for place in [before, self.place(key)] {
+            if let Place::In(root) = place {
+                self.refresh_tree(&root, updates);
+            }
+        }
         self.refresh_described(key, updates);
     }
 
+    /// Says whether a kind of groups is served, which a server may begin or cease to do. Pods of
+    /// groups that are not known, and of a kind that is not served, are left alone with that reason.
+    pub fn set_served(&mut self, kind: Kind, served: bool) -> Vec<Update> {
+        let mut updates = Vec::new();
+        if self.unserved.contains(&kind) != served {
+            return updates;
+        }
+        if served {
+            self.unserved.remove(&kind);
+        } else {
+            self.unserved.insert(kind);
+        }
+        let families = [Family::Kubernetes, family(kind)];
+        let groups = self.instances.keys().filter(|key| families.contains(&key.family));
+        for group in groups.cloned().collect::<Vec<_>>() {
+            self.refresh(&group, &mut updates);
+        }
+        updates
+    }
+
+    /// The reason to leave pods alone whose group is not known, if none of its kind is served.
+    pub(super) fn unserved_reason(&self, of: Family) -> Option<String> {
+        // Two kinds describe groups of one family.
+        let is_served = of == Family::Coscheduling
+            && !(self.unserved.contains(&Kind::Coscheduling)
+                && self.unserved.contains(&Kind::Koordinator));
+        let kind = self.unserved.iter().find(|kind| family(**kind) == of)?;
+        (!is_served).then(|| format!("no {} are served to this scheduler", kind.resource()))
+    }
+
     /// Removes what an object has described: one group, or those of a workload.
-    pub(super) fn remove_objects(&mut self, family: Family, key: &str, updates: &mut Vec<Update>) {
+    pub(super) fn remove_objects(
+        &mut self,
+        kind: Kind,
+        family: Family,
+        key: &str,
+        updates: &mut Vec<Update>,
+    ) {
         let Some((namespace, name)) = key.split_once('/') else { return };
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         let first = GroupKey { namespace, family, name };
+        if kind == Kind::Koordinator {
+            self.koordinator.remove(&first);
+            self.refresh_described(&first, updates);
+            return;
+        }
         let is_of = |key: &GroupKey| {
             let rest = key.name.strip_prefix(&first.name);
             (key.namespace == first.namespace && key.family == family)
@@ -86,14 +153,14 @@ impl Store {
             gone.take_while(|key| key.name.starts_with(&first.name)).filter(|key| is_of(key));
         let gone: Vec<GroupKey> = gone.cloned().collect();
         for key in gone {
-            self.objects.remove(&key);
-            self.refresh_described(&key, updates);
+            self.remove_object(&key, updates);
         }
     }
 
     /// Gives groups the priority of their class anew.
     pub(super) fn class_changed(&mut self, updates: &mut Vec<Update>) {
-        let classed = self.objects.iter().filter(|(_, object)| object.priority_class.is_some());
+        let objects = self.objects.iter().chain(&self.koordinator);
+        let classed = objects.filter(|(_, object)| object.priority_class.is_some());
         let classed: Vec<GroupKey> = classed.map(|(key, _)| key.clone()).collect();
         for key in classed {
             self.refresh_described(&key, updates);
@@ -102,6 +169,10 @@ impl Store {
 
     /// Shows the scheduler the groups that an object describes.
     fn refresh_described(&mut self, object: &GroupKey, updates: &mut Vec<Update>) {
+        if object.family == Family::Composite {
+            self.refresh_composite(object, updates);
+            return;
+        }
         if object.family != Family::Workload {
             self.refresh(object, updates);
             return;
@@ -122,6 +193,10 @@ impl Store {
             self.instances.remove(key);
             return;
         }
+        if self.refresh_in_tree(key, updates) {
+            return;
+        }
+        let Some(instance) = self.instances.get(key) else { return };
         let (frame, refusal) = self.frame(key, instance);
         let Some(instance) = self.instances.get_mut(key) else { return };
         let same_refusal = instance.refusal == refusal;
@@ -186,15 +261,18 @@ impl Store {
             object.describe(gang);
             object
         };
-        let object = self.objects.get(&instance.object).cloned().or_else(|| {
+        let object = self.objects.get(&instance.object);
+        let object = object.or_else(|| self.koordinator.get(&instance.object)).cloned();
+        let object = object.or_else(|| {
             let first = instance.describing.first()?;
             self.pods.get(first)?.inline.as_ref().map(described)
         });
-        let Some(object) = object.filter(|_| instance.ours > 0) else { return (None, None) };
-        if object.parent.is_some() {
-            let reason = "groups of groups are not supported by this scheduler".to_string();
-            return (None, Some(reason));
+        let Some(object) = object else { return (None, self.unserved_reason(key.family)) };
+        if instance.ours == 0 {
+            return (None, None);
         }
+        let mut object = object;
+        object.settle(&Topologies::default());
         let mut frame = object.frame();
         let label = object.local_queue.as_deref().or_else(|| {
             let first = self.pods.get(instance.members.first()?)?;
@@ -231,12 +309,20 @@ impl Store {
                 inner.disruption = frame.disruption;
                 inner.leader = object.leader.as_ref() == Some(role);
                 inner.priority = frame.priority;
+                if let Some(topology) = object.role_topologies.get(role) {
+                    inner.topology.clone_from(topology);
+                }
                 frame.groups.push(inner);
             }
         }
-        let claims = object.unmodelled.contains(&"resource claims");
-        let refusal = claims
-            .then(|| "resource claims of the group not supported by this scheduler".to_string());
-        (Some(frame), refusal.or(no_queue))
+        let refused = (!object.refused.is_empty()).then(|| object.refused.join("; "));
+        (Some(frame), refused.or(no_queue))
     }
+}
+
+/// The key of an object that describes a group.
+fn key_of(object: &GroupObject) -> GroupKey {
+    let is_composite = object.composite() && object.family == Family::Kubernetes;
+    let family = if is_composite { Family::Composite } else { object.family };
+    GroupKey { namespace: object.namespace.clone(), family, name: object.name.clone() }
 }

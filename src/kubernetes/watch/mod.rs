@@ -32,18 +32,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod composites;
 mod entries;
 mod event;
 mod groups;
 mod pods;
+mod served;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod update;
 mod workload_state;
 mod workloads;
 
 pub use event::{Kind, Object, WatchEvent};
+pub use served::{ResourceList, SchedulingResource, Served, Version};
 pub use store::{ObjectRef, Store};
 pub use update::Update;
 pub use workload_state::WorkloadPods;

@@ -43,7 +43,7 @@ impl Store {
         let group = self.leave_group(key);
         let Some(entry) = self.pods.remove(key) else { return };
         let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
-        if entry.shown.pod.is_some() || entry.shown.finished {
+        if entry.shown.told {
             let namespace = namespace.clone();
             let deleted = Event::PodDeleted { namespace, name: name.clone(), version: 0 };
             updates.push(Update::Event(deleted));
@@ -87,7 +87,8 @@ impl Store {
         let alone = entry.group.is_none();
         if entry.finished {
             if alone || leaf.is_none() {
-                if entry.shown.pod.take().is_some() {
+                entry.shown.pod = None;
+                if core::mem::take(&mut entry.shown.told) {
                     let (namespace, name) = (namespace.clone(), name);
                     updates.push(Update::Event(Event::PodDeleted { namespace, name, version: 0 }));
                 }
@@ -98,6 +99,7 @@ impl Store {
                     updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
                 }
                 entry.shown.finished = true;
+                entry.shown.told = true;
                 let namespace = namespace.clone();
                 updates.push(Update::PodFinished { namespace, name });
             }
@@ -105,6 +107,7 @@ impl Store {
             let pod = entry.in_leaf(leaf.filter(|_| !alone || entry.waits()), refusal);
             if entry.shown.pod.as_ref() != Some(&pod) {
                 entry.shown.pod = Some(pod.clone());
+                entry.shown.told = true;
                 if alone && entry.waits() {
                     entry.shown.alone = true;
                     let mut group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);

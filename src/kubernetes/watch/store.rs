@@ -2,7 +2,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 
 use super::entries::{GroupKey, Instance, PodEntry};
 use super::event::{Kind, Object, WatchEvent};
+use super::served::Version;
+use super::trees::Trees;
 use super::update::Update;
 use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
@@ -19,10 +21,12 @@ use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
 use crate::kubernetes::membership::Family;
 use crate::kubernetes::priority::Classes;
 use crate::kubernetes::queues::LocalQueues;
+use crate::kubernetes::storage::storage_object;
 use crate::kubernetes::{Mode, affinity, metadata, node};
-use crate::model::{Effect, Labels, ModelError, Node, PodShape, Taint};
+use crate::kubernetes::{account, devices};
+use crate::model::{Effect, Labels, ModelError, Node, PodShape, Problem, Taint};
 use crate::preempt::DisruptionBudget;
-use crate::state::Event;
+use crate::state::{Event, StorageKey, StorageObject};
 
 /// The objects of a cluster, as its watches report them.
 ///
@@ -30,6 +34,12 @@ use crate::state::Event;
 /// node, before its namespace. An event that is not newer than what is known of its object
 /// (`metadata.resourceVersion`, as a number) changes nothing; nor does one by which nothing changes
 /// that scheduling reads.
+///
+/// The events of one kind may change places between two bookmarks, but may not cross one: a bookmark
+/// says that all up to its version has been sent. An object that appears after a bookmark with a
+/// version before it is refused, because it may be one that was deleted meanwhile. After
+/// [`Store::begin_list`] no event of an earlier watch of that kind may come, nor its bookmark.
+/// Two watches must not share a kind.
 ///
 /// The initial events of a watch (`sendInitialEvents`) stand between [`Store::begin_list`] and the
 /// bookmark that ends them: objects that do not occur in them are gone, and are reported so at that
@@ -51,15 +61,25 @@ pub struct Store {
     pub(super) scheduler: Option<String>,
     known: [BTreeMap<String, Known>; Kind::COUNT],
     lists: [u32; Kind::COUNT],
+    /// Whether initial events of a kind are being sent.
+    listing: [bool; Kind::COUNT],
+    /// The version of the last bookmark of each kind: all before it has been sent.
+    floors: [u64; Kind::COUNT],
     nodes: BTreeMap<String, Node>,
     namespaces: BTreeMap<String, Labels>,
     pub(super) classes: Classes,
     pub(super) pods: BTreeMap<String, PodEntry>,
     pub(super) objects: BTreeMap<GroupKey, GroupObject>,
+    /// Objects of Koordinator, which describe the same groups as those of coscheduling.
+    pub(super) koordinator: BTreeMap<GroupKey, GroupObject>,
     pub(super) instances: BTreeMap<GroupKey, Instance>,
-    /// The condition `PodGroupScheduled` of pod groups that have it.
+    pub(super) trees: Trees,
+    /// Kinds of groups that the server does not serve.
+    pub(super) unserved: BTreeSet<Kind>,
+    /// The condition of pod groups by which they are scheduled, where they have it.
     scheduled: BTreeMap<String, bool>,
     budgets: BTreeMap<String, DisruptionBudget>,
+    storage: BTreeMap<StorageKey, StorageObject>,
     queues: Option<LocalQueues>,
     pub(super) workloads: Workloads,
     shapes: FixedMap<Arc<PodShape>, ()>,
@@ -82,10 +102,13 @@ enum Converted {
     Pod(Option<Box<PodEntry>>),
     Namespace(Labels),
     Class,
+    /// A pod group, and whether it says that it is scheduled.
+    PodGroup(Box<GroupObject>, Option<bool>),
     Groups(Vec<GroupObject>),
     Budget(DisruptionBudget),
     Runtime(RuntimeName),
     Workload(WorkloadKind, Option<Box<Submitted>>),
+    Storage(Box<StorageObject>),
 }
 
 /// A reference to an object.
@@ -131,18 +154,18 @@ impl Store {
     /// O(log objects), and in proportion to its members where a group appears or goes.
     ///
     /// # Errors
-    /// The object cannot be taken, for a reason that no valid object has. What is known of it
-    /// stays as it was.
+    /// The object cannot be taken, for a reason that no valid object has, or it appears with a
+    /// version before that of the last bookmark of its kind. What is known of it stays as it was.
     pub fn apply(&mut self, event: WatchEvent) -> Result<Vec<Update>, ModelError> {
         let mut updates = Vec::new();
         match event {
             WatchEvent::Changed(object) => self.changed(&object, &mut updates)?,
             WatchEvent::Deleted(object) => self.deleted(&object, &mut updates),
-            WatchEvent::Bookmark { kind: Some(kind), initial_events_end, .. } => {
+            WatchEvent::Bookmark { kind: Some(kind), initial_events_end, version } => {
                 if initial_events_end {
                     self.end_list(kind, &mut updates);
                 }
-                self.known[kind.index()].retain(|_, known| !known.deleted);
+                self.pass_bookmark(kind, version.parse().unwrap_or(0));
             }
             WatchEvent::Bookmark { kind: None, .. } | WatchEvent::Error { .. } => {}
         }
@@ -152,6 +175,17 @@ impl Store {
     /// The start of a watch with initial events.
     pub fn begin_list(&mut self, kind: Kind) {
         self.lists[kind.index()] += 1;
+        self.listing[kind.index()] = true;
+    }
+
+    /// Forgets deletions that no late event can undo any more.
+    fn pass_bookmark(&mut self, kind: Kind, version: u64) {
+        let at = kind.index();
+        if self.listing[at] {
+            return;
+        }
+        self.floors[at] = self.floors[at].max(version);
+        self.known[at].retain(|_, known| !known.deleted || version != 0 && known.version > version);
     }
 
     /// The uid of a pod; `None` if it is not known.
@@ -175,8 +209,9 @@ impl Store {
         Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
     }
 
-    /// Whether the condition `PodGroupScheduled` of a pod group is true, by the full name of its
-    /// group in the scheduler; `None` if it has no such condition.
+    /// Whether a pod group says that it is scheduled, by the full name of its group in the scheduler;
+    /// `None` if it does not say. The condition is that of the version in which the group was
+    /// served: [`Version::scheduled_condition`].
     pub fn pod_group_scheduled(&self, group: &str) -> Option<bool> {
         self.scheduled.get(group).copied()
     }
@@ -191,12 +226,44 @@ impl Store {
             }
         };
         let Some((namespace, name)) = group.split_once('/') else { return pods };
+        let key = GroupKey::of_name(namespace, name);
         if let Some(pod) = name.strip_prefix("pod:") {
             self.pods.get(&format!("{namespace}/{pod}")).into_iter().for_each(&mut add);
-        } else if let Some(instance) = self.instances.get(&GroupKey::of_name(namespace, name)) {
+        } else if key.family == Family::Composite {
+            let leaves = self.trees.leaves(&key).filter_map(|leaf| self.instances.get(leaf));
+            let members = leaves.flat_map(|instance| &instance.members);
+            members.filter_map(|pod| self.pods.get(pod)).for_each(add);
+        } else if let Some(instance) = self.instances.get(&key) {
             instance.members.iter().filter_map(|pod| self.pods.get(pod)).for_each(add);
         }
         pods
+    }
+
+    /// A member of a group of pods, by its full name in the scheduler, that waits and is left alone,
+    /// with the reason: its partners wait for it. `None` if there is none.
+    pub fn left_alone(&self, group: &str) -> Option<(ObjectRef, &str)> {
+        let (namespace, name) = group.split_once('/')?;
+        let instance = self.instances.get(&GroupKey::of_name(namespace, name))?;
+        let members = instance.members.iter().filter_map(|pod| self.pods.get(pod));
+        let refusal = instance.refusal.as_deref();
+        let mut waiting = members.filter(|entry| entry.waits());
+        waiting.find_map(|entry| {
+            let reason = entry.refusal.as_deref().or(refusal)?;
+            let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
+            Some((ObjectRef { namespace, name, uid: entry.pod.uid.clone() }, reason))
+        })
+    }
+
+    /// The pod groups of `scheduling.k8s.io` behind a group of the scheduler, by its full name: one,
+    /// or those in the tree of a composite group; none for other groups.
+    pub fn pod_groups(&self, group: &str) -> Vec<ObjectRef> {
+        let Some((namespace, name)) = group.split_once('/') else { return Vec::new() };
+        let key = GroupKey::of_name(namespace, name);
+        if key.family != Family::Composite {
+            return self.pod_group(group).into_iter().collect();
+        }
+        let names = self.trees.leaves(&key).map(|leaf| format!("{}/{}", leaf.namespace, leaf.name));
+        names.filter_map(|name| self.pod_group(&name)).collect()
     }
 
     fn changed(&mut self, object: &Object, updates: &mut Vec<Update>) -> Fault<()> {
@@ -211,6 +278,11 @@ impl Store {
                 return Ok(());
             }
             anew = !known.deleted && known.uid != uid;
+        } else if !self.listing[kind.index()]
+            && version != 0
+            && version <= self.floors[kind.index()]
+        {
+            return Err(self.late(kind, object));
         }
         let converted = self.converted(kind, object)?;
         if anew {
@@ -235,6 +307,14 @@ impl Store {
             }
             Converted::Pod(Some(entry)) => self.put_pod(&key, *entry, updates),
             Converted::Pod(None) => self.remove(kind, &key, updates),
+            Converted::Storage(object) => {
+                let storage = object.key();
+                if self.storage.get(&storage) != Some(&*object) {
+                    self.storage.insert(storage, StorageObject::clone(&object));
+                    let changed = Event::StorageChanged { object: *object, version: 0 };
+                    updates.push(Update::Event(changed));
+                }
+            }
             Converted::Class => self.class_changed(updates),
             Converted::Budget(budget) => {
                 if self.budgets.get(&key) != Some(&budget) {
@@ -248,6 +328,18 @@ impl Store {
             Converted::Workload(kind, job) => {
                 self.put_workload(kind, &key, object, job.map(|job| *job), updates);
             }
+            Converted::PodGroup(group, scheduled) => {
+                match scheduled {
+                    Some(scheduled) => self.scheduled.insert(key.clone(), scheduled),
+                    None => self.scheduled.remove(&key),
+                };
+                self.put_object(*group, updates);
+            }
+            Converted::Groups(groups) if kind == Kind::Koordinator => {
+                for group in groups {
+                    self.put_koordinator(group, updates);
+                }
+            }
             Converted::Groups(groups) => {
                 for group in groups {
                     self.put_object(group, updates);
@@ -259,15 +351,22 @@ impl Store {
         Ok(())
     }
 
+    /// The error of an object that appears with a version before that of the last bookmark.
+    fn late(&self, kind: Kind, object: &Object) -> ModelError {
+        let named = metadata::object(kind.word(), kind.namespaced(), &object.0, Mode::AsStored);
+        let (version, floor) = (object.resource_version(), self.floors[kind.index()]);
+        let text = format!("{version} comes after the bookmark of {floor}");
+        ModelError::new(named.name, "metadata.resourceVersion", Problem::Invalid(text))
+    }
+
     fn deleted(&mut self, object: &Object, updates: &mut Vec<Update>) {
         let Some(kind) = object.kind() else { return };
         let (key, version) = (object.key(kind), object.version());
         let list = self.lists[kind.index()];
-        if let Some(known) = self.known[kind.index()].get(&key)
-            && version != 0
-            && version < known.version
-        {
-            return;
+        match self.known[kind.index()].get(&key) {
+            Some(known) if version != 0 && version < known.version => return,
+            None if version != 0 && version <= self.floors[kind.index()] => return,
+            _ => {}
         }
         self.remove(kind, &key, updates);
         let uid = object.metadata("uid").to_owned();
@@ -276,6 +375,7 @@ impl Store {
 
     /// The end of the initial events of a watch: what they did not list is gone.
     fn end_list(&mut self, kind: Kind, updates: &mut Vec<Update>) {
+        self.listing[kind.index()] = false;
         let list = self.lists[kind.index()];
         let unlisted = |known: &Known| known.list != list && !known.deleted;
         let gone = self.known[kind.index()].iter().filter(|(_, known)| unlisted(known));
@@ -296,11 +396,16 @@ impl Store {
                 updates.push(Update::Event(Event::NamespaceRemoved { name, version: 0 }));
             }
             Kind::Pod => self.remove_pod(key, updates),
-            Kind::PodGroup | Kind::Workload | Kind::Coscheduling | Kind::Volcano => {
+            Kind::PodGroup
+            | Kind::CompositePodGroup
+            | Kind::Workload
+            | Kind::Coscheduling
+            | Kind::Koordinator
+            | Kind::Volcano => {
                 if kind == Kind::PodGroup {
                     self.scheduled.remove(key);
                 }
-                self.remove_objects(family(kind), key, updates);
+                self.remove_objects(kind, family(kind), key, updates);
             }
             Kind::PodDisruptionBudget => {
                 let Some(DisruptionBudget { namespace, name, .. }) = self.budgets.remove(key)
@@ -310,6 +415,12 @@ impl Store {
                 updates.push(Update::BudgetRemoved { namespace, name });
             }
             Kind::Submitted(kind) => self.remove_workload(kind, key, updates),
+            Kind::Storage(kind) => {
+                let key = StorageKey::new(kind, name);
+                if self.storage.remove(&key).is_some() {
+                    updates.push(Update::Event(Event::StorageRemoved { key, version: 0 }));
+                }
+            }
             Kind::TrainingRuntime | Kind::ClusterTrainingRuntime => {
                 let (namespace, name) = key.split_once('/').unwrap_or(("", key));
                 let name = (namespace.to_owned(), name.to_owned());
@@ -374,6 +485,7 @@ impl Store {
             Kind::Node => {
                 let mut node = node::node(&root)?;
                 not_ready(&root, &mut node)?;
+                unfollowed(&root, &mut node)?;
                 Converted::Node(node)
             }
             Kind::Pod => {
@@ -386,21 +498,27 @@ impl Store {
                 Converted::Pod(entry.map(Box::new))
             }
             Kind::Namespace => Converted::Namespace(node::labels(&root)?),
+            Kind::Storage(kind) => Converted::Storage(Box::new(storage_object(kind, &root)?)),
             Kind::PriorityClass => {
                 self.classes.add(&root)?;
                 Converted::Class
             }
             Kind::PodGroup => {
                 let group = groups::pod_group(&root, false)?;
-                let key = object.key(kind);
-                match condition(&root, "PodGroupScheduled")? {
-                    Some(status) => self.scheduled.insert(key, status == "True"),
-                    None => self.scheduled.remove(&key),
+                let version = Version::named(object.api_version()).unwrap_or(Version::V1);
+                let status = match version.scheduled_condition() {
+                    Some(name) => condition(&root, name)?,
+                    None => None,
                 };
-                Converted::Groups(alloc::vec![group])
+                Converted::PodGroup(Box::new(group), status.map(|status| status == "True"))
+            }
+            Kind::CompositePodGroup => {
+                Converted::Groups(alloc::vec![groups::pod_group(&root, true)?])
             }
             Kind::Workload => Converted::Groups(groups::workload(&root)?),
-            Kind::Coscheduling => Converted::Groups(alloc::vec![groups::coscheduling(&root)?]),
+            Kind::Coscheduling | Kind::Koordinator => {
+                Converted::Groups(alloc::vec![groups::coscheduling(&root)?])
+            }
             Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
             Kind::PodDisruptionBudget => Converted::Budget(budget(&root)?),
             Kind::TrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, false)?),
@@ -426,10 +544,11 @@ impl Store {
 }
 
 /// The family of the groups that a kind describes.
-fn family(kind: Kind) -> Family {
+pub(super) fn family(kind: Kind) -> Family {
     match kind {
         Kind::Workload => Family::Workload,
-        Kind::Coscheduling => Family::Coscheduling,
+        Kind::Coscheduling | Kind::Koordinator => Family::Coscheduling,
+        Kind::CompositePodGroup => Family::Composite,
         Kind::Volcano => Family::Volcano,
         _ => Family::Kubernetes,
     }
@@ -463,6 +582,16 @@ fn condition(root: &Field<'_>, name: &str) -> Fault<Option<String>> {
         Ok(())
     })?;
     Ok(found)
+}
+
+/// Keeps pods from a node of which a field is refused, and those that ask for whole cards from one
+/// whose cards are given away in parts.
+fn unfollowed(root: &Field<'_>, node: &mut Node) -> Fault<()> {
+    node.unschedulable |= !account::refused_of(root.value, root.object.mode).is_empty();
+    if devices::registered(root)?.is_some() {
+        node.allocatable.set("nvidia.com/gpu", 0);
+    }
+    Ok(())
 }
 
 /// Taints a node that is not ready, as the admission and the controllers of a cluster do.

@@ -346,7 +346,7 @@ fn a_gang_half_bound_is_finished_or_evicted() {
         let wake = world.scheduler.next_wake().unwrap();
         assert!(wake <= Time::from_secs(world.now).after(Duration::from_secs(60)));
         let later = Time::from_secs(world.now + 60);
-        let Some(Decision::Evict { pods, .. }) = world.scheduler.poll_decision(later) else {
+        let Some(Decision::EvictStale { pods, .. }) = world.scheduler.poll_decision(later) else {
             panic!("two of four are bound")
         };
         assert_eq!(pods.len(), 2);
@@ -448,7 +448,7 @@ fn a_more_important_group_takes_what_budgets_allow() {
         }
         world.add(pod);
         match world.scheduler.poll_decision(Time::from_secs(1)) {
-            Some(Decision::Preempt { victims, .. }) => Some(victims.len()),
+            Some(Decision::Evict { victims, .. }) => Some(victims.len()),
             None => None,
             other => panic!("{other:?}"),
         }

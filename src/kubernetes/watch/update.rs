@@ -5,7 +5,7 @@ use alloc::string::String;
 use crate::base::{ObjectName, Time};
 use crate::model::PodGroup;
 use crate::preempt::DisruptionBudget;
-use crate::queue::{QueueError, Scheduler};
+use crate::queue::{Gone, QueueError, Scheduler};
 use crate::state::Event;
 
 /// One input of a [`Scheduler`] that follows from an event of a watch.
@@ -39,7 +39,7 @@ pub enum Update {
         name: String,
     },
     /// A waiting pod that must be left alone, because placing it needs what is not modelled: it
-    /// has resource claims, or volumes of storage.
+    /// has resource claims, or volumes that name a driver themselves.
     LeftAlone {
         /// The pod's namespace.
         namespace: String,
@@ -62,7 +62,7 @@ impl Update {
             Update::Group(group) => scheduler.handle_group(group, now),
             Update::GroupRemoved { group } => scheduler.handle_group_removed(&group, now),
             Update::PodFinished { namespace, name } => {
-                scheduler.handle_pod_finished(&namespace, &name, now)
+                scheduler.handle_gone(Gone::finished(&namespace, &name), now)
             }
             Update::Budget(budget) => {
                 scheduler.handle_budget(budget, now);

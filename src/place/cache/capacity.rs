@@ -27,13 +27,14 @@ const COLUMN_ROWS: usize = 8_000_000;
 pub(crate) enum Amount {
     /// How many pods it may still get.
     Pods,
-    /// What is free of a resource, never negative.
+    /// Free amount of a resource, never negative.
     Free(ResourceId),
-    /// What may be used of a resource.
+    /// Amount of a resource that may be used.
     Allocatable(ResourceId),
-    /// What is used of it, where there is any.
+    /// Used amount of it, where there is any.
     Used(ResourceId),
-    /// What scores count as used of CPU (0) or memory (1), where there is any of the resource.
+    /// Amount of CPU (0) or memory (1) that scores count as used, where there is any of the
+    /// resource.
     Scored(ResourceId, usize),
 }
 
@@ -125,7 +126,7 @@ impl Capacity {
     fn is_same_tree(&self, cluster: &Cluster) -> bool {
         let Some(mut changes) = cluster.journal.since(self.moment) else { return false };
         changes.all(|change| match change {
-            Change::Pods { .. } | Change::Namespaces => true,
+            Change::Pods { .. } | Change::Namespaces | Change::Storage | Change::Claims => true,
             Change::Node { change, .. } => {
                 let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
                 !change.has(moves.and(NodeChange::TIE_RANK, true))
@@ -195,7 +196,7 @@ impl Capacity {
         let total = values.iter().map(|&value| i128::from(value)).sum();
         let (moment, tree) = (cluster.moment(), self.trees);
         let column = Column { what, values, total, sums: Vec::new(), moment, tree };
-        // What comes after a column of one request goes with it.
+        // Columns after the column of one request go with it.
         let keep = keep && self.kept == self.columns.len();
         self.columns.push(column);
         if keep {
@@ -227,7 +228,7 @@ impl Capacity {
                         nodes = true;
                         rows.push(row);
                     }
-                    Change::Namespaces => {}
+                    Change::Namespaces | Change::Storage | Change::Claims => {}
                 }
             }
         } else {

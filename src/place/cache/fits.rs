@@ -20,7 +20,7 @@ pub(crate) struct Fits {
     filters: PreparedFilters,
     /// Whether the pods request something that no node has.
     never: bool,
-    /// What one pod takes beside its place, where a filter judges room.
+    /// Amounts of one pod beside its place, where a filter judges room.
     ask: Option<Vec<(ResourceId, i64)>>,
 }
 

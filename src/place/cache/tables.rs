@@ -186,7 +186,7 @@ impl PlannerCache {
                 }
             }
             let calls = self.tables[place].all_calls();
-            // Of the shape it was of, whose address is known.
+            // The shape that it was made for, whose address is known.
             let kept = Arc::clone(&self.tables[place].prepared.shape);
             let mut table = self.fresh(cluster, framework, &kept)?;
             core::mem::swap(&mut table.ranking, &mut self.tables[place].ranking);

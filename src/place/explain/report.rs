@@ -8,6 +8,7 @@ use crate::base::ObjectName;
 use crate::model::Node;
 use crate::place::certificate::Lack;
 use crate::place::outcome::Outcome;
+use crate::state::VolumeRefusal;
 
 /// Why a group is not placed, and what would change that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Rejections {
     /// How many of them each filter is the first to reject, most first; `None` stands for nodes
     /// that a filter's preparation left out.
     pub by: Vec<(Option<String>, usize)>,
+    /// Why claims of the pod cannot be met, and on how many of the nodes, most first; at most 5.
+    pub volumes: Vec<(VolumeRefusal, usize)>,
 }
 
 /// The domains of one level.
@@ -129,6 +132,9 @@ impl fmt::Display for Explanation {
             write!(f, "\n{} pods like {}: {passing} of {} nodes", kind.pods, kind.pod, kind.nodes)?;
             for (name, count) in &kind.by {
                 write!(f, "; {} rejects {count}", name.as_deref().unwrap_or("preparation"))?;
+            }
+            for (refusal, count) in &kind.volumes {
+                write!(f, "\n  on {count}: {refusal}")?;
             }
         }
         for level in &self.levels {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::report::{DomainReport, LevelReport, Rejections};
 use crate::framework::{Evaluation, Framework, Rejection};
+use crate::model::PodShape;
 use crate::place::cache::capacity::Capacity;
 use crate::place::error::PlaceError;
 use crate::place::request::Request;
@@ -13,7 +14,7 @@ use crate::place::search::parts::Parts;
 use crate::place::search::problem::Problem;
 use crate::place::search::proof::lack;
 use crate::place::topology::partition::all_rows;
-use crate::state::Cluster;
+use crate::state::{Cluster, Row, VolumeNeeds, VolumeRefusal};
 
 /// The most domains listed for a level.
 const LISTED: usize = 5;
@@ -54,9 +55,33 @@ pub(crate) fn rejections(
             pods: 1 + alike.count(),
             nodes: rows.len(),
             by,
+            volumes: refusals(cluster, shape, &rows),
         });
     }
     Ok(all)
+}
+
+/// Why claims of a pod cannot be met, and on how many rows, most first.
+fn refusals(cluster: &Cluster, shape: &PodShape, rows: &[Row]) -> Vec<(VolumeRefusal, usize)> {
+    if shape.volumes.is_empty() {
+        return Vec::new();
+    }
+    let needs = match VolumeNeeds::of(cluster, shape) {
+        Ok(needs) => needs,
+        Err(refusal) => return Vec::from([(refusal, rows.len())]),
+    };
+    let mut refusals: Vec<(VolumeRefusal, usize)> = Vec::new();
+    for view in rows.iter().filter_map(|&row| cluster.view(row)) {
+        let Err(refusal) = needs.choose(view) else { continue };
+        match refusals.iter_mut().find(|(known, _)| *known == refusal) {
+            Some((_, count)) => *count += 1,
+            None => refusals.push((refusal, 1)),
+        }
+    }
+    // Stable: among equals in order of node.
+    refusals.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
+    refusals.truncate(LISTED);
+    refusals
 }
 
 /// For each level, coarsest first, and for all nodes together: the domains that hold most.

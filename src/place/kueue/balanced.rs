@@ -186,7 +186,7 @@ fn prune(tree: &Tree, siblings: &[usize], counts: &mut [Counts], plan: &Plan, sh
 /// such limit.
 const MOST_CHAINS: usize = 1 << 21;
 
-/// Of the sets with as few domains as the greedy choice needs, one with the least room to spare;
+/// Among the sets with as few domains as the greedy choice needs, one with the least room to spare;
 /// of those, the first in the order of `domains`.
 fn tightest_set(domains: &[usize], counts: &[Counts], plan: &Plan) -> Option<Vec<usize>> {
     let size = usize::try_from(greedy(domains, counts, plan)?.domains).ok()?;

@@ -55,7 +55,7 @@ pub(super) struct Question<'a> {
     pub(super) within: Option<usize>,
 }
 
-/// Which leaves were looked at, and why some were left out.
+/// Leaves that were looked at, and reasons for which some were left out.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) leaves: u64,

@@ -1,4 +1,4 @@
-//! Which hosts a pod set may use: taints, node selector, node affinity.
+//! Hosts that a pod set may use: taints, node selector, node affinity.
 //!
 //! Source: Kueue's `simulator/default.go`; Kubernetes' toleration and node-affinity helpers.
 

@@ -167,7 +167,7 @@ fn collect<'a>(
     refuse_scattered(cluster, group, tree)?;
     let mut leaves: BTreeMap<usize, i64> = BTreeMap::new();
     for node in runs(cluster, group) {
-        // What runs outside the tree is in no domain of it.
+        // A pod outside the tree is in no domain of it.
         if let Some(leaf) = tree.leaf(&values(tree, node)) {
             *leaves.entry(tree.leaves[leaf].domain).or_default() += 1;
         }

@@ -52,15 +52,21 @@ pub(crate) struct ChangeLog {
     nodes_start: u64,
     /// How often labels of namespaces changed.
     namespaces: u64,
+    /// Rows of the cluster that was followed last.
+    width: usize,
     pub(crate) pods: PodEvents,
 }
 
 impl ChangeLog {
     /// Takes in what has changed in a cluster since the last request. False if that is not known:
     /// the log begins anew then, and every result is void.
+    ///
+    /// Rows of nodes that a transaction added and took back are in its cluster and not in the one it
+    /// is a copy of. Results that have seen such rows are void there.
     pub(crate) fn sync(&mut self, cluster: &Cluster) -> bool {
         self.pods.begin();
-        let known = cluster.moment() == self.moment || self.follow(cluster);
+        let is_narrower = cluster.rows() < core::mem::replace(&mut self.width, cluster.rows());
+        let known = !is_narrower && (cluster.moment() == self.moment || self.follow(cluster));
         self.moment = cluster.moment();
         if !known {
             self.forget();
@@ -98,6 +104,8 @@ impl ChangeLog {
                     self.nodes.push(NodeEvent { row, change });
                 }
                 Change::Namespaces => self.namespaces += 1,
+                // Plugins that read storage or claims judge anew for each request.
+                Change::Storage | Change::Claims => {}
             }
         }
         true
@@ -215,7 +223,7 @@ impl PodEvents {
         self.start + self.list.len() as u64
     }
 
-    /// Which history it is: what was prepared in another cannot be brought up to date.
+    /// Identity of the history: a preparation for another cannot be brought up to date.
     pub(crate) fn history(&self) -> u64 {
         self.history
     }

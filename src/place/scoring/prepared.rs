@@ -427,7 +427,7 @@ pub(crate) fn add_plain(
     let scores = &mut scores[..block.len()];
     for stage in stages {
         stage.prepared.score_block(&stage.context(*cx), block, scores);
-        // What wraps is below zero itself.
+        // A difference that wraps is below zero itself.
         let beyond = |bits, score: &i64| bits | score | MAX_SCORE.wrapping_sub(*score);
         let beyond = scores.iter().fold(0, beyond);
         if beyond < 0 {

@@ -8,7 +8,7 @@ use super::top_k::class_of;
 use crate::base::tournament::Tournament;
 use crate::framework::{Normalization, ScorePlugin};
 
-/// What is known of one feasible row: the sum of its plain scores, weighted, and the raw scores
+/// The judgement of one feasible row: the sum of its plain scores, weighted, and the raw scores
 /// that are normalised over all feasible rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RawScores {
@@ -272,7 +272,7 @@ impl Ranking {
         self.tree.rebuild(|out| out.extend(keys));
     }
 
-    /// What is known of a place; `None` if it is not feasible.
+    /// The judgement of a place; `None` if it is not feasible.
     pub(crate) fn judgement(&self, place: usize) -> Option<RawScores> {
         let key = self.tree.key(place);
         if key == 0 {
@@ -353,7 +353,7 @@ impl Ranking {
             });
             return;
         }
-        // Of those with the last total the first are better than the others.
+        // Among those with the last total the first are better than the others.
         let last = last.or_else(|| self.census.last_of(count));
         let (total, mut left) = last.unwrap_or((1, usize::MAX));
         let (least, above) = ((total as u64) << 32, (total as u64 + 1) << 32);

@@ -25,7 +25,7 @@ pub(crate) const FEW: usize = 2;
 #[derive(Debug)]
 pub(crate) struct ScoreTable {
     pub(crate) prepared: PreparedPlugins,
-    /// What a pod of the shape takes of a node.
+    /// Amounts that a pod of the shape takes of a node.
     pub(crate) takes: Arc<Takes>,
     /// Whether the plugins that skipped the shape while no pod had affinity terms apply now.
     pub(crate) concerned: bool,

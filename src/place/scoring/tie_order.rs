@@ -51,7 +51,7 @@ impl Ranks {
     }
 }
 
-/// Which order among equals it is: the salt, and how often its ranks were given anew.
+/// Identity of an order among equals: the salt, and how often its ranks were renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OrderStamp {
     pub(crate) salt: u64,

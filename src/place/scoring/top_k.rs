@@ -79,7 +79,7 @@ impl TopK {
         Some(high)
     }
 
-    /// What the least of the best so many offers is worth, of which there are more.
+    /// Worth of the least of the best so many offers, of which there are more.
     pub(crate) fn least_of(&mut self, offers: &[Slot], count: usize) -> u64 {
         self.spare.clear();
         let mut left = count;

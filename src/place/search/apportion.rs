@@ -28,7 +28,7 @@ pub(crate) fn fewest(room: &[i64], pods: i64) -> Option<Vec<i64>> {
 
 /// Fewest domains, and pods over them as evenly as can be.
 ///
-/// Of all choices of that many domains it takes one whose smallest share is as large as can be,
+/// Among all choices of that many domains it takes one whose smallest share is as large as can be,
 /// and of those the one with the least room to spare.
 pub(crate) fn balanced(room: &[i64], pods: i64) -> Option<Vec<i64>> {
     let count = choose(room, pods, 1)?.iter().filter(|chosen| **chosen).count() as i64;
@@ -70,7 +70,7 @@ pub(crate) fn level(room: &[i64], pods: i64) -> Option<Vec<i64>> {
     Some(shares)
 }
 
-/// Which domains to use: the fewest that hold so many pods, of those with room for at least
+/// The domains to use: the fewest that hold so many pods, all with room for at least
 /// `least`; and among such choices one with the least room in all.
 fn choose(room: &[i64], pods: i64, least: i64) -> Option<Vec<bool>> {
     let usable: Vec<usize> =

@@ -7,6 +7,7 @@
 pub(crate) mod apportion;
 mod assign_nodes;
 mod best_score;
+mod claims;
 pub(crate) mod domains;
 mod ordered;
 mod packing;
@@ -14,6 +15,7 @@ pub(crate) mod parts;
 pub(crate) mod problem;
 pub(crate) mod proof;
 pub(crate) mod reference;
+mod seating;
 pub(crate) mod strategy;
 
 use alloc::vec::Vec;
@@ -24,6 +26,7 @@ use self::domains::{Choice, NOWHERE, Solved, Solver};
 use self::ordered::walk;
 use self::parts::Parts;
 use self::problem::Problem;
+use self::seating::{Seated, seat};
 use super::certificate::Certificate;
 use super::error::PlaceError;
 use super::request::{Request, Task};
@@ -197,14 +200,14 @@ fn realise(
             return Ok(Realised::Passed(layout(solver, placed)));
         }
     } else {
-        txn = solver.model.cluster.txn();
+        txn = solver.model.cluster.txn().rearranging();
         let order = lay_out(solver, &mut txn, request.salt)?;
         if enough(solver, &which(solver, order.iter().map(|(member, _)| *member))) {
             return Ok(Realised::Passed(layout(solver, placed_by(solver, &order, Some(&txn)))));
         }
     }
     let model = &*solver.model;
-    txn = model.cluster.txn();
+    txn = model.cluster.txn().rearranging();
     let mut order = in_order(&solver.places);
     let passed = order.iter().try_fold(true, |passed, &(number, node)| {
         Ok::<bool, PlaceError>(passed && model.place(&mut txn, number, node)?)
@@ -216,8 +219,21 @@ fn realise(
             .collect();
         let mut own = quota.saturating_mul(16).min(*steps);
         let before = own;
-        txn = solver.model.cluster.txn();
-        let walked = walk(solver, &mut txn, &fits, &mut own)?;
+        txn = solver.model.cluster.txn().rearranging();
+        let seated = if solver.model.has_claims() {
+            seat(solver, &mut txn, &fits, &mut own)?
+        } else {
+            Seated::NoClaims
+        };
+        let walked = match seated {
+            Seated::Found(order) => Ok(order),
+            Seated::Never => Err(true),
+            Seated::OutOfSteps => Err(false),
+            Seated::NoClaims | Seated::NotInOrder => {
+                txn = solver.model.cluster.txn().rearranging();
+                walk(solver, &mut txn, &fits, &mut own)?
+            }
+        };
         *steps -= before - own;
         order = match walked {
             Ok(order) => order,
@@ -258,7 +274,7 @@ fn in_order(places: &[u32]) -> Vec<(usize, u32)> {
     places.iter().copied().enumerate().filter(|(_, node)| *node != NOWHERE).collect()
 }
 
-/// Which members these are.
+/// Marks these members.
 fn which(solver: &Solver<'_, '_>, members: impl Iterator<Item = usize>) -> Vec<bool> {
     let mut found = alloc::vec![false; solver.model.members.len()];
     for member in members {
@@ -300,7 +316,7 @@ fn layout(solver: &Solver<'_, '_>, placed: Vec<Placed>) -> Layout {
         }
         let Some((key, path)) = solver.domain_of(part) else { continue };
         let Some(domain_key) = solver.domain_key(part, key) else { continue };
-        // Of a slice, only the plan's own members are held to its domain.
+        // In a slice, only the plan's own members are held to its domain.
         let asked = own.slice.is_none().then_some(&own.group.topology);
         // Its leaders share the domain.
         let leaders = leaders.iter().filter(|(led, _)| *led == part).map(|(_, leader)| *leader);

@@ -184,7 +184,7 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Which nodes the pods of each demand are on, with their devices: equal for all orders that
+    /// Nodes of the pods of each demand, with their devices: equal for all orders that
     /// come to the same placements. Which devices a pod gets depends on the pods before it.
     fn state(&self) -> Vec<u32> {
         let mut places = vec![vec![NOWHERE]; self.solver.model.members.len()];

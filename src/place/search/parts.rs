@@ -12,7 +12,7 @@ use crate::place::topology::tiers::keys;
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     pub(crate) group: &'a PodGroup,
-    /// Which slice of its parent it is; `None` for a group.
+    /// Number of the slice in its parent; `None` for a group.
     pub(crate) slice: Option<usize>,
     pub(crate) parent: usize,
     /// Keys to be confined by, best first; `None` stands for no confinement.

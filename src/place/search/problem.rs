@@ -175,6 +175,12 @@ impl<'a> Problem<'a> {
         self.rooms.sum(self.classes[class].fits, extent)
     }
 
+    /// Whether a member has claims.
+    pub(crate) fn has_claims(&self) -> bool {
+        let mut volumes = self.classes.iter().flat_map(|class| &class.shape.volumes);
+        volumes.any(|volume| volume.claim().is_some())
+    }
+
     /// Places a member if every filter passes it, and devices can be found for it.
     pub(crate) fn place(
         &self,

@@ -307,7 +307,7 @@ impl BruteForce<'_, '_> {
 
     /// Members on nodes within the domains chosen, in an order in which every filter passes.
     fn lay_out(&self) -> Result<Option<Layout>, PlaceError> {
-        let mut txn = self.task.cluster.txn();
+        let mut txn = self.task.cluster.txn().rearranging();
         let mut placed = Vec::new();
         let found = self.walk(&mut txn, &mut placed, &mut BTreeSet::new())?;
         Ok(found.then(|| self.layout(&placed)))
@@ -327,7 +327,7 @@ impl BruteForce<'_, '_> {
             let Some(choice) = &self.choices[at] else { continue };
             for (number, &pod) in part.ask.pods.iter().enumerate() {
                 let free = |other: &usize| !placed.iter().any(|p| (p.part, p.pod) == (at, *other));
-                // Of equal pods the first goes first.
+                // Among equal pods the first goes first.
                 let twin = |other: &usize| part.ask.pods[*other].shape() == pod.shape();
                 if (0..=number).filter(twin).find(free) != Some(number) {
                     continue;
@@ -399,7 +399,7 @@ impl BruteForce<'_, '_> {
             else {
                 continue;
             };
-            // Of a slice, only the plan's own members are held to its domain.
+            // In a slice, only the plan's own members are held to its domain.
             let asked = (!part.slice).then_some(&part.ask.group.topology);
             // Its leaders share the domain.
             let leads = |leader: &usize| self.parts[*leader].led == Some(at);

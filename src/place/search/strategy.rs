@@ -1,7 +1,7 @@
 //! Entry point of the search strategy: the sequential strategy first where it does as well, then
 //! the search.
 
-use super::{Found, solve};
+use super::{Found, claims, solve};
 use crate::model::{DeviceAsk, PodGroup, PodShape, TopologyRequest};
 use crate::place::certificate::{Certificate, Lack, Refusal};
 use crate::place::error::PlaceError;
@@ -17,6 +17,9 @@ use crate::place::sequential::workspace::Workspace;
 /// does not know is laid out by the sequential strategy alone; the search only proves that it does
 /// not fit.
 pub(crate) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer, PlaceError> {
+    if task.gang.all_shapes().iter().any(|shape| !shape.claims.is_empty()) {
+        return claims::place(task, workspace, is_simple(task.group()));
+    }
     let sequential_only = task.group().any(&is_beyond_search);
     if (sequential_only || is_simple(task.group()))
         && let Some(layout) = attempt(task, workspace)?

@@ -57,7 +57,7 @@ pub(crate) struct Sequential<'a, E> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) framework: &'a Framework,
     pub(crate) engine: E,
-    /// What tells domains apart.
+    /// The property by which domains are told apart.
     pub(crate) sense: DomainSense,
     /// Whether domains that cannot hold the group are passed over without a trial.
     pub(crate) prune: bool,

@@ -111,7 +111,7 @@ impl Run {
                 (worth != 0).then_some(Slot { worth, row: row.as_u32() })
             })),
         }
-        // What an offer must be worth more than, if there are enough without it.
+        // A bar for offers: there are enough better ones above it.
         let mut floor = self.cut(pods);
         self.open.clear();
         self.open.reserve(self.offers.len());
@@ -143,7 +143,7 @@ impl Run {
         self.still_open.resize(rows, Slot::default());
         let mut kept = 0;
         if steps == 1 {
-            // Which they are cannot be foreseen, so there is no branch.
+            // The winners cannot be foreseen, so there is no branch.
             for (offer, &key) in self.open.iter().zip(&self.ahead.keys) {
                 let worth = offer.worth.min(key);
                 self.still_open[kept] = Slot { worth, row: offer.row };

@@ -1,4 +1,4 @@
-//! What a planner keeps between requests: its caches, and buffers for their capacity.
+//! State that a planner keeps between requests: its caches, and buffers for their capacity.
 
 use alloc::vec::Vec;
 

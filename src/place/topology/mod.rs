@@ -1,4 +1,4 @@
-//! Which domains a group may go to: one definition for every strategy, for certificates and their
+//! Domains that a group may go to: one definition for every strategy, for certificates and their
 //! check.
 
 pub(crate) mod islands;

@@ -24,7 +24,7 @@ pub(crate) struct Requirement<'a> {
     /// Its own pods, if they are not cut into slices.
     pub(crate) pods: Vec<&'a Pod>,
     pub(crate) inside: Vec<Requirement<'a>>,
-    /// What it counts for in the one it is inside of.
+    /// Its weight in the group around it.
     pub(crate) weight: u32,
     /// How much must be placed: of pods, or of the weight of what is inside.
     pub(crate) need: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Requirement<'a> {
 }
 
 impl<'a> Requirement<'a> {
-    /// What a group asks, less what runs.
+    /// The request of a group, less its running members.
     pub(crate) fn new(cluster: &'a Cluster, group: &'a PodGroup) -> Requirement<'a> {
         let mut ask = Requirement {
             name: group.full_name().into(),

@@ -14,13 +14,13 @@ use crate::model::{IslandRule, PodGroup, TopologyRequest};
 use crate::state::plan::{PlanDomain, PlanLabel};
 use crate::state::{Cluster, LabelKey, LabelValue};
 
-/// What a node's domain of a key is.
+/// The meaning of a node's domain of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DomainSense {
     /// The value of the key alone, as Kubernetes has it: racks of one name in two zones are one
     /// rack.
     Value,
-    /// Of a declared level, the path of values from the coarsest level down to its own: racks of
+    /// A declared level: the path of values from the coarsest level down to its own: racks of
     /// one name in two zones are two racks, and so are a rack of a zone and one of no zone. Of any
     /// other key, its value.
     Path,

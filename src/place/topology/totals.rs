@@ -13,7 +13,7 @@ use crate::state::{Cluster, Overlay, ResourceId, Row};
 #[derive(Debug)]
 pub(crate) struct Totals<'a> {
     cluster: &'a Cluster,
-    /// What a decision under way has placed.
+    /// Pods that a decision under way has placed.
     overlay: Option<&'a Overlay>,
     domains: Vec<&'a [Row]>,
     /// By row: the place of its domain, or how many there are if it is in none. `None` where
@@ -221,7 +221,7 @@ type Columns<'a> = [&'a [i64]; 4];
 struct Added {
     /// By column.
     sums: [i64; 4],
-    /// What is taken beyond what there is.
+    /// Amount taken beyond the capacity.
     excess: i64,
 }
 

@@ -69,7 +69,7 @@ impl Tree {
         &self.keys[place].1
     }
 
-    /// What a key makes of a domain of another; nothing is known unless both are levels.
+    /// The relation of a key to a domain of another; nothing is known unless both are levels.
     pub(crate) fn within(
         &self,
         cluster: &Cluster,
@@ -97,7 +97,7 @@ impl Tree {
     }
 }
 
-/// What a level makes of a domain of another.
+/// The relation of a level to a domain of another.
 pub(crate) enum Within {
     /// The finer level: these of its domains.
     Domains(Range<usize>),

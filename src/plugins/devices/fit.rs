@@ -21,7 +21,7 @@ use crate::state::{DeviceNeed, NodeView};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceFit;
 
-/// What the pod needs, in the numbers of the cluster.
+/// Needs of the pod, in the numbers of the cluster.
 struct Needs(Vec<DeviceNeed>);
 
 impl FilterPlugin for DeviceFit {

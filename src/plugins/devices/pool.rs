@@ -61,7 +61,7 @@ impl DevicePool {
         }
     }
 
-    /// What each device has to give to the first request of the kind; `None` for whole devices.
+    /// Share of each device for the first request of the kind; `None` for whole devices.
     pub(super) fn share(&self, pod: &PodShape) -> Option<i64> {
         let request = pod.devices.iter().find(|request| request.kind == self.kind)?;
         match &request.ask {
@@ -154,7 +154,7 @@ impl Pool {
         self.kind
     }
 
-    /// What a need takes of each device in the pool's unit; `None` for whole devices.
+    /// Amount that a need takes of each device in the pool's unit; `None` for whole devices.
     pub(super) fn share_of(&self, need: &DeviceNeed) -> Option<i64> {
         if need.is_whole() {
             return None;
@@ -168,7 +168,7 @@ impl Pool {
         self.need.as_ref().map_or(0, DeviceNeed::count)
     }
 
-    /// What the pod takes of the pool on a node whose devices are these: for whole devices the
+    /// Amount that the pod takes of the pool on a node with these devices: for whole devices the
     /// capacity of the first one open to it.
     pub(super) fn taken(&self, slots: &[Slot]) -> i64 {
         if self.need.is_none() {

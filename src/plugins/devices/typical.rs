@@ -18,7 +18,7 @@ pub struct TypicalPod {
     pub cpu: i64,
     /// How many devices; 0 for a pod that wants none.
     pub devices: u32,
-    /// What is taken of each device, in the pool's unit; `None` for whole devices.
+    /// Amount taken of each device, in the pool's unit; `None` for whole devices.
     pub share: Option<i64>,
     /// The models allowed; empty means any.
     pub models: Vec<String>,
@@ -26,7 +26,7 @@ pub struct TypicalPod {
     pub weight: u64,
 }
 
-/// What a workload is typically made of: its most frequent sorts of pods.
+/// The typical parts of a workload: its most frequent sorts of pods.
 ///
 /// It measures the *fragmentation* of a node: how much of what is left of its devices a pod drawn
 /// from the workload could not use, on average. For one sort of pod that is everything left (the
@@ -62,7 +62,7 @@ pub struct TypicalPods {
     others: Table,
 }
 
-/// What the devices of one model are good for: weights of the pods that a device with so much left
+/// The usefulness of devices of one model: weights of the pods that a device with so much left
 /// serves, on a node with so much CPU left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
@@ -246,7 +246,7 @@ impl TypicalPods {
         Models(self.named.iter().map(|(model, _)| cluster.device_term(model)).collect())
     }
 
-    /// What the devices of a node are good for; `None` if they are of several models.
+    /// The usefulness of a node's devices; `None` if they are of several models.
     #[inline]
     pub(super) fn table(&self, models: &Models, slots: &[Slot]) -> Option<&Table> {
         let Some(first) = slots.first() else { return Some(&self.others) };
@@ -304,7 +304,7 @@ enum Reason {
     Model,
 }
 
-/// What is taken of each device, in the order in which sorts are broken ties by.
+/// Amount taken of each device, in the order in which sorts are broken ties by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Each {
     None,

@@ -15,7 +15,7 @@ use crate::framework::{
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
 
-/// What is prepared.
+/// The preparation.
 struct State {
     affinity: Vec<Term>,
     anti_affinity: Vec<Term>,
@@ -32,7 +32,7 @@ struct State {
     effects: Effects<Option<Effect>>,
 }
 
-/// What one pod of a shape changes: keys by number.
+/// Changes by one pod of a shape: keys by number.
 #[derive(Debug, Default)]
 struct Effect {
     wanted: bool,
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// What a pod of a shape changes for the pod being placed, if anything.
+    /// Changes by a pod of a shape for the pod being placed, if there are any.
     fn effect(&mut self, cluster: &Cluster, pod: &PodShape, shape: &PodShape) -> Option<Effect> {
         let no_labels = Labels::new();
         let wanted = !self.affinity.is_empty()

@@ -15,16 +15,16 @@ use crate::framework::{
 use crate::model::{Labels, PodShape};
 use crate::state::{Cluster, NodeView};
 
-/// What is prepared.
+/// The preparation.
 struct State {
-    /// What a required affinity term of a pod that runs is worth.
+    /// Weight of a required affinity term of a running pod.
     hard_weight: i64,
     /// The pod's own terms, weights negative for anti-affinity.
     own: Vec<(i64, Term)>,
     namespace: Labels,
-    /// What the pods of a domain are worth, per domain.
+    /// Weight of the pods of a domain, per domain.
     worth: Sums,
-    /// Of a shape: keys by number, with the amount.
+    /// Keys by number with their amounts, for a shape.
     effects: Effects<Vec<(usize, i64)>>,
 }
 
@@ -106,7 +106,7 @@ impl Incremental for State {
 }
 
 impl State {
-    /// What a pod of a shape is worth to the pod being placed: keys by number, with the amount.
+    /// Weight of a pod of a shape to the pod being placed: keys by number, with the amount.
     fn effect(&mut self, cluster: &Cluster, pod: &PodShape, shape: &PodShape) -> Vec<(usize, i64)> {
         let no_labels = Labels::new();
         let mut effect = Vec::new();

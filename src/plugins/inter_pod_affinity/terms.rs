@@ -142,7 +142,7 @@ pub(super) fn visit_pods<'a, T>(
     });
 }
 
-/// What pods of a shape change, worked out once a shape.
+/// Changes by pods of a shape, computed once a shape.
 #[derive(Debug)]
 pub(super) struct Effects<E>(Vec<(PodShape, Arc<E>)>);
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::model::{LabelSelector, Node, Pod};
 
-    /// Of three namespaces with labels of their own; `scope` says which pods a term means.
+    /// A term about three namespaces with labels of their own; `scope` says which pods it means.
     fn term(app: usize, scope: usize) -> PodAffinityTerm {
         let names = ["n0", "n1", "n2"];
         let mut term = PodAffinityTerm::new("zone", LabelSelector::label("app", APPS[app]));

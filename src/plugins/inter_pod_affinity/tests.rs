@@ -118,7 +118,7 @@ fn namespaces_are_read_as_kube_scheduler_reads_them() {
     );
     let not_dev = || Some(expressed(Requirement::new("env", Operator::NotIn, ["dev"])));
     assert_eq!(with(&|term| term.namespace_selector = not_dev()), ["a1", "b1"]);
-    // Of pods that run, selectors are judged properly.
+    // Selectors are judged properly for running pods.
     let mut term = near("host", "web");
     term.namespace_selector = not_dev();
     cluster.add_pod(pod("shy", "x").anti_affinity(term).on("a2")).unwrap();
@@ -170,7 +170,7 @@ fn preferences_count_in_both_directions() {
     fan.shape_mut().preferred_pod_affinity.push(prefer(9, near("zone", "web")));
     cluster.add_pod(fan).unwrap();
     let mut web = pod("p", "web");
-    // Of the fan: 1 for its requirement, 9 for its wish, on b1 alone.
+    // The fan: 1 for its requirement, 9 for its wish, on b1 alone.
     assert_eq!(scores(InterPodAffinity::new(), &cluster, &web), [0, 0, 100, 0]);
     let ignoring = InterPodAffinity::new().ignore_preferred_terms_of_existing_pods();
     assert_eq!(scores(ignoring, &cluster, &web), [0; 4]);

@@ -7,9 +7,9 @@ use crate::framework::Context;
 use crate::model::{Amounts, CPU, MEMORY, NodeUsage, PodShape, PriorityBand};
 use crate::state::NodeView;
 
-/// What a pod is estimated at that requests no CPU: a quarter of a core.
+/// Estimate of a pod that requests no CPU: a quarter of a core.
 const LEAST_CPU: i64 = 250;
-/// What a pod is estimated at that requests no memory: 200 MiB.
+/// Estimate of a pod that requests no memory: 200 MiB.
 const LEAST_MEMORY: i64 = 200 << 20;
 
 /// Adds an amount of each resource, saturating.
@@ -40,7 +40,7 @@ fn percentages(text: &str) -> Option<Amounts> {
 }
 
 impl LoadAware {
-    /// What a pod of a band is estimated at, by resource. Pods of the bands `mid` and `batch` are
+    /// Estimate of a pod of a band, by resource. Pods of the bands `mid` and `batch` are
     /// estimated by what they request of those bands' resources.
     ///
     /// ```
@@ -68,7 +68,7 @@ impl LoadAware {
         estimate
     }
 
-    /// What a node has of each resource, before amplification.
+    /// Capacity of a node in each resource, before amplification.
     pub fn total(node: NodeView<'_>, resource: &str) -> i64 {
         let raw = node.measured().map(|usage| &usage.raw_allocatable);
         if let Some(raw) = raw.filter(|raw| raw.lists(resource)) {
@@ -78,7 +78,7 @@ impl LoadAware {
         named.map_or(0, |resource| node.allocatable(resource))
     }
 
-    /// What is in use on a node, by its last report and by estimates of what that does not cover: of
+    /// Usage of a node, by its last report and by estimates of the pods that it does not cover: of
     /// the band `prod` alone, or of all, by a measure over some time or now.
     /// O(pods of the node · (pods of the report + resources)).
     pub(super) fn in_use(
@@ -88,7 +88,7 @@ impl LoadAware {
         prod: bool,
         measure: Option<(&str, Duration)>,
     ) -> Amounts {
-        // What the report says, and what has to be added to it; estimates alone.
+        // The amounts of the report, and the estimates to be added to them.
         let (mut reported, mut missing) = (Amounts::new(), Amounts::new());
         let mut estimated = Amounts::new();
         if prod && self.prod_includes_system && usage.node.is_some() {
@@ -138,7 +138,7 @@ impl LoadAware {
     }
 }
 
-/// What a pod is estimated to use of a resource that it requests by some name.
+/// Estimated usage of a resource that a pod requests by some name.
 fn part(pod: &PodShape, name: &str, band: PriorityBand, resource: &str, factor: i64) -> i64 {
     let (request, limit) = (pod.requests.of(name), pod.limit(name));
     let amount = request.max(limit);

@@ -21,7 +21,7 @@ const CONTROLLER: &str = "controller";
 #[derive(Debug, Clone, Default)]
 pub struct LoadAwareFilter(pub LoadAware);
 
-/// What a shape is estimated at.
+/// The estimate of a shape.
 struct Estimated {
     settings: LoadAware,
     band: PriorityBand,

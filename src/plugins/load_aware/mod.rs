@@ -48,7 +48,7 @@ pub struct LoadAware {
     pub weights: Amounts,
     /// The weight of the resource that most is used of. Default: 0.
     pub dominant_weight: i64,
-    /// What a pod is estimated at, in percent of the larger of its request and its limit. Default: 85
+    /// Estimate of a pod, in percent of the larger of its request and its limit. Default: 85
     /// of CPU and 70 of memory.
     pub factors: Amounts,
     /// By which measure and over how long nodes are scored; `None`: by the last report.

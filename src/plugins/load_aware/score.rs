@@ -18,7 +18,7 @@ use crate::state::NodeView;
 #[derive(Debug, Clone, Default)]
 pub struct LoadAwareScore(pub LoadAware);
 
-/// What a shape is estimated at.
+/// The estimate of a shape.
 struct Estimated {
     settings: LoadAware,
     prod: bool,
@@ -118,10 +118,11 @@ mod tests {
         let idle = NodeUsage { updated: Some(later), ..idle };
         report(&mut cluster, "idle", idle.clone(), 2);
         assert_eq!(passing(load(), &cluster, &pod), ["idle", "unknown"]);
-        // Of CPU 31.5 and 86.5 % are free beside the pod. Of memory it is less than 83 %: the pod is
+        // CPU: 31.5 and 86.5 % are free beside the pod. Memory: less than 83 %, as the pod is
         // estimated at 0.7 GiB rounded up to a byte. Each is rounded down before the mean is.
         assert_eq!(scores(LoadAwareScore::default(), &cluster, &pod), [56, 84, 0]);
-        // What is older than what is known counts for nothing; what is gone does too.
+        // A report older than the known one counts for nothing; so does one about a pod that is
+        // gone.
         report(&mut cluster, "idle", NodeUsage::new(Time::ZERO, amounts(9_000, 0)), 1);
         assert_eq!(cluster.node("idle").unwrap().measured(), Some(&idle));
         cluster.remove_node("idle").unwrap();

@@ -26,7 +26,7 @@ pub(super) fn counted_rows(
     let is_clean =
         |node: NodeView<'_>| !taints || !tainted.contains(node.row()) || tolerated(node, pod);
     let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
-    // Of a declared level the cluster knows the rows with each value.
+    // The cluster knows the rows of each value of a declared level.
     if let ([rows], Some([Some(key)]), false) = (&mut rows[..], keys, affinity)
         && let Some(parts) = cluster.level_parts.parts(*key)
     {

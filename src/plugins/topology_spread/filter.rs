@@ -14,7 +14,7 @@ use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
-/// What is prepared.
+/// The preparation.
 struct State {
     list: Vec<Counted>,
     /// How often a least count has moved: that concerns every domain.

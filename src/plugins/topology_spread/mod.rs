@@ -47,7 +47,7 @@ pub struct PodTopologySpread {
 /// constraints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SpreadDefaults {
-    /// Those of Kubernetes: both wishes, over `kubernetes.io/hostname` with skew 3 and over
+    /// The defaults of Kubernetes: both wishes, over `kubernetes.io/hostname` with skew 3 and over
     /// `topology.kubernetes.io/zone` with skew 5. A node that lacks a key is scored without it.
     #[default]
     System,

@@ -15,7 +15,7 @@ use crate::model::{PodShape, WhenUnsatisfiable};
 use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
-/// What is prepared.
+/// The preparation.
 struct Wishes {
     list: Vec<Wish>,
     keys: Vec<Option<LabelKey>>,
@@ -44,7 +44,7 @@ enum Counts {
     },
 }
 
-/// What the absent value of a key is taken for.
+/// The value that stands for the absent value of a key.
 enum Blank {
     /// Nodes without the key are left out.
     Out,

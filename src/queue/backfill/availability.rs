@@ -1,4 +1,4 @@
-//! A working copy of the nodes with what is free of them throughout a span of time.
+//! A working copy of the nodes with their free resources throughout a span of time.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -7,31 +7,32 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::demand::{Demand, ResourceNumbers};
+use super::free::free_by_row;
 use super::node_profiles::{NodeProfiles, ShapeNeed};
 use crate::base::{Row, Time};
 use crate::framework::Framework;
 use crate::model::{Pod, PodShape};
-use crate::queue::capacity::{CapacityBound, is_by_room};
+use crate::queue::line::capacity::{CapacityBound, is_by_room};
 use crate::state::journal::{Change, Moment};
 use crate::state::{Cluster, PodView, ResourceId};
 
 /// The namespace of placeholders; none of a cluster has such a name.
 const NAMESPACE: &str = "phalanx.backfill";
 
-/// The nodes of a cluster. In place of the pods there is a placeholder on each node, of what is not
-/// free of it throughout a span of time; where room alone decides, a place in this copy is one for
-/// the whole span. It is kept while nodes do not change, so that from one span to the next only the
+/// The nodes of a cluster. In place of the pods, each node has a placeholder: it takes what is not
+/// free throughout a span of time. Where room alone decides, a place in this copy is one for the
+/// whole span. It is kept while nodes do not change: from one span to the next, only the
 /// placeholders that differ are replaced.
 #[derive(Debug)]
 pub(in crate::queue) struct Availability {
     copy: Cluster,
     seen: Moment,
-    /// What is free of each empty node, by resource.
+    /// Free resources of each empty node.
     empty: Vec<Demand>,
-    /// What the placeholder of each node takes.
+    /// The resources that the placeholder of each node takes.
     taken: Vec<Demand>,
     resources: Vec<Option<ResourceId>>,
-    /// What pods of a shape need, with the nodes that may take them.
+    /// The needs of pods of a shape, with the nodes that may take them.
     shapes: BTreeMap<Arc<PodShape>, ShapeNeed>,
 }
 
@@ -51,7 +52,7 @@ impl Availability {
     }
 
     /// The copy that was kept if its nodes are still those of the cluster, or a new one.
-    pub(super) fn of(
+    pub(in crate::queue) fn of(
         kept: Option<Availability>,
         cluster: &Cluster,
         numbers: &ResourceNumbers,
@@ -69,7 +70,7 @@ impl Availability {
     }
 
     /// The copy in which so much is free as is throughout a span of time.
-    pub(super) fn over(
+    pub(in crate::queue) fn over(
         &mut self,
         nodes: &NodeProfiles,
         (from, to): (Time, Time),
@@ -102,9 +103,9 @@ impl Availability {
         &self.copy
     }
 
-    /// What pods of a shape need, where room alone decides which nodes of those that static filters
-    /// admit take them.
-    pub(super) fn need(
+    /// The need of pods of a shape; `None` unless room alone decides between the nodes that static
+    /// filters admit.
+    pub(in crate::queue) fn need(
         &mut self,
         shape: &Arc<PodShape>,
         cluster: &Cluster,
@@ -128,17 +129,4 @@ impl Availability {
         self.shapes.insert(Arc::clone(shape), need.clone());
         Some(need)
     }
-}
-
-/// What is free of each row, pods first.
-pub(super) fn free_by_row<'a>(
-    cluster: &'a Cluster,
-    resources: &'a [Option<ResourceId>],
-) -> impl Iterator<Item = Demand> + 'a {
-    Row::all(cluster.rows()).map(|row| {
-        let node = cluster.view(row);
-        let free = |id: &Option<ResourceId>| node.zip(*id).map_or(0, |(node, id)| node.free(id));
-        let pods = node.map_or(0, |node| node.pod_limit().saturating_sub(node.pod_count()));
-        Demand::of_amounts(resources.iter().map(free).collect()).with_pod(pods)
-    })
 }

@@ -1,13 +1,15 @@
-//! Sums of requests: what a group needs at least, and what nodes have free at most.
+//! Sums of requests: the least need of a group, and the free resources of nodes.
 //!
 //! A group whose need exceeds what is free in all has no place; no planner need be asked. On equal
 //! processors the sums decide alone, on other clusters they are a bound.
 
 use alloc::boxed::Box;
+#[cfg(feature = "serde")]
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::model::PodShape;
-use crate::queue::queued_group::{MemberState, QueuedGroup};
+use crate::queue::groups::{MemberState, QueuedGroup};
 use crate::state::{Cluster, ResourceId};
 
 /// Amounts by number of resource; absent ones are zero.
@@ -20,30 +22,30 @@ pub(in crate::queue) struct ResourceNumbers(Vec<Box<str>>);
 
 impl Demand {
     /// Amounts by number.
-    pub(super) fn of_amounts(amounts: Vec<i64>) -> Demand {
+    pub(in crate::queue) fn of_amounts(amounts: Vec<i64>) -> Demand {
         Demand(amounts)
     }
 
-    pub(super) fn add(&mut self, other: &Demand) {
+    pub(in crate::queue) fn add(&mut self, other: &Demand) {
         for (number, amount) in other.0.iter().enumerate() {
             self.add_amount(number, *amount);
         }
     }
 
-    pub(super) fn subtract(&mut self, other: &Demand) {
+    pub(in crate::queue) fn subtract(&mut self, other: &Demand) {
         for (number, amount) in other.0.iter().enumerate() {
             self.add_amount(number, amount.saturating_neg());
         }
     }
 
     /// Whether this much is enough for another.
-    pub(super) fn covers(&self, other: &Demand) -> bool {
+    pub(in crate::queue) fn covers(&self, other: &Demand) -> bool {
         let have = self.0.iter().copied().chain(core::iter::repeat(0));
         other.0.iter().zip(have).all(|(need, have)| *need <= 0 || *need <= have)
     }
 
     /// How many times another amount is within this one.
-    pub(super) fn holds(&self, one: &Demand) -> u64 {
+    pub(in crate::queue) fn holds(&self, one: &Demand) -> u64 {
         let have = self.0.iter().copied().chain(core::iter::repeat(0));
         let times = one.0.iter().zip(have).filter(|(one, _)| **one > 0);
         let least = times.map(|(one, have)| have.max(0) / one).min();
@@ -60,18 +62,18 @@ impl Demand {
     }
 
     /// One pod, as a further amount before all others.
-    pub(super) fn with_pod(mut self, pods: i64) -> Demand {
+    pub(in crate::queue) fn with_pod(mut self, pods: i64) -> Demand {
         self.0.insert(0, pods);
         self
     }
 
     /// The amounts by number.
-    pub(super) fn amounts(&self) -> &[i64] {
+    pub(in crate::queue) fn amounts(&self) -> &[i64] {
         &self.0
     }
 
     /// Lowers each amount to another's.
-    pub(super) fn least_with(&mut self, other: &Demand) {
+    pub(in crate::queue) fn least_with(&mut self, other: &Demand) {
         for (number, amount) in self.0.iter_mut().enumerate() {
             *amount = (*amount).min(other.0.get(number).copied().unwrap_or(0));
         }
@@ -93,8 +95,8 @@ impl ResourceNumbers {
         }
     }
 
-    /// What one pod takes.
-    pub(super) fn of_shape(&mut self, shape: &PodShape) -> Demand {
+    /// The demand of one pod.
+    pub(in crate::queue) fn of_shape(&mut self, shape: &PodShape) -> Demand {
         let mut demand = Demand::default();
         for (name, amount) in shape.requests.iter() {
             demand.add_amount(self.number(name), amount);
@@ -102,23 +104,24 @@ impl ResourceNumbers {
         demand
     }
 
-    /// What the pending members of a group need at least to start; nothing where members may be
-    /// left out that are not alike.
-    pub(super) fn of_group(&mut self, queued: &QueuedGroup) -> Demand {
-        if !queued.root.groups.is_empty() {
+    /// The least need of the pending members of a group to start; nothing where members may be left
+    /// out that are not alike.
+    pub(in crate::queue) fn of_group(&mut self, queued: &QueuedGroup) -> Demand {
+        if !queued.root().groups.is_empty() {
             return Demand::default();
         }
         let there =
             |state| matches!(state, MemberState::Bound | MemberState::Planned | MemberState::Done);
-        let running = queued.members.values().filter(|member| there(member.state)).count() as u64;
-        let need = u64::from(queued.root.policy.minimum()).saturating_sub(running).max(1);
-        let pending = queued.members.values().filter(|member| {
-            member.state == MemberState::Pending && member.pod.scheduling_gates.is_empty()
+        let running =
+            queued.members().values().filter(|member| there(member.state())).count() as u64;
+        let need = u64::from(queued.root().policy.minimum()).saturating_sub(running).max(1);
+        let pending = queued.members().values().filter(|member| {
+            member.state() == MemberState::Pending && member.pod().scheduling_gates.is_empty()
         });
         let (mut sum, mut least, mut count) = (Demand::default(), None::<Demand>, 0_u64);
         let mut last: Option<(&PodShape, Demand)> = None;
         for member in pending {
-            let shape = &**member.pod.shape();
+            let shape = &**member.pod().shape();
             let known = last.take().filter(|(known, _)| core::ptr::eq(*known, shape));
             let (shape, one) = known.unwrap_or_else(|| (shape, self.of_shape(shape)));
             sum.add(&one);
@@ -137,13 +140,19 @@ impl ResourceNumbers {
         least
     }
 
+    /// Numbers that were saved by name.
+    #[cfg(feature = "serde")]
+    pub(in crate::queue) fn of_names(names: Vec<String>) -> ResourceNumbers {
+        ResourceNumbers(names.into_iter().map(String::into_boxed_str).collect())
+    }
+
     /// The resources, by number.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(in crate::queue) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|name| &**name)
     }
 
     /// The resources of a cluster, by number.
-    pub(super) fn resources(&self, cluster: &Cluster) -> Vec<Option<ResourceId>> {
+    pub(in crate::queue) fn resources(&self, cluster: &Cluster) -> Vec<Option<ResourceId>> {
         self.0.iter().map(|name| cluster.resource(name)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What is free in all, kept in step with the cluster.
+//! Free resources in all, kept in step with the cluster.
 
 use alloc::vec::Vec;
 
@@ -6,18 +6,18 @@ use super::demand::Demand;
 use crate::base::Row;
 use crate::state::{Cluster, ResourceId};
 
-/// Sums of what is free on nodes. A node that has less than nothing free counts as full.
+/// Sums of the free resources of nodes. A node that has less than nothing free counts as full.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct Free {
     resources: Vec<Option<ResourceId>>,
-    /// What each row adds, a resource after the other.
+    /// The part of each row, a resource after the other.
     by_row: Vec<i64>,
     sum: Vec<i64>,
 }
 
 impl Free {
     /// Brings the sums in step: on some rows, or on all of them. O(rows · resources).
-    pub(super) fn read(
+    pub(in crate::queue) fn read(
         &mut self,
         cluster: &Cluster,
         resources: Vec<Option<ResourceId>>,
@@ -49,7 +49,20 @@ impl Free {
     }
 
     /// The sums.
-    pub(super) fn sum(&self) -> Demand {
+    pub(in crate::queue) fn sum(&self) -> Demand {
         Demand::of_amounts(self.sum.clone())
     }
+}
+
+/// Free resources of each row, pods first.
+pub(in crate::queue) fn free_by_row<'a>(
+    cluster: &'a Cluster,
+    resources: &'a [Option<ResourceId>],
+) -> impl Iterator<Item = Demand> + 'a {
+    Row::all(cluster.rows()).map(|row| {
+        let node = cluster.view(row);
+        let free = |id: &Option<ResourceId>| node.zip(*id).map_or(0, |(node, id)| node.free(id));
+        let pods = node.map_or(0, |node| node.pod_limit().saturating_sub(node.pod_count()));
+        Demand::of_amounts(resources.iter().map(free).collect()).with_pod(pods)
+    })
 }

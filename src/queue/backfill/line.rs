@@ -9,9 +9,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::demand::{Demand, ResourceNumbers};
+use crate::framework::Framework;
 use crate::model::{GroupPolicy, Labels, PodShape, TopologyRequest};
-use crate::queue::ids::{GroupId, QueueKey};
-use crate::queue::queued_group::{MemberState, QueuedGroup};
+use crate::queue::groups::{MemberState, QueuedGroup};
+use crate::queue::line::capacity::{has_capacity_bound, reads_beyond_node};
+use crate::queue::terms::ids::{GroupId, QueueKey};
 
 /// Groups that wait, in queue order over all queues.
 #[derive(Debug, Default)]
@@ -29,23 +31,23 @@ pub(in crate::queue) type ClassId = u64;
 
 /// The order in which groups behind the first are tried: by estimate if the shortest goes first,
 /// then in queue order.
-pub(super) type Turn = (Duration, QueueKey);
+pub(in crate::queue) type Turn = (Duration, QueueKey);
 
-/// What the groups of a class have in common.
+/// The common needs of the groups of a class.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     demand: Demand,
     alike: Option<Alike>,
 }
 
-/// All that placement reads of a group of equal pods. Groups that agree in it have a place or have
-/// none.
+/// All inputs of placement for a group of equal pods. Groups that agree in them have a place or
+/// have none.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Alike {
-    pub(super) shape: Arc<PodShape>,
+pub(in crate::queue) struct Alike {
+    shape: Arc<PodShape>,
     count: usize,
-    pub(super) policy: GroupPolicy,
-    pub(super) topology: TopologyRequest,
+    policy: GroupPolicy,
+    topology: TopologyRequest,
     attributes: Labels,
 }
 
@@ -124,28 +126,53 @@ impl Members {
 }
 
 impl Alike {
-    /// What placement reads of a group; `None` unless it is a group of equal pods that all wait.
-    fn of(queued: &QueuedGroup) -> Option<Alike> {
-        let root = &queued.root;
+    /// The inputs of placement for a group; `None` unless it is a group of equal pods that all
+    /// wait.
+    fn of(queued: &QueuedGroup, is_nominated: bool) -> Option<Alike> {
+        let root = queued.root();
         let is_plain = root.groups.is_empty()
             && root.gang_group.is_empty()
-            && queued.strategy.is_none()
-            && queued.nominated.is_none();
-        let mut members = queued.members.values();
-        let shape = members.next().filter(|_| is_plain)?.pod.shape();
-        let waits = queued.members.values().all(|member| {
-            let pod = &member.pod;
-            member.state == MemberState::Pending
+            && queued.strategy().is_none()
+            && !is_nominated;
+        let mut members = queued.members().values();
+        let shape = members.next().filter(|_| is_plain)?.pod().shape();
+        let waits = queued.members().values().all(|member| {
+            let pod = member.pod();
+            member.state() == MemberState::Pending
                 && pod.scheduling_gates.is_empty()
                 && (Arc::ptr_eq(pod.shape(), shape) || pod.shape() == shape)
         });
         waits.then(|| Alike {
             shape: Arc::clone(shape),
-            count: queued.members.len(),
+            count: queued.members().len(),
             policy: root.policy,
             topology: root.topology.clone(),
             attributes: root.attributes.clone(),
         })
+    }
+
+    pub(super) fn shape(&self) -> &PodShape {
+        &self.shape
+    }
+
+    /// The label key within one domain of which all pods go.
+    pub(super) fn level(&self) -> Option<&str> {
+        self.topology.require.as_deref().filter(|_| self.topology.prefer.is_none())
+    }
+
+    /// The number of pods that must have room.
+    pub(super) fn needed(&self) -> u64 {
+        u64::from(self.policy.minimum()).max(1)
+    }
+
+    /// Whether the pods are counted node by node.
+    pub(super) fn has_bound(&self, framework: &Framework) -> bool {
+        has_capacity_bound(framework, &self.shape)
+    }
+
+    /// Whether a filter or score of the pods reads beyond the node.
+    pub(super) fn reads_beyond_node(&self, framework: &Framework) -> bool {
+        reads_beyond_node(framework, &self.shape)
     }
 }
 
@@ -180,34 +207,35 @@ impl Line {
     }
 
     /// The groups, in queue order.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &QueueKey> {
+    pub(in crate::queue) fn keys(&self) -> impl Iterator<Item = &QueueKey> {
         self.groups.keys()
     }
 
     /// The first group after another.
-    pub(super) fn after(&self, key: Option<&QueueKey>) -> Option<&QueueKey> {
+    pub(in crate::queue) fn after(&self, key: Option<&QueueKey>) -> Option<&QueueKey> {
         use core::ops::Bound::{Excluded, Unbounded};
         let from = key.map_or(Unbounded, Excluded);
         self.groups.range((from, Unbounded)).next().map(|(key, _)| key)
     }
 
     /// The groups whose class is not known.
-    pub(super) fn unsorted(&self) -> Vec<GroupId> {
+    pub(in crate::queue) fn unsorted(&self) -> Vec<GroupId> {
         self.unsorted.iter().map(|key| key.group).collect()
     }
 
     /// Puts a group into its class.
-    pub(super) fn sort_in(
+    pub(in crate::queue) fn sort_in(
         &mut self,
-        queued: &QueuedGroup,
+        (queued, is_nominated): (&QueuedGroup, bool),
         numbers: &mut ResourceNumbers,
         run: Duration,
         shortest_first: bool,
     ) {
-        let Some(key) = queued.key.as_ref().filter(|key| self.unsorted.remove(*key)) else {
+        let Some(key) = queued.key().filter(|key| self.unsorted.remove(*key)) else {
             return;
         };
-        let kind = Kind { demand: numbers.of_group(queued), alike: Alike::of(queued) };
+        let kind =
+            Kind { demand: numbers.of_group(queued), alike: Alike::of(queued, is_nominated) };
         let id = if let Some(id) = self.numbers.get(&kind) {
             *id
         } else {
@@ -225,27 +253,27 @@ impl Line {
     }
 
     /// The class and the turn of a group, once they are known.
-    pub(super) fn place(&self, key: &QueueKey) -> Option<&(ClassId, Turn)> {
+    pub(in crate::queue) fn place(&self, key: &QueueKey) -> Option<&(ClassId, Turn)> {
         self.groups.get(key)?.as_ref()
     }
 
-    /// What each group of a class needs at least.
-    pub(super) fn demand(&self, class: ClassId) -> Option<&Demand> {
+    /// The least need of each group of a class.
+    pub(in crate::queue) fn demand(&self, class: ClassId) -> Option<&Demand> {
         self.classes.get(&class).map(|class| &class.kind.demand)
     }
 
-    /// What the groups of a class have in common; `None` if they need not be alike.
-    pub(super) fn alike(&self, class: ClassId) -> Option<&Alike> {
+    /// The inputs of placement for the groups of a class; `None` if they need not be alike.
+    pub(in crate::queue) fn alike(&self, class: ClassId) -> Option<&Alike> {
         self.classes.get(&class)?.kind.alike.as_ref()
     }
 
     /// The classes.
-    pub(super) fn classes(&self) -> impl Iterator<Item = ClassId> {
+    pub(in crate::queue) fn classes(&self) -> impl Iterator<Item = ClassId> {
         self.classes.keys().copied()
     }
 
     /// The first group of a class after a turn that runs no longer than `most`.
-    pub(super) fn first(
+    pub(in crate::queue) fn first(
         &self,
         class: ClassId,
         after: Option<&Turn>,

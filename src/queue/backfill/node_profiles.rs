@@ -1,4 +1,4 @@
-//! What is free over time, node by node.
+//! Free resources over time, node by node.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -9,55 +9,55 @@ use super::demand::Demand;
 use super::profile::Profile;
 use crate::base::{Row, Time};
 
-/// What is free on each node over time, from now on.
+/// Free resources of each node over time, from now on.
 #[derive(Debug)]
-pub(super) struct NodeProfiles(Vec<Profile>);
+pub(in crate::queue) struct NodeProfiles(Vec<Profile>);
 
-/// What a group takes, node by node.
+/// The resources that a group takes, node by node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Place(BTreeMap<Row, Demand>);
+pub(in crate::queue) struct Place(BTreeMap<Row, Demand>);
 
-/// What the pods of one shape need.
+/// The need of the pods of one shape.
 #[derive(Debug, Clone)]
-pub(super) struct ShapeNeed {
-    /// What one pod takes of a node.
-    pub(super) one: Demand,
+pub(in crate::queue) struct ShapeNeed {
+    /// The resources that one pod takes of a node.
+    pub(in crate::queue) one: Demand,
     /// How many pods must have room.
-    pub(super) count: u64,
+    pub(in crate::queue) count: u64,
     /// The nodes that its static filters admit.
-    pub(super) rows: Arc<[Row]>,
+    pub(in crate::queue) rows: Arc<[Row]>,
     /// Whether one of these has room for two.
-    pub(super) shares: bool,
+    pub(in crate::queue) shares: bool,
 }
 
-/// What a group needs at least: a bound, not a place.
+/// The least need of a group: a bound, not a place.
 #[derive(Debug, Clone)]
-pub(super) struct Need {
-    pub(super) shapes: Vec<ShapeNeed>,
+pub(in crate::queue) struct Need {
+    pub(in crate::queue) shapes: Vec<ShapeNeed>,
     /// The domain of each row, where all pods go into one domain.
-    pub(super) domains: Option<Arc<[u32]>>,
+    pub(in crate::queue) domains: Option<Arc<[u32]>>,
 }
 
 impl Place {
     /// Adds what is taken of a node.
-    pub(super) fn add(&mut self, row: Row, demand: &Demand) {
+    pub(in crate::queue) fn add(&mut self, row: Row, demand: &Demand) {
         self.0.entry(row).or_default().add(demand);
     }
 
     /// The nodes.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub(in crate::queue) fn rows(&self) -> impl Iterator<Item = &Row> {
         self.0.keys()
     }
 }
 
 impl NodeProfiles {
-    /// Profiles of what is free now, a row after the other.
-    pub(super) fn new(now: Time, free: impl Iterator<Item = Demand>) -> NodeProfiles {
+    /// Profiles of the resources that are free now, a row after the other.
+    pub(in crate::queue) fn new(now: Time, free: impl Iterator<Item = Demand>) -> NodeProfiles {
         NodeProfiles(free.map(|free| Profile::new(now, free)).collect())
     }
 
     /// Takes a place from a time to another.
-    pub(super) fn take(&mut self, place: &Place, from: Time, to: Time) {
+    pub(in crate::queue) fn take(&mut self, place: &Place, from: Time, to: Time) {
         for (row, demand) in &place.0 {
             if let Some(profile) = self.0.get_mut(row.index()) {
                 profile.take(from, to, demand);
@@ -66,7 +66,7 @@ impl NodeProfiles {
     }
 
     /// Gives a place back from a time to another.
-    pub(super) fn give(&mut self, place: &Place, from: Time, to: Time) {
+    pub(in crate::queue) fn give(&mut self, place: &Place, from: Time, to: Time) {
         for (row, demand) in &place.0 {
             if let Some(profile) = self.0.get_mut(row.index()) {
                 profile.give(from, to, demand);
@@ -75,7 +75,7 @@ impl NodeProfiles {
     }
 
     /// Whether a place is free from a time to another.
-    pub(super) fn has_room(&self, place: &Place, from: Time, to: Time) -> bool {
+    pub(in crate::queue) fn has_room(&self, place: &Place, from: Time, to: Time) -> bool {
         let is_free = |(row, demand): (&Row, &Demand)| {
             let profile = self.0.get(row.index());
             profile.is_some_and(|profile| profile.least(from, to).covers(demand))
@@ -84,20 +84,24 @@ impl NodeProfiles {
     }
 
     /// The least that is free of each row from a time to another.
-    pub(super) fn least(&self, from: Time, to: Time) -> impl Iterator<Item = (Row, Demand)> {
+    pub(in crate::queue) fn least(
+        &self,
+        from: Time,
+        to: Time,
+    ) -> impl Iterator<Item = (Row, Demand)> {
         let rows = Row::all(self.0.len()).zip(&self.0);
         rows.map(move |(row, profile)| (row, profile.least(from, to)))
     }
 
     /// The next time at which what is free changes anywhere.
-    pub(super) fn next_change(&self, after: Time) -> Option<Time> {
+    pub(in crate::queue) fn next_change(&self, after: Time) -> Option<Time> {
         self.0.iter().filter_map(|profile| profile.next_change(after)).min()
     }
 
     /// The earliest time, from `from` on and before `until`, at which nodes have room for so long.
     /// For one pod it is exact. Of several, shapes are counted each for itself, as if the others
     /// were not there. O(steps), for several pods O(steps · log steps).
-    pub(super) fn earliest(
+    pub(in crate::queue) fn earliest(
         &self,
         need: &Need,
         from: Time,
@@ -170,8 +174,8 @@ mod tests {
         *seed >> 33
     }
 
-    /// What is free of each row at each second, which shapes have room over a span, and the first
-    /// second at which all have: one after the other.
+    /// The earliest second at which all shapes have room over a span: seconds are tried one after
+    /// the other.
     fn by_hand(free: &[Vec<i64>], need: &Need, from: u64, until: u64, run: u64) -> Option<Time> {
         let end = free[0].len() as u64;
         (from..until.min(end)).map(|at| (at, at.saturating_add(run).min(end))).find_map(

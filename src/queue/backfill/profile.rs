@@ -1,4 +1,4 @@
-//! What is free over time, in sums.
+//! Free resources over time, in sums.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -6,12 +6,12 @@ use core::time::Duration;
 use super::demand::Demand;
 use crate::base::Time;
 
-/// Sums of what is free from each time on, until the next. The last lasts for ever.
+/// Sums of free resources from each time on, until the next. The last lasts for ever.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Profile(Vec<(Time, Demand)>);
+pub(in crate::queue) struct Profile(Vec<(Time, Demand)>);
 
 impl Profile {
-    pub(super) fn new(now: Time, free: Demand) -> Profile {
+    pub(in crate::queue) fn new(now: Time, free: Demand) -> Profile {
         Profile(alloc::vec![(now, free)])
     }
 
@@ -29,7 +29,7 @@ impl Profile {
     }
 
     /// Takes an amount from a time to another; to the end of time is for ever.
-    pub(super) fn take(&mut self, from: Time, to: Time, demand: &Demand) {
+    pub(in crate::queue) fn take(&mut self, from: Time, to: Time, demand: &Demand) {
         let (first, end) = (self.step(from), self.end(to));
         for (_, free) in self.0.iter_mut().take(end).skip(first) {
             free.subtract(demand);
@@ -37,7 +37,7 @@ impl Profile {
     }
 
     /// Gives an amount back from a time to another.
-    pub(super) fn give(&mut self, from: Time, to: Time, demand: &Demand) {
+    pub(in crate::queue) fn give(&mut self, from: Time, to: Time, demand: &Demand) {
         let (first, end) = (self.step(from), self.end(to));
         for (_, free) in self.0.iter_mut().take(end).skip(first) {
             free.add(demand);
@@ -49,7 +49,7 @@ impl Profile {
     }
 
     /// The least that is free from a time to another.
-    pub(super) fn least(&self, from: Time, to: Time) -> Demand {
+    pub(in crate::queue) fn least(&self, from: Time, to: Time) -> Demand {
         let first = self.0.partition_point(|(time, _)| *time <= from).saturating_sub(1);
         let mut steps = self.0.iter().skip(first);
         let mut least = steps.next().map(|(_, free)| free.clone()).unwrap_or_default();
@@ -60,14 +60,15 @@ impl Profile {
     }
 
     /// The next time at which what is free changes.
-    pub(super) fn next_change(&self, after: Time) -> Option<Time> {
+    pub(in crate::queue) fn next_change(&self, after: Time) -> Option<Time> {
         let next = self.0.partition_point(|(time, _)| *time <= after);
         self.0.get(next).map(|(time, _)| *time)
     }
 
-    /// The number of times that an amount is free for so long, `most` at most: `change` is called with
-    /// each start from which on the number is another, and by how much, in no particular order.
-    pub(super) fn room_for(
+    /// The number of times that an amount is free for so long, `most` at most: `change` is called
+    /// with each start from which on the number is another, and by how much, in no particular
+    /// order.
+    pub(in crate::queue) fn room_for(
         &self,
         one: &Demand,
         most: u64,
@@ -97,7 +98,7 @@ impl Profile {
     }
 
     /// The earliest time, from `from` on and before `until`, at which so much is free for so long.
-    pub(super) fn earliest(
+    pub(in crate::queue) fn earliest(
         &self,
         from: Time,
         until: Time,

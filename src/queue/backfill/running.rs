@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 
 use super::demand::Demand;
 use crate::base::{Row, Time};
-use crate::queue::ids::GroupId;
+use crate::queue::terms::ids::GroupId;
 
-/// Groups that run or are being bound, kept in step with the cluster: what has changed since they
-/// were last read is noted by node and by group.
+/// Groups that run or are being bound, kept in step with the cluster: changes since they were last
+/// read are noted by node and by group.
 #[derive(Debug)]
-pub(in crate::queue) struct Running {
+pub(super) struct Running {
     /// When they were given their place.
-    pub(in crate::queue) since: BTreeMap<GroupId, Time>,
-    /// What is known of those that have pods in the cluster.
+    since: BTreeMap<GroupId, Time>,
+    /// Groups with pods in the cluster, as they were read last.
     known: BTreeMap<GroupId, Runner>,
     /// The ends that are known, in order.
     ends: BTreeSet<(Time, GroupId)>,
@@ -31,9 +31,18 @@ pub(in crate::queue) struct Running {
 pub(super) struct Runner {
     /// `Time::MAX` if there is no estimate.
     pub(super) end: Time,
-    /// What it gives back.
+    /// The resources that it releases.
     pub(super) demand: Demand,
     pub(super) rows: Vec<Row>,
+}
+
+/// The estimated end of a running group.
+#[derive(Debug, Clone)]
+pub(in crate::queue) struct Release {
+    pub(super) end: Time,
+    pub(super) group: GroupId,
+    /// The resources that it releases.
+    pub(super) demand: Demand,
 }
 
 impl Default for Running {
@@ -44,7 +53,7 @@ impl Default for Running {
 
 impl Running {
     /// Groups that were given their places then; all else is to be read.
-    pub(in crate::queue) fn of(since: BTreeMap<GroupId, Time>) -> Running {
+    pub(super) fn of(since: BTreeMap<GroupId, Time>) -> Running {
         Running {
             since,
             known: BTreeMap::new(),
@@ -56,6 +65,25 @@ impl Running {
         }
     }
 
+    /// The times at which groups were given their places.
+    pub(super) fn starts(&self) -> &BTreeMap<GroupId, Time> {
+        &self.since
+    }
+
+    /// The time at which a group was given its place.
+    pub(super) fn started(&self, id: GroupId) -> Option<Time> {
+        self.since.get(&id).copied()
+    }
+
+    /// A group was given a place: its run time counts from now, unless it `runs` already.
+    pub(super) fn start(&mut self, id: GroupId, now: Time, runs: bool) {
+        if !runs {
+            self.since.remove(&id);
+        }
+        self.since.entry(id).or_insert(now);
+        self.note_group(id);
+    }
+
     /// A node has changed, or the pods on it.
     pub(super) fn note_row(&mut self, row: Row) {
         if !self.all {
@@ -64,7 +92,7 @@ impl Running {
     }
 
     /// A group has changed.
-    pub(in crate::queue) fn note_group(&mut self, id: GroupId) {
+    pub(super) fn note_group(&mut self, id: GroupId) {
         if !self.all && self.since.contains_key(&id) {
             self.stale.insert(id);
         }
@@ -104,12 +132,12 @@ impl Running {
         (stale, rows)
     }
 
-    /// What is known of a group.
+    /// A group with pods in the cluster, as it was read last.
     pub(super) fn known(&self, id: GroupId) -> Option<&Runner> {
         self.known.get(&id)
     }
 
-    /// Sets what is known of a group; one that is not in the cluster does not run.
+    /// Sets a group as it is read now; `None` if it has no pod in the cluster and runs no more.
     pub(super) fn set(&mut self, id: GroupId, runner: Option<Runner>) {
         if let Some(old) = self.known.remove(&id) {
             self.ends.remove(&(old.end, id));

@@ -55,7 +55,7 @@ impl Kai {
 fn stands(mut queue: Queue) -> Queue {
     if queue.name != CLUSTER {
         queue.parent.get_or_insert_with(|| CLUSTER.into());
-        // What others have is worth waiting for.
+        // The amounts of others are worth waiting for.
         queue.preemption.borrow_within_cohort.lower_priority = true;
         let flavors = queue.groups.iter_mut().flat_map(|group| &mut group.flavors);
         for (_, quota) in flavors.flat_map(|flavor| &mut flavor.resources) {
@@ -93,7 +93,7 @@ impl Tables {
         }
     }
 
-    /// What is fair for a queue, of a resource in a flavor.
+    /// The fair share of a queue, of a resource in a flavor.
     pub(in crate::quota) fn fair_share(&self, queue: QueueId, of: FlavorResource) -> i64 {
         let place = self.places.get(&queue).copied();
         place.map_or(0, |place| self.shares.share(place, of.0 as usize).fair_share)
@@ -214,7 +214,7 @@ impl Tenants {
             let (flavor, resource) = tree.names(of);
             let stated = kai.settings.capacity.get(resource).copied();
             let sum = stated.unwrap_or_else(|| {
-                // Of each branch, the uppermost queues that say.
+                // The uppermost queues of each branch that state something.
                 let mut open: Vec<QueueId> =
                     tree.queue(QueueKind::Inner, CLUSTER).into_iter().collect();
                 let mut sum = 0;
@@ -274,7 +274,7 @@ impl Tenants {
                     ..ResourceShare::default()
                 };
                 match tree.quota(id, of) {
-                    // Those below decide.
+                    // The queues below decide.
                     None => ResourceShare { deserved: UNLIMITED, weight: spec.weight, ..own },
                     Some(quota) => ResourceShare {
                         deserved: quota.deserved.unwrap_or(0),

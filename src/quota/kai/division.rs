@@ -15,22 +15,22 @@ pub struct Sibling<'a> {
     pub priority: i32,
     /// The place in the order of creation; less is older.
     pub created: u64,
-    /// What it gets in any case, as far as it asks for it; [`UNLIMITED`]: the whole amount.
+    /// Its least part, as far as it asks for it; [`UNLIMITED`]: the whole amount.
     pub deserved: i64,
     /// The most it may have.
     pub limit: i64,
     /// Its weight in the division of the surplus.
     pub weight: Weight,
-    /// What is used and waits in it.
+    /// Its usage and waiting requests.
     pub request: i64,
-    /// What it has used in the past of what its weight gives, in billionths of the whole.
+    /// Its past usage of the amount of its weight, in billionths of the whole.
     pub usage: u64,
-    /// What it has before.
+    /// Its share before.
     pub share: i64,
 }
 
 impl Sibling<'_> {
-    /// What it can make use of.
+    /// Amount that it can make use of.
     fn requestable(&self) -> i64 {
         self.limit.min(self.request)
     }
@@ -59,7 +59,7 @@ const STEPS: f64 = (1_u64 << 40) as f64;
 /// Divides an amount; the second part of the answer is what is left, which is negative where more is
 /// deserved than there is.
 ///
-/// What is deserved comes first, even beyond the amount. The surplus goes by priority, and in a
+/// Deserved amounts come first, even beyond the amount. The surplus goes by priority, and in a
 /// priority by weight, in rounds: whole units, until none of them asks for less than its part. What
 /// rounding leaves goes by one unit to the largest remainders, higher priorities first. O(n²) at worst.
 ///

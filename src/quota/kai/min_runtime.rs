@@ -17,7 +17,7 @@ pub struct RuntimeQueue {
     pub reclaim: Option<Duration>,
 }
 
-/// Which queue's minimum protects from reclaim.
+/// The queue whose minimum protects from reclaim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -35,9 +35,9 @@ pub enum ReclaimMethod {
 pub struct MinRuntime {
     /// The queues.
     pub queues: Vec<RuntimeQueue>,
-    /// What holds for preemption where no queue states anything.
+    /// The minimum for preemption where no queue states anything.
     pub default_preempt: Duration,
-    /// What holds for reclaim where no queue states anything.
+    /// The minimum for reclaim where no queue states anything.
     pub default_reclaim: Duration,
     /// How the minimum for reclaim is found.
     pub method: ReclaimMethod,
@@ -70,7 +70,7 @@ impl MinRuntime {
                 let other = self.path(reclaimer);
                 let common =
                     path.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
-                // Of one queue, the queue itself.
+                // Within one queue, the queue itself.
                 let from = path.len().saturating_sub(common + 1);
                 &path[from..]
             }

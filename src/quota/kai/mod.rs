@@ -2,8 +2,7 @@
 //! may be taken back.
 //!
 //! The tests here are on plain tables of queues ([`QueueShares`]), so that the dialect
-//! ([`Tenants::kai`](super::Tenants::kai)) and the session that is kept for comparison
-//! (`reference::kai`) share them.
+//! ([`Tenants::kai`](super::Tenants::kai)) and the session in `examples/conformance` share them.
 //!
 //! Source: KAI-Scheduler, commit 72de64f (March 2026), plugins `proportion`, `elastic` and
 //! `minruntime`.

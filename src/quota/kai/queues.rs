@@ -16,7 +16,7 @@ pub type Quantities = SmallVec<[i64; 4]>;
 /// One resource of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceShare {
-    /// What is promised; [`UNLIMITED`]: all that the level has.
+    /// The promised amount; [`UNLIMITED`]: all that the level has.
     pub deserved: i64,
     /// The most that it and those below may hold.
     pub limit: i64,
@@ -24,13 +24,13 @@ pub struct ResourceShare {
     pub weight: Weight,
     /// Past usage, in billionths of the whole.
     pub usage: u64,
-    /// What is held and what waits.
+    /// Usage and waiting requests.
     pub request: i64,
-    /// What is held.
+    /// Usage.
     pub allocated: i64,
-    /// What is held by work that is not preemptible.
+    /// Usage of work that is not preemptible.
     pub non_preemptible: i64,
-    /// What [`QueueShares::divide`] has given.
+    /// The amount that [`QueueShares::divide`] has given.
     pub fair_share: i64,
 }
 
@@ -51,8 +51,8 @@ impl Default for ResourceShare {
 }
 
 impl ResourceShare {
-    /// What the queue may hold in the eyes of order and reclaim: the larger of what it deserves and
-    /// what is fair, within its limit.
+    /// Amount that the queue may hold in the eyes of order and reclaim: the larger of the deserved
+    /// and what is fair, within its limit.
     pub fn allocatable(&self) -> i64 {
         if self.deserved == UNLIMITED {
             self.limit
@@ -101,9 +101,9 @@ pub enum OverCapacity {
 pub struct Contender {
     /// The queue.
     pub queue: usize,
-    /// What its next job asks for.
+    /// Request of its next job.
     pub request: Quantities,
-    /// What victims that were taken from it have held.
+    /// Former usage of the victims that were taken from it.
     pub taken: Quantities,
 }
 
@@ -112,7 +112,7 @@ pub struct Contender {
 pub struct Reclaimer {
     /// Its leaf.
     pub queue: usize,
-    /// What it asks for.
+    /// Its request.
     pub request: Quantities,
     /// Whether it may be taken back itself.
     pub preemptible: bool,
@@ -132,7 +132,7 @@ pub enum ReclaimStrategy {
 pub struct QueueShares {
     /// The queues, in no order.
     pub queues: Vec<QueueShare>,
-    /// What there is in all, by resource.
+    /// Amounts of the whole cluster, by resource.
     pub totals: Vec<i64>,
     /// The whole of each resource.
     pub units: Vec<i64>,
@@ -476,7 +476,7 @@ fn amount(of: &[i64], at: usize) -> i64 {
     of.get(at).copied().unwrap_or(0)
 }
 
-/// What is held over what is fair.
+/// Usage divided by the fair share.
 fn utilization(held: i64, fair: i64) -> Ratio {
     match fair {
         0 if held > 0 => Ratio::INFINITE,
@@ -514,13 +514,13 @@ impl Ratio {
         Ratio { over: self.over.saturating_mul(u128::from(factor)), under: self.under }
     }
 
-    /// Which is larger.
+    /// Compares two ratios.
     pub fn compare(self, other: Ratio) -> Ordering {
         if self.under == 0 || other.under == 0 {
             return (self.under == 0).cmp(&(other.under == 0));
         }
         let whole = (self.over / self.under).cmp(&(other.over / other.under));
-        // What is below one has parts below 2⁶³.
+        // A ratio below one has parts below 2⁶³.
         whole.then_with(|| {
             let (one, two) = (self.over % self.under, other.over % other.under);
             (one * other.under).cmp(&(two * self.under))

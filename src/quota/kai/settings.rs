@@ -24,7 +24,8 @@ pub struct QueueMinRuntime {
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 #[non_exhaustive]
 pub struct KaiSettings {
-    /// What there is in all, by resource. Of others there is what the uppermost queues that say so deserve together.
+    /// Amounts of the whole cluster, by resource. For others, the sum of the uppermost queues that
+    /// state what they deserve.
     pub capacity: BTreeMap<String, i64>,
     /// The whole of a resource, in which its surplus is divided; 1 where there is none.
     pub units: BTreeMap<String, i64>,
@@ -36,7 +37,7 @@ pub struct KaiSettings {
     pub min_runtimes: BTreeMap<String, QueueMinRuntime>,
     /// Minimum run times where no queue says; default none.
     pub default_min_runtime: QueueMinRuntime,
-    /// Which queue's minimum protects from reclaim.
+    /// The queue whose minimum protects from reclaim.
     pub reclaim_method: ReclaimMethod,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn has_room(
         && shares.fits(leaf, request, preemptible).is_ok()
 }
 
-/// Of what was taken, that which has no room any more once the reclaimer and all others have had
+/// The victims that have no room any more once the reclaimer and all others have had
 /// their turn again; `None` if the reclaimer has none.
 pub(super) fn give_way(
     left: &QueueShares,
@@ -82,7 +82,7 @@ fn extreme_leaf(
     wanted: Ordering,
     side: impl Fn(usize, usize) -> Contender,
 ) -> Option<usize> {
-    // Of each queue, the leaf that won below it, and the child that it is in; of the top, too.
+    // For each queue, and the top: the leaf that won below it, and its child with that leaf.
     let mut best: BTreeMap<Option<usize>, (usize, usize)> = BTreeMap::new();
     let mut level: BTreeSet<(usize, usize)> = BTreeSet::new();
     for leaf in leaves {

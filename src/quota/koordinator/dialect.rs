@@ -84,7 +84,7 @@ fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)], times: i64) -> Amo
     sum
 }
 
-/// What a claim would use of each resource of its queue.
+/// Usage of a claim, for each resource of its queue.
 struct Wanted {
     sets: SmallVec<[PodSetAssignment; 1]>,
     usage: Usage,
@@ -163,7 +163,7 @@ impl Tenants {
         minus(bound, tree.sums(queue, of).used)
     }
 
-    /// What a claim that waits requests of its queue, in a dialect that divides by requests; elsewhere
+    /// Requests of a waiting claim to its queue, in a dialect that divides by requests; elsewhere
     /// none.
     pub fn requested(&self, queue: QueueId, claim: &Claim) -> Usage {
         match self.dialect {
@@ -248,7 +248,7 @@ impl Tenants {
         Decision { assignment, victims }
     }
 
-    /// What a claim would use, of the resources that its queue has quota of.
+    /// Usage of a claim, for the resources that its queue has quota of.
     fn wanted(&self, queue: QueueId, claim: &Claim, counts: Option<&[u32]>) -> Wanted {
         let tree = &self.books.tree;
         let (mut usage, mut amounts) = (Usage::new(), Amounts::new());
@@ -351,7 +351,7 @@ impl Tenants {
         // In the order of victims: the least important first.
         let lower = self.books.holders(queue).filter_map(|id| {
             let holder = self.books.holder(id)?;
-            let free = holder.preemptible != Some(false) && !holder.kept;
+            let free = !holder.stays();
             (holder.priority < claim.priority && free).then_some((id, holder))
         });
         let lower: Vec<_> = lower.collect();
@@ -375,13 +375,13 @@ impl Tenants {
 }
 
 impl Koordinator {
-    /// What a quota may use if so much more were requested in it: its runtime, or its maximum if
-    /// runtimes are off.
+    /// Amount that a quota may use if so much more were requested in it: its runtime, or its
+    /// maximum if runtimes are off.
     fn bound(&self, name: &str, more: &Amounts) -> Option<Amounts> {
         self.bound_of(name, name, more)
     }
 
-    /// What a quota may use if so much more were requested in one below it.
+    /// Amount that a quota may use if so much more were requested in one below it.
     fn bound_of(&self, name: &str, below: &str, more: &Amounts) -> Option<Amounts> {
         self.quotas.quota(name)?;
         if self.settings.runtime {
@@ -402,7 +402,5 @@ impl Koordinator {
     }
 }
 
-/// The label by which a pod says which quota it is of.
-pub const QUOTA_LABEL: &str = "quota.scheduling.koordinator.sh/name";
 /// The label by which a pod says, with `false`, that it may not be preempted.
 pub const PREEMPTIBLE_LABEL: &str = "quota.scheduling.koordinator.sh/preemptible";

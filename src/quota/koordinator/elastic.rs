@@ -20,7 +20,7 @@ struct Entry {
 
 /// A tree of elastic quotas: Koordinator's runtime quota.
 ///
-/// What a quota requests goes up the tree, within its maximum. What there is comes down: each quota
+/// Requests go up the tree, each within the maximum of its quota. Amounts come down: each quota
 /// has what it requests within its minimum, and what is left is divided by weight among those that
 /// request more. See `docs/tenants.md`.
 ///
@@ -51,7 +51,7 @@ struct Entry {
 pub struct ElasticQuotas {
     entries: BTreeMap<String, Entry>,
     children: BTreeMap<String, BTreeSet<String>>,
-    /// What there is.
+    /// Amounts of the whole cluster.
     total: Amounts,
     /// The sums of the root.
     root: QuotaSums,
@@ -74,7 +74,7 @@ fn difference(after: &Amounts, before: &Amounts) -> Amounts {
     difference
 }
 
-/// What is requested of a quota, within its maximum.
+/// Requests to a quota, within its maximum.
 fn limited(quota: &ElasticQuota, request: &Amounts) -> Amounts {
     let mut limited = Amounts::new();
     for (name, amount) in request.iter() {
@@ -154,7 +154,7 @@ impl ElasticQuotas {
             sums.scaled_min = quota.min.clone();
         }
         let mut entry = Entry { quota, sums, scalable };
-        // What it holds itself; the rest is added up again.
+        // Its own holding; the rest is summed again.
         entry.sums.child_request = entry.sums.self_request.clone();
         entry.sums.request = Amounts::new();
         entry.sums.used = entry.sums.self_used.clone();
@@ -272,7 +272,7 @@ impl ElasticQuotas {
         }
     }
 
-    /// What there is for all quotas but the built-in ones: the total less what those use.
+    /// Amounts for all quotas but the built-in ones: the total less the usage of those.
     pub fn shared_total(&self) -> Amounts {
         let mut total = self.total.clone();
         for name in [SYSTEM_QUOTA, DEFAULT_QUOTA] {
@@ -284,9 +284,9 @@ impl ElasticQuotas {
         total
     }
 
-    /// What a quota may use now, of the resources that its maximum lists. Scaled minima and runtimes
-    /// are brought up to date from the root down to it; those of other quotas stay as they were, so
-    /// that of siblings whose minima are scaled each counts as when it was last refreshed.
+    /// Amounts that a quota may use now, of the resources that its maximum lists. Scaled minima and
+    /// runtimes are brought up to date from the root down to it; those of other quotas stay as they
+    /// were, so that of siblings whose minima are scaled each counts as when it was last refreshed.
     ///
     /// Nothing for a quota that is not known, or does not stand below the root. O(quotas right below
     /// each one on the path, for each resource).
@@ -312,9 +312,9 @@ impl ElasticQuotas {
         self.masked(name, &total)
     }
 
-    /// What a quota may use now, with the minima of all quotas scaled at once: unlike
-    /// [`ElasticQuotas::refresh`], it does not depend on what was asked before. Cost and what there is
-    /// nothing for are the same.
+    /// Amounts that a quota may use now, with the minima of all quotas scaled at once: unlike
+    /// [`ElasticQuotas::refresh`], it does not depend on what was asked before. Cost and what there
+    /// is nothing for are the same.
     pub fn runtime(&self, name: &str) -> Amounts {
         self.runtime_with(name, &Amounts::new())
     }
@@ -412,7 +412,7 @@ impl ElasticQuotas {
         children.filter_map(|child| self.entries.get(child))
     }
 
-    /// What a quota gets of its parent's amounts, with the minima (`None`: as last scaled) and the
+    /// Amounts that a quota gets of its parent's, with the minima (`None`: as last scaled) and the
     /// requests of it and its siblings.
     fn divide(
         &self,
@@ -444,7 +444,7 @@ impl ElasticQuotas {
         runtime
     }
 
-    /// What a quota may use without lending being looked at: its maximum.
+    /// Amounts that a quota may use if lending is not considered: its maximum.
     pub fn max(&self, name: &str) -> Option<&Amounts> {
         self.entries.get(name).map(|entry| &entry.quota.max)
     }
@@ -471,7 +471,7 @@ impl ElasticQuotas {
         own.or_else(|| (name == ROOT_QUOTA).then_some(&self.root))
     }
 
-    /// What is requested of a quota, within its maximum: what it adds to its parent.
+    /// Requests to a quota, within its maximum: its addition to its parent.
     pub fn limited_request(&self, name: &str) -> Amounts {
         self.entries.get(name).map(Entry::limited).unwrap_or_default()
     }

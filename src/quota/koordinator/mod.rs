@@ -6,7 +6,7 @@ mod settings;
 mod stated;
 mod validate;
 
-pub use dialect::{PREEMPTIBLE_LABEL, QUOTA_LABEL};
+pub use dialect::PREEMPTIBLE_LABEL;
 pub use elastic::ElasticQuotas;
 pub(super) use settings::Koordinator;
 pub use settings::KoordinatorSettings;

@@ -31,13 +31,13 @@ pub struct ElasticQuota {
     pub is_tree_root: bool,
     /// Whether it is taken though minima do not add up.
     pub force_update: bool,
-    /// What it is promised.
+    /// Its promised amounts.
     pub min: Amounts,
     /// The most it may use. What is not listed has no bound, and no runtime.
     pub max: Amounts,
     /// The weights in the division of what is left above the minima; empty or zero: `max`.
     pub shared_weight: Amounts,
-    /// What it is given in any case, if that is more than `min`.
+    /// Its least amounts, if they are more than `min`.
     pub guaranteed: Amounts,
 }
 
@@ -66,7 +66,7 @@ impl ElasticQuota {
     }
 }
 
-/// What is requested of a quota and used in it.
+/// Requests to a quota, and its usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -76,7 +76,7 @@ pub struct QuotaSums {
     pub child_request: Amounts,
     /// The same, and the minimum at least, if the quota does not lend.
     pub request: Amounts,
-    /// What its pods, and those of quotas in it, use.
+    /// Usage by its pods, and by those of quotas in it.
     pub used: Amounts,
     /// The part of the requests that may not be preempted.
     pub non_preemptible_request: Amounts,
@@ -84,7 +84,7 @@ pub struct QuotaSums {
     pub non_preemptible_used: Amounts,
     /// The requests of its own pods.
     pub self_request: Amounts,
-    /// What its own pods use.
+    /// Usage by its own pods.
     pub self_used: Amounts,
     /// The part of `self_request` that may not be preempted.
     pub self_non_preemptible_request: Amounts,
@@ -93,7 +93,8 @@ pub struct QuotaSums {
     /// The minimum, scaled down where the siblings' minima exceed what there is; as of the last
     /// [`ElasticQuotas::refresh`](super::ElasticQuotas::refresh).
     pub scaled_min: Amounts,
-    /// What it may use; as of the last [`ElasticQuotas::refresh`](super::ElasticQuotas::refresh).
+    /// Amounts that it may use; as of the last
+    /// [`ElasticQuotas::refresh`](super::ElasticQuotas::refresh).
     pub runtime: Amounts,
 }
 

@@ -19,7 +19,7 @@ pub enum ElasticQuotaError {
     Negative {
         /// The quota.
         quota: String,
-        /// Which amount.
+        /// The field of the amount.
         field: &'static str,
         /// The resource.
         resource: String,
@@ -64,7 +64,7 @@ pub enum ElasticQuotaError {
     UnknownChild {
         /// The quota.
         quota: String,
-        /// What stands in it.
+        /// The child in it.
         child: String,
     },
     /// The tree of a quota changed, or is not that of its parent or of a quota in it.

@@ -44,7 +44,7 @@ pub(in crate::quota) struct Prefer {
     pub(in crate::quota) level: u32,
 }
 
-/// Which of two is preferred; `Greater` if the first.
+/// Compares two ways by preference; `Greater` if the first is preferred.
 pub(in crate::quota) fn flavor_order(rule: Fungibility, a: Prefer, b: Prefer) -> Ordering {
     let rank = |prefer: Prefer| match prefer.outlook {
         Outlook::NoFit => 0,
@@ -82,7 +82,7 @@ pub(super) fn borrow_level(tree: &QueueTree, cells: &Cells, cell: u32, amount: i
     }
 }
 
-/// What becomes of one resource in a flavor that has to be taken from others: the outlook, and the
+/// The fate of one resource in a flavor that has to be taken from others: the outlook, and the
 /// level after that (`None`: as before).
 pub(in crate::quota) type Simulate<'s> =
     &'s mut dyn FnMut(&mut Trial<'_>, FlavorResource, i64) -> (Outlook, Option<u32>);
@@ -275,7 +275,7 @@ struct Search<'a> {
     claim: &'a Claim,
     set: usize,
     group: &'a Group,
-    /// What is assigned to the pod sets before.
+    /// Usage of the pod sets before.
     usage: &'a Usage,
 }
 

@@ -9,19 +9,19 @@ use super::candidates::{Candidates, LeafCandidates, is_past, satisfies};
 use super::trial::{Taken, Trial};
 use crate::quota::books::{Books, VictimKey};
 use crate::quota::cells::NONE;
-use crate::quota::claim::VictimReason;
+use crate::quota::claim::{Usage, VictimReason};
 use crate::quota::queue::PreemptionPolicy;
 
-/// What a candidate is to the preemptor.
+/// The relation of a candidate to the preemptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// Its queue uses what is the preemptor's by guarantee of a subtree that both do not share.
     Hierarchy,
-    /// Of another queue, and a victim only if the preemptor's does not borrow.
+    /// It is of another queue, and a victim only if the preemptor's does not borrow.
     NotBorrowing,
-    /// Of another queue, and a victim also if the preemptor's borrows.
+    /// It is of another queue, and a victim also if the preemptor's borrows.
     Borrowing,
-    /// Of the preemptor's own queue.
+    /// It is of the preemptor's own queue.
     Own,
 }
 
@@ -40,14 +40,11 @@ struct Climb {
 }
 
 impl Climb {
-    fn new(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Climb {
+    fn new(trial: &Trial<'_>, leaf: u32, usage: &Usage) -> Climb {
         let tree = &trial.books.tree;
-        let mut rest: Vec<(u32, i64)> = preemptor
-            .usage
+        let mut rest: Vec<(u32, i64)> = usage
             .iter()
-            .map(|(of, amount)| {
-                (tree.slots[preemptor.leaf as usize].cell(of.0).unwrap_or(NONE), *amount)
-            })
+            .map(|(of, amount)| (tree.slots[leaf as usize].cell(of.0).unwrap_or(NONE), *amount))
             .collect();
         let mut step = || {
             let mut fits = true;
@@ -65,7 +62,7 @@ impl Climb {
         };
         let mut climb = Climb { ancestors: Vec::new(), advantage_from: usize::MAX };
         let mut advantage = step();
-        let mut at = trial.parent(preemptor.leaf);
+        let mut at = trial.parent(leaf);
         while at != NONE {
             if advantage && climb.advantage_from == usize::MAX {
                 climb.advantage_from = climb.ancestors.len();
@@ -163,9 +160,14 @@ impl Preemptor<'_> {
     }
 }
 
+/// The ancestor, counted from the parent, from which on the request fits a subtree below.
+pub(in crate::quota) fn advantage_from(trial: &Trial<'_>, leaf: u32, usage: &Usage) -> usize {
+    Climb::new(trial, leaf, usage).advantage_from
+}
+
 /// The victims; none if no set of candidates suffices.
 pub(super) fn search(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Taken> {
-    let climb = Climb::new(trial, preemptor);
+    let climb = Climb::new(trial, preemptor.leaf, preemptor.usage);
     let (foreign, hierarchy) = Groups::any(trial.books, &climb, preemptor);
     let slot = &trial.books.tree.slots[preemptor.leaf as usize];
     let under = |&pair: &u32| {

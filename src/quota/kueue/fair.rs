@@ -23,9 +23,9 @@ type Ready<'a> = (Reverse<ShareValue>, bool, bool, &'a VictimKey, u32);
 
 /// The candidates of one leaf.
 enum Supply<'a> {
-    /// Of the books, by a policy.
+    /// Candidates of the books, by a policy.
     Books(LeafCandidates<'a>, PreemptionPolicy),
-    /// Of a list.
+    /// Candidates of a list.
     List(VecDeque<&'a VictimKey>),
 }
 
@@ -39,7 +39,7 @@ struct Leaf<'a> {
 struct Frame<'a> {
     leaves: BTreeSet<Ready<'a>>,
     inner: BTreeSet<(Reverse<ShareValue>, &'a str, u32)>,
-    /// Of the index: what has not been looked at yet.
+    /// The unread part of the index.
     base: Option<Base<'a>>,
 }
 
@@ -324,7 +324,7 @@ pub(super) fn search(trial: &mut Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Ta
     if !found && preemptor.strategies.len() > 1 {
         found = second_pass(trial, preemptor, &mut taken, retry);
     } else if !found && preemptor.keeps_guarantees {
-        // What leaves anyway stays out: guarantees are of what stays.
+        // A claim that leaves anyway stays out: guarantees are about claims that stay.
         let leaves = |taken: &Taken| trial.books.holder_at(taken.0).is_some_and(|own| own.leaving);
         let (gone, others): (Vec<Taken>, Vec<Taken>) = taken.into_iter().partition(leaves);
         trial.give_back(&others);
@@ -387,7 +387,7 @@ fn first_pass<'a>(
                 trial.remove(key.holder);
                 let kept = !preemptor.keeps_guarantees
                     || trial.keeps_guarantee(leaf, key.holder, preemptor.pairs);
-                // What leaves anyway is gone, and the guarantee is of what stays.
+                // A claim that leaves anyway is gone: the guarantee is about claims that stay.
                 let is_going = preemptor.keeps_guarantees && !key.staying;
                 let allowed = is_going
                     || kept

@@ -1,4 +1,4 @@
-//! What decides between heads of queues.
+//! Rules that decide between heads of queues.
 //!
 //! Source: Kueue's `scheduler.go` and `cluster_queue.go`.
 
@@ -9,7 +9,7 @@ use crate::Time;
 use crate::quota::claim::VictimReason;
 use crate::quota::share::ShareValue;
 
-/// What decides between heads.
+/// A rule that decides between heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
@@ -88,7 +88,7 @@ impl HeadRules {
         losses.iter().find_map(back).unwrap_or(created)
     }
 
-    /// Which of two heads goes first: `Less` if the first does. Equal heads go in the order of uid
+    /// Compares two heads: `Less` if the first goes first. Equal heads go in the order of uid
     /// and name.
     pub fn compare(&self, a: &HeadStanding, b: &HeadStanding) -> Ordering {
         let first = |rule: bool, a: bool, b: bool| {

@@ -29,7 +29,7 @@ pub struct Head {
     pub priority: i64,
     /// Since when it waits.
     pub since: Time,
-    /// What it would use.
+    /// Its usage, if it is admitted.
     pub usage: Usage,
     /// How far up the tree it borrows from.
     pub level: u32,
@@ -170,7 +170,7 @@ impl Heads {
                 (Some(old), Some(key)) => old.is_same(key),
                 (old, key) => old.is_none() && key.is_none(),
             };
-            // What is above may stand otherwise all the same: its sums have changed.
+            // The queues above may stand otherwise all the same: their sums have changed.
             if !is_same {
                 let set = self.sets.entry(parent).or_default();
                 if let Some(old) = self.entered.remove(&at) {
@@ -202,7 +202,7 @@ impl Heads {
         let slot = &tree.slots[leaf as usize];
         let is_ranked = self.rules.fair && tree.slots[at as usize].parent != NONE;
         if is_ranked && at == leaf && head.usage.iter().all(|(of, _)| slot.cell(of.0).is_some()) {
-            // Of the leaf itself nothing else changes.
+            // Nothing else of the leaf changes.
             standing.share = borrowed_share(tree, cells, at, &head.usage);
             standing.borrows = head.usage.iter().any(|(of, amount)| {
                 let cell = slot.cell(of.0).map(|cell| &cells[cell]);

@@ -11,6 +11,7 @@ pub(super) mod trial;
 
 pub use assign::Outlook;
 pub(super) use assign::{Prefer, assign, decide, flavor_order, simulate_levels, victims};
+pub(super) use classical::advantage_from;
 pub(super) use fair::target_order;
 pub(super) use partial::decide_reduced;
 pub use partial::reduced_counts;
@@ -27,7 +28,7 @@ pub(super) struct Preemptor<'a> {
     pub(super) policy: Preemption,
     /// Everything that it would use.
     pub(super) usage: &'a Usage,
-    /// What of it does not fit yet: resources in flavors.
+    /// The part that does not fit yet: resources in flavors.
     pub(super) pairs: &'a [u32],
     pub(super) strategies: &'a [FairStrategy],
     /// Whether one that borrows leaves others what they are guaranteed, of each resource.

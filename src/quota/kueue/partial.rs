@@ -9,7 +9,8 @@ use crate::quota::claim::{Claim, Decision, Mode};
 /// The counts of pod sets with the fewest pods left out that are accepted, and what `accept` makes of
 /// them. `sets` are counts and least counts.
 ///
-/// What is left out is spread in proportion to what each set can do without: with `d` of one set and
+/// Omitted pods are spread in proportion to the pods that each set can do without: with `d` of one
+/// set and
 /// `T` of all, and `i` of `T` left out, `⌊d · i / T⌋` of the set. The smallest `i` is found by halves,
 /// so that what is accepted with some pods should be accepted with fewer. O(log T) calls.
 ///

@@ -41,30 +41,30 @@ impl<'a> Trial<'a> {
     }
 
     /// Takes what a holder holds.
-    pub(super) fn remove(&mut self, holder: u32) {
+    pub(in crate::quota) fn remove(&mut self, holder: u32) {
         if let Some(holder) = self.books.holder_at(holder) {
             self.charge(holder.queue.slot, &holder.usage, -1);
         }
     }
 
     /// Gives it back.
-    pub(super) fn restore(&mut self, holder: u32) {
+    pub(in crate::quota) fn restore(&mut self, holder: u32) {
         if let Some(holder) = self.books.holder_at(holder) {
             self.charge(holder.queue.slot, &holder.usage, 1);
         }
     }
 
     /// The leaf of a holder.
-    pub(super) fn leaf_of(&self, holder: u32) -> u32 {
+    pub(in crate::quota) fn leaf_of(&self, holder: u32) -> u32 {
         self.books.holder_at(holder).map_or(NONE, |holder| holder.queue.slot)
     }
 
-    pub(super) fn parent(&self, at: u32) -> u32 {
+    pub(in crate::quota) fn parent(&self, at: u32) -> u32 {
         self.books.tree.slots[at as usize].parent
     }
 
     /// Whether a queue draws no more than the guarantees of its subtree, of any of some resources.
-    pub(super) fn is_within(&self, at: u32, pairs: &[u32]) -> bool {
+    pub(in crate::quota) fn is_within(&self, at: u32, pairs: &[u32]) -> bool {
         let slot = &self.books.tree.slots[at as usize];
         pairs.iter().all(|&pair| {
             slot.cell(pair).is_none_or(|cell| {
@@ -76,7 +76,7 @@ impl<'a> Trial<'a> {
 
     /// Whether a leaf still draws all that it is guaranteed of some resources, after a holder of it
     /// has given back; a resource that the holder does not use is not taken.
-    pub(super) fn keeps_guarantee(&self, leaf: u32, holder: u32, pairs: &[u32]) -> bool {
+    pub(in crate::quota) fn keeps_guarantee(&self, leaf: u32, holder: u32, pairs: &[u32]) -> bool {
         let Some(holder) = self.books.holder_at(holder) else { return true };
         let slot = &self.books.tree.slots[leaf as usize];
         holder.usage.iter().all(|(of, amount)| {
@@ -88,7 +88,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether a leaf may use so much more.
-    pub(super) fn fits(&self, leaf: u32, usage: &Usage) -> bool {
+    pub(in crate::quota) fn fits(&self, leaf: u32, usage: &Usage) -> bool {
         usage.iter().all(|&(of, amount)| {
             let cell = self.books.tree.cell_above(leaf, of.0);
             amount <= cell.map_or(0, |cell| self.cells.available(cell)).max(0)
@@ -113,7 +113,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether a leaf would use more than its own.
-    pub(super) fn borrows_with(&self, leaf: u32, usage: &Usage) -> bool {
+    pub(in crate::quota) fn borrows_with(&self, leaf: u32, usage: &Usage) -> bool {
         usage.iter().any(|&(of, amount)| {
             let cell = self.books.tree.slots[leaf as usize].cell(of.0);
             let (nominal, drawn) =
@@ -122,14 +122,14 @@ impl<'a> Trial<'a> {
         })
     }
 
-    pub(super) fn share(&self, at: u32) -> ShareValue {
+    pub(in crate::quota) fn share(&self, at: u32) -> ShareValue {
         borrowed_share(&self.books.tree, &self.cells, at, &[])
     }
 
     /// Drops victims that are not needed: from the last but one back to the first, each is given
     /// back, and stays where the claim fits all the same; the last victim takes its place in the
     /// list. All victims are given back at the end.
-    pub(super) fn fill_back(
+    pub(in crate::quota) fn fill_back(
         &mut self,
         mut taken: Vec<Taken>,
         fits: impl Fn(&Trial<'_>) -> bool,
@@ -146,7 +146,7 @@ impl<'a> Trial<'a> {
         taken
     }
 
-    pub(super) fn give_back(&mut self, taken: &[Taken]) {
+    pub(in crate::quota) fn give_back(&mut self, taken: &[Taken]) {
         for &(holder, _) in taken {
             self.restore(holder);
         }

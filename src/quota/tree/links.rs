@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Group, GroupFlavor, MAX_DEPTH, QueueTree, Slot};
+use super::{Group, GroupFlavor, MAX_DEPTH, QueueId, QueueTree, Slot};
 use crate::quota::cells::NONE;
 use crate::quota::queue::{Queue, QueueKind, Quota};
 
@@ -195,7 +195,8 @@ impl QueueTree {
     }
 
     /// Drops a leaf that drains and in which nothing is counted; whether it did.
-    pub(super) fn drop_drained(&mut self, at: u32) -> bool {
+    pub(in crate::quota) fn drop_drained(&mut self, queue: QueueId) -> bool {
+        let Ok(at) = self.slot(queue) else { return false };
         let slot = &self.slots[at as usize];
         let idle = slot.draining && slot.cells.iter().all(|(_, cell)| self.cells[*cell].is_idle());
         if idle {

@@ -1,4 +1,5 @@
-//! What Volcano's plugins `proportion` and `capacity` hold of a queue, and how it comes about.
+//! Amounts that Volcano's plugins `proportion` and `capacity` keep for a queue, and their
+//! derivation.
 //!
 //! Source: `pkg/scheduler/plugins/proportion/proportion.go` and `capacity/capacity.go`.
 
@@ -21,21 +22,21 @@ pub struct Attributes {
     pub priority: i32,
     /// Whether it takes jobs.
     pub open: bool,
-    /// What is the queue's own and withheld from others' real capability.
+    /// The queue's own part, withheld from others' real capability.
     pub guarantee: Resources,
-    /// What others may take it down to: by configuration, or divided.
+    /// Amount down to which others may take from it: by configuration, or divided.
     pub deserved: Resources,
     /// The most that it may have, as stated; `None`: no bound.
     pub capability: Option<Resources>,
     /// The most that it may have, when the guarantees of others are withheld.
     pub real_capability: Resources,
-    /// What its tasks have.
+    /// Amounts of its tasks.
     pub allocated: Resources,
-    /// What its tasks have and ask for.
+    /// Amounts and requests of its tasks.
     pub request: Resources,
-    /// What admitted jobs need to begin, beyond what they have.
+    /// Amounts that admitted jobs need to begin, beyond their own.
     pub inqueue: Resources,
-    /// What jobs have beyond what they need to begin.
+    /// Amounts of jobs beyond their need to begin.
     pub elastic: Resources,
     /// The share of what is deserved.
     pub share: f64,
@@ -85,7 +86,8 @@ fn capabilities(total: &Resources, guarantees: &Resources, queues: &mut [Attribu
     }
 }
 
-/// What each queue deserves by weight, by rounds of water filling; with the shares that follow.
+/// The amount that each queue deserves by weight, by rounds of water filling; with the shares that
+/// follow.
 ///
 /// In a round each queue that is not satisfied gets its part of what remained before the round, by
 /// weight, within its real capability and its request; a resource that it does not ask for is none.
@@ -134,7 +136,7 @@ pub fn proportion(total: &Resources, guarantees: &Resources, queues: &mut [Attri
     }
 }
 
-/// What queues of `capacity` that stand side by side deserve, as configured: within the real
+/// The amounts that siblings of `capacity` deserve, as configured: within the real
 /// capability, and no less than the guarantee.
 pub fn capacity(total: &Resources, guarantees: &Resources, queues: &mut [Attributes]) {
     capabilities(total, guarantees, queues);
@@ -252,7 +254,7 @@ fn settle_children(
     }
 }
 
-/// What a job still needs to begin: its minimum beyond what it has.
+/// Amount that a job still needs to begin: its minimum beyond its own.
 pub fn inqueue(minimum: &Resources, allocated: &Resources) -> Resources {
     minimum.beyond(allocated)
 }

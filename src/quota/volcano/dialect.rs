@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
         let tree = self.tenants.tree();
         let mut all: Vec<Candidate<'_>> = self.tenants.candidates();
         all.retain(|own| may(own) && shares_any(&own.holder.usage, usage));
-        // Those of queues that are nearer in the tree come first.
+        // Tasks of queues that are nearer in the tree come first.
         all.sort_by(|a, b| {
             let names = (self.queue_name(a.holder.queue), self.queue_name(b.holder.queue));
             quotas.compare_victims(names.0, names.1, &self.name)

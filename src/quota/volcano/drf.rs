@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 
 use super::resources::{Resources, dominant_share};
 
-/// What two shares may differ by and count as equal where a victim is judged.
+/// Greatest difference of two shares that count as equal where a victim is judged.
 const SHARE_DELTA: f64 = 0.000_001;
 
 /// Whether a job may take from another: its share with the task is no larger than the other's without
@@ -18,14 +18,14 @@ pub fn may_take(taker: f64, left: f64) -> bool {
     taker < left || (taker - left <= SHARE_DELTA && left - taker <= SHARE_DELTA)
 }
 
-/// What a job has, what it asks for in all, and where its queue stands.
+/// Amounts and requests of a job, and the standing of its queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobStanding {
     /// The name, unique among jobs.
     pub name: String,
-    /// What its tasks have.
+    /// Amounts of its tasks.
     pub allocated: Resources,
-    /// What its tasks have and ask for.
+    /// Amounts and requests of its tasks.
     pub request: Resources,
     /// The path of its queue from the root, `root/eng/dev`.
     pub path: String,
@@ -37,7 +37,7 @@ pub struct JobStanding {
 struct Node {
     weight: f64,
     allocated: Resources,
-    /// Of a job.
+    /// Request of a job.
     request: Option<Resources>,
     share: f64,
     saturated: bool,
@@ -89,8 +89,8 @@ impl HierarchicalShares {
         update(&mut self.root, total, &wanted);
     }
 
-    /// Which of two paths goes first: `Less` if the first. At each level a node that is not saturated
-    /// goes before one that is, then the smaller share over weight.
+    /// Compares two paths: `Less` if the first goes first. At each level a node that is not
+    /// saturated goes before one that is, then the smaller share over weight.
     pub fn compare(&self, one: &str, other: &str) -> Ordering {
         let (mut a, mut b) = (Some(&self.root), Some(&self.root));
         let (left, right): (Vec<&str>, Vec<&str>) =

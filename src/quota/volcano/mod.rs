@@ -3,7 +3,7 @@
 //! [`Quotas`] decides as the plugins `proportion` and `capacity` do, on amounts of floats with their
 //! tolerance; [`HierarchicalShares`] orders queues as `drf` with a hierarchy does.
 //! [`Tenants::volcano_proportion`](super::Tenants::volcano_proportion) and its siblings put them in
-//! charge of a scheduler; [`reference::volcano`](crate::reference::volcano) is a whole session.
+//! charge of a scheduler; a whole session is in `examples/conformance`.
 
 mod attributes;
 mod dialect;

@@ -1,4 +1,4 @@
-//! What Volcano's plugins `proportion` and `capacity` decide about queues.
+//! Decisions of Volcano's plugins `proportion` and `capacity` about queues.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use core::cmp::Ordering;
 use super::attributes::{Attributes, ancestors, capacity, capacity_tree, proportion};
 use super::resources::{Missing, Resources};
 
-/// Which of the two plugins decides.
+/// The plugin that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plugin {
     Proportion,
@@ -147,8 +147,9 @@ impl Quotas {
         }
     }
 
-    /// Which of two queues goes first: `Less` if the first. Priority, then the share; two leaves of a
-    /// tree by the shares below their lowest common ancestor, and a leaf before a queue of queues.
+    /// Compares two queues: `Less` if the first goes first. Priority, then the share; two leaves of
+    /// a tree by the shares below their lowest common ancestor, and a leaf before a queue of
+    /// queues.
     pub fn compare(&self, one: &str, other: &str) -> Ordering {
         let (Some(a), Some(b)) = (self.queues.get(one), self.queues.get(other)) else {
             return Ordering::Equal;
@@ -187,8 +188,8 @@ impl Quotas {
         pairs.take_while(|(a, b)| a == b).count().saturating_sub(1)
     }
 
-    /// Which of two queues gives up tasks first: in a tree the one whose lowest common ancestor with
-    /// the taker is deeper. `Equal` where this does not decide.
+    /// Compares two queues by who gives up tasks first: in a tree the one whose lowest common
+    /// ancestor with the taker is deeper. `Equal` where this does not decide.
     pub fn compare_victims(&self, one: &str, other: &str, taker: &str) -> Ordering {
         if !self.tree || !self.sound {
             return Ordering::Equal;
@@ -277,7 +278,7 @@ impl Quotas {
         }
     }
 
-    /// Which of some tasks may be taken for a task of a queue: for each, in the order given, with its
+    /// Tasks that may be taken for a task of a queue: for each, in the order given, with its
     /// queue and what it has, whether it may, when those before it that may are gone.
     pub fn victims<'a>(
         &'a self,

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use crate::model::resources::PODS;
 
-/// What two amounts may differ by and count as equal: Volcano's `minResource`.
+/// Greatest difference of two amounts that count as equal: Volcano's `minResource`.
 pub const TOLERANCE: f64 = 0.1;
 
-/// What a resource counts as that only the other side names.
+/// The amount of a resource that only the other side names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Missing {
     /// None of it.
@@ -173,8 +173,8 @@ impl Resources {
         }
     }
 
-    /// What is more here than there, and what is more there. A resource that one side does not name
-    /// is an infinity there, written −1, or nothing.
+    /// Amounts that are more here than there, and those that are more there. A resource that one
+    /// side does not name is an infinity there, written −1, or nothing.
     pub fn difference(&self, other: &Resources, missing: Missing) -> (Resources, Resources) {
         const INFINITY: f64 = -1.0;
         let split = |a: f64, b: f64| if a > b { (a - b, 0.0) } else { (0.0, b - a) };
@@ -200,7 +200,7 @@ impl Resources {
         (more, less)
     }
 
-    /// What is more here than there, and nothing where it is less.
+    /// Amounts that are more here than there; zero where they are less.
     #[must_use]
     pub fn beyond(&self, other: &Resources) -> Resources {
         self.difference(other, Missing::Zero).0
@@ -253,7 +253,7 @@ impl Resources {
         }
     }
 
-    /// What a request asks for; `pods` do not count.
+    /// Resources that a request names; `pods` do not count.
     fn asked(&self) -> impl Iterator<Item = &str> {
         self.all().filter(|(name, amount)| *amount > 0.0 && *name != PODS).map(|(name, _)| name)
     }

@@ -1,6 +1,6 @@
 //! The choice among Volcano's queue plugins.
 
-/// Which of Volcano's plugins decides about queues.
+/// Volcano's plugin that decides about queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]

@@ -78,7 +78,7 @@ impl Tenants {
         (Mode::Preempt, self.guaranteed_victims(settings, queue, claim, usage, fits))
     }
 
-    /// What a queue itself may still use once others have given back.
+    /// Amount that a queue itself may still use once others have given back.
     fn room(&self, at: QueueId, of: FlavorResource, freed: &[(QueueId, Usage)]) -> i64 {
         let tree = self.tree();
         let below = freed.iter().filter(|(leaf, _)| tree.path(*leaf).any(|above| above == at));

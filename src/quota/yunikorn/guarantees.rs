@@ -1,4 +1,4 @@
-//! What is left of guarantees along a path while allocations are moved, and which of two queues that
+//! The rest of guarantees along a path while allocations are moved, and the rule for queues that
 //! lets one take from the other.
 //!
 //! Source: YuniKorn's `pkg/scheduler/objects/preemption.go` (`QueuePreemptionSnapshot`).
@@ -80,7 +80,7 @@ impl Guarantees {
         }
     }
 
-    /// What is left of a queue's guarantee and of those above, negative where more is used; `None` if
+    /// The rest of a queue's guarantee and of those above, negative where more is used; `None` if
     /// no queue of the path has one.
     ///
     /// For the queue that asks its own guarantee counts before those above. A queue above it that has
@@ -112,7 +112,7 @@ impl Guarantees {
         resources::least(left.as_ref(), parent.as_ref())
     }
 
-    /// What is used beyond the guarantees of a queue and of those above, of the types of which more is
+    /// Usage beyond the guarantees of a queue and of those above, of the types of which more is
     /// used there; `None` if nothing is used.
     pub fn preemptable(&self, path: &str) -> Option<Resource> {
         self.preemptable_at(self.at(path)?)

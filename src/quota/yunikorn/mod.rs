@@ -1,8 +1,8 @@
 //! YuniKorn's queues: limits along the path, fair shares, priorities with offsets and fences, and what
 //! is left of guarantees.
 //!
-//! [`Tenants::yunikorn`](super::Tenants::yunikorn) puts them in charge of a scheduler;
-//! [`reference::yunikorn`](crate::reference::yunikorn) is the search for victims on nodes.
+//! [`Tenants::yunikorn`](super::Tenants::yunikorn) puts them in charge of a scheduler; the search for
+//! victims on nodes is in `examples/conformance`.
 
 mod dialect;
 mod guarantees;

@@ -17,16 +17,16 @@ pub struct SortPolicy {
     pub by_priority: bool,
 }
 
-/// What an order of queues sees of one.
+/// Properties of a queue for an order of queues.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueueStanding {
     /// The name.
     pub name: String,
-    /// What is used.
+    /// Its usage.
     pub allocated: Option<Resource>,
-    /// What is guaranteed.
+    /// Its guarantee.
     pub guaranteed: Option<Resource>,
-    /// What waits.
+    /// Its waiting requests.
     pub pending: Option<Resource>,
     /// The priority that it publishes.
     pub priority: i32,
@@ -40,8 +40,8 @@ impl QueueStanding {
 }
 
 impl SortPolicy {
-    /// Which of two queues goes first: `Less` if the first; each with the fair maximum it is judged by.
-    /// Equal queues stay as they were.
+    /// Compares two queues: `Less` if the first goes first; each with the fair maximum it is judged
+    /// by. Equal queues stay as they were.
     pub fn compare_queues(
         self,
         (one, one_max): (&QueueStanding, Option<&Resource>),
@@ -70,14 +70,14 @@ impl SortPolicy {
     }
 }
 
-/// What an order of applications sees of one.
+/// Properties of an application for an order of applications.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ApplicationStanding {
     /// The name.
     pub id: String,
-    /// What it uses.
+    /// Its usage.
     pub allocated: Option<Resource>,
-    /// What waits. An application of which nothing does is not in the order.
+    /// Its waiting requests. An application without any is not in the order.
     pub pending: Option<Resource>,
     /// The highest priority of its asks.
     pub priority: i32,
@@ -86,7 +86,7 @@ pub struct ApplicationStanding {
 }
 
 impl SortPolicy {
-    /// Which of two applications goes first: `Less` if the first. Equal ones stay as they were.
+    /// Compares two applications: `Less` if the first goes first. Equal ones stay as they were.
     pub fn compare_applications(
         self,
         one: &ApplicationStanding,

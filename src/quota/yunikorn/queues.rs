@@ -37,7 +37,7 @@ pub struct PriorityRule {
 }
 
 impl PriorityRule {
-    /// What is published of a priority.
+    /// The published priority.
     pub fn published(self, priority: i32) -> i32 {
         match (priority, self.fence) {
             (MIN_PRIORITY, _) => priority,
@@ -58,11 +58,11 @@ pub struct QueueState {
     pub leaf: bool,
     /// The most that it may use; the root's is what the nodes have.
     pub max: Option<Resource>,
-    /// What preemption leaves it, and may take for it.
+    /// Amount that preemption leaves it, and may take for it.
     pub guaranteed: Option<Resource>,
-    /// What is used in it and below.
+    /// Usage in it and below.
     pub allocated: Option<Resource>,
-    /// What waits in it and below.
+    /// Waiting requests in it and below.
     pub pending: Option<Resource>,
     /// How its priority is published.
     pub priority: PriorityRule,
@@ -119,7 +119,7 @@ impl Queues {
         all
     }
 
-    /// What may still be used, within all limits of the path; `None` if there are none.
+    /// Amount that may still be used, within all limits of the path; `None` if there are none.
     pub fn headroom(&self, path: &str) -> Option<Resource> {
         let left = |queue: &QueueState| {
             resources::subtract_existing(queue.max.as_ref(), queue.allocated.as_ref())
@@ -155,8 +155,9 @@ impl Queues {
         amounts.fold(None, |least, own| resources::least(least.as_ref(), own.as_ref()))
     }
 
-    /// What a fair share is over where there is no guarantee: what the nodes have, without the types
-    /// that they have none of, and down the path the limit of each queue in its place, type by type.
+    /// The denominator of a fair share where there is no guarantee: the amounts of the nodes,
+    /// without the types that they have none of, and down the path the limit of each queue in its
+    /// place, type by type.
     pub fn fair_max(&self, path: &str) -> Option<Resource> {
         let mut all = self.path(path).into_iter();
         let mut fair = all.next()?.max.clone()?;

@@ -1,6 +1,6 @@
 //! Amounts as YuniKorn holds and compares them: maps of integers that may be absent as a whole.
 //!
-//! What a type counts as that one side does not name differs by operation: none in a need, no bound
+//! A type that only one side names counts differently by operation: none in a need, no bound
 //! in a limit. `None` is an amount that was never set. Sums saturate.
 //!
 //! Source: YuniKorn's `pkg/common/resources/resources.go` and `quantity.go`.
@@ -271,7 +271,7 @@ pub fn fit_score(resource: Option<&Resource>, need: Option<&Resource>) -> f64 {
     or_none(need).iter().map(missing).sum()
 }
 
-/// Of how many of its types, in percent, the other names one too.
+/// Percentage of its types that the other names too.
 pub fn type_matching(one: Option<&Resource>, other: Option<&Resource>) -> u64 {
     let (one, other) = (or_none(one), or_none(other));
     let common = one.keys().filter(|name| other.contains_key(*name)).count() as u64;
@@ -308,7 +308,7 @@ pub fn shares(resource: Option<&Resource>, total: Option<&Resource>) -> Vec<f64>
     shares
 }
 
-/// Which of two lists of shares is larger, from the largest share down; a longer rest counts by its
+/// Compares two lists of shares, from the largest share down; a longer rest counts by its
 /// sign.
 pub fn compare_shares(one: &[f64], other: &[f64]) -> Ordering {
     let pairs = one.iter().rev().zip(other.iter().rev());
@@ -326,7 +326,7 @@ pub fn compare_shares(one: &[f64], other: &[f64]) -> Ordering {
     rest(one, other).then(rest(other, one).reverse())
 }
 
-/// Which of two uses is larger, by their shares of a total.
+/// Compares two uses, by their shares of a total.
 pub fn compare_usage(
     one: Option<&Resource>,
     other: Option<&Resource>,

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use super::queues::{PreemptionPolicy, PriorityRule};
 
-/// What a queue's properties say, beside its amounts.
+/// Properties of a queue beside its amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]

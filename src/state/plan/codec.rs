@@ -2,9 +2,10 @@
 
 use super::{Plan, PlanDomain, PlanMember};
 use crate::model::group::MAX_DEPTH;
-use crate::model::{GroupPolicy, Pod, PodGroup};
+use crate::model::{ClaimAllocation, GroupPolicy, Pod, PodGroup, VolumeBindings};
 use crate::state::columns::{NodeSpec, NodeSpecs};
 use crate::state::journal::Moment;
+use crate::state::pods::Devices;
 use crate::state::roster::Roster;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -26,7 +27,7 @@ struct Data {
     domains: Vec<PlanDomain>,
 }
 
-/// What a group of the tree is to have for the plan to hold, parents first.
+/// Members that a group of the tree must have for the plan to hold, parents first.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Group {
@@ -51,6 +52,10 @@ struct Line {
     node: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     devices: Vec<Vec<u32>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    volumes: Option<VolumeBindings>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    allocations: Vec<ClaimAllocation>,
     /// The place of the pod's group.
     #[serde(default)]
     group: u32,
@@ -89,6 +94,8 @@ impl Serialize for Plan {
             pod: assignment.pod().clone(),
             node: assignment.node().into(),
             devices: assignment.devices().to_vec(),
+            volumes: assignment.volumes().cloned(),
+            allocations: assignment.allocations().to_vec(),
             group: Plan::group_place(&firsts, member.member) as u32,
         });
         let (namespace, name) = Default::default();
@@ -161,7 +168,7 @@ impl<'de> Deserialize<'de> for Plan {
         let mut tree = Tree(bare.collect());
         let mut nodes = NodeSpecs::default();
         let mut places = Vec::with_capacity(data.assignments.len());
-        let mut devices = Vec::new();
+        let (mut devices, mut volumes) = (Vec::new(), Vec::new());
         for (row, line) in data.assignments.into_iter().enumerate() {
             let Some(group) = tree.0.get_mut(line.group as usize) else {
                 return Err(D::Error::custom("a pod of the plan is in no group of it"));
@@ -170,9 +177,13 @@ impl<'de> Deserialize<'de> for Plan {
             group.pods.push(line.pod);
             let node = NodeSpec { name: line.node.into(), ..NodeSpec::default() };
             nodes.push(Some(Arc::new(node)));
-            if !line.devices.is_empty() {
+            if !line.devices.is_empty() || !line.allocations.is_empty() {
                 devices.resize(row, None);
-                devices.push(Some(line.devices.into()));
+                devices.push(Some(Devices::new(line.devices, line.allocations)));
+            }
+            if let Some(bindings) = line.volumes {
+                volumes.resize(row, None);
+                volumes.push(Some(bindings.into()));
             }
         }
         let mut plan = Plan {
@@ -180,6 +191,7 @@ impl<'de> Deserialize<'de> for Plan {
             nodes: Arc::new(nodes),
             members: Vec::new(),
             devices,
+            volumes,
             domains: data.domains,
             minima: true,
             planned,

@@ -1,7 +1,7 @@
 //! Names of megabytes: every error that quotes one stays short.
 
 use phalanx::kubernetes::{Mode, Reader};
-use phalanx::queue::Settings;
+use phalanx::queue::{Gone, Settings};
 use phalanx::{
     Cluster, Event, Framework, Node, ObjectName, Pod, PodGroup, Quantity, Scheduler, Time,
     place_gang,
@@ -51,7 +51,7 @@ fn errors_clip_what_they_quote() {
     let mut scheduler = Scheduler::new(Cluster::new(), framework, Settings::default());
     short(scheduler.handle_pause(&name, Time::ZERO).unwrap_err());
     short(scheduler.handle_pod(Pod::new().name(&name), Time::ZERO).unwrap_err());
-    short(scheduler.handle_unbound("default", &name, Time::ZERO).unwrap_err());
+    short(scheduler.handle_gone(Gone::unbound("default", &name), Time::ZERO).unwrap_err());
     let event = Event::PodChanged { pod: Pod::new().name(&name), version: 1 };
     short(scheduler.handle_event(event, Time::ZERO).unwrap_err());
     // Manifests.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use phalanx::framework::{Reach, filter_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{PriorityThenTime, ReservationPolicy, SavedScheduler, Settings};
+use phalanx::queue::{
+    Discipline, Gone, HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Settings,
+};
 use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde_json::{Value, json};
 
@@ -32,7 +34,9 @@ fn decisions(scheduler: &mut Scheduler, now: Time) -> usize {
         }
         if let Decision::Unbind { pods, .. } = decision {
             for pod in pods {
-                scheduler.handle_unbound(pod.pod.namespace(), pod.pod.name(), now).unwrap();
+                scheduler
+                    .handle_gone(Gone::unbound(pod.pod.namespace(), pod.pod.name()), now)
+                    .unwrap();
             }
         }
     }
@@ -50,7 +54,8 @@ fn polling_ends_at_the_end_of_time() {
     for after in [None, Some(Duration::ZERO), Some(Duration::from_secs(60))] {
         let count = ends("the end of time", move || {
             let mut settings = Settings::default();
-            settings.reservation = after.map(|after| ReservationPolicy::new().after(after));
+            let policy = after.map(|after| ReservationPolicy::new().after(after));
+            settings.discipline = Discipline::in_order(HeadOfLine::BestEffort, policy);
             let mut scheduler = Scheduler::new(gpus(1, 8), no_labels(), settings);
             let group = PodGroup::gang("g", 1).pods(1, gpu().label("a", "b"));
             scheduler.handle_group(group, Time::MAX).unwrap();
@@ -76,7 +81,12 @@ fn polling_ends_with_settings_of_zero() {
         ("bind_timeout", Box::new(|s| s.bind_timeout = Duration::ZERO)),
         ("permit_timeout", Box::new(|s| s.permit_timeout = Duration::ZERO)),
         ("stale_after", Box::new(|s| s.stale_after = Duration::ZERO)),
-        ("reservation", Box::new(move |s| s.reservation = Some(zero))),
+        (
+            "reservation",
+            Box::new(move |s| {
+                s.discipline = Discipline::in_order(HeadOfLine::BestEffort, Some(zero));
+            }),
+        ),
         ("backoff", Box::new(|s| s.backoff.most = Duration::ZERO)),
         ("demote_after", Box::new(|s| s.demote_after = Some(0))),
         ("event_capacity", Box::new(|s| s.event_capacity = 0)),
@@ -100,7 +110,8 @@ fn polling_ends_with_settings_of_zero() {
 fn a_trial_survives_a_placeholder_that_was_deleted() {
     let mut scheduler = scheduler(gpus(1, 8), |settings| {
         let after = Duration::from_secs(1);
-        settings.reservation = Some(ReservationPolicy::new().after(after));
+        let policy = ReservationPolicy::new().after(after);
+        settings.discipline = Discipline::in_order(HeadOfLine::BestEffort, Some(policy));
     });
     scheduler.handle_group(gang("old", 6), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
@@ -116,7 +127,7 @@ fn a_trial_survives_a_placeholder_that_was_deleted() {
         .collect();
     assert_eq!(placeholders.len(), 2);
     let namespace = Scheduler::RESERVED_NAMESPACE;
-    scheduler.handle_pod_deleted(namespace, &placeholders[0], at(6)).unwrap();
+    scheduler.handle_gone(Gone::deleted(namespace, &placeholders[0]), at(6)).unwrap();
     let trial = scheduler.trial("default/g", at(6));
     assert!(trial.as_ref().is_ok_and(|trial| !trial.as_ref().unwrap().is_placed()), "{trial:?}");
     // It comes again with the next decision, since there is still room for it.
@@ -148,8 +159,8 @@ fn varied() -> Scheduler {
     for name in ["n1", "n2"] {
         cluster.add_node(Node::new(name).capacity("cpu", 8)).unwrap();
     }
-    let mut settings = Settings::default();
-    settings.reservation = Some(ReservationPolicy::new().after(Duration::ZERO));
+    let policy = ReservationPolicy::new().after(Duration::ZERO);
+    let settings = Settings::default().reservation(policy);
     let mut scheduler = Scheduler::new(cluster, Framework::default(), settings);
     let cpu = || Pod::new().request("cpu", 4);
     let now = at(1);
@@ -224,7 +235,7 @@ fn live_on(saved: SavedScheduler) {
         let _ = scheduler.handle_pod(late.clone().name("orphan").in_group("i"), now);
         let group = PodGroup::gang(format!("new-{round}"), 1).pods(1, late);
         let _ = scheduler.handle_group(group, now);
-        let _ = scheduler.handle_pod_deleted("default", "g-0", now);
+        let _ = scheduler.handle_gone(Gone::deleted("default", "g-0"), now);
         let _ = scheduler.handle_group_removed("default/j", now);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx::queue::{
-    GroupChange, NoPreemption, PreemptionSettings, ReservationEnd, Settings, Ticket,
+    Gone, GroupChange, NoPreemption, PreemptionSettings, ReservationEnd, Settings, Ticket,
 };
 use phalanx::{Cluster, Decision, Event, Node, ObjectName, Pod, PodGroup, Scheduler, Time};
 
@@ -30,7 +30,7 @@ fn full_node(old: PodGroup, new: PodGroup) -> (Scheduler, Ticket) {
 /// The next decision, which is to evict: the ticket, and the names of the victims.
 fn victims(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>) {
     match scheduler.poll_decision(now) {
-        Some(Decision::Preempt { ticket, victims, .. }) => {
+        Some(Decision::Evict { ticket, victims, .. }) => {
             (ticket, victims.into_iter().map(|victim| victim.name).collect())
         }
         other => panic!("{other:?}"),
@@ -59,7 +59,7 @@ fn a_victim_that_was_put_off_with_another_is_asked_for_where_it_is_enough() {
     assert_eq!(names, ["default/b-0"]);
     assert_ne!(first, second);
     assert_eq!(scheduler.poll_decision(at(10)), None);
-    scheduler.handle_evicted(second, "default/b-0", at(11)).unwrap();
+    scheduler.handle_gone(Gone::evicted(second, "default/b-0"), at(11)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(11)), ["default/new"]);
     // Nothing is left to be asked for at the time that was named.
     assert_eq!(scheduler.poll_decision(at(50)), None);
@@ -75,7 +75,7 @@ fn a_victim_is_not_late_before_it_is_asked_for() {
     scheduler.handle_pod(gpu().name("orphan").in_group("none"), at(300)).unwrap();
     assert_eq!(victims(&mut scheduler, at(300)), (ticket, vec!["default/old".into()]));
     assert_eq!(scheduler.poll_decision(at(300)), None);
-    scheduler.handle_evicted(ticket, "default/old", at(310)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/old"), at(310)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(310))[0], "default/new");
 }
 
@@ -83,13 +83,13 @@ fn a_victim_is_not_late_before_it_is_asked_for() {
 #[test]
 fn a_victim_that_does_not_end_is_asked_for_once_in_its_time() {
     let (mut scheduler, ticket) = full_node(gang("old", 2).evicted_whole(), gang("new", 2));
-    scheduler.handle_evicted(ticket, "default/old-0", at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/old-0"), at(2)).unwrap();
     let mut asked: Vec<Time> = vec![at(2)];
     for secs in (290..590).step_by(2) {
         // Timers fire by inputs, and not only by polls.
         scheduler.handle_pod(Pod::new().name("orphan").in_group("none"), at(secs)).unwrap();
         while let Some(decision) = scheduler.poll_decision(at(secs)) {
-            let Decision::Preempt { ticket: same, victims, .. } = decision else {
+            let Decision::Evict { ticket: same, victims, .. } = decision else {
                 panic!("{decision:?}");
             };
             assert_eq!((same, victims.len()), (ticket, 1));
@@ -119,7 +119,7 @@ fn a_gang_that_may_lose_a_member_yet_loses_no_other() {
     let mut asked = 0;
     while let Some(wake) = scheduler.next_wake().filter(|wake| *wake < at(400)) {
         while let Some(decision) = scheduler.poll_decision(wake) {
-            let Decision::Preempt { ticket: same, victims, .. } = decision else {
+            let Decision::Evict { ticket: same, victims, .. } = decision else {
                 panic!("{decision:?}");
             };
             assert_eq!((same, victims.len(), &victims[0].name), (ticket, 1, &names[0]));
@@ -127,7 +127,7 @@ fn a_gang_that_may_lose_a_member_yet_loses_no_other() {
         }
     }
     assert!(asked > 0);
-    scheduler.handle_evicted(ticket, &names[0], at(400)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, &names[0]), at(400)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(400))[0], "default/new");
 }
 
@@ -172,7 +172,7 @@ fn the_time_of_a_gang_below_its_minimum_goes_on_while_it_is_to_go() {
         "{back:?}"
     );
     let evicted = decisions.any(
-        |decision| matches!(decision, Decision::Evict { group, since, .. } if group == "default/old" && since == at(1)),
+        |decision| matches!(decision, Decision::EvictStale { group, since, .. } if group == "default/old" && since == at(1)),
     );
     assert!(evicted);
 }
@@ -197,17 +197,10 @@ fn a_group_does_not_preempt_its_partner() {
 fn a_status_says_why_no_victims_are_searched() {
     let mut scheduler = scheduler(gpus(1, 2), preempts);
     run(&mut scheduler, gang("old", 2));
-    for (name, partner) in [("a", "b"), ("b", "a")] {
-        let mut group = gang(name, 1).priority(10);
-        group.gang_group.push(ObjectName::new("default", partner));
-        scheduler.handle_group(group, at(1)).unwrap();
-    }
     let never = PodGroup::gang("never", 1).pods(1, gpu().never_preempting()).priority(10);
     scheduler.handle_group(never, at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
     let why = |scheduler: &Scheduler, name: &str| scheduler.status(name).unwrap().no_preemption;
-    let groups = vec![ObjectName::new("default", "b")];
-    assert_eq!(why(&scheduler, "default/a"), Some(NoPreemption::StartsWith { groups }));
     assert_eq!(why(&scheduler, "default/never"), Some(NoPreemption::Never));
     let mut off = Scheduler::new(gpus(1, 2), phalanx::Framework::default(), Settings::default());
     off.handle_group(gang("a", 1), at(0)).unwrap();
@@ -229,7 +222,7 @@ fn a_member_of_anothers_group_counts_no_less_than_its_root() {
         }
         scheduler.handle_group(gang("new", 1).priority(10), at(1)).unwrap();
         let decision = scheduler.poll_decision(at(1));
-        let is_asked = matches!(decision, Some(Decision::Preempt { .. }));
+        let is_asked = matches!(decision, Some(Decision::Evict { .. }));
         assert_eq!(is_asked, is_taken, "{priority} {kept}: {decision:?}");
     }
 }
@@ -272,7 +265,7 @@ fn the_others_of_a_gang_stay_together_although_one_member_goes() {
     assert_eq!(scheduler.poll_decision(at(64)), None);
     // The one that has begun is asked for until it has gone, and no other.
     assert_eq!(victims(&mut scheduler, at(130)), (first, spare.clone()));
-    scheduler.handle_evicted(first, &spare[0], at(131)).unwrap();
+    scheduler.handle_gone(Gone::evicted(first, &spare[0]), at(131)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(131)), ["default/first"]);
     assert_eq!(scheduler.status("default/old").unwrap().below_minimum_since, None);
 }
@@ -294,7 +287,7 @@ fn a_claim_that_ends_by_a_start_elsewhere_was_used() {
     assert_eq!(scheduler.poll_decision(at(4)), None);
     assert_eq!(victims(&mut scheduler, at(30)), (low, theirs.clone()));
     changes(&mut scheduler);
-    scheduler.handle_evicted(low, &theirs[0], at(31)).unwrap();
+    scheduler.handle_gone(Gone::evicted(low, &theirs[0]), at(31)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(31)), ["default/high"]);
     let events = std::iter::from_fn(|| scheduler.poll_event());
     let ended = |event: phalanx::queue::GroupEvent| match event.change {
@@ -339,7 +332,7 @@ fn a_decision_names_no_pod_that_has_gone() {
         while scheduler.poll_decision(at(2)).is_some() {}
         delete(&mut scheduler, "old-0", at(30));
         match scheduler.poll_decision(at(30)) {
-            Some(Decision::Preempt { victims, .. }) => {
+            Some(Decision::Evict { victims, .. }) => {
                 let pods = victims.iter().flat_map(|victim| &victim.pods);
                 assert_eq!(pods.map(|pod| &*pod.name).collect::<Vec<_>>(), ["old-1"]);
             }
@@ -411,7 +404,7 @@ fn a_member_made_anew_does_not_go_alone() {
     // Later they are asked for together.
     let mut pods = Vec::new();
     while let Some(decision) = scheduler.poll_decision(at(30)) {
-        let Decision::Preempt { victims, .. } = decision else { panic!("{decision:?}") };
+        let Decision::Evict { victims, .. } = decision else { panic!("{decision:?}") };
         pods.extend(victims.into_iter().flat_map(|victim| victim.pods).map(|pod| pod.name));
     }
     pods.sort();

@@ -1,5 +1,10 @@
 //! The queue: pods and groups from arrival to the end, by rules and by random events.
 
+mod defects_backfill;
+mod defects_growth;
+mod defects_rules;
+mod defects_state;
+mod defects_sync;
 mod edges;
 mod failures;
 mod growth;
@@ -8,6 +13,7 @@ mod moves;
 mod needs;
 mod nominations;
 mod orphans;
+mod pairs;
 mod preemption;
 mod reservations;
 mod results;

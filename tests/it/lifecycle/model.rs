@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use phalanx::framework::PermitVerdict;
 use phalanx::queue::{
-    HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings, Ticket,
+    Gone, HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings, Ticket,
 };
 use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
 
@@ -76,7 +76,7 @@ impl World {
             if is_moving { moves::cluster(&mut random) } else { cluster(&mut random) };
         let mut settings = Settings::default();
         if random.one_in(3) {
-            settings.head_of_line = HeadOfLine::StrictFifo;
+            settings = settings.head_of_line(HeadOfLine::StrictFifo);
         }
         if random.one_in(3) {
             settings.demote_after = Some(2);
@@ -85,7 +85,7 @@ impl World {
             settings.on_bind_failure = OnBindFailure::KeepMinimum;
         }
         if random.one_in(2) {
-            settings.reservation = Some(
+            settings = settings.reservation(
                 ReservationPolicy::new()
                     .after(Duration::from_secs(20))
                     .timeout(Duration::from_secs(120))
@@ -218,7 +218,7 @@ impl World {
                 }
                 let at = self.random.below(self.foreign.len());
                 let name = self.foreign.swap_remove(at);
-                self.both(|s| s.handle_pod_deleted("default", &name, now)).unwrap();
+                self.both(|s| s.handle_gone(Gone::deleted("default", &name), now)).unwrap();
                 self.preemption.forget(&format!("default/{name}"));
             }
             15 => {
@@ -226,7 +226,7 @@ impl World {
                 let running: Vec<String> = self.bound.iter().cloned().collect();
                 let Some(pod) = self.random.pick(&running) else { return };
                 let short = pod.split_once('/').unwrap().1;
-                self.both(|s| s.handle_pod_finished("default", short, now)).unwrap();
+                self.both(|s| s.handle_gone(Gone::finished("default", short), now)).unwrap();
                 self.preemption.forget(&pod);
                 self.bound.remove(&pod);
                 self.finished.insert(pod);
@@ -280,7 +280,7 @@ impl World {
         for pod in group.all_pods() {
             let full = format!("default/{}", pod.name);
             self.forget(&full);
-            self.both(|s| s.handle_pod_deleted("default", &pod.name, now)).unwrap();
+            self.both(|s| s.handle_gone(Gone::deleted("default", &pod.name), now)).unwrap();
         }
     }
 
@@ -327,7 +327,7 @@ impl World {
             }
             Some(_) => {
                 self.preemption.forget(&pod);
-                self.both(|s| s.handle_unbound("default", &name, now)).unwrap();
+                self.both(|s| s.handle_gone(Gone::unbound("default", &name), now)).unwrap();
             }
             None => {}
         }
@@ -341,7 +341,7 @@ impl World {
             leaf.pods.retain(|member| member.name != name);
         }
         self.forget(pod);
-        self.both(|s| s.handle_pod_deleted("default", &name, now)).unwrap();
+        self.both(|s| s.handle_gone(Gone::deleted("default", &name), now)).unwrap();
     }
 
     fn forget(&mut self, pod: &str) {
@@ -411,7 +411,7 @@ impl World {
                         self.unbinding.push(pod);
                     }
                 }
-                Decision::Evict { group, pods, since } => {
+                Decision::EvictStale { group, pods, since } => {
                     let bound = self.scheduler.settings().stale_after;
                     assert!(now.since(since) >= bound || !self.groups[&*group].keep_running);
                     self.evicting.insert(group.into());
@@ -419,9 +419,11 @@ impl World {
                         self.unbinding.push(pod.pod.into());
                     }
                 }
-                Decision::Preempt { ticket, victims, moves, plan } => {
+                Decision::Evict { ticket, victims, plan } => {
                     self.check_victims(ticket, &victims, &plan);
                     self.preemption.ask(ticket, victims, now);
+                }
+                Decision::Move { ticket, moves, plan } => {
                     self.ask_to_move(ticket, &moves, &plan);
                 }
                 Decision::CancelEvictions { ticket, victims } => {

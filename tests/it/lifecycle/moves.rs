@@ -3,7 +3,8 @@
 use phalanx::model::LabelSelector;
 use phalanx::preempt::{DisruptionBudget, Move, SameQueue};
 use phalanx::queue::{
-    GroupChange, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler, Settings, Ticket,
+    Gone, GroupChange, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler, Settings,
+    Ticket,
 };
 use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time};
 
@@ -33,17 +34,14 @@ fn runs(scheduler: &mut Scheduler, mut group: PodGroup, pods: &[(i64, usize)]) {
 }
 
 /// A gang of one pod of so many GPUs.
-fn wide(name: &str, gpus: i64) -> PodGroup {
+pub(super) fn wide(name: &str, gpus: i64) -> PodGroup {
     PodGroup::gang(name, 1).pods(1, Pod::new().request(GPU, gpus))
 }
 
 /// The next decision, which is to move: the ticket and the moves.
-fn moved(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<Move>) {
+pub(super) fn moved(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<Move>) {
     match scheduler.poll_decision(now) {
-        Some(Decision::Preempt { ticket, victims, moves, .. }) => {
-            assert_eq!(victims, []);
-            (ticket, moves)
-        }
+        Some(Decision::Move { ticket, moves, .. }) => (ticket, moves),
         other => panic!("{other:?}"),
     }
 }
@@ -108,7 +106,7 @@ fn an_evicted_pod_is_bound_where_it_was_to_go() {
     let mut scheduler = one_and_one();
     let (ticket, moves) = moved(&mut scheduler, at(1));
     assert_eq!(scheduler.poll_decision(at(1)), None);
-    scheduler.handle_evicted(ticket, &moves[0].unit, at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, &moves[0].unit), at(2)).unwrap();
     let bound = bound(&mut scheduler, at(2));
     assert!(bound.contains(&format!("{} {}", moves[0].pod.name, moves[0].to)), "{bound:?}");
     assert!(bound.contains(&format!("new-0 {}", moves[0].pod.node)), "{bound:?}");
@@ -116,7 +114,7 @@ fn an_evicted_pod_is_bound_where_it_was_to_go() {
     let metrics = scheduler.metrics();
     assert_eq!((metrics.moves, metrics.preemptions, metrics.victims), (1, 1, 0));
     assert_eq!(scheduler.poll_decision(at(1_000)), None);
-    let again = scheduler.handle_evicted(ticket, &moves[0].unit, at(1_001));
+    let again = scheduler.handle_gone(Gone::evicted(ticket, &moves[0].unit), at(1_001));
     assert_eq!(again, Err(QueueError::StaleTicket));
 }
 
@@ -164,7 +162,7 @@ fn a_small_gang_moves_whole() {
         assert_eq!(text(&moves), ["pair-0 n0000 -> n0002", "pair-1 n0001 -> n0002"]);
         assert!(moves.iter().all(|step| step.unit == "default/pair"));
         match way {
-            0 => scheduler.handle_evicted(ticket, "default/pair", at(2)).unwrap(),
+            0 => scheduler.handle_gone(Gone::evicted(ticket, "default/pair"), at(2)).unwrap(),
             1 => {
                 for (old, new) in [("pair-0", "pair-a"), ("pair-1", "pair-b")] {
                     delete(&mut scheduler, old, at(2));
@@ -214,11 +212,11 @@ fn moves_that_depend_on_others_are_asked_for_after_them() {
     assert_eq!(text(&first), ["b-0 n0001 -> n0002"]);
     assert_eq!(scheduler.poll_decision(at(1)), None);
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
-    scheduler.handle_evicted(ticket, "default/b-0", at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/b-0"), at(2)).unwrap();
     let (same, second) = moved(&mut scheduler, at(2));
     assert_eq!((same, text(&second)), (ticket, vec!["a-0 n0000 -> n0001".into()]));
     assert_eq!(bound(&mut scheduler, at(2)), ["b-0 n0002"]);
-    scheduler.handle_evicted(ticket, "default/a-0", at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/a-0"), at(3)).unwrap();
     let mut all = bound(&mut scheduler, at(3));
     all.sort();
     assert_eq!(all, ["a-0 n0001", "new-0 n0000"]);
@@ -234,9 +232,9 @@ fn moves_behind_are_dropped_when_the_claim_ends() {
     scheduler.handle_group_removed("default/new", at(2)).unwrap();
     assert!(matches!(scheduler.poll_decision(at(2)), Some(Decision::CancelEvictions { .. })));
     // It goes all the same.
-    let late = scheduler.handle_evicted(ticket, "default/b-0", at(3));
+    let late = scheduler.handle_gone(Gone::evicted(ticket, "default/b-0"), at(3));
     assert_eq!(late, Err(QueueError::StaleTicket));
-    scheduler.handle_unbound("default", "b-0", at(3)).unwrap();
+    scheduler.handle_gone(Gone::unbound("default", "b-0"), at(3)).unwrap();
     assert_eq!(bound(&mut scheduler, at(3)).len(), 1);
     assert!(!is_held(&scheduler));
     // Once it has begun it goes where it was to go.
@@ -247,7 +245,7 @@ fn moves_behind_are_dropped_when_the_claim_ends() {
     scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
     scheduler.handle_group_removed("default/new", at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None);
-    scheduler.handle_evicted(ticket, "default/b-0", at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/b-0"), at(3)).unwrap();
     assert_eq!(bound(&mut scheduler, at(3)), ["b-0 n0002"]);
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
     assert!(!is_held(&scheduler));
@@ -278,7 +276,7 @@ fn another_unit_moves_where_one_cannot() {
     scheduler.handle_eviction_failed(ticket, &first, None, at(2)).unwrap();
     let (again, moves) = moved(&mut scheduler, at(2));
     assert_ne!((again, &moves[0].unit), (ticket, &first));
-    scheduler.handle_evicted(again, &moves[0].unit, at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(again, &moves[0].unit), at(3)).unwrap();
     assert_eq!(bound(&mut scheduler, at(3)).len(), 2);
     assert!(!is_held(&scheduler));
 }
@@ -301,7 +299,7 @@ fn a_claim_ends_with_its_last_move() {
             break decision;
         }
     };
-    assert!(matches!(decision, Decision::Preempt { .. }), "{decision:?}");
+    assert!(matches!(decision, Decision::Move { .. }), "{decision:?}");
     assert_eq!(now, at(60));
 }
 
@@ -324,13 +322,13 @@ fn a_move_that_takes_too_long_has_failed() {
     let (same, again) = loop {
         now = scheduler.next_wake().unwrap().max(now);
         match scheduler.poll_decision(now) {
-            Some(Decision::Preempt { ticket, moves, .. }) => break (ticket, moves),
+            Some(Decision::Move { ticket, moves, .. }) => break (ticket, moves),
             Some(other) => panic!("{other:?}"),
             None => assert!(now < at(500)),
         }
     };
     assert_eq!((same, text(&again)), (ticket, text(&second)));
-    scheduler.handle_evicted(ticket, &second[0].unit, now).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, &second[0].unit), now).unwrap();
     assert_eq!(bound(&mut scheduler, now).len(), 2);
     assert!(!is_held(&scheduler));
 }
@@ -359,7 +357,7 @@ fn moves_are_taken_back_when_room_appears() {
         }
         assert_eq!(bound(&mut scheduler, at(3)), ["new-0 more"]);
         if begun {
-            scheduler.handle_evicted(ticket, &moves[0].unit, at(4)).unwrap();
+            scheduler.handle_gone(Gone::evicted(ticket, &moves[0].unit), at(4)).unwrap();
             assert_eq!(bound(&mut scheduler, at(4)), [format!("{name} {}", moves[0].to)]);
         }
         assert_eq!(scheduler.state("default/old"), Some(GroupState::Running));
@@ -398,7 +396,7 @@ fn a_claim_to_moves_gives_way() {
         other => panic!("{other:?}"),
     }
     let (ticket, moves) = moved(&mut scheduler, at(2));
-    scheduler.handle_evicted(ticket, &moves[0].unit, at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, &moves[0].unit), at(3)).unwrap();
     let bound = bound(&mut scheduler, at(3));
     assert!(bound.contains(&format!("rival-0 {}", moves[0].pod.node)), "{bound:?}");
     assert!(bound.contains(&format!("{} {}", moves[0].pod.name, moves[0].to)), "{bound:?}");
@@ -459,8 +457,8 @@ fn a_gang_without_members_to_spare_moves_whole() {
             scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
             assert_eq!(bound(&mut scheduler, at(2)), ["new-0 n0000"]);
         } else {
-            scheduler.handle_evicted(ticket, "default/old-1", at(2)).unwrap();
-            scheduler.handle_evicted(ticket, "default/old-0", at(3)).unwrap();
+            scheduler.handle_gone(Gone::evicted(ticket, "default/old-1"), at(2)).unwrap();
+            scheduler.handle_gone(Gone::evicted(ticket, "default/old-0"), at(3)).unwrap();
             assert_eq!(bound(&mut scheduler, at(3)).len(), 3);
         }
         assert_eq!(node_of(&scheduler, "old-0"), Some("n0001".into()));
@@ -480,8 +478,8 @@ fn victims_go_where_moves_do_not_help() {
     runs(&mut scheduler, PodGroup::basic("old"), &[(1, 0)]);
     scheduler.handle_group(wide("new", 4).priority(1), at(1)).unwrap();
     let decision = scheduler.poll_decision(at(1));
-    let Some(Decision::Preempt { victims, moves, .. }) = decision else { panic!("{decision:?}") };
-    assert_eq!((victims[0].name.as_str(), moves.len()), ("default/old-0", 0));
+    let Some(Decision::Evict { victims, .. }) = decision else { panic!("{decision:?}") };
+    assert_eq!(victims[0].name, "default/old-0");
 }
 
 /// A save in the middle of a move goes on from there.
@@ -503,7 +501,7 @@ fn a_save_in_the_middle_of_a_move_goes_on() {
         assert_eq!(serde_json::to_string(&twin.save()).unwrap(), text);
         for scheduler in [&mut scheduler, &mut twin] {
             if step == 0 {
-                scheduler.handle_evicted(ticket, &moves[0].unit, at(3)).unwrap();
+                scheduler.handle_gone(Gone::evicted(ticket, &moves[0].unit), at(3)).unwrap();
             }
             if step == 1 {
                 let pod = Pod::new().request(GPU, 1).name("old-x").in_group("old");

@@ -6,7 +6,8 @@ use phalanx::framework::{PermitVerdict, permit_fn};
 use phalanx::model::LabelSelector;
 use phalanx::preempt::{DisruptionBudget, SameQueue};
 use phalanx::queue::{
-    GroupChange, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler, Settings, Ticket,
+    Gone, GroupChange, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler, Settings,
+    Ticket,
 };
 use phalanx::{Decision, Event, Framework, Node, Plan, Pod, PodGroup, QueueError, Scheduler, Time};
 
@@ -31,7 +32,7 @@ fn run(scheduler: &mut Scheduler, group: PodGroup, now: Time) {
 /// The next decision, which is to evict: the ticket, the names of the victims, and the plan.
 fn victims(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>, Plan) {
     match scheduler.poll_decision(now) {
-        Some(Decision::Preempt { ticket, victims, plan, .. }) => {
+        Some(Decision::Evict { ticket, victims, plan, .. }) => {
             (ticket, victims.into_iter().map(|victim| victim.name).collect(), plan)
         }
         other => panic!("{other:?}"),
@@ -83,10 +84,10 @@ fn the_room_of_victims_is_held_for_the_gang() {
     assert_eq!((names, plan.len()), (vec!["default/a".into(), "default/b".into()], 8));
     assert_eq!(scheduler.reservations().len(), 1);
     scheduler.handle_group(gang("low", 1).priority(9), at(1)).unwrap();
-    scheduler.handle_evicted(ticket, "default/a", at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/a"), at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None, "low does not take the room of a");
     assert!(is_asleep(&scheduler, "default/new") && is_asleep(&scheduler, "default/low"));
-    scheduler.handle_evicted(ticket, "default/b", at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/b"), at(3)).unwrap();
     let (bind_ticket, bound) = self::plan(&mut scheduler, at(3));
     assert_eq!(bound.len(), 8);
     bind(&mut scheduler, bind_ticket, &bound, at(3));
@@ -97,7 +98,7 @@ fn the_room_of_victims_is_held_for_the_gang() {
         assert!(!status.started && status.pending == 4, "{status:?}");
     }
     assert_eq!(scheduler.metrics().preemptions, 1);
-    let again = scheduler.handle_evicted(ticket, "default/b", at(61));
+    let again = scheduler.handle_gone(Gone::evicted(ticket, "default/b"), at(61));
     assert_eq!(again, Err(QueueError::StaleTicket));
 }
 
@@ -113,7 +114,7 @@ fn deletions_count_as_evictions() {
     delete(&mut scheduler, "f", at(2));
     delete(&mut scheduler, "old-0", at(2));
     assert_eq!(scheduler.poll_decision(at(2)), None);
-    scheduler.handle_unbound("default", "old-1", at(3)).unwrap();
+    scheduler.handle_gone(Gone::unbound("default", "old-1"), at(3)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(3)), ["default/new"]);
 }
 
@@ -144,7 +145,7 @@ fn evictions_are_taken_back_when_room_appears() {
     assert_eq!(scheduler.state("default/old"), Some(GroupState::Running));
     assert_eq!(scheduler.metrics().evictions_cancelled, 2);
     // What had begun is gone in the end, and reported as ever.
-    scheduler.handle_evicted(ticket, "default/f", at(4)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/f"), at(4)).unwrap();
     assert!(scheduler.cluster().pod("default", "f").is_none());
 }
 
@@ -164,7 +165,7 @@ fn a_gang_that_has_begun_to_go_goes_whole() {
         assert_eq!(cancelled(&mut scheduler, at(3)), (ticket, vec!["default/f".into()]));
         assert_eq!(plan(&mut scheduler, at(3)).1.len(), 4);
         for pod in ["default/old-0", "default/old-2"] {
-            scheduler.handle_evicted(ticket, pod, at(4)).unwrap();
+            scheduler.handle_gone(Gone::evicted(ticket, pod), at(4)).unwrap();
         }
         let status = scheduler.status("default/old").unwrap();
         assert_eq!((status.bound, status.started), (0, false));
@@ -181,7 +182,7 @@ fn an_elastic_gang_keeps_its_minimum_or_goes_whole() {
         let (ticket, names, _) = victims(&mut scheduler, at(1));
         assert_eq!(names.len(), 4 - left);
         for name in names {
-            scheduler.handle_evicted(ticket, &name, at(2)).unwrap();
+            scheduler.handle_gone(Gone::evicted(ticket, &name), at(2)).unwrap();
         }
         assert_eq!(bind_all(&mut scheduler, at(2))[0], "default/new");
         let status = scheduler.status("default/old").unwrap();
@@ -199,7 +200,7 @@ fn a_more_important_gang_takes_the_room_over() {
     }
     scheduler.handle_group(high("new", 8), at(1)).unwrap();
     let (first, ..) = victims(&mut scheduler, at(1));
-    scheduler.handle_evicted(first, "default/a", at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(first, "default/a"), at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None);
     scheduler.handle_group(gang("top", 4).priority(20), at(3)).unwrap();
     // It fits where a was; the other victim is not needed any more.
@@ -225,7 +226,7 @@ fn victims_are_taken_over_with_the_room() {
     let (second, names, plan) = victims(&mut scheduler, at(2));
     assert_eq!((names, plan.group()), (vec!["default/old".into()], "default/top".parse().unwrap()));
     assert_eq!(scheduler.reservations().len(), 1);
-    scheduler.handle_evicted(second, "default/old", at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(second, "default/old"), at(3)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(3)), ["default/top"]);
 }
 
@@ -240,7 +241,7 @@ fn a_victim_that_terminates_is_not_asked_for_again() {
     scheduler.handle_group(gang("top", 4).priority(20), at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None);
     assert_eq!(scheduler.reservations()[0].group, "default/top");
-    scheduler.handle_evicted(first, "default/old", at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(first, "default/old"), at(3)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(3)), ["default/top"]);
 }
 
@@ -255,7 +256,7 @@ fn equals_do_not_share_victims() {
     for name in ["new", "other", "third"] {
         scheduler.handle_group(high(name, 4), at(1)).unwrap();
         while let Some(decision) = scheduler.poll_decision(at(1)) {
-            let Decision::Preempt { victims, .. } = decision else { panic!("{decision:?}") };
+            let Decision::Evict { victims, .. } = decision else { panic!("{decision:?}") };
             asked.extend(victims.into_iter().map(|victim| victim.name));
         }
     }
@@ -277,7 +278,7 @@ fn other_victims_are_searched_when_one_cannot_go() {
     let (second, names, _) = victims(&mut scheduler, at(2));
     assert_eq!(names, ["default/b"]);
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
-    scheduler.handle_evicted(second, "default/b", at(3)).unwrap();
+    scheduler.handle_gone(Gone::evicted(second, "default/b"), at(3)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(3)), ["default/new"]);
     // It is not asked for when its time comes.
     assert_eq!(scheduler.poll_decision(at(200)), None);
@@ -292,14 +293,14 @@ fn a_victim_without_substitute_is_asked_for_again() {
     }
     scheduler.handle_group(high("new", 8), at(1)).unwrap();
     let (ticket, ..) = victims(&mut scheduler, at(1));
-    scheduler.handle_evicted(ticket, "default/a", at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/a"), at(2)).unwrap();
     scheduler.handle_eviction_failed(ticket, "default/b", Some(at(50)), at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None);
     assert_eq!(scheduler.poll_decision(at(40)), None, "a does not come back into its room");
     assert_eq!(scheduler.next_wake(), Some(at(50)));
     let (again, names, _) = victims(&mut scheduler, at(50));
     assert_eq!((again, names), (ticket, vec!["default/b".into()]));
-    scheduler.handle_evicted(ticket, "default/b", at(51)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/b"), at(51)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(51)), ["default/new"]);
 }
 
@@ -520,7 +521,7 @@ fn groups_of_other_schedulers_go_whole() {
         scheduler.handle_group(high("new", 2), at(1)).unwrap();
         let (ticket, names, _) = victims(&mut scheduler, at(1));
         assert_eq!(names, [if known { "default/theirs" } else { "default/t-0" }]);
-        scheduler.handle_evicted(ticket, &names[0], at(2)).unwrap();
+        scheduler.handle_gone(Gone::evicted(ticket, &names[0]), at(2)).unwrap();
         assert_eq!(bind_all(&mut scheduler, at(2)), ["default/new"]);
         assert_eq!(scheduler.cluster().pod("default", "t-1").is_some(), !known);
     }
@@ -541,36 +542,25 @@ fn a_claim_survives_a_save() {
     scheduler.handle_budget(DisruptionBudget::new("x", selector, 1), at(0));
     scheduler.handle_group(high("new", 8), at(1)).unwrap();
     let (ticket, ..) = victims(&mut scheduler, at(1));
-    scheduler.handle_evicted(ticket, "default/a", at(2)).unwrap();
+    scheduler.handle_gone(Gone::evicted(ticket, "default/a"), at(2)).unwrap();
     let text = serde_json::to_string(&scheduler.save()).unwrap();
     let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
     let mut again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
     assert_eq!(serde_json::to_string(&again.save()).unwrap(), text);
     assert_eq!(again.poll_decision(at(2)), None);
-    again.handle_evicted(ticket, "default/b", at(3)).unwrap();
+    again.handle_gone(Gone::evicted(ticket, "default/b"), at(3)).unwrap();
     assert_eq!(bind_all(&mut again, at(3)), ["default/new"]);
 }
 
-/// A save of before there was preemption is read.
+/// A save of another form is refused, and says so.
 #[test]
-fn a_save_without_preemption_is_read() {
+fn a_save_of_another_form_is_refused_with_a_sentence() {
     let mut scheduler = scheduler(gpus(1, 4), |_| ());
     run(&mut scheduler, gang("old", 4), at(0));
     let mut value = serde_json::to_value(scheduler.save()).unwrap();
-    let state = value.as_object_mut().unwrap();
-    assert!(state.remove("preemption").is_some());
-    state["settings"].as_object_mut().unwrap().remove("preemption").unwrap();
-    for name in ["victimSearches", "preemptions", "victims", "evictionsCancelled"] {
-        state["metrics"].as_object_mut().unwrap().remove(name).unwrap();
-    }
-    for group in state["groups"].as_array_mut().unwrap() {
-        for name in ["preempting", "preempted", "searches", "no_search_before"] {
-            group[1].as_object_mut().unwrap().remove(name).unwrap();
-        }
-    }
-    let saved: SavedScheduler = serde_json::from_value(value).unwrap();
-    let again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
-    assert_eq!(again.state("default/old"), Some(GroupState::Running));
+    assert!(value.as_object_mut().unwrap().remove("form").is_some());
+    let refused = serde_json::from_value::<SavedScheduler>(value).unwrap_err();
+    assert_eq!(refused.to_string(), "the state was saved in form 0, and form 2 is read");
 }
 
 /// Groups hear what happens to them.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx::model::{Device, DeviceRequest};
 use phalanx::plugins::{DeviceFit, Fit};
-use phalanx::queue::{GroupState, ReservationPolicy, Settings, Shortage};
+use phalanx::queue::{Discipline, GroupState, HeadOfLine, ReservationPolicy, Settings, Shortage};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler};
 
 use super::steps::*;
@@ -262,7 +262,8 @@ fn an_event_looks_at_its_domain_and_the_chosen_one() {
 fn reserving(at_most: usize) -> impl Fn(&mut Settings) {
     move |settings| {
         let after = Duration::from_secs(10);
-        settings.reservation = Some(ReservationPolicy::new().after(after).at_most(at_most));
+        let policy = ReservationPolicy::new().after(after).at_most(at_most);
+        settings.discipline = Discipline::in_order(HeadOfLine::BestEffort, Some(policy));
     }
 }
 

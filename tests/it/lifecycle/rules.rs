@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx::framework::{PermitVerdict, Reach, filter_fn, permit_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{Gate, GroupChange, GroupState, OnBindFailure, Settings};
+use phalanx::queue::{Gate, Gone, GroupChange, GroupState, OnBindFailure, Settings};
 use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
@@ -65,14 +65,15 @@ fn what_runs_is_kept_when_a_permit_times_out_only_if_the_gang_says_so() {
         let status = scheduler.status("default/a").unwrap();
         assert_eq!((status.bound, status.planned), (3, 0));
         if keep {
-            assert!(!matches!(scheduler.poll_decision(at(30)), Some(Decision::Evict { .. })));
+            assert!(!matches!(scheduler.poll_decision(at(30)), Some(Decision::EvictStale { .. })));
             // Not for ever: it is below its minimum since the loss.
-            let Some(Decision::Evict { pods, since, .. }) = scheduler.poll_decision(at(70)) else {
+            let Some(Decision::EvictStale { pods, since, .. }) = scheduler.poll_decision(at(70))
+            else {
                 panic!("it is stale")
             };
             assert_eq!((pods.len(), since), (3, at(10)));
         } else {
-            let Some(Decision::Evict { pods, .. }) = scheduler.poll_decision(at(30)) else {
+            let Some(Decision::EvictStale { pods, .. }) = scheduler.poll_decision(at(30)) else {
                 panic!("all of it goes")
             };
             assert_eq!(pods.len(), 3);
@@ -101,7 +102,7 @@ fn a_pod_deleted_during_binding_matters_only_to_the_minimum() {
             assert_eq!(pods.len(), 3);
             assert_eq!(scheduler.cluster().pod_count(), 3, "they take room until they are off");
             for pod in pods {
-                scheduler.handle_unbound("default", pod.pod.name(), at(2)).unwrap();
+                scheduler.handle_gone(Gone::unbound("default", pod.pod.name()), at(2)).unwrap();
             }
             let gate = Gate::Members { group: "default/a".parse().unwrap(), have: 3, need: 4 };
             assert_eq!(scheduler.state("default/a"), Some(GroupState::Gated(gate)));
@@ -125,7 +126,7 @@ fn results_that_never_come_undo_the_plan() {
     scheduler.handle_binding(ticket, "default", "a-1", Ok(()), at(31)).unwrap();
     assert_eq!(scheduler.state("default/a"), Some(GroupState::Undoing));
     for pod in pods {
-        scheduler.handle_unbound("default", pod.pod.name(), at(32)).unwrap();
+        scheduler.handle_gone(Gone::unbound("default", pod.pod.name()), at(32)).unwrap();
     }
     assert_eq!(bind_all(&mut scheduler, at(32)), ["default/a"]);
 }
@@ -171,17 +172,19 @@ fn a_gang_half_bound_is_evicted_in_time_if_that_is_asked_for() {
         scheduler.handle_binding(ticket, "default", "a-0", Ok(()), at(1)).unwrap();
         scheduler.handle_binding(ticket, "default", "a-1", Ok(()), at(1)).unwrap();
         // It is deleted while it is bound; another one may come.
-        scheduler.handle_pod_deleted("default", "a-2", at(2)).unwrap();
+        scheduler.handle_gone(Gone::deleted("default", "a-2"), at(2)).unwrap();
         assert_eq!(scheduler.poll_decision(at(61)), None);
         let decision = scheduler.poll_decision(at(62));
         if !evicts {
             assert_eq!(decision, None);
             continue;
         }
-        let Some(Decision::Evict { pods, since, .. }) = decision else { panic!("{decision:?}") };
+        let Some(Decision::EvictStale { pods, since, .. }) = decision else {
+            panic!("{decision:?}")
+        };
         assert_eq!((pods.len(), since), (2, at(2)));
         for pod in pods {
-            scheduler.handle_pod_deleted("default", pod.pod.name(), at(63)).unwrap();
+            scheduler.handle_gone(Gone::deleted("default", pod.pod.name()), at(63)).unwrap();
         }
         for index in 0..3 {
             let pod = gpu().name(format!("b-{index}")).in_group("a");
@@ -193,7 +196,8 @@ fn a_gang_half_bound_is_evicted_in_time_if_that_is_asked_for() {
 
 #[test]
 fn back_off_doubles_up_to_its_bound_and_ends_with_a_success() {
-    let mut scheduler = scheduler(gpus(1, 8), |_| ());
+    // Nodes that have refused are left out for a time: there are enough of them.
+    let mut scheduler = scheduler(gpus(7, 8), |_| ());
     scheduler.handle_group(gang("a", 1), at(0)).unwrap();
     let mut now = at(0);
     for wait in [1, 2, 4, 8, 10, 10] {
@@ -243,7 +247,7 @@ fn a_tree_is_gated_role_by_role_and_as_a_whole() {
     assert_eq!(bind_all(&mut scheduler, at(1)), ["default/job"]);
     assert_eq!(scheduler.status("default/job").unwrap().bound, 5);
     // What has finished counts on; what is lost does not.
-    scheduler.handle_pod_finished("default", "w-3", at(2)).unwrap();
+    scheduler.handle_gone(Gone::finished("default", "w-3"), at(2)).unwrap();
     assert_eq!(scheduler.state("default/job"), Some(GroupState::Running));
     delete(&mut scheduler, "w-2", at(3));
     assert_eq!(scheduler.state("default/job"), Some(GroupState::BelowMinimum { since: at(3) }));

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use phalanx::queue::{
-    HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Settings, Ticket,
+    Gone, HeadOfLine, PriorityThenTime, ReservationPolicy, SavedScheduler, Settings, Ticket,
 };
 use phalanx::{
     Cluster, Decision, Event, Framework, ObjectName, Plan, Pod, PodGroup, Scheduler, Time,
@@ -109,10 +109,10 @@ impl World {
         let (cluster, nodes) = cluster(&mut random);
         let mut settings = Settings::default();
         if random.one_in(3) {
-            settings.head_of_line = HeadOfLine::StrictFifo;
+            settings = settings.head_of_line(HeadOfLine::StrictFifo);
         }
         if random.one_in(3) {
-            settings.reservation = Some(
+            settings = settings.reservation(
                 ReservationPolicy::new()
                     .after(Duration::from_secs(20))
                     .timeout(Duration::from_secs(120))
@@ -256,12 +256,12 @@ impl World {
                     }
                     self.proposals.push(Proposal { owner, ticket, groups, plan });
                 }
-                Decision::Unbind { pods, .. } | Decision::Evict { pods, .. } => {
+                Decision::Unbind { pods, .. } | Decision::EvictStale { pods, .. } => {
                     for pod in pods {
                         self.take_off(owner, pod.pod.name());
                     }
                 }
-                Decision::Preempt { ticket, victims, plan, .. } => {
+                Decision::Evict { ticket, victims, plan, .. } => {
                     self.tell(|| format!("{owner} asks for {victims:?}: {plan:?}"));
                     self.ask(owner, ticket, victims, &plan);
                 }
@@ -287,7 +287,7 @@ impl World {
         if !self.store.is_bound(name) {
             if self.store.members.contains(name) {
                 let scheduler = &mut self.processes[owner].scheduler;
-                scheduler.handle_unbound("default", name, self.now).unwrap();
+                scheduler.handle_gone(Gone::unbound("default", name), self.now).unwrap();
             }
             return;
         }
@@ -377,7 +377,7 @@ impl World {
                 self.store.members.remove(&pod);
                 self.processes[owner]
                     .scheduler
-                    .handle_pod_deleted("default", &pod, self.now)
+                    .handle_gone(Gone::deleted("default", &pod), self.now)
                     .unwrap();
             }
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use phalanx::framework::{PermitVerdict, permit_fn};
 use phalanx::plugins::Fit;
 use phalanx::queue::{
-    Gate, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy, Settings,
-    Shortage, Waiting,
+    Discipline, Gate, Gone, GroupChange, GroupState, HeadOfLine, OnBindFailure, ReservationPolicy,
+    Settings, Shortage, Waiting,
 };
 use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
@@ -36,7 +36,7 @@ fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<Decision> {
 
 fn delete_all(scheduler: &mut Scheduler, group: &PodGroup, now: Time) {
     for pod in group.all_pods() {
-        scheduler.handle_pod_deleted("default", &pod.name, now).unwrap();
+        scheduler.handle_gone(Gone::deleted("default", &pod.name), now).unwrap();
     }
     scheduler.handle_group_removed(&group.full_name(), now).unwrap();
 }
@@ -74,10 +74,10 @@ fn two_gangs_of_5_that_each_hold_3_of_8_gpus() {
     assert!(matches!(shortage, Shortage::Capacity { needed: 5, available: 3, .. }));
     // One GPU more is not enough to try it again; two are.
     let attempts = scheduler.metrics().attempts;
-    scheduler.handle_pod_finished("default", "a-0", at(2)).unwrap();
+    scheduler.handle_gone(Gone::finished("default", "a-0"), at(2)).unwrap();
     assert_eq!(scheduler.poll_decision(at(2)), None);
     assert_eq!(scheduler.metrics().attempts, attempts);
-    scheduler.handle_pod_finished("default", "a-1", at(2)).unwrap();
+    scheduler.handle_gone(Gone::finished("default", "a-1"), at(2)).unwrap();
     assert!(bind_all(&mut scheduler, at(2)).is_empty());
     assert_eq!(scheduler.state("default/b"), Some(GroupState::Running));
 }
@@ -103,7 +103,7 @@ fn a_member_deleted_while_the_gang_is_permitted() {
     assert!(matches!(scheduler.state("default/a"), Some(GroupState::Permitting { .. })));
     assert_eq!(scheduler.cluster().pod_count(), 4, "what is held is seen by all");
 
-    scheduler.handle_pod_deleted("default", "a-2", at(1)).unwrap();
+    scheduler.handle_gone(Gone::deleted("default", "a-2"), at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
     assert!(matches!(scheduler.state("default/a"), Some(GroupState::Gated(_))));
     assert_eq!(scheduler.cluster().pod_count(), 0, "nothing is held for a gang that cannot start");
@@ -161,7 +161,7 @@ fn one_of_255_pods_failing_again_and_again() {
             if keep {
                 s.on_bind_failure = OnBindFailure::KeepMinimum;
             } else {
-                s.head_of_line = HeadOfLine::StrictFifo;
+                s.discipline = Discipline::StrictFifo;
             }
         });
         let mut scheduler = scheduler(gpus(32, 8), options);
@@ -187,7 +187,9 @@ fn one_of_255_pods_failing_again_and_again() {
                     Decision::Unbind { pods, .. } => {
                         assert_eq!(pods.len(), 254);
                         for pod in pods {
-                            scheduler.handle_unbound("default", pod.pod.name(), now).unwrap();
+                            scheduler
+                                .handle_gone(Gone::unbound("default", pod.pod.name()), now)
+                                .unwrap();
                         }
                     }
                     other => panic!("{other:?}"),
@@ -216,7 +218,9 @@ fn one_of_255_pods_failing_again_and_again() {
 #[test]
 fn a_large_gang_behind_an_endless_stream_of_small_pods() {
     let run = |reservation: Option<ReservationPolicy>| {
-        let mut scheduler = scheduler(gpus(4, 8), settings(|s| s.reservation = reservation));
+        let options =
+            settings(|s| s.discipline = Discipline::in_order(HeadOfLine::BestEffort, reservation));
+        let mut scheduler = scheduler(gpus(4, 8), options);
         let mut running: Vec<(u64, PodGroup)> = Vec::new();
         for index in 0..32 {
             let group = gang(&format!("first-{index}"), 1);
@@ -263,7 +267,7 @@ fn a_reservation_is_given_up_at_its_timeout() {
         .after(Duration::from_secs(10))
         .timeout(Duration::from_secs(50))
         .at_most(1);
-    let mut scheduler = scheduler(gpus(2, 8), settings(|s| s.reservation = Some(policy)));
+    let mut scheduler = scheduler(gpus(2, 8), Settings::new().reservation(policy));
     scheduler.handle_group(gang("eternal", 9), at(0)).unwrap();
     bind_all(&mut scheduler, at(0));
     scheduler.handle_group(gang("large", 12), at(1)).unwrap();
@@ -362,7 +366,9 @@ fn a_gang_below_its_minimum_is_repaired_or_reported() {
         assert_eq!(scheduler.next_wake(), Some(at(70)));
         if repaired {
             for index in [2, 3] {
-                scheduler.handle_pod_deleted("default", &format!("a-{index}"), at(20)).unwrap();
+                scheduler
+                    .handle_gone(Gone::deleted("default", &format!("a-{index}")), at(20))
+                    .unwrap();
                 let pod = Pod::new().name(format!("b-{index}")).request(GPU, 1).in_group("a");
                 scheduler.handle_pod(pod, at(20)).unwrap();
             }
@@ -371,7 +377,7 @@ fn a_gang_below_its_minimum_is_repaired_or_reported() {
             assert_eq!(scheduler.next_wake(), None);
         } else {
             let decisions = bind_all(&mut scheduler, at(70));
-            let [Decision::Evict { pods, since, .. }] = &decisions[..] else {
+            let [Decision::EvictStale { pods, since, .. }] = &decisions[..] else {
                 panic!("{decisions:?}")
             };
             assert_eq!((pods.len(), *since), (4, at(10)));
@@ -395,7 +401,7 @@ fn a_node_lost_during_binding_undoes_the_gang_and_a_late_result_is_harmless() {
     assert!(pods.iter().all(|pod| pod.pod.name() != name));
     scheduler.handle_binding(ticket, "default", &name, Ok(()), at(1)).unwrap();
     for pod in pods {
-        scheduler.handle_unbound("default", pod.pod.name(), at(1)).unwrap();
+        scheduler.handle_gone(Gone::unbound("default", pod.pod.name()), at(1)).unwrap();
     }
     assert_eq!(scheduler.state("default/a"), Some(GroupState::BackingOff { until: at(2) }));
     bind_all(&mut scheduler, at(2));
@@ -416,8 +422,7 @@ fn an_order_of_the_embedders_own_comes_before_priority() {
 
 #[test]
 fn strict_fifo_waits_for_the_head_and_pausing_it_lets_others_by() {
-    let mut scheduler =
-        scheduler(gpus(1, 8), settings(|s| s.head_of_line = HeadOfLine::StrictFifo));
+    let mut scheduler = scheduler(gpus(1, 8), settings(|s| s.discipline = Discipline::StrictFifo));
     scheduler.handle_group(gang("large", 9), at(0)).unwrap();
     scheduler.handle_group(gang("small", 1), at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
@@ -450,7 +455,7 @@ fn a_nomination_keeps_its_room_until_victims_are_gone() {
     // What frees is not taken by those who come now.
     scheduler.handle_group(gang("thief", 2), at(3)).unwrap();
     for index in 0..3 {
-        scheduler.handle_pod_deleted("default", &format!("victim-{index}"), at(4)).unwrap();
+        scheduler.handle_gone(Gone::deleted("default", &format!("victim-{index}")), at(4)).unwrap();
         bind_all(&mut scheduler, at(4));
     }
     assert_eq!(scheduler.state("default/urgent"), Some(GroupState::Running));

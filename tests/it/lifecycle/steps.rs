@@ -1,6 +1,6 @@
 //! The steps of a scheduler on nodes of GPUs: submit, decide, bind, delete.
 
-use phalanx::queue::{GroupChange, GroupState, Settings, Ticket};
+use phalanx::queue::{Gone, GroupChange, GroupState, Settings, Ticket};
 use phalanx::{
     Cluster, Decision, Framework, Node, ObjectName, Plan, Pod, PodGroup, Scheduler, Time,
 };
@@ -59,7 +59,7 @@ pub(super) fn bind_all(scheduler: &mut Scheduler, now: Time) -> Vec<ObjectName> 
 }
 
 pub(super) fn delete(scheduler: &mut Scheduler, name: &str, now: Time) {
-    scheduler.handle_pod_deleted("default", name, now).unwrap();
+    scheduler.handle_gone(Gone::deleted("default", name), now).unwrap();
 }
 
 pub(super) fn changes(scheduler: &mut Scheduler) -> Vec<GroupChange> {

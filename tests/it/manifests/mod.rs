@@ -1,7 +1,9 @@
 //! Manifests: what the dialects say, and what is refused.
 
+mod account;
 mod broken;
 mod defaults;
+mod devices;
 mod dialects;
 mod elastic_quotas;
 mod kai;
@@ -13,6 +15,7 @@ mod refused_groups;
 mod refused_pods;
 mod refused_workloads;
 mod starts;
+mod topologies;
 mod workload_with_job;
 mod workloads;
 mod workloads_watched;

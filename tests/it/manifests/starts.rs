@@ -58,7 +58,7 @@ fn the_pod_that_has_run_for_less_time_is_taken() {
     important["spec"]["nodeName"] = Value::Null;
     important["spec"]["priority"] = 10.into();
     send(&mut store, &mut scheduler, now, ("ADDED", &important));
-    let Some(Decision::Preempt { victims, .. }) = scheduler.poll_decision(Time::from_secs(now))
+    let Some(Decision::Evict { victims, .. }) = scheduler.poll_decision(Time::from_secs(now))
     else {
         panic!("one of them has to go");
     };

@@ -1,6 +1,7 @@
 //! Preemption: sets of victims against brute force, and what is promised of them.
 
 mod brute;
+mod claims;
 mod devices;
 mod explained;
 mod moves;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use phalanx::queue::{Backfill, Settings};
+use phalanx::queue::{Backfill, Gone, Settings};
 use phalanx::simulate::{
     Binding, Estimates, Faults, Happening, Job, Perfect, Random, Results, Simulation, World,
 };
@@ -136,7 +136,7 @@ fn a_pass_tries_what_may_fit_and_a_shape_that_was_refused_once() {
         let before = scheduler.metrics().attempts;
         let now = Time::from_secs(5);
         scheduler.handle_group_removed("default/ends", now).unwrap();
-        scheduler.handle_pod_deleted("default", "ends-0", now).unwrap();
+        scheduler.handle_gone(Gone::deleted("default", "ends-0"), now).unwrap();
         assert_eq!(scheduler.poll_decision(now), None);
         assert_eq!(scheduler.promises().len(), 1);
         scheduler.metrics().attempts - before

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::framework::{Reach, filter_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{Backfill, PromiseView, Settings};
+use phalanx::queue::{Backfill, Gone, PromiseView, Settings};
 use phalanx::simulate::Random;
 use phalanx::{Decision, Framework, Pod, PodGroup, Scheduler, Time};
 
@@ -39,7 +39,7 @@ fn start(scheduler: &mut Scheduler, now: Time) -> BTreeMap<String, String> {
 
 fn end(scheduler: &mut Scheduler, name: &str, now: Time) {
     scheduler.handle_group_removed(&format!("default/{name}"), now).unwrap();
-    scheduler.handle_pod_deleted("default", &format!("{name}-0"), now).unwrap();
+    scheduler.handle_gone(Gone::deleted("default", &format!("{name}-0")), now).unwrap();
 }
 
 fn promised(scheduler: &Scheduler) -> BTreeMap<String, Time> {

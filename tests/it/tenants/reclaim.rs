@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx::model::Amounts;
 use phalanx::queue::{
-    GroupState, PreemptionSettings, PriorityThenTime, QuotaReason, SavedScheduler, Settings,
+    Gone, GroupState, PreemptionSettings, PriorityThenTime, QuotaReason, SavedScheduler, Settings,
     Shortage, Ticket,
 };
 use phalanx::quota::{
@@ -63,7 +63,7 @@ pub(super) fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
                 found.started.extend(groups.iter().map(ToString::to_string));
                 scheduler.handle_bound(ticket, now).expect("known");
             }
-            Decision::Preempt { ticket, victims, .. } => {
+            Decision::Evict { ticket, victims, .. } => {
                 found.asked.extend(victims.into_iter().map(|victim| (ticket, victim.name)));
             }
             Decision::CancelEvictions { victims, .. } => {
@@ -120,7 +120,7 @@ fn a_guarantee_comes_back_from_those_that_borrow() {
             "{status:?}"
         );
         let (ticket, victim) = &found.asked[0];
-        scheduler.handle_evicted(*ticket, victim, at(11)).expect("known");
+        scheduler.handle_gone(Gone::evicted(*ticket, victim), at(11)).expect("known");
         let found = poll(&mut scheduler, at(11));
         assert_eq!(found.started, ["default/b2"]);
         assert!(found.asked.is_empty() && found.back.is_empty(), "{found:?}");
@@ -158,13 +158,13 @@ fn quota_and_room_are_held_until_the_victims_are_gone() {
         let found = ask(&mut scheduler, gang("b2", "b", 2, 2), at(10));
         assert_eq!(names(&found), ["default/a3"]);
         // Others of all queues come while the first of two pods has gone.
-        scheduler.handle_pod_deleted("default", "a3-0", at(11)).expect("known");
+        scheduler.handle_gone(Gone::deleted("default", "a3-0"), at(11)).expect("known");
         for (name, queue) in [("a4", "a"), ("b3", "b"), ("c1", "c")] {
             scheduler.handle_group(gang(name, queue, 1, 2), at(11)).expect("sound");
         }
         let others = poll(&mut scheduler, at(11));
         assert_eq!(others.started.len(), 0, "{others:?}");
-        scheduler.handle_pod_deleted("default", "a3-1", at(12)).expect("known");
+        scheduler.handle_gone(Gone::deleted("default", "a3-1"), at(12)).expect("known");
         let last = poll(&mut scheduler, at(12));
         assert_eq!(last.started, ["default/b2"]);
         assert_eq!(used(&scheduler, "a") + used(&scheduler, "b") + used(&scheduler, "c"), 16);
@@ -177,7 +177,7 @@ fn quota_that_comes_otherwise_takes_the_evictions_back() {
         let mut scheduler = full(tenants);
         assert_eq!(names(&ask(&mut scheduler, gang("b2", "b", 2, 2), at(10))), ["default/a3"]);
         for pod in ["a1-0", "a1-1"] {
-            scheduler.handle_pod_finished("default", pod, at(11)).expect("known");
+            scheduler.handle_gone(Gone::finished("default", pod), at(11)).expect("known");
         }
         let found = poll(&mut scheduler, at(11));
         assert_eq!(
@@ -188,7 +188,7 @@ fn quota_that_comes_otherwise_takes_the_evictions_back() {
         assert_eq!(scheduler.state("default/a3"), Some(GroupState::Running));
         // Nothing is left behind: what remains is lent again.
         assert!(ask(&mut scheduler, gang("c1", "c", 1, 1), at(12)).started.is_empty());
-        scheduler.handle_pod_finished("default", "b1-0", at(13)).expect("known");
+        scheduler.handle_gone(Gone::finished("default", "b1-0"), at(13)).expect("known");
         assert_eq!(poll(&mut scheduler, at(13)).started, ["default/c1"]);
     }
 }
@@ -227,7 +227,7 @@ fn a_victim_that_cannot_go_is_kept_and_another_is_named() {
         assert!(now < at(60), "soon: {now:?}");
         assert_eq!(asked.len(), 1);
         assert_eq!(asked[0].1, "default/a2");
-        scheduler.handle_evicted(asked[0].0, "default/a2", now).expect("known");
+        scheduler.handle_gone(Gone::evicted(asked[0].0, "default/a2"), now).expect("known");
         assert_eq!(poll(&mut scheduler, now).started, ["default/b2"]);
     }
 }
@@ -317,7 +317,7 @@ fn room_is_made_in_the_own_queue_alone() {
         assert!(asked.iter().all(|name| name.starts_with("default/a")), "{asked:?}");
         assert_eq!(asked.len(), 4);
         for (ticket, victim) in &found.asked {
-            scheduler.handle_evicted(*ticket, victim, at(11)).expect("known");
+            scheduler.handle_gone(Gone::evicted(*ticket, victim), at(11)).expect("known");
         }
         assert_eq!(poll(&mut scheduler, at(11)).started, ["default/a3"]);
         assert_eq!((used(&scheduler, "a"), used(&scheduler, "b")), (8, 8));
@@ -357,7 +357,7 @@ fn the_plan_is_of_the_flavors_that_were_reserved() {
         let free = on(&scheduler, &other).expect("runs");
         for pod in 0..2 {
             let name = format!("{}-{pod}", &other[8..]);
-            scheduler.handle_pod_finished("default", &name, at(11)).expect("known");
+            scheduler.handle_gone(Gone::finished("default", &name), at(11)).expect("known");
         }
         let found = poll(&mut scheduler, at(11));
         assert_eq!(
@@ -383,7 +383,7 @@ fn a_saved_reclaim_goes_on_alike() {
         for scheduler in [&mut scheduler, &mut again] {
             scheduler.handle_group(gang("c1", "c", 1, 2), at(10)).expect("sound");
             let (ticket, victim) = &found.asked[0];
-            scheduler.handle_evicted(*ticket, victim, at(11)).expect("known");
+            scheduler.handle_gone(Gone::evicted(*ticket, victim), at(11)).expect("known");
             assert_eq!(poll(scheduler, at(11)).started, ["default/b2"]);
         }
         let text = |own: &Scheduler| serde_json::to_string(&own.save()).expect("data");
@@ -440,7 +440,7 @@ fn two_that_reclaim_do_not_count_on_the_same_victim() {
         assert_eq!(asked, ["default/a2", "default/a3"]);
         let mut started = Vec::new();
         for (ticket, victim) in &found.asked {
-            scheduler.handle_evicted(*ticket, victim, at(11)).expect("known");
+            scheduler.handle_gone(Gone::evicted(*ticket, victim), at(11)).expect("known");
             started.extend(poll(&mut scheduler, at(11)).started);
         }
         started.sort();

@@ -1,5 +1,6 @@
 //! Reclaim under way when something else changes: what is asked for again, and who keeps what room.
 
+use phalanx::queue::Gone;
 use phalanx::quota::{Flavor, Queue, Quota, Tenants};
 use phalanx::{PodGroup, Scheduler};
 
@@ -38,7 +39,7 @@ fn a_victim_that_could_not_go_is_asked_for_again() {
     let found = poll(&mut scheduler, at(30));
     assert_eq!(names(&found), ["default/b2"]);
     let (ticket, victim) = &found.asked[0];
-    scheduler.handle_evicted(*ticket, victim, at(31)).expect("known");
+    scheduler.handle_gone(Gone::evicted(*ticket, victim), at(31)).expect("known");
     assert_eq!(poll(&mut scheduler, at(31)).started, ["default/a2"]);
 }
 
@@ -51,7 +52,7 @@ fn a_victim_is_not_asked_for_again_that_its_queue_is_guaranteed_meanwhile() {
     let (ticket, victim) = &found.asked[0];
     let later = poll(&mut scheduler, at(30));
     assert_eq!((names(&later).len(), later.back.len()), (0, 0), "{later:?}");
-    scheduler.handle_evicted(*ticket, victim, at(31)).expect("known");
+    scheduler.handle_gone(Gone::evicted(*ticket, victim), at(31)).expect("known");
     let mut started = poll(&mut scheduler, at(31)).started;
     started.sort();
     // What `b` gives up serves both.
@@ -68,13 +69,15 @@ fn a_more_important_claim_of_the_queue_takes_back_beside_the_one_before() {
         let first = ask(&mut scheduler, gang("a1", "a", 2, 2), at(10));
         assert_eq!(names(&first), ["default/c7", "default/c8"]);
         let (ticket, _) = first.asked[0];
-        scheduler.handle_evicted(ticket, "default/c8", at(11)).expect("known");
+        scheduler.handle_gone(Gone::evicted(ticket, "default/c8"), at(11)).expect("known");
         // It has victims of its own, and leaves the first its room: none of them goes in vain.
         let second = ask(&mut scheduler, urgent(gang("a2", "a", 1, 2)), at(12));
         assert_eq!(names(&second), ["default/c6"]);
         assert_eq!((second.started.len(), second.back.len()), (0, 0), "{second:?}");
-        scheduler.handle_evicted(ticket, "default/c7", at(13)).expect("known");
-        scheduler.handle_evicted(second.asked[0].0, "default/c6", at(14)).expect("known");
+        scheduler.handle_gone(Gone::evicted(ticket, "default/c7"), at(13)).expect("known");
+        scheduler
+            .handle_gone(Gone::evicted(second.asked[0].0, "default/c6"), at(14))
+            .expect("known");
         let mut started = poll(&mut scheduler, at(14)).started;
         started.sort();
         assert_eq!(started, ["default/a1", "default/a2"]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx::model::{Device, DeviceRequest, Effect, Taint, Toleration};
 use phalanx::queue::{
-    GroupState, PriorityThenTime, QuotaReason, SavedScheduler, Settings, Shortage,
+    Gone, GroupState, PriorityThenTime, QuotaReason, SavedScheduler, Settings, Shortage,
 };
 use phalanx::quota::{
     Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, TenantSettings, Tenants,
@@ -64,7 +64,7 @@ pub(crate) fn used(scheduler: &Scheduler, queue: &str) -> i64 {
 pub(crate) fn finish(scheduler: &mut Scheduler, group: &str, pods: usize, now: Time) {
     for pod in 0..pods {
         let name = format!("{group}-{pod}");
-        scheduler.handle_pod_finished("default", &name, now).expect("known");
+        scheduler.handle_gone(Gone::finished("default", &name), now).expect("known");
     }
 }
 
@@ -118,7 +118,9 @@ fn a_gang_is_charged_whole_until_each_pod_is_gone() {
     assert_eq!(needed, if second == "two" { 4 } else { 6 });
     let pods = if first == "one" { 3 } else { 2 };
     for pod in 0..pods {
-        scheduler.handle_pod_deleted("default", &format!("{first}-{pod}"), at(1)).expect("known");
+        scheduler
+            .handle_gone(Gone::deleted("default", &format!("{first}-{pod}")), at(1))
+            .expect("known");
     }
     assert_eq!(run(&mut scheduler, at(1)), [format!("default/{second}")]);
 }
@@ -136,7 +138,7 @@ fn a_group_removed_is_charged_while_its_pods_run() {
     again.pods[0].name = "other".into();
     scheduler.handle_group(again, at(1)).expect("sound");
     assert_eq!(run(&mut scheduler, at(1)).len(), 0);
-    scheduler.handle_pod_deleted("default", "one-0", at(2)).expect("known");
+    scheduler.handle_gone(Gone::deleted("default", "one-0"), at(2)).expect("known");
     assert_eq!(run(&mut scheduler, at(2)).len(), 1);
     assert_eq!(used(&scheduler, "a"), 4);
 }
@@ -370,7 +372,7 @@ fn a_saved_scheduler_goes_on_alike() {
     for (step, group) in ["g0", "g1", "g2", "g3"].into_iter().enumerate() {
         let now = at(20 + step as u64);
         for one in [&mut scheduler, &mut again] {
-            let _ = one.handle_pod_finished("default", &format!("{group}-0"), now);
+            let _ = one.handle_gone(Gone::finished("default", &format!("{group}-0")), now);
         }
         assert_eq!(run(&mut scheduler, now), run(&mut again, now));
         for queue in ["a", "b"] {

@@ -1,5 +1,6 @@
 //! Searches for what may be taken back, again: after which changes, and with what asked for already.
 
+use phalanx::queue::Gone;
 use phalanx::{PodGroup, Scheduler};
 
 use super::reclaim::{ask, dialects, full, names, poll, preempting, start};
@@ -104,7 +105,7 @@ fn a_victim_named_in_anothers_place_leaves_the_rest_as_they_were() {
         assert_eq!(names(&later), ["default/a4"]);
         assert!(later.back.is_empty(), "{later:?}");
         for (ticket, victim) in [&found.asked[1], &later.asked[0]] {
-            scheduler.handle_evicted(*ticket, victim, at(30)).expect("asked for");
+            scheduler.handle_gone(Gone::evicted(*ticket, victim), at(30)).expect("asked for");
         }
         assert_eq!(poll(&mut scheduler, at(30)).started, ["default/b2"]);
         assert_eq!((used(&scheduler, "a"), used(&scheduler, "b")), (8, 8));
@@ -123,7 +124,7 @@ fn an_eviction_that_has_happened_is_not_taken_back() {
         scheduler.handle_group_removed("default/b2", at(11)).expect("known");
         if goes {
             for pod in ["a3-0", "a3-1"] {
-                scheduler.handle_unbound("default", pod, at(11)).expect("known");
+                scheduler.handle_gone(Gone::unbound("default", pod), at(11)).expect("known");
             }
         }
         let found = poll(&mut scheduler, at(11));

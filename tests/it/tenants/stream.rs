@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use phalanx::preempt::Victim;
 use phalanx::queue::{
-    GroupChange, GroupState, PreemptionSettings, PriorityThenTime, ReservationEnd, SavedScheduler,
-    Settings, Ticket,
+    Gone, GroupChange, GroupState, PreemptionSettings, PriorityThenTime, ReservationEnd,
+    SavedScheduler, Settings, Ticket,
 };
 use phalanx::quota::{Flavor, Queue, Quota, TenantSettings, Tenants, Weight};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
@@ -247,10 +247,10 @@ impl World {
     fn pod_goes(&mut self, asked: &Asked, pod: &str) {
         let now = self.now;
         self.tell(|| format!("{pod} goes"));
-        let known = self.both(|s| s.handle_evicted(asked.ticket, pod, now)).is_ok();
+        let known = self.both(|s| s.handle_gone(Gone::evicted(asked.ticket, pod), now)).is_ok();
         if !known {
             let name = &pod[8..];
-            self.both(|s| s.handle_unbound("default", name, now)).expect("known");
+            self.both(|s| s.handle_gone(Gone::unbound("default", name), now)).expect("known");
         }
         for own in &mut self.asked {
             own.pods.retain(|other| other != pod);
@@ -276,7 +276,8 @@ impl World {
         self.both(|s| s.handle_group_removed(name, now)).expect("known");
         for at in 0..gang.gpus {
             let pod = format!("{}-{at}", &name[8..]);
-            self.both(|s| s.handle_pod_deleted("default", &pod, now)).expect("it is ignored");
+            self.both(|s| s.handle_gone(Gone::deleted("default", &pod), now))
+                .expect("it is ignored");
         }
         self.asked.retain(|asked| asked.group != name);
         self.claims.remove(name);
@@ -301,7 +302,7 @@ impl World {
                         self.lent += usize::from(above > 0 && gpus > 0);
                     }
                 }
-                Decision::Preempt { ticket, victims, plan, .. } => {
+                Decision::Evict { ticket, victims, plan, .. } => {
                     self.check_victims(plan.group().as_str(), &victims);
                     for victim in victims {
                         let pod = |pod: &phalanx::preempt::EvictedPod| {

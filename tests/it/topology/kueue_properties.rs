@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::kueue::{assign, host, pods};
 
-#[path = "../../../examples/common/kueue_strategy.rs"]
+#[path = "../../../examples/conformance/src/kueue_strategy.rs"]
 mod through_planner;
 
 /// What a random problem is made of: racks of hosts, by cores; a request.

@@ -197,7 +197,7 @@ impl ClassIndex {
         }
     }
 
-    /// Which of the marked leaves node-local plugins and fine filters admit.
+    /// Finds the marked leaves that node-local plugins and fine filters admit.
     fn find_alive(&mut self, plugins: &mut ClassedPlugins, view: View<'_>) {
         let ClassedPlugins { stages, rows, .. } = plugins;
         let fine = stages.iter_mut().filter(|stage| is_fine_filter(stage));
@@ -218,7 +218,7 @@ impl ClassIndex {
         }
     }
 
-    /// Which units coarse filters admit.
+    /// Finds the units that coarse filters admit.
     fn find_passing(&mut self, plugins: &mut ClassedPlugins, view: View<'_>) {
         for unit in 0..self.counts.len() {
             let mut stages = plugins.stages.iter_mut().zip(&self.classes);

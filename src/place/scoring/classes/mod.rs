@@ -27,7 +27,7 @@ use crate::model::PodShape;
 use crate::state::Row;
 use crate::state::journal::NodeChange;
 
-/// What the non-local plugins of all shapes share.
+/// State that the non-local plugins of all shapes share.
 #[derive(Debug, Default)]
 pub(crate) struct NodeClasses {
     partitions: Partitions,
@@ -49,7 +49,7 @@ impl Classed {
     }
 }
 
-/// What node-local plugins say of the rows, for one shape.
+/// Answers of node-local plugins for the rows, for one shape.
 pub(crate) struct Local<'a> {
     pub(crate) prepared: &'a PreparedPlugins,
     pub(crate) ranking: &'a Ranking,

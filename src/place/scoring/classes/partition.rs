@@ -129,7 +129,7 @@ pub(crate) struct Partitions {
     made: FixedMap<Grouping, Arc<Partition>>,
 }
 
-/// What rows are told apart by: labels, or each row.
+/// The key that tells rows apart: labels, or each row.
 type Grouping = (SmallVec<[LabelKey; 4]>, bool);
 
 impl Partitions {

@@ -72,7 +72,7 @@ impl ClassedPlugin {
         Some(stage)
     }
 
-    /// What the plugin is shown, and what it has prepared.
+    /// The context of the plugin, and its preparation.
     fn parts<'b>(&'b mut self, view: View<'b>) -> (Context<'b>, &'b mut AnyPrepared) {
         let ClassedPlugin { shape, prepared, counters, .. } = self;
         let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };

@@ -15,12 +15,12 @@ use crate::place::scoring::view::View;
 use crate::state::journal::NodeChange;
 use crate::state::{Cluster, Row};
 
-/// What plugins read of nodes other than the one they judge, by declaration.
+/// Nodes that plugins read beside the one they judge, by declaration.
 #[derive(Debug, Default)]
 struct NodeReads {
     /// Anything.
     all: bool,
-    /// Which nodes share a value of these labels.
+    /// Labels: nodes with equal values belong together.
     keys: Vec<String>,
     /// Labels of namespaces.
     namespaces: bool,

@@ -24,7 +24,7 @@ pub(crate) struct ClassRanking {
     made: Vec<u64>,
 }
 
-/// What is known of each row, by place.
+/// Judgements of rows, by place.
 #[derive(Debug, Default)]
 struct Leaves {
     plain: Vec<i64>,

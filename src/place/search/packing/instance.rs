@@ -9,7 +9,7 @@ pub(crate) struct Demand {
     /// Demand of one pod, a dimension each.
     pub(crate) ask: Vec<i64>,
     pub(crate) count: u32,
-    /// Which allowance its missing pods are charged to.
+    /// The allowance to which its missing pods are charged.
     pub(crate) quota: usize,
 }
 

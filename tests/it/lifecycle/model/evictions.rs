@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx::model::LabelSelector;
 use phalanx::preempt::{DisruptionBudget, Move, Victim};
 use phalanx::queue::{
-    Gate, GroupChange, GroupEvent, GroupState, PreemptionSettings, ReservationEnd, Ticket,
+    Gate, Gone, GroupChange, GroupEvent, GroupState, PreemptionSettings, ReservationEnd, Ticket,
 };
 use phalanx::{Event, Outcome, Plan, PodGroup, Scheduler, Time, place_gang};
 
@@ -185,7 +185,7 @@ impl World {
                     let name = pod.split_once('/').unwrap().1.to_string();
                     self.foreign.retain(|other| *other != name);
                     self.preemption.forget(&pod);
-                    self.both(|s| s.handle_pod_deleted("default", &name, now)).unwrap();
+                    self.both(|s| s.handle_gone(Gone::deleted("default", &name), now)).unwrap();
                 }
             }
             _ => {
@@ -214,11 +214,11 @@ impl World {
             self.preemption.forget(pod);
         }
         self.preemption.evicted += 1;
-        if self.both(|s| s.handle_evicted(asked.ticket, name, now)).is_err() {
+        if self.both(|s| s.handle_gone(Gone::evicted(asked.ticket, name), now)).is_err() {
             // It took too long: it is a pod that leaves its node as any other.
             for pod in &pods {
                 let name = pod.split_once('/').unwrap().1;
-                self.both(|s| s.handle_unbound("default", name, now).is_ok());
+                self.both(|s| s.handle_gone(Gone::unbound("default", name), now).is_ok());
             }
         }
     }
@@ -236,7 +236,11 @@ impl World {
                 assert!(there.is_some(), "{name} is not there");
                 if let Some((root, _)) = self.members().iter().find(|(_, member)| *member == name) {
                     let theirs = &self.groups[root];
-                    assert!(theirs.priority < group.priority, "{root} goes for {}", group.name);
+                    // One that has begun to move, and has lost its place, goes for good.
+                    let unit = (ticket, victim.name.clone());
+                    let is_less = theirs.priority < group.priority
+                        || self.preemption.moved.asked.contains(&unit);
+                    assert!(is_less, "{root} goes for {}", group.name);
                     assert!(!theirs.non_preemptible);
                     assert!(self.bound.contains(&name), "{name} does not run");
                 }

@@ -17,7 +17,7 @@ pub(super) struct Model {
     /// Groups of which a unit has moved at any time.
     pub(super) roots: BTreeSet<String>,
     /// Units by ticket, each asked for once unless it is late.
-    asked: BTreeSet<(Ticket, String)>,
+    pub(super) asked: BTreeSet<(Ticket, String)>,
     /// Since the quiet began: how many pods ran of each group, and groups that have moved, or lost
     /// members by another decision.
     running: BTreeMap<String, usize>,
@@ -67,6 +67,11 @@ pub(super) fn group(random: &mut Random, like: &PodGroup) -> PodGroup {
     if random.one_in(6) {
         group = group.require("rack");
     }
+    match random.below(12) {
+        0 => group = group.spread("rack"),
+        1 if count > 1 => group = group.slice("rack", count as u32),
+        _ => {}
+    }
     group.keep_running = like.keep_running;
     group.min_run_time = like.min_run_time;
     group.non_preemptible = like.non_preemptible;
@@ -107,7 +112,7 @@ impl World {
             let members = self.members();
             for (step, pod) in unit.iter().zip(&pods) {
                 assert!(!self.preemption.is_asked(pod), "{pod} moves twice");
-                assert!(!step.stops && self.bound.contains(pod), "{pod} does not run");
+                assert!(self.bound.contains(pod), "{pod} does not run");
                 let there = self.scheduler.cluster().pod("default", &step.pod.name).unwrap();
                 assert_eq!(there.node().unwrap().name(), step.pod.node);
                 assert!(self.scheduler.cluster().node(&step.to).is_some());

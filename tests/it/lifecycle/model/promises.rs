@@ -105,7 +105,8 @@ impl World {
         }
         // Reservations are bounded, and held by those who wait.
         let reservations = scheduler.reservations();
-        let at_most = scheduler.settings().reservation.map_or(0, |policy| policy.at_most);
+        let at_most =
+            scheduler.settings().discipline.reservation().map_or(0, |policy| policy.at_most);
         let moved = &self.preemption.moved.roots;
         let moves = reservations.iter().filter(|own| moved.contains(own.group.as_str())).count();
         let claims = self.preemption.claims.len() + moves;

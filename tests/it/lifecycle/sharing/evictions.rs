@@ -10,6 +10,7 @@ use std::time::Duration;
 use phalanx::model::LabelSelector;
 use phalanx::preempt::{DisruptionBudget, EvictedPod, Victim};
 use phalanx::queue::{GroupChange, GroupEvent, GroupState, PreemptionSettings, ReservationEnd};
+use phalanx::state::PodView;
 use phalanx::{Event, Outcome, Plan, PodGroup, Scheduler, place_gang};
 
 use super::{Ticket, World, counts};
@@ -346,8 +347,11 @@ impl World {
                     && group.priority > 0;
             };
             let state = scheduler.state(&root.full_name());
+            // Those that its scheduler has not heard the end of, too: they go with the others.
             let pods = root.all_pods();
-            let mut names = pods.iter().map(|pod| pod.name.as_str());
+            let mut known: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+            root.visit(&mut |group| known.extend(cluster.pods_of(group).map(PodView::name)));
+            let mut names = known.into_iter();
             root.priority < group.priority
                 && !root.non_preemptible
                 && root.min_run_time.is_none()

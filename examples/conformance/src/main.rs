@@ -1,0 +1,39 @@
+//! Compares phalanx with the answers of other schedulers: `cargo run --release --manifest-path
+//! examples/conformance/Cargo.toml -- FILE...`.
+//!
+//! See `--help` for the files it reads, and `docs/kubernetes.md` for what is compared.
+
+#[path = "../../common/mod.rs"]
+mod common;
+
+use std::process::ExitCode;
+
+use common::cli::{DONE, Finish, NO};
+
+fn main() -> ExitCode {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    if files.iter().any(|file| file == "--help" || file == "-h") {
+        return Finish::with(DONE, conformance::USAGE.to_string()).exit();
+    }
+    if files.is_empty() {
+        return Finish::misuse("no file is named", conformance::USAGE).exit();
+    }
+    let finish = match run(&files) {
+        Ok(tally) => Finish::with(if tally.failed() == 0 { DONE } else { NO }, tally.to_string()),
+        Err(error) => Finish::fault(error),
+    };
+    finish.exit()
+}
+
+/// Runs every case of every file.
+///
+/// # Errors
+/// A file cannot be read, or a line of it is no case; the message names both.
+fn run(files: &[String]) -> Result<conformance::Tally, String> {
+    let mut tally = conformance::Tally::default();
+    for file in files {
+        let text = common::files::text(file, common::files::read(file)?)?;
+        tally.run(file, &text)?;
+    }
+    Ok(tally)
+}

@@ -1,0 +1,559 @@
+//! The search for devices: depth first over claims, requests, alternatives and devices.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::alike::Alike;
+use super::capacity::consumption;
+use super::constraints::{Constraint, Rule};
+use super::counters::Counters;
+use super::pools::{Pool, only, pools, reach};
+use super::selector::DeviceFacts;
+use super::wanted::{ClaimFault, MAX_RESULTS, Steps, Wanted, choices, demand_of};
+use crate::base::Quantity;
+use crate::model::{
+    AllocatedDevice, Allocation, AttributeRule, ClaimRequest, DeviceAmount, DeviceDemand,
+    NodeReach, NodeSelector, NodeSelectorTerm, ResourceSlice, SliceDevice,
+};
+use crate::state::{ClaimBook, DeviceUsage, NodeView};
+
+/// One alternative of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    claim: usize,
+    request: usize,
+    choice: usize,
+}
+
+/// A device that the node reaches.
+struct Candidate<'a> {
+    pool: usize,
+    slice: &'a ResourceSlice,
+    device: &'a SliceDevice,
+    usage: Option<&'a DeviceUsage>,
+    /// How often this search has taken it.
+    taken: u32,
+    /// Devices of one number can stand for each other.
+    class: u32,
+}
+
+/// What a request takes of the capacities of a device.
+#[derive(Clone, Default)]
+enum Share {
+    /// It was not asked yet.
+    #[default]
+    Unasked,
+    /// The device lacks one, or a policy forbids the amount.
+    Refused,
+    Of(BTreeMap<String, Quantity>),
+}
+
+/// What is known of an alternative of a request.
+#[derive(Default)]
+struct Asked {
+    /// How many devices.
+    count: usize,
+    /// Those of a request for all.
+    all: Option<Vec<u32>>,
+    /// Whether each device matches, as far as it was asked.
+    matches: Vec<Option<bool>>,
+    /// What is taken of each device's capacities, as far as it was asked.
+    takes: Vec<Share>,
+}
+
+/// A device that was taken.
+struct Taken {
+    place: Place,
+    device: u32,
+}
+
+/// The devices that a search has found, for whoever accepts them.
+pub(super) type Accept<'f> = dyn FnMut(&[Allocation]) -> bool + 'f;
+
+/// A search on one node.
+pub(super) struct Search<'a> {
+    node: NodeView<'a>,
+    wanted: Vec<&'a Wanted>,
+    pools: Vec<Pool<'a>>,
+    devices: Vec<Candidate<'a>>,
+    counters: Vec<Counters<'a>>,
+    /// By claim, request and alternative.
+    asked: Vec<Vec<Vec<Asked>>>,
+    constraints: Vec<Vec<Constraint<'a>>>,
+    taken: Vec<Vec<Taken>>,
+    /// What this search has taken of the capacities of shared devices.
+    consumed: BTreeMap<u32, BTreeMap<&'a str, i128>>,
+    steps: u64,
+    /// By claim and request: the fewest devices of the request and those after it.
+    least: Vec<Vec<usize>>,
+    /// The devices in the order in which they are tried, if that is not their own.
+    order: Vec<u32>,
+}
+
+type Found = Result<bool, ClaimFault>;
+
+impl<'a> Search<'a> {
+    /// A search for the devices of claims on a node.
+    pub(super) fn new(
+        book: &'a ClaimBook,
+        node: NodeView<'a>,
+        wanted: Vec<&'a Wanted>,
+        steps: Steps,
+    ) -> Result<Search<'a>, ClaimFault> {
+        let pools = pools(book, node);
+        let mut devices = Vec::new();
+        for (at, pool) in pools.iter().enumerate() {
+            let usage = book.pool_usage(pool.driver, pool.name);
+            for slice in &pool.slices {
+                devices.extend(slice.devices.iter().map(|device| Candidate {
+                    pool: at,
+                    slice,
+                    device,
+                    usage: usage.and_then(|usage| usage.get(&*device.name)),
+                    taken: 0,
+                    class: 0,
+                }));
+            }
+        }
+        let counters = pools.iter().map(|pool| Counters::of(pool, book)).collect();
+        let taken = wanted.iter().map(|_| Vec::new()).collect();
+        let mut search = Search {
+            node,
+            wanted,
+            pools,
+            devices,
+            counters,
+            asked: Vec::new(),
+            constraints: Vec::new(),
+            taken,
+            consumed: BTreeMap::new(),
+            steps: steps.0,
+            least: Vec::new(),
+            order: Vec::new(),
+        };
+        search.prepare()?;
+        Ok(search)
+    }
+
+    fn request(&self, place: Place) -> &'a ClaimRequest {
+        let wanted: &'a Wanted = self.wanted[place.claim];
+        &wanted.spec.requests[place.request]
+    }
+
+    fn demand(&self, place: Place) -> &'a DeviceDemand {
+        demand_of(self.request(place), place.choice).1
+    }
+
+    fn asked(&mut self, place: Place) -> &mut Asked {
+        &mut self.asked[place.claim][place.request][place.choice]
+    }
+
+    /// Finds out how many devices each request needs, and refuses claims that are not understood.
+    fn prepare(&mut self) -> Result<(), ClaimFault> {
+        for claim in 0..self.wanted.len() {
+            let wanted: &'a Wanted = self.wanted[claim];
+            self.asked.push(Vec::new());
+            let mut least = Vec::with_capacity(wanted.spec.requests.len());
+            for (request, asks) in wanted.spec.requests.iter().enumerate() {
+                self.asked[claim].push(Vec::new());
+                let mut fewest = usize::MAX;
+                for choice in 0..choices(asks) {
+                    let place = Place { claim, request, choice };
+                    let len = self.devices.len();
+                    let asked = Asked {
+                        matches: vec![None; len],
+                        takes: vec![Share::Unasked; len],
+                        ..Asked::default()
+                    };
+                    self.asked[claim][request].push(asked);
+                    let count = match self.demand(place).amount {
+                        DeviceAmount::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+                        DeviceAmount::All => self.list_all(place)?,
+                        DeviceAmount::Unknown => {
+                            return Err(self.fault(claim, "a request has no known mode"));
+                        }
+                    };
+                    self.asked(place).count = count;
+                    fewest = fewest.min(count);
+                }
+                least.push(fewest);
+            }
+            // What each request and those after it need.
+            for at in (1..least.len()).rev() {
+                least[at - 1] = least[at - 1].saturating_add(least[at]);
+            }
+            let all = least.first().copied().unwrap_or(0);
+            self.least.push(least);
+            if all > MAX_RESULTS {
+                return Err(self.fault(claim, "it needs more than 32 devices"));
+            }
+            let mut constraints = Vec::new();
+            for constraint in &wanted.spec.constraints {
+                let rule = match &constraint.rule {
+                    AttributeRule::Match(attribute) => {
+                        Rule::Match { attribute, count: 0, value: None }
+                    }
+                    AttributeRule::Distinct(attribute) => {
+                        Rule::Distinct { attribute, values: Vec::new() }
+                    }
+                    AttributeRule::Unknown => {
+                        return Err(self.fault(claim, "a constraint is not understood"));
+                    }
+                };
+                constraints.push(Constraint { requests: &constraint.requests, rule });
+            }
+            self.constraints.push(constraints);
+        }
+        Ok(())
+    }
+
+    fn fault(&self, claim: usize, what: &str) -> ClaimFault {
+        ClaimFault { reason: format!("requests {}: {what}", self.wanted[claim].name()) }
+    }
+
+    /// Lists the devices of a request for all of them.
+    fn list_all(&mut self, place: Place) -> Result<usize, ClaimFault> {
+        if let Some(pool) = self.pools.iter().find(|pool| !pool.is_sound()) {
+            let what =
+                format!("all devices are asked for, and pool {} is unsound", pool.full_name());
+            return Err(self.fault(place.claim, &what));
+        }
+        let mut all = Vec::new();
+        for device in 0..self.devices.len() as u32 {
+            if self.matches(place, device)? && self.has_capacity(place, device) {
+                all.push(device);
+            }
+        }
+        let count = all.len();
+        self.asked(place).all = Some(all);
+        Ok(count)
+    }
+
+    /// Whether a device is one that a request asks for.
+    fn matches(&mut self, place: Place, device: u32) -> Result<bool, ClaimFault> {
+        if let Some(known) = self.asked(place).matches[device as usize] {
+            return Ok(known);
+        }
+        let candidate = &self.devices[device as usize];
+        let facts = DeviceFacts::new(&candidate.slice.driver, candidate.device);
+        let wanted: &'a Wanted = self.wanted[place.claim];
+        let mut holds = true;
+        for selector in &wanted.selectors[place.request][place.choice] {
+            let matched = selector.matches(facts);
+            if !matched.map_err(|fault| ClaimFault { reason: format!("{fault}") })? {
+                holds = false;
+                break;
+            }
+        }
+        if holds && candidate.slice.nodes == NodeReach::PerDevice {
+            holds = reach(&candidate.device.nodes, self.node);
+        }
+        self.asked(place).matches[device as usize] = Some(holds);
+        Ok(holds)
+    }
+
+    /// Whether what is left of a device's capacities suffices for a request.
+    fn has_capacity(&mut self, place: Place, device: u32) -> bool {
+        let (index, demand) = (device as usize, self.demand(place));
+        let candidate = &self.devices[index];
+        if candidate.device.capacity.is_empty() && demand.capacity.is_empty() {
+            return true;
+        }
+        let (spec, usage) = (candidate.device, candidate.usage);
+        let taken = self.consumed.get(&device);
+        let own = &mut self.asked[place.claim][place.request][place.choice].takes[index];
+        if let Share::Unasked = own {
+            *own = consumption(spec, &demand.capacity).map_or(Share::Refused, Share::Of);
+        }
+        let Share::Of(takes) = own else { return false };
+        takes.iter().all(|(name, amount)| {
+            let before = usage.and_then(|usage| usage.consumed.get(&**name)).copied();
+            let here = taken.and_then(|taken| taken.get(&**name)).copied();
+            let sum = before.unwrap_or(0).saturating_add(here.unwrap_or(0));
+            let value = spec.capacity.get(name).map_or(0, |capacity| capacity.value.nanos());
+            sum.saturating_add(amount.nanos()) <= value
+        })
+    }
+
+    /// Whether a device is in use, as far as a request minds.
+    fn in_use(&self, place: Place, device: u32) -> bool {
+        if self.demand(place).admin {
+            return self.taken[place.claim].iter().any(|taken| taken.device == device);
+        }
+        let candidate = &self.devices[device as usize];
+        candidate.usage.is_some_and(DeviceUsage::is_whole)
+            || candidate.taken > 0 && !candidate.device.shareable
+    }
+
+    /// Takes a device for a request if it is usable. A request that `must` have it fails over a
+    /// constraint.
+    fn take(&mut self, place: Place, device: u32, must: bool) -> Found {
+        if self.in_use(place, device) || !self.has_capacity(place, device) {
+            return Ok(false);
+        }
+        let index = device as usize;
+        let (spec, pool) = (self.devices[index].device, self.devices[index].pool);
+        if self.counts(device) && !self.counters[pool].suffice(spec) {
+            return Ok(false);
+        }
+        let demand = self.demand(place);
+        let tolerated = spec.taints.iter().all(|taint| {
+            !taint.repels() || demand.tolerations.iter().any(|consent| consent.tolerates(taint))
+        });
+        if !tolerated {
+            return Ok(false);
+        }
+        let (request, driver) = (self.request(place), &*self.devices[index].slice.driver);
+        let choice = demand_of(request, place.choice).0;
+        let constraints = &mut self.constraints[place.claim];
+        for at in 0..constraints.len() {
+            if constraints[at].concerns(&request.name, choice)
+                && !constraints[at].add(place.request, driver, spec)
+            {
+                for earlier in &mut constraints[..at] {
+                    if earlier.concerns(&request.name, choice) {
+                        earlier.remove(place.request);
+                    }
+                }
+                if must {
+                    let what = format!("a constraint keeps device {} out of all", spec.name);
+                    return Err(self.fault(place.claim, &what));
+                }
+                return Ok(false);
+            }
+        }
+        if self.counts(device) {
+            self.counters[pool].take(spec, 1);
+        }
+        if spec.shareable {
+            self.consume(place, device, 1);
+        }
+        self.devices[index].taken += 1;
+        self.taken[place.claim].push(Taken { place, device });
+        Ok(true)
+    }
+
+    /// Whether taking a device uses up counters: of one that is shared, the first share does.
+    fn counts(&self, device: u32) -> bool {
+        let Candidate { device, usage, taken, .. } = &self.devices[device as usize];
+        let shared =
+            device.shareable && (*taken > 0 || usage.is_some_and(|usage| usage.shares > 0));
+        !device.consumes.is_empty() && !shared
+    }
+
+    fn consume(&mut self, place: Place, device: u32, sign: i128) {
+        let asked = &self.asked[place.claim][place.request][place.choice];
+        let Share::Of(takes) = &asked.takes[device as usize] else { return };
+        let spec = self.devices[device as usize].device;
+        let sums = self.consumed.entry(device).or_default();
+        for (name, amount) in takes {
+            if let Some((name, _)) = spec.capacity.get_key_value(name) {
+                *sums.entry(name).or_default() += sign * amount.nanos();
+            }
+        }
+    }
+
+    /// Gives back the last device of a claim.
+    fn give_back(&mut self, claim: usize) {
+        let Some(Taken { place, device }) = self.taken[claim].pop() else { return };
+        let index = device as usize;
+        let (spec, pool) = (self.devices[index].device, self.devices[index].pool);
+        self.devices[index].taken -= 1;
+        if spec.shareable {
+            self.consume(place, device, -1);
+        }
+        if self.counts(device) {
+            self.counters[pool].take(spec, -1);
+        }
+        let request = self.request(place);
+        let choice = demand_of(request, place.choice).0;
+        for constraint in &mut self.constraints[claim] {
+            if constraint.concerns(&request.name, choice) {
+                constraint.remove(place.request);
+            }
+        }
+    }
+
+    /// Searches until a solution is accepted.
+    pub(super) fn run(&mut self, accept: &mut Accept<'_>) -> Found {
+        self.claim(0, accept)
+    }
+
+    fn claim(&mut self, claim: usize, accept: &mut Accept<'_>) -> Found {
+        if claim == self.wanted.len() {
+            let found = self.allocations();
+            return Ok(accept(&found));
+        }
+        self.next_request(claim, 0, accept)
+    }
+
+    fn next_request(&mut self, claim: usize, request: usize, accept: &mut Accept<'_>) -> Found {
+        let Some(asks) = self.wanted[claim].spec.requests.get(request) else {
+            return self.claim(claim + 1, accept);
+        };
+        for choice in 0..choices(asks) {
+            if self.next_device(Place { claim, request, choice }, (0, 0), accept)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the next device of a request that has so many, from one on.
+    fn next_device(
+        &mut self,
+        place: Place,
+        (have, from): (usize, u32),
+        accept: &mut Accept<'_>,
+    ) -> Found {
+        let Place { claim, request, .. } = place;
+        let asked = self.asked(place);
+        let (count, listed) = (asked.count, asked.all.is_some());
+        if listed && count == 0 {
+            return Ok(false);
+        }
+        if have >= count {
+            return self.next_request(claim, request + 1, accept);
+        }
+        // More than a claim may have, with what the requests after this one need at least.
+        let after = self.least[claim].get(request + 1).copied().unwrap_or(0);
+        let all = self.taken[claim].len().saturating_add(count - have).saturating_add(after);
+        if all > MAX_RESULTS {
+            return Ok(false);
+        }
+        if listed {
+            let device = self.asked(place).all.as_ref().and_then(|all| all.get(have)).copied();
+            let Some(device) = device else { return Ok(false) };
+            self.step(claim)?;
+            if !self.take(place, device, true)? {
+                return Ok(false);
+            }
+            if self.next_device(place, (have + 1, 0), accept)? {
+                return Ok(true);
+            }
+            self.give_back(claim);
+            return Ok(false);
+        }
+        let mut failed: SmallVec<[u32; 8]> = SmallVec::new();
+        for at in from..self.devices.len() as u32 {
+            let device = self.order.get(at as usize).copied().unwrap_or(at);
+            let class = self.class_of(device);
+            if !self.pools[self.devices[device as usize].pool].is_sound()
+                || class.is_some_and(|class| failed.contains(&class))
+                || self.in_use(place, device)
+            {
+                continue;
+            }
+            self.step(claim)?;
+            if !self.matches(place, device)? || !self.take(place, device, false)? {
+                continue;
+            }
+            if self.next_device(place, (have + 1, at + 1), accept)? {
+                return Ok(true);
+            }
+            self.give_back(claim);
+            failed.extend(class);
+        }
+        Ok(false)
+    }
+
+    /// Tries devices that others want less first, and of those that can stand for each other one.
+    pub(super) fn sort(&mut self, alike: &Alike) {
+        let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.devices.len());
+        for (at, candidate) in self.devices.iter_mut().enumerate() {
+            let (class, price) = alike.of(&candidate.slice.name, &candidate.device.name);
+            candidate.class = class;
+            order.push((price, at as u32));
+        }
+        order.sort_unstable();
+        self.order = order.into_iter().map(|(_, at)| at).collect();
+    }
+
+    /// The class of a device of which nobody has a part.
+    fn class_of(&self, device: u32) -> Option<u32> {
+        let Candidate { class, usage, taken, .. } = &self.devices[device as usize];
+        (*class > 0 && *taken == 0 && usage.is_none()).then_some(*class)
+    }
+
+    fn step(&mut self, claim: usize) -> Result<(), ClaimFault> {
+        self.steps = self
+            .steps
+            .checked_sub(1)
+            .ok_or_else(|| self.fault(claim, "the search for its devices takes too long"))?;
+        Ok(())
+    }
+
+    /// The steps that are left.
+    pub(super) fn steps(&self) -> Steps {
+        Steps(self.steps)
+    }
+
+    /// What was taken, claim by claim.
+    fn allocations(&self) -> Vec<Allocation> {
+        self.taken.iter().map(|taken| self.allocation(taken)).collect()
+    }
+
+    fn allocation(&self, taken: &[Taken]) -> Allocation {
+        let devices = taken.iter().map(|taken| {
+            let Candidate { slice, device, .. } = &self.devices[taken.device as usize];
+            let request = self.request(taken.place);
+            let (choice, demand) = demand_of(request, taken.place.choice);
+            let request: Cow<'_, str> = match choice {
+                None => Cow::Borrowed(&*request.name),
+                Some(choice) => Cow::Owned(format!("{}/{choice}", request.name)),
+            };
+            let place = taken.place;
+            let asked = &self.asked[place.claim][place.request][place.choice];
+            let takes = match &asked.takes[taken.device as usize] {
+                Share::Of(takes) => takes.clone(),
+                _ => BTreeMap::new(),
+            };
+            AllocatedDevice {
+                request: request.into_owned(),
+                driver: slice.driver.clone(),
+                pool: slice.pool.clone(),
+                device: device.name.clone(),
+                admin: demand.admin,
+                share: device.shareable.then_some(takes),
+            }
+        });
+        let (devices, nodes) = (devices.collect(), self.nodes(taken));
+        let mut allocation = Allocation::default();
+        (allocation.devices, allocation.nodes) = (devices, nodes);
+        allocation
+    }
+
+    /// The nodes that reach all devices taken.
+    fn nodes(&self, taken: &[Taken]) -> Option<NodeSelector> {
+        let mut all: Option<NodeSelectorTerm> = None;
+        for taken in taken {
+            let Candidate { slice, device, .. } = &self.devices[taken.device as usize];
+            let per_device = slice.nodes == NodeReach::PerDevice;
+            let nodes = if per_device { &device.nodes } else { &slice.nodes };
+            if matches!(nodes, NodeReach::Node(_)) || device.binds_to_node {
+                return Some(only(self.node.name()));
+            }
+            let NodeReach::Selector(selector) = nodes else { continue };
+            for term in &selector.terms {
+                let all = all.get_or_insert_default();
+                for rule in &term.match_expressions {
+                    if !all.match_expressions.contains(rule) {
+                        all.match_expressions.push(rule.clone());
+                    }
+                }
+                for rule in &term.match_fields {
+                    if !all.match_fields.contains(rule) {
+                        all.match_fields.push(rule.clone());
+                    }
+                }
+            }
+        }
+        all.map(|term| NodeSelector::any_of([term]))
+    }
+}

@@ -1,0 +1,32 @@
+//! Resource claims: which devices serve them on a node.
+//!
+//! The order is that of kube-scheduler 1.36: pools by driver and name, slices by name, devices as
+//! listed; claims, requests and alternatives as given; the first solution of a search that goes back
+//! wherever it has to. A [`SelectorEvaluator`] says what expressions hold of; with the feature `cel`
+//! there is one for the expressions of Kubernetes.
+//!
+//! Source: kube-scheduler 1.36, `dynamicresources`, `dynamic-resource-allocation/structured`.
+
+mod alike;
+mod allocator;
+mod capacity;
+#[cfg(feature = "cel")]
+mod cel;
+mod constraints;
+mod counters;
+mod extended;
+mod held;
+mod pools;
+mod prepared;
+mod selector;
+mod wanted;
+
+pub(crate) use alike::Alike;
+#[cfg(feature = "cel")]
+pub use cel::Cel;
+pub(crate) use held::lost;
+#[cfg(feature = "kubernetes")]
+pub(crate) use prepared::EXTENDED;
+pub use prepared::{ClaimRefusal, ClaimVerdict, PreparedClaims};
+pub use selector::{DeviceFacts, NoSelectors, SelectorEvaluator, SelectorFault, SelectorProgram};
+pub(crate) use wanted::Steps;

@@ -1,0 +1,427 @@
+//! Labels and annotations: the keys of each dialect, on pods, groups, workloads and nodes.
+
+use super::rule::Rule::{Honoured, Ignored, Refused, Silent};
+use super::rule::{Choice, Entry, Keys, Rule};
+use crate::kubernetes::mode::Mode;
+
+/// Queues of groups are no business of the reader of pods and groups.
+pub(super) const QUEUE: &str = "queues order what waits: they are read by `kubernetes::queues`";
+const PRIORITY: &str = "it says when pods start or stop, not where";
+const WRITTEN: &str = "a scheduler or a controller writes it";
+const KEY: &str = "a key of this dialect that is not read";
+const GONE: &str = "a key that Kubernetes has given up";
+const TOPOLOGY: &str = "the topology of this dialect is not read";
+const DEVICES: &str = "the devices of this dialect are not read";
+const GANG: &str = "the gangs of this dialect are not read";
+const NUMA: &str = "NUMA nodes of pods are not modelled";
+const EXCLUSIVE: &str = "a domain for one group alone is not modelled";
+const HOLDS_TOTAL: &str = "it is not below the minimum, and asks for nothing more";
+const HOLDS_GANG: &str = "its pods are a gang anyway";
+
+/// Gangs that pods name, in the dialects that are read.
+const MEMBERSHIP_LABELS: &[Entry] = &[
+    ("scheduling.x-k8s.io/pod-group", Honoured),
+    ("pod-group.scheduling.sigs.k8s.io", Honoured),
+    ("pod-group.scheduling.sigs.k8s.io/name", Honoured),
+    ("pod-group.scheduling.sigs.k8s.io/min-available", Honoured),
+];
+
+/// Labels by which pods are queued, ranked or counted.
+const POD_LABELS: &[Entry] = &[
+    ("koordinator.sh/qosClass", Honoured),
+    ("koordinator.sh/priority-class", Honoured),
+    ("koordinator.sh/priority", Ignored(PRIORITY)),
+    ("quota.scheduling.koordinator.sh/name", Honoured),
+    ("quota.scheduling.koordinator.sh/preemptible", Ignored(PRIORITY)),
+    ("kueue.x-k8s.io/queue-name", Ignored(QUEUE)),
+    ("kueue.x-k8s.io/priority-class", Ignored(PRIORITY)),
+    ("kueue.x-k8s.io/managed", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/podset", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/tas", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/pod-group-name", Refused(GANG)),
+    ("kai.scheduler/queue", Ignored(QUEUE)),
+    ("kai.scheduler/preemptibility", Ignored(PRIORITY)),
+    ("kai.scheduler/node-pool", Refused("node pools of KAI are not read")),
+    ("kai.scheduler/subgroup-name", Honoured),
+    ("runai/queue", Ignored(QUEUE)),
+    ("runai-gpu-group", Ignored(WRITTEN)),
+    ("runai/node-pool", Refused("node pools of KAI are not read")),
+    ("yunikorn.apache.org/queue", Ignored(QUEUE)),
+    ("yunikorn.apache.org/username", Ignored(QUEUE)),
+    ("volcano.sh/queue-name", Ignored(QUEUE)),
+    ("volcano.sh/preemptable", Ignored(PRIORITY)),
+    ("volcano.sh/job-name", Ignored(WRITTEN)),
+    ("volcano.sh/job-namespace", Ignored(WRITTEN)),
+    ("volcano.sh/task-spec", Ignored(WRITTEN)),
+    ("volcano.sh/task-index", Ignored(WRITTEN)),
+    ("volcano.sh/queue-name", Ignored(QUEUE)),
+    ("hami.io/vgpu-node", Ignored(WRITTEN)),
+];
+
+/// Labels that workloads are read by, beside those that bear on nothing.
+const WORKLOAD_LABELS: &[Entry] = &[
+    ("kueue.x-k8s.io/queue-name", Honoured),
+    ("kueue.x-k8s.io/priority-class", Honoured),
+    ("kueue.x-k8s.io/max-exec-time-seconds", Ignored(PRIORITY)),
+    ("kueue.x-k8s.io/prebuilt-workload-name", Ignored(QUEUE)),
+    ("kueue.x-k8s.io/managed", Ignored(WRITTEN)),
+    ("kai.scheduler/queue", Honoured),
+    ("kai.scheduler/preemptibility", Ignored(PRIORITY)),
+    ("kai.scheduler/node-pool", Refused("node pools of KAI are not read")),
+    ("runai/queue", Ignored(QUEUE)),
+    ("runai/node-pool", Refused("node pools of KAI are not read")),
+    ("priorityClassName", Honoured),
+    ("ray.io/priority-class-name", Honoured),
+    ("ray.io/gang-scheduling-enabled", Rule::Holds(HOLDS_GANG)),
+    ("volcano.sh/queue-name", Ignored(QUEUE)),
+    ("volcano.sh/network-topology-mode", Honoured),
+    ("volcano.sh/network-topology-highest-tier-allowed", Honoured),
+    ("yunikorn.apache.org/queue", Ignored(QUEUE)),
+    ("yunikorn.apache.org/app-id", Rule::Holds("its pods are one group")),
+    ("yunikorn.apache.org/username", Ignored(QUEUE)),
+    ("quota.scheduling.koordinator.sh/name", Ignored(QUEUE)),
+    ("quota.scheduling.koordinator.sh/preemptible", Ignored(PRIORITY)),
+    ("scheduling.x-k8s.io/pod-group", Refused("a group is named on pods, or on their template")),
+];
+
+/// Koordinator's gangs, on their object or on their pods.
+const KOORDINATOR_GANG: &[Entry] = &[
+    ("gang.scheduling.koordinator.sh/total-number", Rule::Holds(HOLDS_TOTAL)),
+    ("gang.scheduling.koordinator.sh/mode", Honoured),
+    ("gang.scheduling.koordinator.sh/waiting-time", Honoured),
+    ("gang.scheduling.koordinator.sh/groups", Honoured),
+    ("gang.scheduling.koordinator.sh/timeout", Ignored(WRITTEN)),
+    ("gang.scheduling.koordinator.sh/match-policy", Rule::Choice(&MATCH_POLICY)),
+    ("pod-group.scheduling.sigs.k8s.io/match-policy", Rule::Choice(&MATCH_POLICY)),
+    ("gang.scheduling.koordinator.sh/network-topology-spec", Honoured),
+    ("gang.scheduling.koordinator.sh/network-topology-index", Refused(TOPOLOGY)),
+];
+
+/// Which members count towards the minimum: those that wait and those that run, here.
+static MATCH_POLICY: Choice = Choice {
+    options: &[
+        ("waiting-and-running, once-satisfied", Rule::Holds("members that run count")),
+        ("any other", Refused("members that run count here")),
+    ],
+    pick: |spot, _| {
+        let counts = ["waiting-and-running", "once-satisfied"];
+        usize::from(!spot.value.text().is_some_and(|text| counts.contains(&text)))
+    },
+};
+
+/// Annotations of pods that are read or known to be written.
+const POD_ANNOTATIONS: &[Entry] = &[
+    ("gang.scheduling.koordinator.sh/name", Honoured),
+    ("gang.scheduling.koordinator.sh/min-available", Honoured),
+    ("scheduling.k8s.io/group-name", Honoured),
+    ("scheduling.volcano.sh/group-name", Honoured),
+    ("scheduling.volcano.sh/queue-name", Ignored(QUEUE)),
+    ("volcano.sh/task-spec", Honoured),
+    ("volcano.sh/job-name", Honoured),
+    ("volcano.sh/job-version", Ignored(WRITTEN)),
+    ("volcano.sh/job-retry-count", Ignored(WRITTEN)),
+    ("volcano.sh/queue-name", Ignored(QUEUE)),
+    ("volcano.sh/template-uid", Ignored(WRITTEN)),
+    ("volcano.sh/task-index", Ignored(WRITTEN)),
+    ("volcano.sh/preemptable", Ignored(PRIORITY)),
+    ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
+    ("volcano.sh/evict-priority", Ignored(PRIORITY)),
+    ("volcano.sh/numa-topology-policy", Refused(NUMA)),
+    ("kai.scheduler/staleness-grace-period", Ignored(PRIORITY)),
+    ("kai.scheduler/preemption-delay", Ignored(PRIORITY)),
+    ("kai.scheduler/last-start-timestamp", Ignored(WRITTEN)),
+    ("kai.scheduler/numa-placement-predicted", Ignored(WRITTEN)),
+    ("kai.scheduler/numa-placement-observed", Ignored(WRITTEN)),
+    ("pod-group-name", Honoured),
+    ("gpu-fraction", Refused(DEVICES)),
+    ("gpu-memory", Refused(DEVICES)),
+    ("gpu-fraction-num-devices", Refused(DEVICES)),
+    ("gpu-fraction-container-name", Refused(DEVICES)),
+    ("mps", Refused(DEVICES)),
+    ("gang.scheduling.koordinator.sh/network-topology-spec", Refused("it is read of the group")),
+    ("received-resource-type", Ignored(WRITTEN)),
+    ("yunikorn.apache.org/queue", Ignored(QUEUE)),
+    ("yunikorn.apache.org/user.info", Ignored(QUEUE)),
+    ("yunikorn.apache.org/allow-preemption", Ignored(PRIORITY)),
+    ("yunikorn.apache.org/app-id", Honoured),
+    ("yunikorn.apache.org/task-groups", Honoured),
+    ("yunikorn.apache.org/task-group-name", Honoured),
+    ("yunikorn.apache.org/schedulingPolicyParameters", Honoured),
+    ("kueue.x-k8s.io/pod-group-total-count", Refused(GANG)),
+    ("kueue.x-k8s.io/pod-group-fast-admission", Ignored(QUEUE)),
+    ("kueue.x-k8s.io/retriable-in-group", Ignored(PRIORITY)),
+    ("kueue.x-k8s.io/role-hash", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/workload", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/pod-suspending-parent", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/podset-required-topology", Honoured),
+    ("kueue.x-k8s.io/podset-preferred-topology", Honoured),
+    ("kueue.x-k8s.io/podset-unconstrained-topology", Rule::Holds("any place will do")),
+    ("kueue.x-k8s.io/podset-slice-required-topology", Honoured),
+    ("kueue.x-k8s.io/podset-slice-size", Honoured),
+    ("kueue.x-k8s.io/podset-slice-required-topology-constraints", Honoured),
+    ("kueue.x-k8s.io/podset-group-name", Honoured),
+    ("nvidia.com/use-gputype", Refused(DEVICES)),
+    ("nvidia.com/nouse-gputype", Refused(DEVICES)),
+    ("nvidia.com/use-gpuuuid", Refused(DEVICES)),
+    ("nvidia.com/nouse-gpuuuid", Refused(DEVICES)),
+    ("nvidia.com/vgpu-mode", Refused(DEVICES)),
+    ("nvidia.com/numa-bind", Refused(DEVICES)),
+    ("hami.io/vgpu-devices-allocated", Honoured),
+    ("volcano.sh/vgpu-ids-new", Honoured),
+    ("scheduling.koordinator.sh/device-allocated", Honoured),
+    ("scheduling.koordinator.sh/bind-timestamp", Ignored(WRITTEN)),
+    ("scheduling.koordinator.sh/gpu-minors", Ignored(WRITTEN)),
+    ("volcano.sh/devices-to-allocate", Ignored(WRITTEN)),
+    ("volcano.sh/vgpu-node", Ignored(WRITTEN)),
+    ("volcano.sh/vgpu-time", Ignored(WRITTEN)),
+    ("volcano.sh/bind-phase", Ignored(WRITTEN)),
+    ("volcano.sh/bind-time", Ignored(WRITTEN)),
+    ("hami.io/vgpu-time", Ignored(WRITTEN)),
+    ("hami.io/vgpu-node", Ignored(WRITTEN)),
+    ("hami.io/bind-time", Ignored(WRITTEN)),
+    ("hami.io/bind-phase", Ignored(WRITTEN)),
+    ("scheduling.koordinator.sh/numa-topology-spec", Refused(NUMA)),
+    ("scheduling.koordinator.sh/resource-spec", Refused(NUMA)),
+    ("scheduling.koordinator.sh/network-topology-selector", Refused(TOPOLOGY)),
+];
+
+/// KAI's topology, which is read with the name of one; without it KAI passes the others over.
+static KAI: Choice = Choice {
+    options: &[
+        ("beside kai.scheduler/topology", Honoured),
+        ("without", Refused("no kai.scheduler/topology stands beside it")),
+    ],
+    pick: |spot, _| {
+        let named = spot.above(1).and_then(|all| all.entry("kai.scheduler/topology"));
+        usize::from(named.is_none())
+    },
+};
+
+const KAI_TOPOLOGY: &[Entry] = &[
+    ("kai.scheduler/topology", Honoured),
+    ("kai.scheduler/topology-required-placement", Rule::Choice(&KAI)),
+    ("kai.scheduler/topology-preferred-placement", Rule::Choice(&KAI)),
+];
+
+/// KAI's segments, on the template of the pods that are cut into them.
+const KAI_SEGMENTS: &[Entry] = &[
+    ("kai.scheduler/segment-size", Rule::Choice(&KAI)),
+    ("kai.scheduler/segment-topology-required-placement", Rule::Choice(&KAI)),
+];
+
+/// Annotations that workloads are read by.
+const WORKLOAD_ANNOTATIONS: &[Entry] = &[
+    ("scheduling.volcano.sh/queue-name", Honoured),
+    ("kueue.x-k8s.io/job-completions-equal-parallelism", Ignored(QUEUE)),
+    ("kueue.x-k8s.io/queue-name", Ignored(QUEUE)),
+    ("kueue.x-k8s.io/elastic-job", Ignored(QUEUE)),
+    ("kai.scheduler/staleness-grace-period", Ignored(PRIORITY)),
+    ("kai.scheduler/preemption-delay", Ignored(PRIORITY)),
+    ("volcano.sh/preemptable", Ignored(PRIORITY)),
+    ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
+    ("yunikorn.apache.org/queue", Ignored(QUEUE)),
+    ("yunikorn.apache.org/user.info", Ignored(QUEUE)),
+    ("leaderworkerset.sigs.k8s.io/exclusive-topology", Refused(EXCLUSIVE)),
+    ("leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology", Refused(EXCLUSIVE)),
+    ("alpha.jobset.sigs.k8s.io/exclusive-topology", Refused(EXCLUSIVE)),
+    ("alpha.jobset.sigs.k8s.io/node-selector", Refused(EXCLUSIVE)),
+    ("scheduling.k8s.io/group-template-name", Refused(GANG)),
+    ("scheduling.k8s.io/parent-composite-podgroup", Refused(GANG)),
+    ("scheduling.k8s.io/parent-compositepodgroup", Refused(GANG)),
+];
+
+/// The annotations that some workloads are read by, and others are not.
+const MINIMA: &[Entry] = &[
+    ("kueue.x-k8s.io/job-min-parallelism", Honoured),
+    ("scheduling.volcano.sh/group-min-member", Honoured),
+];
+
+/// Keys that bear on queues only, of any dialect.
+const QUEUE_PREFIXES: &[Entry] = &[
+    ("kube-queue/", Ignored(QUEUE)),
+    ("quota.scheduling.koordinator.sh/", Ignored(QUEUE)),
+    ("preemption-toleration.scheduling.x-k8s.io/", Ignored(PRIORITY)),
+    ("preemption-toleration.scheduling.sigs.k8s.io/", Ignored(PRIORITY)),
+];
+
+/// The prefixes of the dialects, by which keys of theirs that are not known are told.
+const DIALECTS: &[Entry] = &[
+    ("gang.scheduling.koordinator.sh/", Refused(KEY)),
+    ("scheduling.koordinator.sh/", Refused(KEY)),
+    ("pod-group.scheduling.sigs.k8s.io", Refused(KEY)),
+    ("scheduling.sigs.k8s.io/", Refused(KEY)),
+    ("scheduling.x-k8s.io/", Refused(KEY)),
+    ("app-group.scheduling.sigs.x-k8s.io", Refused(KEY)),
+    ("appgroup.diktyo.x-k8s.io", Refused(KEY)),
+    ("networktopology.diktyo.x-k8s.io", Refused(KEY)),
+    ("scheduling.volcano.sh/", Refused(KEY)),
+    ("volcano.sh/", Refused(KEY)),
+    ("kai.scheduler/", Refused(KEY)),
+    ("run.ai/", Refused(KEY)),
+    ("runai/", Refused(KEY)),
+    ("runai-gpu-group/", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/", Refused(KEY)),
+    ("yunikorn.apache.org/", Refused(KEY)),
+    ("hami.io/vgpu-", Ignored(WRITTEN)),
+    ("hami.io/", Refused(KEY)),
+    ("4pd.io/", Refused(KEY)),
+    ("nvidia.com/", Refused(DEVICES)),
+    ("amd.com/", Refused(DEVICES)),
+    ("hygon.com/", Refused(DEVICES)),
+    ("metax-tech.com/", Refused(DEVICES)),
+    ("mthreads.com/", Refused(DEVICES)),
+    ("iluvatar.ai/", Refused(DEVICES)),
+    ("cambricon.com/", Refused(DEVICES)),
+    ("huawei.com/", Refused(DEVICES)),
+    ("kunlunxin.com/", Refused(DEVICES)),
+    ("enflame.com/", Refused(DEVICES)),
+    ("aws.amazon.com/neuron", Refused(DEVICES)),
+    ("grove.io/", Refused(KEY)),
+    ("gpu.scheduling/", Refused(KEY)),
+    ("scheduler.alpha.kubernetes.io/", Refused(GONE)),
+    ("scheduling.k8s.io/", Refused(KEY)),
+];
+
+/// Labels by which devices or dialects are told, but which pods may bear as well as any.
+const LABEL_DIALECTS: &[Entry] = &[
+    ("scheduling.koordinator.sh/", Refused(KEY)),
+    ("scheduling.sigs.k8s.io/", Refused(KEY)),
+    ("scheduling.x-k8s.io/", Refused(KEY)),
+    ("app-group.scheduling.sigs.x-k8s.io", Refused(KEY)),
+    ("appgroup.diktyo.x-k8s.io", Refused(KEY)),
+    ("volcano.sh/network-topology", Refused(TOPOLOGY)),
+    ("volcano.sh/", Refused(KEY)),
+    ("kai.scheduler/", Refused(KEY)),
+    ("runai-gpu-group/", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/", Refused(KEY)),
+    ("yunikorn.apache.org/", Refused(KEY)),
+    ("hami.io/", Refused(KEY)),
+];
+
+/// The labels of a pod: any may be selected.
+pub(super) static POD_LABEL_KEYS: Keys = Keys {
+    name: "pod labels",
+    known: &[MEMBERSHIP_LABELS, POD_LABELS],
+    prefixes: &[QUEUE_PREFIXES, LABEL_DIALECTS],
+    other: Honoured,
+};
+
+/// The annotations of a pod.
+pub(super) static POD_ANNOTATION_KEYS: Keys = Keys {
+    name: "pod annotations",
+    known: &[POD_ANNOTATIONS, KOORDINATOR_GANG, KAI_TOPOLOGY, KAI_SEGMENTS],
+    prefixes: &[QUEUE_PREFIXES, DIALECTS],
+    other: Silent,
+};
+
+/// The labels of a workload, which are not those of its pods.
+pub(super) static WORKLOAD_LABEL_KEYS: Keys = Keys {
+    name: "workload labels",
+    known: &[WORKLOAD_LABELS],
+    prefixes: &[QUEUE_PREFIXES, LABEL_DIALECTS],
+    other: Silent,
+};
+
+/// The annotations of a workload.
+pub(super) static WORKLOAD_ANNOTATION_KEYS: Keys = Keys {
+    name: "workload annotations",
+    known: &[WORKLOAD_ANNOTATIONS, KAI_TOPOLOGY],
+    prefixes: &[QUEUE_PREFIXES, DIALECTS],
+    other: Silent,
+};
+
+/// The annotations of a workload that may state its minimum.
+pub(super) static MINIMUM_ANNOTATION_KEYS: Keys = Keys {
+    name: "workload annotations with minima",
+    known: &[WORKLOAD_ANNOTATIONS, MINIMA, KAI_TOPOLOGY],
+    prefixes: &[QUEUE_PREFIXES, DIALECTS],
+    other: Silent,
+};
+
+/// The labels of a group.
+pub(super) static GROUP_LABEL_KEYS: Keys = Keys {
+    name: "group labels",
+    known: &[&[
+        ("kueue.x-k8s.io/queue-name", Ignored(QUEUE)),
+        ("kueue.x-k8s.io/priority-class", Ignored(PRIORITY)),
+        ("kai.scheduler/queue", Ignored(QUEUE)),
+        ("kai.scheduler/preemptibility", Ignored(PRIORITY)),
+        ("kai.scheduler/node-pool", Refused("node pools of KAI are not read")),
+        ("runai/queue", Ignored(QUEUE)),
+        ("volcano.sh/job-type", Ignored(WRITTEN)),
+        ("volcano.sh/queue-name", Ignored(QUEUE)),
+    ]],
+    prefixes: &[QUEUE_PREFIXES, LABEL_DIALECTS],
+    other: Silent,
+};
+
+/// The annotations of a group.
+pub(super) static GROUP_ANNOTATION_KEYS: Keys = Keys {
+    name: "group annotations",
+    known: &[
+        &[
+            ("scheduling.volcano.sh/queue-name", Ignored(QUEUE)),
+            ("scheduling.volcano.sh/queue-allocation-gate", Ignored(QUEUE)),
+            ("volcano.sh/preemptable", Ignored(PRIORITY)),
+            ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
+            ("kai.scheduler/staleness-grace-period", Ignored(PRIORITY)),
+            ("kai.scheduler/last-start-timestamp", Ignored(WRITTEN)),
+            ("kai.scheduler/stale-podgroup-timestamp", Ignored(WRITTEN)),
+            ("kai.scheduler/top-owner-metadata", Ignored(WRITTEN)),
+        ],
+        KOORDINATOR_GANG,
+    ],
+    prefixes: &[QUEUE_PREFIXES, DIALECTS],
+    other: Silent,
+};
+
+/// The annotations of a node.
+pub(super) static NODE_ANNOTATION_KEYS: Keys = Keys {
+    name: "node annotations",
+    known: &[&[
+        (
+            "node.koordinator.sh/reservation",
+            Ignored("the node's agent takes it off what pods may use"),
+        ),
+        ("volcano.sh/node-vgpu-register", Honoured),
+        ("hami.io/node-nvidia-register", Honoured),
+        ("volcano.sh/node-vgpu-handshake", Ignored(WRITTEN)),
+        ("hami.io/node-handshake", Ignored(WRITTEN)),
+        ("hami.io/mutex.lock", Ignored(WRITTEN)),
+    ]],
+    prefixes: &[&[
+        ("node.koordinator.sh/", Ignored("amplified and shared resources are not read")),
+        ("hami.io/node-handshake", Ignored(WRITTEN)),
+        ("hami.io/node-", Refused(DEVICES)),
+        ("hami.io/", Refused(KEY)),
+        ("kai.scheduler/", Ignored(WRITTEN)),
+        ("nfd.node.kubernetes.io/", Silent),
+    ]],
+    other: Silent,
+};
+
+/// The annotations of a namespace.
+pub(super) static NAMESPACE_ANNOTATION_KEYS: Keys = Keys {
+    name: "namespace annotations",
+    known: &[&[("quota.scheduling.koordinator.sh/name", Ignored(QUEUE))]],
+    prefixes: &[
+        QUEUE_PREFIXES,
+        &[
+            ("yunikorn.apache.org/", Ignored(QUEUE)),
+            ("scheduling.volcano.sh/", Ignored(QUEUE)),
+            ("volcano.sh/", Ignored(QUEUE)),
+            ("kueue.x-k8s.io/", Ignored(QUEUE)),
+            ("scheduler.alpha.kubernetes.io/", Rule::Choice(&OF_NAMESPACE)),
+        ],
+    ],
+    other: Silent,
+};
+
+/// Node selectors and tolerations of a namespace.
+static OF_NAMESPACE: Choice = Choice {
+    options: &[
+        ("stored", Rule::Holds("the API server has written it into pods")),
+        ("written", Refused("what a namespace asks of nodes is not filled in")),
+    ],
+    pick: |_, mode| usize::from(mode == Mode::AsWritten),
+};

@@ -1,0 +1,28 @@
+//! Documents of kinds that are not read: nothing of them is in force, and they make no pods.
+
+use super::rule::{Rule, Spot, Step};
+use super::walk::Walk;
+use crate::kubernetes::value::Value;
+
+/// Names a field of an object that is not read, and of its metadata the labels and annotations.
+pub(super) fn field(walk: &mut Walk<'_>, spot: &Spot<'_>, group: &str, kind: &str) {
+    match (spot.name(), spot.value) {
+        ("metadata", Value::Map(entries)) => {
+            for (name, value) in entries {
+                if matches!(name.as_str(), "labels" | "annotations") {
+                    let inner = Spot { up: Some(spot), step: Step::Name(name), value };
+                    walk.apply(&inner, &NOT_READ);
+                }
+            }
+        }
+        ("metadata" | "status", _) => {}
+        ("partitions", _) if group.is_empty() && kind.is_empty() => walk.apply(spot, &QUEUES),
+        _ => walk.apply(spot, &NOT_READ),
+    }
+}
+
+/// A file of `YuniKorn`'s queues, which states no kind.
+const QUEUES: Rule = Rule::Ignored(super::keys::QUEUE);
+
+/// What a field of a kind that is not known comes to.
+const NOT_READ: Rule = Rule::Refused("no kind that is read");

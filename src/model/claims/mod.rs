@@ -1,0 +1,15 @@
+//! Resource claims: devices that drivers publish, classes of them, and what pods claim of them.
+
+mod allocation;
+mod claim;
+mod slice;
+
+pub use allocation::{AllocatedDevice, Allocation, ClaimAllocation};
+pub use claim::{
+    AttributeRule, ClaimConstraint, ClaimRequest, ClaimSource, ClaimSpec, DeviceAmount,
+    DeviceDemand, ExtendedRequest, PodClaim, RequestChoice, ResourceClaim, SubRequest,
+};
+pub use slice::{
+    Attribute, CounterSet, CounterUse, DeviceCapacity, DeviceClass, NodeReach, PolicyRule,
+    RequestPolicy, ResourceSlice, SliceDevice,
+};

@@ -1,0 +1,156 @@
+//! The filter for attach limits.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::of_claims;
+use crate::ObjectName;
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
+use crate::model::PodShape;
+use crate::state::{Cluster, NodeView, Storage};
+
+/// Lets a pod on nodes that can attach its volumes: of each driver no more than its limit there,
+/// with those of the pods that run there and those that are attached or about to be.
+///
+/// A volume that a pod of the node uses already is attached, and costs nothing more. One that is
+/// attached and used by no pod there counts twice, as in kube-scheduler. A claim that is not bound
+/// counts for the provisioner of its class.
+///
+/// O(volumes of the node's pods) a node.
+///
+/// Source: kube-scheduler, `nodevolumelimits/csi.go`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NodeVolumeLimits;
+
+/// A driver, and the name of a volume there.
+type Handle = (String, String);
+
+/// The volumes that the pod has attached, and those that are attached by node.
+struct Attached {
+    own: BTreeSet<Handle>,
+    by_node: BTreeMap<String, Vec<Handle>>,
+}
+
+/// The driver that attaches the volume of a claim, and its name there; `None` if it does not count.
+fn handle(storage: &Storage, namespace: &str, name: &str) -> Option<Handle> {
+    let claim = storage.claim(namespace, name)?;
+    let volume = Some(&*claim.volume).filter(|volume| !volume.is_empty());
+    if let Some(volume) = volume.and_then(|volume| storage.volume(volume)) {
+        let driver = volume.driver.as_ref()?;
+        return Some((driver.driver.clone(), driver.handle.clone()));
+    }
+    let class = storage.class(&claim.class).filter(|_| !claim.class.is_empty())?;
+    Some((class.provisioner.clone(), ObjectName::new(namespace, name).into()))
+}
+
+fn handles<'a>(storage: &'a Storage, pod: &'a PodShape) -> impl Iterator<Item = Handle> + use<'a> {
+    let claims = pod.volumes.iter().filter_map(|volume| volume.claim());
+    claims.filter_map(|claim| handle(storage, &pod.namespace, claim))
+}
+
+fn attached_by_node(cluster: &Cluster) -> BTreeMap<String, Vec<Handle>> {
+    let storage = cluster.storage();
+    let mut by_node: BTreeMap<String, Vec<Handle>> = BTreeMap::new();
+    for attachment in storage.attachments() {
+        let volume = storage.volume(&attachment.volume);
+        if let Some(driver) = volume.and_then(|volume| volume.driver.as_ref()) {
+            let handle = (attachment.driver.clone(), driver.handle.clone());
+            by_node.entry(attachment.node.clone()).or_default().push(handle);
+        }
+    }
+    by_node
+}
+
+impl FilterPlugin for NodeVolumeLimits {
+    fn name(&self) -> &'static str {
+        "NodeVolumeLimits"
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        of_claims(pod)
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        let (pod, cluster) = (cx.pod(), cx.cluster());
+        if pod.volumes.is_empty() {
+            return FilterPreparation::Skip;
+        }
+        let own: BTreeSet<Handle> = handles(cluster.storage(), pod).collect();
+        if own.is_empty() {
+            return FilterPreparation::Skip;
+        }
+        FilterPreparation::ready(Attached { own, by_node: attached_by_node(cluster) })
+    }
+}
+
+impl PreparedFilter for Attached {
+    fn filter(&self, cx: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let storage = cx.cluster().storage();
+        let Some(limits) = storage.limits(node.name()) else { return Verdict::Pass };
+        let limited = limits.drivers.iter().filter_map(|(driver, limit)| Some((driver, (*limit)?)));
+        let mut limited =
+            limited.filter(|(driver, _)| self.own.iter().any(|own| own.0 == **driver));
+        let Some(first) = limited.next() else { return Verdict::Pass };
+        let used: BTreeSet<Handle> =
+            node.pods().flat_map(|pod| handles(storage, pod.shape())).collect();
+        let attached: BTreeSet<&Handle> = self
+            .by_node
+            .get(node.name())
+            .into_iter()
+            .flatten()
+            .filter(|handle| !used.contains(*handle))
+            .collect();
+        let fits = |(driver, limit): (&String, i64)| {
+            let of = |handle: &&Handle| handle.0 == *driver;
+            let new = self.own.iter().filter(|own| of(own) && !used.contains(*own)).count();
+            let there = used.iter().filter(of).count()
+                + attached.iter().filter(|handle| handle.0 == *driver).count();
+            new == 0 || there.saturating_add(new) as i64 <= limit
+        };
+        Verdict::pass_if(core::iter::once(first).chain(limited).all(fits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{cluster, passing};
+    use super::*;
+    use crate::model::{
+        AttachLimits, Node, Pod, StorageClass, Volume, VolumeAttachment, VolumeClaim,
+    };
+
+    #[test]
+    fn a_volume_counts_once_however_many_pods_of_the_node_use_it() {
+        let mut cluster = cluster([Node::new("a"), Node::new("b"), Node::new("c")]);
+        for node in ["a", "b"] {
+            cluster.set_storage(AttachLimits::new(node).limit("csi", 2)).unwrap();
+        }
+        for number in 0..3 {
+            let (claim, volume) = (std::format!("c{number}"), std::format!("v{number}"));
+            let claim = VolumeClaim::new("default", claim).bound_to(&*volume);
+            cluster.set_storage(claim).unwrap();
+            cluster.set_storage(Volume::new(&*volume, 1).driver("csi", volume)).unwrap();
+        }
+        cluster.set_storage(StorageClass::new("fast", "csi")).unwrap();
+        cluster.set_storage(VolumeClaim::new("default", "new").class("fast")).unwrap();
+        let pod =
+            |claims: &[&str]| claims.iter().fold(Pod::new(), |pod, claim| pod.volume_claim(*claim));
+        let on = |claims: &[&str], cluster: &Cluster| {
+            passing(NodeVolumeLimits, cluster, &pod(claims)).concat()
+        };
+        cluster.add_pod(pod(&["c0"]).name("p").on("a")).unwrap();
+        assert_eq!(on(&["c0", "c1"], &cluster), "abc");
+        assert_eq!(on(&["c1", "c2"], &cluster), "bc");
+        assert_eq!(on(&["c1", "new"], &cluster), "bc");
+        assert_eq!(on(&["c0", "c1", "c2"], &cluster), "c");
+        let attached = VolumeAttachment::new("x", "csi", "b", "v1");
+        cluster.set_storage(attached).unwrap();
+        assert_eq!(on(&["c0", "new"], &cluster), "ac");
+        // What is attached and used by nobody counts twice.
+        assert_eq!(on(&["c1", "c2"], &cluster), "c");
+    }
+}

@@ -1,0 +1,117 @@
+//! The filter for volumes that pods cannot share.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::of_claims;
+use crate::framework::{
+    Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
+};
+use crate::model::{InlineDisk, PodShape, PodVolume};
+use crate::state::NodeView;
+
+/// Keeps a pod off nodes where another writes to a disk that it names, and off all nodes where
+/// another has a claim of one pod at a time (`ReadWriteOncePod`).
+///
+/// A claim that does not exist is refused outright. Claims of one node at a time (`ReadWriteOnce`) are
+/// not judged: the node affinity of their volumes does that. Of members of a gang, those placed
+/// before count; kube-scheduler forgets them.
+///
+/// O(volumes of the node's pods) a node for disks; O(shapes) for claims of one pod.
+///
+/// Source: kube-scheduler, `volumerestrictions/volume_restrictions.go`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct VolumeRestrictions;
+
+/// The filter for a pod with disks, or with claims that are taken.
+struct Restricted {
+    taken: bool,
+    disks: Vec<InlineDisk>,
+}
+
+fn disks(pod: &PodShape) -> impl Iterator<Item = &InlineDisk> {
+    pod.volumes.iter().filter_map(|volume| match volume {
+        PodVolume::Disk(disk) => Some(disk),
+        _ => None,
+    })
+}
+
+impl FilterPlugin for VolumeRestrictions {
+    fn name(&self) -> &'static str {
+        "VolumeRestrictions"
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        let claims = of_claims(pod);
+        if claims.is_pod_independent() && disks(pod).next().is_some() {
+            return Declaration::node().monotone();
+        }
+        claims.monotone()
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        let pod = cx.pod();
+        if pod.volumes.is_empty() {
+            return FilterPreparation::Skip;
+        }
+        let mut taken = false;
+        for volume in &pod.volumes {
+            let PodVolume::Claim(name) = volume else { continue };
+            let Some(claim) = cx.cluster().storage().claim(&pod.namespace, name) else {
+                return FilterPreparation::Reject(Verdict::Unresolvable);
+            };
+            taken |= claim.is_of_one_pod() && cx.cluster().has_user_of(&pod.namespace, name);
+        }
+        let disks: Vec<InlineDisk> = disks(pod).cloned().collect();
+        if disks.is_empty() && !taken {
+            return FilterPreparation::Skip;
+        }
+        FilterPreparation::ready(Restricted { taken, disks })
+    }
+}
+
+impl PreparedFilter for Restricted {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        let mut there = node.pods().flat_map(|pod| disks(pod.shape()));
+        let conflicts = |disk: &InlineDisk| self.disks.iter().any(|own| own.conflicts(disk));
+        Verdict::pass_if(!self.taken && (self.disks.is_empty() || !there.any(conflicts)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{cluster, passing, refused};
+    use super::*;
+    use crate::model::{AccessMode, Node, Pod, VolumeClaim};
+
+    #[test]
+    fn disks_are_written_by_one_pod_of_a_node() {
+        let mut cluster = cluster([Node::new("a"), Node::new("b")]);
+        let disk = |disk: InlineDisk| Pod::new().volume(PodVolume::Disk(disk));
+        let there = disk(InlineDisk::new("gce", "d").read_only());
+        cluster.add_pod(there.name("p").on("a")).unwrap();
+        for (own, nodes) in [
+            (InlineDisk::new("gce", "d"), &["b"][..]),
+            (InlineDisk::new("gce", "d").read_only(), &["a", "b"]),
+            (InlineDisk::new("aws", "d"), &["a", "b"]),
+            (InlineDisk::new("gce", "e"), &["a", "b"]),
+        ] {
+            assert_eq!(passing(VolumeRestrictions, &cluster, &disk(own)), nodes);
+        }
+    }
+
+    #[test]
+    fn a_claim_of_one_pod_is_taken_on_all_nodes_while_its_pod_runs() {
+        let mut cluster = cluster([Node::new("a"), Node::new("b")]);
+        let claim = VolumeClaim::new("default", "c").access([AccessMode::ReadWriteOncePod]);
+        let pod = Pod::new().volume_claim("c");
+        assert!(refused(VolumeRestrictions, &cluster, &pod));
+        cluster.set_storage(claim).unwrap();
+        assert_eq!(passing(VolumeRestrictions, &cluster, &pod), ["a", "b"]);
+        cluster.add_pod(pod.clone().name("p").on("a")).unwrap();
+        assert!(passing(VolumeRestrictions, &cluster, &pod).is_empty());
+        let mut txn = cluster.txn();
+        txn.evict("default", "p").unwrap();
+        assert_eq!(passing(VolumeRestrictions, &txn, &pod), ["a", "b"]);
+    }
+}

@@ -1,0 +1,124 @@
+//! Placeholders: pods that stand in the cluster for room that is kept free.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Holds;
+use super::hold::HoldId;
+use crate::model::{Pod, PodShape};
+use crate::queue::terms::RESERVED_NAMESPACE;
+use crate::queue::terms::ids::GroupId;
+use crate::queue::world::World;
+use crate::state::Plan;
+
+/// Placeholders with their nodes.
+pub(in crate::queue) type Placeholders = Vec<(Pod, String)>;
+
+/// A pod that holds a place for another.
+pub(in crate::queue) fn placeholder(
+    name: String,
+    own: &Pod,
+    node: &str,
+    devices: &[Vec<u32>],
+) -> Pod {
+    let mut pod =
+        Pod::new().in_namespace(RESERVED_NAMESPACE).name(name).priority(own.priority).on(node);
+    let (asked, shape) = (own.shape(), pod.shape_mut());
+    shape.requests.clone_from(&asked.requests);
+    shape.incoming_requests.clone_from(&asked.incoming_requests);
+    shape.existing_requests = asked.existing_requests;
+    shape.devices.clone_from(&asked.devices);
+    pod.device_indexes = devices.to_vec();
+    pod
+}
+
+/// Number of placeholders by node and shape.
+fn by_node_and_shape(placeholders: &[(Pod, String)]) -> BTreeMap<(&str, &PodShape), i64> {
+    let mut places = BTreeMap::new();
+    for (pod, node) in placeholders {
+        *places.entry((node.as_str(), &**pod.shape())).or_default() += 1;
+    }
+    places
+}
+
+/// The nodes on which two lists of placeholders hold something else.
+pub(in crate::queue) fn differing_nodes(
+    before: &[(Pod, String)],
+    after: &[(Pod, String)],
+) -> Vec<String> {
+    let (before, after) = (by_node_and_shape(before), by_node_and_shape(after));
+    let differs = |place: &&(&str, &PodShape)| before.get(*place) != after.get(*place);
+    let nodes = before.keys().chain(after.keys()).filter(differs);
+    nodes.map(|(node, _)| (*node).to_owned()).collect()
+}
+
+impl Holds {
+    /// Adds placeholders for a plan of a group to the cluster: those that its nodes take.
+    pub(in crate::queue) fn put_for_plan(
+        world: &mut World,
+        id: GroupId,
+        plan: &Plan,
+    ) -> Placeholders {
+        let mut placeholders = Vec::with_capacity(plan.len());
+        for (index, assignment) in plan.assignments().enumerate() {
+            let node = assignment.node();
+            if world.cluster().node(node).is_none() {
+                continue;
+            }
+            let name = format!("{id}-{index}");
+            let pod = placeholder(name, assignment.pod(), node, assignment.devices());
+            if world.add_pod(pod.clone()).is_ok() {
+                placeholders.push((pod, node.to_owned()));
+            }
+        }
+        placeholders
+    }
+
+    /// Takes placeholders out of the cluster. Returns the nodes that have room now.
+    pub(in crate::queue) fn take_out(
+        world: &mut World,
+        placeholders: &[(Pod, String)],
+    ) -> Vec<String> {
+        let is_out = |(pod, _): &&(Pod, String)| {
+            // The embedder may have deleted it.
+            world.remove_pod(pod.namespace(), &pod.name).is_ok()
+        };
+        placeholders.iter().filter(is_out).map(|(_, node)| node.clone()).collect()
+    }
+
+    /// Puts placeholders back that were taken out.
+    pub(in crate::queue) fn put_back(world: &mut World, pods: Vec<Pod>) {
+        for pod in pods {
+            let _ = world.add_pod(pod);
+        }
+    }
+
+    /// The placeholders of some holds that are in the cluster, taken out of it.
+    pub(in crate::queue) fn set_aside(
+        &self,
+        world: &mut World,
+        holds: impl Iterator<Item = HoldId>,
+    ) -> Vec<Pod> {
+        let mut aside = Vec::new();
+        for id in holds {
+            for pod in self.placeholders_of(id) {
+                if world.remove_pod(pod.namespace(), &pod.name).is_ok() {
+                    aside.push(pod.clone());
+                }
+            }
+        }
+        aside
+    }
+
+    /// The placeholders of a hold, those of its places among them.
+    pub(in crate::queue) fn placeholders_of(&self, id: HoldId) -> impl Iterator<Item = &Pod> {
+        self.get(id).into_iter().flat_map(|own| {
+            let places = own.unit_move().into_iter().flat_map(|own| &own.places);
+            let held = places.filter_map(|place| place.placeholder.as_ref());
+            own.placeholders.iter().map(|(pod, _)| pod).chain(held)
+        })
+    }
+}

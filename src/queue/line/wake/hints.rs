@@ -1,0 +1,103 @@
+//! Recorded changes, and the index of groups that wait for a hint.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::queue::terms::ids::GroupId;
+use crate::queue::terms::wake::WakeCondition;
+use crate::state::{Cluster, Row};
+
+/// Changes of the cluster since the wait index was last updated.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Changes {
+    /// Rows of nodes whose pods changed.
+    pub(crate) pods: BTreeSet<Row>,
+    /// Rows of nodes that were added or changed themselves.
+    pub(crate) nodes: BTreeSet<Row>,
+    /// Rows of removed nodes.
+    pub(crate) removed: BTreeSet<Row>,
+    /// Whether a change concerns every group: a node or namespace changed or was removed.
+    pub(crate) all: bool,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.nodes.is_empty() && self.removed.is_empty() && !self.all
+    }
+}
+
+/// Groups by resource and requested amount.
+type ByRequest = BTreeMap<Box<str>, BTreeMap<i64, BTreeSet<GroupId>>>;
+
+/// Groups that wait for a hint: a change that may help, without a count to tell.
+#[derive(Debug, Default)]
+pub(crate) struct WakeHints {
+    nodes: ByRequest,
+    any_change: BTreeSet<GroupId>,
+}
+
+impl WakeHints {
+    pub(crate) fn subscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
+        match wake_on {
+            WakeCondition::Never | WakeCondition::Capacity { .. } | WakeCondition::Quota { .. } => {
+            }
+            WakeCondition::AnyChange => {
+                self.any_change.insert(group);
+            }
+            WakeCondition::Nodes(requests) => {
+                for (resource, amount) in requests {
+                    let amounts = self.nodes.entry(resource.clone()).or_default();
+                    amounts.entry(*amount).or_default().insert(group);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn unsubscribe(&mut self, group: GroupId, wake_on: &WakeCondition) {
+        match wake_on {
+            WakeCondition::Never | WakeCondition::Capacity { .. } | WakeCondition::Quota { .. } => {
+            }
+            WakeCondition::AnyChange => {
+                self.any_change.remove(&group);
+            }
+            WakeCondition::Nodes(requests) => {
+                for (resource, amount) in requests {
+                    drop_from(&mut self.nodes, resource, *amount, group);
+                }
+            }
+        }
+    }
+
+    /// The groups that the changes may help.
+    pub(crate) fn wake(&self, cluster: &Cluster, changes: &Changes) -> BTreeSet<GroupId> {
+        let mut woken = BTreeSet::new();
+        if changes.all {
+            woken.extend(self.nodes.values().flat_map(BTreeMap::values).flatten());
+        } else {
+            for node in changes.pods.iter().filter_map(|row| cluster.view(*row)) {
+                for (resource, amounts) in &self.nodes {
+                    let has = cluster.resource(resource).map_or(0, |id| node.allocatable(id));
+                    woken.extend(amounts.range(..=has).flat_map(|(_, groups)| groups));
+                }
+            }
+        }
+        if !changes.is_empty() {
+            woken.extend(&self.any_change);
+        }
+        woken
+    }
+}
+
+fn drop_from(index: &mut ByRequest, resource: &str, amount: i64, group: GroupId) {
+    let Some(amounts) = index.get_mut(resource) else { return };
+    if let Some(groups) = amounts.get_mut(&amount) {
+        groups.remove(&group);
+        if groups.is_empty() {
+            amounts.remove(&amount);
+        }
+    }
+    if amounts.is_empty() {
+        index.remove(resource);
+    }
+}

@@ -1,0 +1,178 @@
+//! Minimum check: pending evictions must leave each group at its minimum, or evict all of it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Removals;
+use super::removal::{Removal, pod_name};
+use crate::base::Time;
+use crate::model::PodGroup;
+use crate::preempt::{EvictedPod, Victim};
+use crate::queue::groups::Groups;
+use crate::queue::terms::ids::{GroupId, Ticket};
+use crate::state::{Cluster, PodView};
+
+impl Removals {
+    /// The full name of the root group that a victim is of, this scheduler's or another's.
+    pub(in crate::queue) fn root_of(&self, groups: &Groups, victim: &Victim) -> Option<String> {
+        let own = victim.pods.first().and_then(|pod| groups.member(&pod_name(pod)));
+        if let Some(queued) = own.and_then(|(id, _)| groups.get(&id)) {
+            return Some(queued.name().clone().into());
+        }
+        let name = victim.group.as_ref()?;
+        let holds = |root: &&PodGroup| root.any(&|group| group.full_name() == *name);
+        self.work.running().values().find(holds).map(|root| root.full_name().into())
+    }
+
+    /// Full names of the pods of a root group that are to go, without those that are to be asked for
+    /// again later if `now`.
+    pub(in crate::queue) fn going_of(&self, root: &str, now: bool) -> BTreeSet<String> {
+        let own = self.entries.iter().filter(|own| own.root_name() == Some(root));
+        let own = own.filter(|own| !now || own.has_begun() || own.retry_at().is_none());
+        own.flat_map(Removal::names).collect()
+    }
+
+    /// Whether some of a group would run without these pods, yet less than its minimum.
+    pub(in crate::queue) fn is_left_in_part(
+        &self,
+        (cluster, groups): (&Cluster, &Groups),
+        root: &str,
+        going: &BTreeSet<String>,
+    ) -> bool {
+        if let Some(queued) = groups.named(root).and_then(|(id, _)| groups.get(&id)) {
+            let members = going.iter().filter_map(|name| groups.member(name));
+            let members = members.map(|(_, seq)| seq).collect();
+            return !queued.is_left_without(&members) && !queued.keeps_minima(&members);
+        }
+        let Some(root) = self.work.running().get(root) else { return false };
+        let is_going =
+            |pod: &PodView<'_>| going.contains(&format!("{}/{}", pod.namespace(), pod.name()));
+        // A pod that was to go and could not counts as terminating, and runs.
+        let runs = |pod: &PodView<'_>| pod.node().is_some() && (!pod.deleting() || is_going(pod));
+        let stays = |pod: &PodView<'_>| runs(pod) && !is_going(pod);
+        let count = |group: &PodGroup, is: &dyn Fn(&PodView<'_>) -> bool| {
+            cluster.pods_of(group).filter(|pod| is(pod)).count()
+        };
+        let mut left = 0;
+        root.visit(&mut |group| left += count(group, &stays));
+        left > 0
+            && has_minimum(root, &|group| count(group, &runs)).0
+            && !has_minimum(root, &|group| count(group, &stays)).0
+    }
+
+    /// The groups of which too little would be left if these victims went beside all that go
+    /// already, but for what groups that give way take back.
+    pub(in crate::queue) fn left_in_part(
+        &self,
+        (cluster, groups): (&Cluster, &Groups),
+        victims: &[Victim],
+        giving: &BTreeSet<GroupId>,
+    ) -> BTreeSet<String> {
+        let mut roots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for victim in victims {
+            let Some(root) = self.root_of(groups, victim) else { continue };
+            roots.entry(root).or_default().extend(victim.pods.iter().map(pod_name));
+        }
+        let goes_on = |own: &&Removal| own.has_begun() || !giving.contains(&own.by);
+        let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
+            let of_root = self.entries.iter().filter(|own| own.root_name() == Some(&*root));
+            going.extend(of_root.filter(goes_on).flat_map(Removal::names));
+            self.is_left_in_part((cluster, groups), &root, &going).then_some(root)
+        };
+        roots.into_iter().filter_map(is_in_part).collect()
+    }
+
+    /// Takes the units of a decision out that are due to be asked for again, and of whose groups too
+    /// little would be left by then: more of them runs than when they were named.
+    pub(in crate::queue) fn take_due_parts(
+        &mut self,
+        (cluster, groups): (&Cluster, &Groups),
+        ticket: Ticket,
+        now: Time,
+    ) -> Vec<Removal> {
+        // A removal of this scheduler's group that has begun goes on; others' owners make members anew.
+        let is_due = |own: &Removal| {
+            own.ticket == ticket && (!own.has_begun() || own.root.is_none()) && own.is_due(now)
+        };
+        let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for own in self.entries.iter().filter(|own| is_due(own)) {
+            let Some(root) = &own.root_name else { continue };
+            due.entry(root.clone()).or_default().extend(own.names());
+        }
+        due.retain(|root, names| {
+            names.extend(self.going_of(root, true));
+            self.is_left_in_part((cluster, groups), root, names)
+        });
+        if due.is_empty() {
+            return Vec::new();
+        }
+        let is_parted = |own: &Removal| {
+            is_due(own) && own.root_name.as_ref().is_some_and(|of| due.contains_key(of))
+        };
+        self.take(is_parted).into_iter().flat_map(|(_, units)| units).collect()
+    }
+
+    /// Takes the units of a decision out that are due to be asked for again and would break a budget:
+    /// others are searched, and these are among them if there is no other way.
+    pub(in crate::queue) fn take_due_beyond_budgets(
+        &mut self,
+        cluster: &Cluster,
+        ticket: Ticket,
+        now: Time,
+    ) -> Vec<Removal> {
+        let is_due = |own: &Removal| own.ticket() == ticket && !own.has_begun() && own.is_due(now);
+        let due = self.entries.iter().filter(|own| is_due(own));
+        let due: Vec<EvictedPod> = due.flat_map(Removal::pods).cloned().collect();
+        if !self.work.breaks(cluster, &due) {
+            return Vec::new();
+        }
+        for pod in &due {
+            self.refused.remove(&pod_name(pod));
+        }
+        self.take(is_due).into_iter().flat_map(|(_, units)| units).collect()
+    }
+
+    /// Whether too little would be left of another scheduler's group if those of its pods stayed that
+    /// have begun to go and could not.
+    fn may_part(&self, known: (&Cluster, &Groups), root: &str) -> bool {
+        let asked =
+            self.entries.iter().filter(|own| own.root.is_none() && own.retry_at().is_none());
+        let asked = asked.filter(|own| own.root_name() == Some(root));
+        let going: BTreeSet<String> = asked.flat_map(Removal::names).collect();
+        !going.is_empty() && self.is_left_in_part(known, root, &going)
+    }
+
+    /// Takes evictions out that would leave their group below its minimum because other evictions of
+    /// it failed or were delayed.
+    pub(in crate::queue) fn take_parts(
+        &mut self,
+        known: (&Cluster, &Groups),
+        root: &str,
+    ) -> Vec<(Ticket, Vec<Removal>)> {
+        let going = self.going_of(root, true);
+        if going.is_empty()
+            || !self.is_left_in_part(known, root, &going) && !self.may_part(known, root)
+        {
+            return Vec::new();
+        }
+        self.take(|own| {
+            !own.has_begun() && own.retry_at().is_none() && own.root_name() == Some(root)
+        })
+    }
+}
+
+/// Whether a tree has its minimum, given what each leaf has; and how many pods that are.
+fn has_minimum(group: &PodGroup, count: &impl Fn(&PodGroup) -> usize) -> (bool, usize) {
+    let least = group.policy.minimum() as usize;
+    if group.groups.is_empty() {
+        let have = count(group);
+        return (have >= least, have);
+    }
+    let inner = group.groups.iter().map(|inner| has_minimum(inner, count));
+    let (have, pods) = inner.fold((0, 0), |(have, pods), (is_enough, more)| {
+        (have + usize::from(is_enough), pods + more)
+    });
+    (have >= least && pods >= group.min_pods.unwrap_or(0) as usize, pods)
+}

@@ -1,0 +1,140 @@
+//! Units that a group may take, as the queue sees them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Removal, Removals};
+use crate::model::PodGroup;
+use crate::preempt::{Candidate, Policy, Preemptor};
+use crate::queue::groups::{Groups, Member, QueuedGroup};
+use crate::queue::terms::RESERVED_NAMESPACE;
+use crate::queue::terms::ids::GroupId;
+use crate::state::{Cluster, PodView};
+
+/// The policy of the embedder, without pods that the queue keeps: placeholders, pods of plans in
+/// flight, pods of partners, victims of groups that are not less important, and those whose eviction has failed.
+#[derive(Debug)]
+pub(in crate::queue) struct Takeable<'a> {
+    pub(in crate::queue) policy: &'a dyn Policy,
+    pub(in crate::queue) cluster: &'a Cluster,
+    pub(in crate::queue) groups: &'a Groups,
+    pub(in crate::queue) removals: &'a Removals,
+    /// Victims of decisions before, and whether they may be taken for this group instead.
+    pub(in crate::queue) victims: BTreeMap<String, bool>,
+    /// With tenants, the only queue of which units are taken; the others' quota is not short.
+    pub(in crate::queue) queue: Option<&'a str>,
+    /// The groups that the preemptor names or is named by: it would wait for them to start again.
+    pub(in crate::queue) partners: Option<&'a BTreeSet<GroupId>>,
+    /// Where units are to move, the groups of which any may.
+    pub(in crate::queue) movable: Option<BTreeSet<GroupId>>,
+}
+
+impl<'a> Takeable<'a> {
+    /// The pods that go with one of a unit: of several, all that run of its tree, whichever of them
+    /// is looked at.
+    fn pods_of<'p>(
+        &self,
+        unit: &Candidate<'_>,
+        pod: PodView<'p>,
+        queued: Option<&QueuedGroup>,
+    ) -> Vec<PodView<'p>>
+    where
+        'a: 'p,
+    {
+        if unit.pods == 1 {
+            return alloc::vec![pod];
+        }
+        match (queued, unit.group) {
+            (Some(queued), _) => {
+                let members = queued.members().values();
+                let find = |member: &Member| {
+                    self.cluster.pod(member.pod().namespace(), &member.pod().name)
+                };
+                members.filter_map(find).filter(|pod| pod.node().is_some()).collect()
+            }
+            (None, Some(group)) => self.cluster.pods_of(group).collect(),
+            (None, None) => alloc::vec![pod],
+        }
+    }
+}
+
+impl Takeable<'_> {
+    /// Whether a pod is of a group of which another has begun to go, and does not end: it may go yet,
+    /// and the group be below its minimum then.
+    fn loses_one_late(&self, unit: &Candidate<'_>, name: &str) -> bool {
+        let is_late = |own: &&Removal| own.retry_at().is_some();
+        let mut late = self.removals.begun().filter(is_late).peekable();
+        if late.peek().is_none() {
+            return false;
+        }
+        let root = self.groups.member(name).map(|(root, _)| root);
+        let group = unit.group.map(PodGroup::full_name);
+        late.any(|late| match root {
+            Some(_) => late.root() == root,
+            None => late.root().is_none() && group.is_some() && late.group() == group.as_ref(),
+        })
+    }
+}
+
+impl Policy for Takeable<'_> {
+    fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
+        let Some(pod) = unit.pod() else { return false };
+        if pod.namespace() == RESERVED_NAMESPACE {
+            return false;
+        }
+        let name = format!("{}/{}", pod.namespace(), pod.name());
+        let root = self.groups.member(&name).map(|(id, _)| id);
+        let is_partner =
+            |root: GroupId| self.partners.is_some_and(|partners| partners.contains(&root));
+        if root.is_some_and(is_partner) {
+            return false;
+        }
+        let may_move =
+            |movable: &BTreeSet<GroupId>| root.is_some_and(|root| movable.contains(&root));
+        if !self.movable.as_ref().is_none_or(may_move) {
+            return false;
+        }
+        let queued = root.and_then(|root| self.groups.get(&root));
+        let queue = queued.map_or_else(|| unit.queue(), |queued| queued.root().queue.as_str());
+        if self.queue.is_some_and(|own| own != queue) {
+            return false;
+        }
+        let all = self.pods_of(unit, pod, queued);
+        let is_open = |pod: &PodView<'_>| {
+            let name = format!("{}/{}", pod.namespace(), pod.name());
+            self.removals.refused_until(&name).is_none() && self.victims.get(&name) != Some(&false)
+        };
+        // What terminates is no part of the unit any more.
+        if !all.iter().filter(|pod| !pod.deleting()).all(is_open) {
+            return false;
+        }
+        if self.loses_one_late(unit, &name) {
+            return false;
+        }
+        let is_free = queued.is_none_or(|queued| {
+            !queued.phase().busy() && (!queued.leaves_whole() || self.victims.contains_key(&name))
+        });
+        let Some(root) = queued.map(QueuedGroup::root) else {
+            let least = unit.group.map_or(unit.priority, |group| group.priority);
+            let unit = Candidate { priority: unit.priority.max(least), ..*unit };
+            return self.policy.allows(preemptor, &unit);
+        };
+        // What a root says of itself holds for all of its members.
+        let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));
+        let start = starts.max().unwrap_or(preemptor.now);
+        let is_kept = root.non_preemptible
+            || root.min_run_time.is_some_and(|least| preemptor.now < start.after(least));
+        let unit = Candidate { priority: unit.priority.max(root.priority), ..*unit };
+        is_free && !is_kept && self.policy.allows(preemptor, &unit)
+    }
+
+    fn ceiling(&self, preemptor: &Preemptor<'_>) -> Option<i32> {
+        self.policy.ceiling(preemptor)
+    }
+
+    fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
+        self.policy.work_lost(preemptor, unit, run)
+    }
+}

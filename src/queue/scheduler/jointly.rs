@@ -1,0 +1,113 @@
+//! Victims over quota and room at once.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+
+use super::Scheduler;
+use super::seek::{Found, Yielding};
+use crate::model::PodGroup;
+use crate::preempt::{Preemption, PreemptionRequest, Victim};
+use crate::queue::holds::{Holds, View};
+use crate::queue::removals::{Takeable, pod_name};
+use crate::queue::tenancy::Admitted;
+use crate::queue::terms::ids::GroupId;
+use crate::reclaim::{Entitled, Quota};
+
+impl Scheduler {
+    /// The least set of units that may yield, and that gives a group quota and room; `None` without
+    /// tenants, and in dialects that name victims by their own search alone.
+    pub(super) fn find_jointly(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
+        let settings = self.world.settings().preemption?;
+        let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
+        if !settings.joint || self.tenancy.is_none() || !is_alone {
+            return None;
+        }
+        let holds = self.holds_that_yield(id, &Yielding::of_less_important());
+        let aside = self.holds.set_aside(&mut self.world, holds.into_iter());
+        let found = self.search_jointly(id, tree, settings.budget);
+        let found = found.filter(|(found, _)| self.is_suitable(id, found));
+        Holds::put_back(&mut self.world, aside);
+        let (mut found, wanted) = found?;
+        found.plan.forget_avoided();
+        // What is leaving for others gives quota back, and has not yet.
+        if found.victims.is_empty() && !self.tenancy.as_mut()?.fits_now(&wanted) {
+            return None;
+        }
+        let admitted = self.tenancy.as_mut()?.keep_wanted(wanted)?;
+        Some(Found { admitted: alloc::vec![admitted], ..found })
+    }
+
+    /// The set, with the quota that the group gets once it has gone.
+    fn search_jointly(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        budget: u64,
+    ) -> Option<(Found, Admitted)> {
+        let mut tree = tree.clone();
+        let (tenancy, owners) = self.tenancy_and_owners()?;
+        let (wanted, times) = tenancy.wanted(owners, id, &mut tree);
+        self.search_at(times);
+        let wanted = wanted?;
+        let now = self.world.now();
+        if let Some(avoiding) = self.refusals.avoid(&tree, now, |pod| self.groups.shape_of(pod)) {
+            tree = avoiding.tree;
+        }
+        let victims = self.victims_before(id, &Yielding::of_less_important());
+        let without = self.without_claims(id, &[], &Yielding::of_less_important());
+        let cluster = without.as_ref().map_or(self.world.cluster(), View::cluster);
+        let strategy = self.groups.get(&id)?.strategy();
+        let policy = Arc::clone(&self.policy);
+        let rule = Quota::new(self.tenancy.as_mut()?.yields(&wanted)?);
+        let entitled = Entitled { own: &*policy, names: rule.own_names() };
+        let takeable = Takeable {
+            policy: &entitled,
+            cluster,
+            groups: &self.groups,
+            removals: &self.removals,
+            victims,
+            queue: None,
+            partners: self.groups.partners().groups(id),
+            movable: None,
+        };
+        let request = self.world.request(&tree, strategy, self.world.now());
+        let request = PreemptionRequest::new(request).policy(&takeable).yielding(&rule);
+        let request = request.budget(budget);
+        let mut planner = mem::take(&mut self.victim_planner);
+        let (framework, running) = (self.world.framework(), self.removals.running_work());
+        let answer = planner.place(cluster, framework, running, request);
+        self.victim_planner = planner;
+        let (victims, plan) = match answer {
+            Ok(Preemption::Placed(plan)) => (Vec::new(), plan),
+            Ok(Preemption::Preempt(preempt)) => (preempt.victims, preempt.plan),
+            _ => return None,
+        };
+        let found = Found::new(self.joined(victims), Vec::new(), plan)?;
+        let is_admitted = found.victims.is_empty() || self.is_admitted(&tree, &found);
+        is_admitted.then_some((found, wanted))
+    }
+
+    /// Victims with those of one group as one unit, if all of it goes.
+    fn joined(&self, victims: Vec<Victim>) -> Vec<Victim> {
+        let mut of_root: BTreeMap<GroupId, Vec<Victim>> = BTreeMap::new();
+        let mut all = Vec::new();
+        for victim in victims {
+            let member = victim.pods.first().and_then(|pod| self.groups.member(&pod_name(pod)));
+            match member {
+                Some((root, _)) => of_root.entry(root).or_default().push(victim),
+                None => all.push(victim),
+            }
+        }
+        for (root, own) in of_root {
+            let count: usize = own.iter().map(|victim| victim.pods.len()).sum();
+            match self.whole_victim(root).filter(|whole| whole.pods.len() == count) {
+                Some(whole) => all.push(whole),
+                None => all.extend(own),
+            }
+        }
+        all.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+        all
+    }
+}

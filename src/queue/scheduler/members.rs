@@ -1,0 +1,149 @@
+//! Members that arrive, change and go.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::Scheduler;
+use crate::base::ObjectName;
+use crate::model::Pod;
+use crate::queue::groups::{Member, MemberState, full_name};
+use crate::queue::terms::error::QueueError;
+use crate::queue::terms::ids::GroupId;
+use crate::state::{Applied, Event, StateError};
+
+impl Scheduler {
+    /// Adds a member, or updates it while it is pending.
+    pub(super) fn put_member(&mut self, id: GroupId, leaf: usize, pod: Pod) {
+        let name = full_name(&pod);
+        let known = self.groups.member(&name);
+        if known.is_some_and(|(other, _)| other != id) {
+            return;
+        }
+        self.groups.orphans_mut().remove(&name);
+        let bound = self.world.cluster().pod(pod.namespace(), &pod.name).is_some();
+        if let Some(node) = self.node_of(pod.namespace(), &pod.name) {
+            // The pod may have been in the cluster without its group.
+            self.pods_changed(&node);
+            let pod = pod.clone().on(node);
+            let _ = self.world.apply(Event::PodChanged { pod, version: 0 });
+        }
+        let seq = match known {
+            Some((_, seq)) => seq,
+            None => self.take_number(),
+        };
+        let state = self.groups.find(id, seq).map(Member::state);
+        match (state, self.groups.get_mut(&id)) {
+            (Some(MemberState::Pending), Some(queued)) => {
+                queued.members_mut().replace(seq, leaf, pod);
+            }
+            (None, Some(_)) => self.groups.add_member(id, seq, leaf, pod),
+            _ => return,
+        }
+        if bound {
+            self.found_bound(id, seq);
+        }
+    }
+
+    /// A pod without a node: a member that is pending, or one whose group is not known yet.
+    pub(super) fn pod_waits(&mut self, pod: Pod) -> Result<(), QueueError> {
+        pod.check()?;
+        let name = full_name(&pod);
+        let Some(group) = &pod.group else { return Err(QueueError::NoGroup(pod.full_name())) };
+        let leaf = format!("{}/{group}", pod.namespace());
+        match self.groups.named(&leaf) {
+            Some((id, Some(index))) => {
+                self.groups.check_member(&name, id, index)?;
+                self.put_member(id, index, pod);
+                self.settle_linked(id);
+                self.permits_due(id);
+            }
+            Some((_, None)) => {
+                let group = ObjectName::new(pod.namespace(), group);
+                return Err(QueueError::PodTaken { pod: pod.full_name(), group });
+            }
+            None => {
+                self.groups.check_no_member(&name)?;
+                self.groups.orphans_mut().put(leaf, pod);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn pod_changed(
+        &mut self,
+        mut pod: Pod,
+        version: u64,
+    ) -> Result<Applied, QueueError> {
+        let name = full_name(&pod);
+        if pod.group.is_none()
+            && let Some((id, seq)) = self.groups.member(&name)
+            && let Some(member) = self.groups.find(id, seq)
+        {
+            pod.group.clone_from(&member.pod().group);
+        }
+        let leaf = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
+        let place = leaf.as_ref().and_then(|leaf| self.groups.named(leaf));
+        match (place, &leaf) {
+            (Some((id, Some(index))), _) => self.groups.check_member(&name, id, index)?,
+            (None, Some(_)) => self.groups.check_no_member(&name)?,
+            _ => {}
+        }
+        if pod.deleting {
+            self.removals.set_assumed(name.clone(), false);
+        }
+        self.complete(&mut pod);
+        let old = self.node_of(pod.namespace(), &pod.name);
+        let node = pod.node.clone().unwrap_or_default();
+        let event = Event::PodChanged { pod: pod.clone(), version };
+        let applied = self.world.apply(event)?;
+        if applied == Applied::Stale {
+            return Ok(applied);
+        }
+        if applied == Applied::Changed {
+            self.backfill.note_loss();
+        }
+        self.pods_changed(&node);
+        if let Some(old) = old.filter(|old| *old != node) {
+            self.pods_changed(&old);
+        }
+        match (self.groups.member(&name), place, leaf) {
+            (Some((id, seq)), ..) => {
+                self.groups.read_node(self.world.cluster(), id, seq);
+                self.seen_bound(id, seq, &name);
+            }
+            (None, Some((id, Some(index))), _) => {
+                self.put_member(id, index, pod);
+                self.settle_linked(id);
+            }
+            (None, None, Some(leaf)) => self.groups.orphans_mut().put(leaf, pod),
+            _ => {}
+        }
+        Ok(applied)
+    }
+
+    pub(super) fn pod_deleted(
+        &mut self,
+        namespace: String,
+        name: String,
+        version: u64,
+    ) -> Result<Applied, StateError> {
+        let full = format!("{namespace}/{name}");
+        let node = self.node_of(&namespace, &name);
+        let event = Event::PodDeleted { namespace, name, version };
+        let applied = self.world.apply(event)?;
+        if applied == Applied::Stale {
+            return Ok(applied);
+        }
+        if let Some(node) = node {
+            self.backfill.note_freed();
+            self.pods_changed(&node);
+        }
+        self.discharge(&full);
+        if let Some((id, seq)) = self.groups.member(&full) {
+            self.remove_member(id, seq, false);
+            return Ok(Applied::Changed);
+        }
+        self.groups.orphans_mut().remove(&full);
+        Ok(applied)
+    }
+}

@@ -1,0 +1,166 @@
+//! Quota: steps in which the tenancy is told, and answers.
+
+use alloc::vec::Vec;
+
+use super::{Scheduler, Timer};
+use crate::base::Time;
+use crate::model::PodGroup;
+use crate::preempt::{Move, Victim};
+use crate::queue::removals::pod_name;
+use crate::queue::tenancy::{Admitted, Owners, Refusal, Sought, Tenancy, whole_victim};
+use crate::queue::terms::error::QueueError;
+use crate::queue::terms::ids::GroupId;
+use crate::state::Plan;
+
+impl Scheduler {
+    /// The tenancy, and the owners that it reads; `None` without tenants.
+    pub(super) fn tenancy_and_owners(&mut self) -> Option<(&mut Tenancy, Owners<'_>)> {
+        let (world, groups, removals) = (&self.world, &self.groups, &self.removals);
+        Some((self.tenancy.as_mut()?, Owners { world, groups, removals }))
+    }
+
+    /// Sets timers for searches for victims.
+    pub(super) fn search_at(&mut self, times: Vec<Time>) {
+        self.timers.extend(times.into_iter().map(|time| (time, Timer::Searches)));
+    }
+
+    /// Admits groups to quota, all or none, and keeps the tree on the nodes of their flavors. The
+    /// quota is kept for them until [`Scheduler::charge_plan`] or [`Scheduler::withdraw`].
+    pub(super) fn admit(
+        &mut self,
+        gang: &[GroupId],
+        tree: &mut PodGroup,
+    ) -> Result<Vec<Admitted>, Refusal> {
+        let Some((tenancy, owners)) = self.tenancy_and_owners() else { return Ok(Vec::new()) };
+        let (admitted, times) = tenancy.admit(owners, gang, tree);
+        self.search_at(times);
+        admitted
+    }
+
+    /// Gives up the quota that groups were admitted with.
+    pub(super) fn withdraw(&mut self, admitted: Vec<Admitted>) {
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.withdraw(admitted);
+        }
+    }
+
+    /// Charges the groups of a plan for the pods that are placed.
+    pub(super) fn charge_plan(&mut self, admitted: Vec<Admitted>, plan: &Plan) {
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.charge_plan(admitted, plan, self.world.now());
+        }
+    }
+
+    /// Ends the charge for a pod that is gone and has no place that is held for it.
+    pub(super) fn discharge(&mut self, pod: &str) {
+        let Some(tenancy) = &mut self.tenancy else { return };
+        let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
+        let is_there = self.world.cluster().pod(namespace, name).is_some();
+        if !is_there && !self.holds.has_place(pod) {
+            tenancy.discharge(pod);
+        }
+    }
+
+    /// Whether a pod that moves keeps the quota that it is charged with; true without tenants.
+    pub(super) fn keeps_quota(&self, step: &Move) -> bool {
+        let Some(tenancy) = &self.tenancy else { return true };
+        let node = self.world.cluster().node(&step.to);
+        node.is_some_and(|node| tenancy.keeps_flavors(&pod_name(&step.pod), node))
+    }
+
+    /// Charges a member that was found bound, for the flavor of its node.
+    pub(super) fn charge_bound(&mut self, id: GroupId, seq: u64) {
+        if let Some((tenancy, owners)) = self.tenancy_and_owners() {
+            tenancy.charge_bound(owners, id, seq);
+        }
+    }
+
+    /// Enters a group that waits for quota.
+    pub(super) fn sleep_for_quota(&mut self, id: GroupId) {
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.sleep_for_quota(&self.groups, id);
+        }
+    }
+
+    /// Counts the request of a group that was refused.
+    pub(super) fn ask_for_quota(&mut self, id: GroupId) {
+        if let Some((tenancy, owners)) = self.tenancy_and_owners() {
+            tenancy.ask_for_quota(owners, id);
+        }
+    }
+
+    /// Lets a group that has changed be named again.
+    pub(super) fn release_kept(&mut self, id: GroupId) {
+        if self.tenancy.as_mut().is_some_and(|tenancy| tenancy.release_kept(id)) {
+            self.removals.set_searches_due();
+        }
+    }
+
+    /// Lets groups be named again that were protected until now.
+    pub(super) fn release_kept_until_now(&mut self) {
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.release_kept_until(self.world.now());
+        }
+    }
+
+    /// A group that gives back, as one unit.
+    pub(super) fn whole_victim(&self, id: GroupId) -> Option<Victim> {
+        Some(whole_victim(&self.world, self.groups.get(&id)?))
+    }
+
+    /// Quota for a group that does not fit, for a search of victims; `None` if there is nothing to search for.
+    pub(super) fn seek_quota(&mut self, id: GroupId, tree: &mut PodGroup) -> Option<Sought> {
+        let (tenancy, owners) = self.tenancy_and_owners()?;
+        let (found, times) = tenancy.seek(owners, id, tree);
+        self.search_at(times);
+        found
+    }
+
+    /// Reserves the quota that groups were given, until their victims have gone.
+    pub(super) fn reserve(&mut self, admitted: Vec<Admitted>) {
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.reserve(admitted);
+        }
+    }
+
+    /// Gives up the quota that is reserved for a group. `used` says that it was charged instead.
+    pub(super) fn unreserve(&mut self, id: GroupId, used: bool) {
+        if let Some((tenancy, owners)) = self.tenancy_and_owners() {
+            tenancy.unreserve(owners, id, used);
+        }
+    }
+
+    /// Whether the quota that is reserved for a group suffices once all groups that are going have
+    /// gone; true without tenants.
+    pub(super) fn quota_suffices(&mut self, id: GroupId) -> bool {
+        let tenancy = self.tenancy_and_owners();
+        tenancy.is_none_or(|(tenancy, owners)| tenancy.suffices(owners, id))
+    }
+
+    /// Whether quota would still name a victim of another queue; true without tenants.
+    pub(super) fn is_still_named(&mut self, by: GroupId, root: GroupId) -> bool {
+        let Some((tenancy, owners)) = self.tenancy_and_owners() else { return true };
+        let (named, times) = tenancy.is_still_named(owners, by, root);
+        self.search_at(times);
+        named
+    }
+
+    /// Records for quota whether a group is being evicted whole.
+    pub(super) fn set_leaving(&mut self, id: GroupId, leaving: bool) {
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.set_leaving(id, leaving);
+            self.holds.set_due();
+        }
+    }
+
+    /// Takes a group of this scheduler in among those that run.
+    pub(super) fn group_changed(&mut self, id: GroupId) -> Result<(), QueueError> {
+        let Some(queued) = self.groups.get(&id) else { return Ok(()) };
+        let added = self.removals.put_own_group(queued.root());
+        if let Some((tenancy, owners)) = self.tenancy_and_owners() {
+            tenancy.group_changed(owners, id);
+        }
+        self.release_kept(id);
+        added
+    }
+}

@@ -1,0 +1,531 @@
+//! Admission: the quota that groups are given and charged for, and the groups that give it back.
+//!
+//! The dialect names those groups ([`Tenants::decide`](crate::quota::Tenants::decide)); each goes
+//! whole, as one unit. A group that may not be evicted now is kept from the searches of the books
+//! until that changes, so that others are named in its place.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::base::Time;
+use crate::model::{PodGroup, PreemptionPolicy};
+use crate::queue::groups::full_name;
+use crate::queue::tenancy::charges::{Charge, ReservedClaim};
+use crate::queue::tenancy::claims::{GroupClaim, restrict};
+use crate::queue::tenancy::shortage::{Short, refusal, shortage};
+use crate::queue::tenancy::standing::{Standing, standing};
+use crate::queue::tenancy::{Owners, Tenancy};
+use crate::queue::terms::ids::GroupId;
+use crate::queue::terms::shortage::{QuotaReason, Shortage};
+use crate::queue::terms::wake::WakeCondition;
+use crate::queue::world::World;
+use crate::quota::{Assignment, Decision, HolderId, Mode, QueueId, QuotaError, Usage, Yields};
+use crate::state::Plan;
+
+/// The quota that a group has been admitted with, until its pods are placed.
+pub(in crate::queue) struct Admitted {
+    id: GroupId,
+    leaf: QueueId,
+    claim: GroupClaim,
+    assignment: Assignment,
+    /// Whether the quota was reserved for the group while its victims went.
+    pub(in crate::queue) is_reserved: bool,
+}
+
+/// The shortage of a claim that is not admitted, and the condition that wakes its group.
+pub(in crate::queue) type Refusal = Box<(Shortage, WakeCondition)>;
+
+/// An answer, and times after which a search for victims may find more.
+type Timed<T> = (T, Vec<Time>);
+
+/// The decision on a claim, and the groups that give back for it.
+struct Reclaim {
+    decision: Decision,
+    /// The groups that are to be evicted, in the order in which quota names them. Groups that are
+    /// going already are not among them.
+    groups: Vec<GroupId>,
+    /// Named groups that are going already.
+    going: Vec<GroupId>,
+}
+
+/// Quota that a group may have, and all that gives it back.
+#[derive(Default)]
+pub(in crate::queue) struct Sought {
+    /// The quota, kept for the group.
+    pub(in crate::queue) admitted: Vec<Admitted>,
+    /// The groups that are to be evicted.
+    pub(in crate::queue) giving: Vec<GroupId>,
+    /// The groups that lose the quota that is reserved for them.
+    pub(in crate::queue) yields: Vec<GroupId>,
+}
+
+impl Sought {
+    pub(in crate::queue) fn takes_nothing(&self) -> bool {
+        self.giving.is_empty() && self.yields.is_empty()
+    }
+}
+
+impl Tenancy {
+    /// The claim of a group's pending members.
+    pub(super) fn group_claim(&self, owners: Owners<'_>, id: GroupId) -> Option<GroupClaim> {
+        let Owners { world, groups, .. } = owners;
+        let queued = groups.get(&id)?;
+        let tree = self.tenants.tree();
+        let counted = self.tenants.counts_known_only();
+        let known = |resource: &str| !counted || tree.knows(resource);
+        Some(GroupClaim::new(queued, world.now(), &known))
+    }
+
+    /// Admits groups to quota, all or none, and keeps the tree on the nodes of their flavors. The
+    /// quota is kept for them until [`Tenancy::charge_plan`] or [`Tenancy::withdraw`].
+    pub(in crate::queue) fn admit(
+        &mut self,
+        owners: Owners<'_>,
+        gang: &[GroupId],
+        tree: &mut PodGroup,
+    ) -> Timed<Result<Vec<Admitted>, Refusal>> {
+        let (mut admitted, mut ends) = (Vec::new(), Vec::new());
+        for &id in gang {
+            match self.admit_group(owners, id, &mut ends) {
+                Ok(given) => admitted.extend(given),
+                Err(refused) => {
+                    let (claim, short) = *refused;
+                    self.withdraw(admitted);
+                    return (Err(Box::new(refusal(&self.tenants, &claim, short))), ends);
+                }
+            }
+        }
+        self.restrict_to(owners.world, tree, &admitted);
+        (Ok(admitted), ends)
+    }
+
+    /// Admits one group; `None` if it asks for nothing.
+    fn admit_group(
+        &mut self,
+        owners: Owners<'_>,
+        id: GroupId,
+        ends: &mut Vec<Time>,
+    ) -> Result<Option<Admitted>, Box<(GroupClaim, Short)>> {
+        self.unask(id);
+        let claim = self.group_claim(owners, id);
+        let Some(claim) = claim.filter(|claim| !claim.claim.pod_sets.is_empty()) else {
+            return Ok(None);
+        };
+        if let Some(given) = self.take_reserved(owners, id, &claim) {
+            return Ok(Some(given));
+        }
+        let decision = match self.decide_claim(owners, &claim, ends) {
+            Ok(found) => found.decision,
+            Err(error) => {
+                let reason = QuotaReason::Refused { reason: error.to_string() };
+                return Err(Box::new((claim, Short::nowhere(reason))));
+            }
+        };
+        let refused = if decision.assignment.mode == Mode::Fit {
+            match self.keep_given(id, claim, decision.assignment.clone()) {
+                Ok(given) => return Ok(Some(given)),
+                Err(claim) => *claim,
+            }
+        } else {
+            claim
+        };
+        let leaf = self.leaf(&refused.claim.queue).filter(|leaf| self.tenants.is_active(*leaf));
+        let short = match leaf {
+            Some(leaf) => shortage(&self.tenants, leaf, &refused.claim, &decision),
+            None => Short::nowhere(QuotaReason::Inactive),
+        };
+        Err(Box::new((refused, short)))
+    }
+
+    /// Keeps the quota that a claim is given for its group. If no sum can hold it, the claim is
+    /// returned.
+    fn keep_given(
+        &mut self,
+        id: GroupId,
+        claim: GroupClaim,
+        assignment: Assignment,
+    ) -> Result<Admitted, Box<GroupClaim>> {
+        match self.leaf(&claim.claim.queue) {
+            Some(leaf) if self.tenants.keep(leaf, &assignment.usage, 1).is_ok() => {
+                Ok(Admitted { id, leaf, claim, assignment, is_reserved: false })
+            }
+            _ => Err(Box::new(claim)),
+        }
+    }
+
+    /// Keeps a tree on the nodes of the flavors that its groups are given.
+    fn restrict_to(&self, world: &World, tree: &mut PodGroup, admitted: &[Admitted]) {
+        for given in admitted {
+            restrict(tree, &given.claim, &given.assignment, &self.tenants, world.cluster());
+        }
+    }
+
+    /// Gives up the quota that groups were admitted with.
+    pub(in crate::queue) fn withdraw(&mut self, admitted: Vec<Admitted>) {
+        for given in admitted {
+            let _ = self.tenants.keep(given.leaf, &given.assignment.usage, -1);
+        }
+    }
+
+    /// Charges the groups of a plan for the pods that are placed.
+    pub(in crate::queue) fn charge_plan(
+        &mut self,
+        admitted: Vec<Admitted>,
+        plan: &Plan,
+        now: Time,
+    ) {
+        let placed: BTreeSet<String> =
+            plan.assignments().map(|assignment| full_name(assignment.pod())).collect();
+        for given in admitted {
+            let _ = self.tenants.keep(given.leaf, &given.assignment.usage, -1);
+            let pods = given.claim.charges(&given.assignment, &self.tenants);
+            let pods = pods.into_iter().filter(|(pod, _)| placed.contains(pod));
+            let mut charge = self.charges.get(&given.id).cloned().unwrap_or_else(|| Charge {
+                holder: given.claim.claim.name.clone(),
+                queue: given.claim.claim.queue.clone(),
+                priority: given.claim.claim.priority,
+                created: given.claim.claim.created,
+                since: now,
+                preemptible: given.claim.claim.preemptible,
+                pods: BTreeMap::new(),
+            });
+            charge.pods.extend(pods);
+            self.charge(given.id, charge);
+        }
+    }
+
+    /// The decision on a claim. If a holder that quota names may not be evicted now, it is kept,
+    /// and the claim is decided again. Without [`Settings::preemption`] no group is kept or gives back.
+    ///
+    /// [`Settings::preemption`]: crate::queue::Settings::preemption
+    fn decide_claim(
+        &mut self,
+        owners: Owners<'_>,
+        claim: &GroupClaim,
+        ends: &mut Vec<Time>,
+    ) -> Result<Reclaim, QuotaError> {
+        loop {
+            self.tenants.advance(owners.world.now());
+            let decision = self.tenants.decide(&claim.claim)?;
+            let (mut groups, mut going) = (Vec::new(), Vec::new());
+            if owners.world.settings().preemption.is_none() || decision.victims.is_empty() {
+                return Ok(Reclaim { decision, groups, going });
+            }
+            let mut kept = Vec::new();
+            for victim in &decision.victims {
+                match self.holding(owners, victim.holder) {
+                    Some(id) if self.is_moving(owners, id) => {
+                        let soon =
+                            owners.world.now().after(owners.world.settings().backoff.after(1));
+                        kept.push((victim.holder, Some(id), Some(soon)));
+                    }
+                    Some(id) => match standing(owners, id) {
+                        Standing::Free => groups.push(id),
+                        Standing::Going => going.push(id),
+                        Standing::Kept(until) => kept.push((victim.holder, Some(id), until)),
+                    },
+                    None => kept.push((victim.holder, None, None)),
+                }
+            }
+            if kept.is_empty() {
+                return Ok(Reclaim { decision, groups, going });
+            }
+            for (holder, id, until) in kept {
+                let _ = self.tenants.set_kept(holder, true);
+                if let Some(id) = id {
+                    self.kept.insert(id, until);
+                }
+                ends.extend(until);
+            }
+        }
+    }
+
+    /// The group of a holder, if it is known.
+    fn holding(&self, owners: Owners<'_>, holder: HolderId) -> Option<GroupId> {
+        let name = &self.tenants.holder(holder)?.name;
+        let (id, _) = owners.groups.named(name)?;
+        let charge = self.charges.get(&id)?;
+        (charge.holder == *name).then_some(id)
+    }
+
+    /// The decision on a claim that preempts, and the groups whose reserved claims end for it: of
+    /// another leaf that gives back, what is reserved goes before what runs, the last in line first.
+    /// Where that spares no group that runs, nothing reserved is taken.
+    fn decide_before_reserved(
+        &mut self,
+        owners: Owners<'_>,
+        claim: &GroupClaim,
+        ends: &mut Vec<Time>,
+    ) -> Result<(Reclaim, Vec<GroupId>), QuotaError> {
+        let first = self.decide_claim(owners, claim, ends)?;
+        let mut last = None;
+        let mut aside: BTreeMap<GroupId, (String, QueueId, Usage)> = BTreeMap::new();
+        while let Some(id) = self.last_reserved(owners, claim, last.as_ref().unwrap_or(&first)) {
+            let Some(name) = owners.groups.get(&id).map(|queued| queued.name().to_string()) else {
+                break;
+            };
+            let Some((leaf, usage)) = self.tenants.unreserve(&name) else { break };
+            aside.insert(id, (name, leaf, usage));
+            last = self.decide_claim(owners, claim, ends).ok();
+            if last.is_none() {
+                break;
+            }
+        }
+        for (name, leaf, usage) in aside.values() {
+            let _ = self.tenants.reserve(name, *leaf, usage);
+        }
+        let queues: BTreeSet<&str> = aside.keys().filter_map(|id| queue_of(owners, *id)).collect();
+        let running = |found: &Reclaim| {
+            let queues_named = found.groups.iter().filter_map(|id| queue_of(owners, *id));
+            queues_named.filter(|queue| queues.contains(queue)).count()
+        };
+        let is_better = |found: &Reclaim| {
+            found.decision.assignment.mode != Mode::NoFit && running(found) < running(&first)
+        };
+        match last.filter(is_better) {
+            Some(last) => Ok((last, aside.into_keys().collect())),
+            None => Ok((first, Vec::new())),
+        }
+    }
+
+    /// The last in line of the reserved claims in other leaves that a decision names groups of, for
+    /// what the claim asks for.
+    fn last_reserved(
+        &self,
+        owners: Owners<'_>,
+        claim: &GroupClaim,
+        found: &Reclaim,
+    ) -> Option<GroupId> {
+        let queues = found.groups.iter().filter_map(|id| queue_of(owners, *id));
+        let queues: BTreeSet<&str> = queues.filter(|queue| **queue != *claim.claim.queue).collect();
+        let asks_for = |of| found.decision.assignment.usage.iter().any(|(own, _)| *own == of);
+        let gives = |id: &GroupId| {
+            let queued = owners.groups.get(id)?;
+            let (_, usage) = self.tenants.reserved(queued.name())?;
+            let takes = usage.iter().any(|&(of, amount)| amount > 0 && asks_for(of));
+            let root = queued.root();
+            (takes && queues.contains(root.queue.as_str())).then_some((
+                Reverse(root.priority),
+                queued.ready_since(),
+                *id,
+            ))
+        };
+        self.reserved.keys().filter_map(gives).max().map(|(.., id)| id)
+    }
+
+    /// Quota for a group that does not fit, for a search of victims, and the groups that give it
+    /// back. The quota is kept until [`Tenancy::reserve`] or [`Tenancy::withdraw`].
+    ///
+    /// The tree is kept on the nodes of the flavors. Groups that were asked to give back for this
+    /// group before are among those that do. The answer is `None` if quota suffices with the groups
+    /// that are going already, or not at all, or the group preempts nothing.
+    pub(in crate::queue) fn seek(
+        &mut self,
+        owners: Owners<'_>,
+        id: GroupId,
+        tree: &mut PodGroup,
+    ) -> Timed<Option<Sought>> {
+        let claim = self.group_claim(owners, id);
+        let Some(claim) = claim.filter(|claim| !claim.claim.pod_sets.is_empty()) else {
+            return (Some(Sought::default()), Vec::new());
+        };
+        let mut ends = Vec::new();
+        let Ok((found, yields)) = self.decide_before_reserved(owners, &claim, &mut ends) else {
+            return (None, ends);
+        };
+        let Reclaim { decision, mut groups, going } = found;
+        // Groups that go for a claim whose reservation ends go for this one instead.
+        let goes_for =
+            |root: GroupId, by: GroupId| owners.removals.by(by).any(|own| own.root() == Some(root));
+        let lead = |own: GroupId| {
+            let gang = owners.groups.gang_group(own).ok();
+            gang.and_then(|gang| gang.first().copied()).unwrap_or(own)
+        };
+        let (passed_on, going): (Vec<GroupId>, Vec<GroupId>) = going
+            .into_iter()
+            .partition(|root| yields.iter().any(|own| goes_for(*root, lead(*own))));
+        groups.extend(passed_on);
+        let is_found = match decision.assignment.mode {
+            Mode::Fit => true,
+            Mode::Preempt => !groups.is_empty() && !tree.any(&never),
+            Mode::NoFit => false,
+        };
+        if !is_found {
+            return (None, ends);
+        }
+        groups.extend(going.into_iter().filter(|root| goes_for(*root, id)));
+        let Ok(given) = self.keep_given(id, claim, decision.assignment) else {
+            return (None, ends);
+        };
+        self.restrict_to(owners.world, tree, core::slice::from_ref(&given));
+        let admitted = alloc::vec![given];
+        (Some(Sought { admitted, giving: groups, yields }), ends)
+    }
+
+    /// The quota that a group would get by victims, for a search over quota and room at once. It is
+    /// not kept; the tree is kept on the nodes of the flavors. `None` if limits keep the group out,
+    /// or it preempts nothing.
+    pub(in crate::queue) fn wanted(
+        &mut self,
+        owners: Owners<'_>,
+        id: GroupId,
+        tree: &mut PodGroup,
+    ) -> Timed<Option<Admitted>> {
+        let mut ends = Vec::new();
+        let claim = self.group_claim(owners, id);
+        let claim = claim.filter(|claim| !claim.claim.pod_sets.is_empty() && !tree.any(&never));
+        let Some(claim) = claim else { return (None, ends) };
+        let Ok(found) = self.decide_claim(owners, &claim, &mut ends) else { return (None, ends) };
+        let assignment = found.decision.assignment;
+        let leaf = self.leaf(&claim.claim.queue);
+        let Some(leaf) = leaf.filter(|_| assignment.mode != Mode::NoFit) else {
+            return (None, ends);
+        };
+        let wanted = Admitted { id, leaf, claim, assignment, is_reserved: false };
+        self.restrict_to(owners.world, tree, core::slice::from_ref(&wanted));
+        (Some(wanted), ends)
+    }
+
+    /// Who may yield for a group that wants quota.
+    pub(in crate::queue) fn yields(&mut self, wanted: &Admitted) -> Option<Yields<'_>> {
+        self.tenants.yields(&wanted.claim.claim, &wanted.assignment).ok()?
+    }
+
+    /// Whether a group may have the quota that it wants now.
+    pub(in crate::queue) fn fits_now(&mut self, wanted: &Admitted) -> bool {
+        let decision = self.tenants.decide(&wanted.claim.claim);
+        decision.is_ok_and(|own| {
+            own.assignment == wanted.assignment && own.assignment.mode == Mode::Fit
+        })
+    }
+
+    /// Keeps the quota that a group wants; `None` if no sum can hold it.
+    pub(in crate::queue) fn keep_wanted(&mut self, wanted: Admitted) -> Option<Admitted> {
+        self.tenants.keep(wanted.leaf, &wanted.assignment.usage, 1).ok().map(|()| wanted)
+    }
+
+    /// Reserves the quota that groups were given, until their victims have gone.
+    pub(in crate::queue) fn reserve(&mut self, admitted: Vec<Admitted>) {
+        for given in admitted {
+            let _ = self.tenants.keep(given.leaf, &given.assignment.usage, -1);
+            let name = &given.claim.claim.name;
+            let _ = self.tenants.reserve(name, given.leaf, &given.assignment.usage);
+            let reserved = ReservedClaim::new(&given.claim, &given.assignment, &self.tenants);
+            self.reserved.insert(given.id, reserved);
+        }
+    }
+
+    /// Gives up the quota that is reserved for a group. `used` says that it was charged instead.
+    pub(in crate::queue) fn unreserve(&mut self, owners: Owners<'_>, id: GroupId, used: bool) {
+        let Some(queued) = owners.groups.get(&id) else { return };
+        self.reserved.remove(&id);
+        if let Some((leaf, usage)) = self.tenants.unreserve(queued.name())
+            && !used
+        {
+            self.note_moved(leaf, &usage);
+        }
+    }
+
+    /// The quota that is reserved for a group, if it may have it now and asks for the same.
+    ///
+    /// Later claims hold quota beside the victims that they wait for. If all victims of this claim
+    /// have gone, it may have its quota although those of later claims have not.
+    fn take_reserved(
+        &mut self,
+        owners: Owners<'_>,
+        id: GroupId,
+        claim: &GroupClaim,
+    ) -> Option<Admitted> {
+        let waiting: BTreeSet<&str> = owners
+            .removals
+            .iter()
+            .filter_map(|own| Some(owners.groups.get(&own.by())?.name().as_str()))
+            .collect();
+        let name = &claim.claim.name;
+        let going: Vec<HolderId> =
+            self.leaving.iter().filter_map(|id| self.holder_of(*id)).collect();
+        let reserved = self.reserved.get(&id)?;
+        let (leaf, usage) = self.tenants.reserved(name)?;
+        if reserved.pod_sets != claim.claim.pod_sets || self.leaf(&claim.claim.queue) != Some(leaf)
+        {
+            return None;
+        }
+        let usage = usage.clone();
+        let fits = self.tenants.fits_reserved(name, &[])
+            || !waiting.contains(name.as_str())
+                && self.tenants.fits_reserved(name, &going)
+                && self.tenants.fits_beside(name, &waiting);
+        if !fits {
+            return None;
+        }
+        let assignment = reserved.assignment(usage, &self.tenants);
+        self.tenants.keep(leaf, &assignment.usage, 1).ok()?;
+        Some(Admitted { id, leaf, claim: claim.clone(), assignment, is_reserved: true })
+    }
+
+    /// Whether the quota that is reserved for a group suffices once all groups that are going have
+    /// gone.
+    pub(in crate::queue) fn suffices(&mut self, owners: Owners<'_>, id: GroupId) -> bool {
+        let Some(claim) = self.group_claim(owners, id) else { return false };
+        let Some(reserved) = self.reserved.get(&id) else {
+            // Nothing is counted of what it asks for.
+            return claim.claim.pod_sets.is_empty();
+        };
+        let going = self.leaving.iter().filter_map(|id| self.holder_of(*id));
+        let going: Vec<HolderId> = going.collect();
+        let leaf = self.tenants.reserved(&claim.claim.name).map(|(leaf, _)| leaf);
+        reserved.pod_sets == claim.claim.pod_sets
+            && self.leaf(&claim.claim.queue) == leaf
+            && self.tenants.fits_reserved(&claim.claim.name, &going)
+    }
+
+    /// Whether quota would still name a victim of another queue, were it not leaving already; true
+    /// for one of the claim's own queue, which priorities name.
+    pub(in crate::queue) fn is_still_named(
+        &mut self,
+        owners: Owners<'_>,
+        by: GroupId,
+        root: GroupId,
+    ) -> Timed<bool> {
+        let queue = |id| owners.groups.get(&id).map(|queued| &queued.root().queue);
+        let claim = self.group_claim(owners, by).filter(|_| queue(by) != queue(root));
+        let mut ends = Vec::new();
+        let Some(claim) = claim else { return (true, ends) };
+        self.set_holder_leaving(root, false);
+        let found = self.decide_claim(owners, &claim, &mut ends);
+        self.set_holder_leaving(root, true);
+        let is_named = found.as_ref().is_ok_and(|found| found.going.contains(&root));
+        let joint = owners.world.settings().preemption.is_some_and(|own| own.joint);
+        let Ok(Reclaim { decision, .. }) = found else { return (false, ends) };
+        (is_named || joint && self.may_yield(&claim, &decision, root), ends)
+    }
+
+    /// Whether a group may yield for a claim, when all that are leaving have.
+    fn may_yield(&mut self, claim: &GroupClaim, decision: &Decision, root: GroupId) -> bool {
+        let Some(holder) = self.holder_of(root) else { return false };
+        self.set_holder_leaving(root, false);
+        let yields = self.tenants.yields(&claim.claim, &decision.assignment);
+        let may = yields.is_ok_and(|own| own.is_some_and(|own| own.may_begin(&[holder])));
+        self.set_holder_leaving(root, true);
+        may
+    }
+
+    fn set_holder_leaving(&mut self, id: GroupId, leaving: bool) {
+        if let Some(holder) = self.holder_of(id) {
+            let _ = self.tenants.set_leaving(holder, leaving);
+        }
+    }
+}
+
+/// The queue of a group.
+fn queue_of(owners: Owners<'_>, id: GroupId) -> Option<&str> {
+    owners.groups.get(&id).map(|queued| queued.root().queue.as_str())
+}
+
+/// Whether a member of a group preempts nothing.
+fn never(group: &PodGroup) -> bool {
+    group.pods.iter().any(|pod| pod.preemption_policy == PreemptionPolicy::Never)
+}

@@ -1,0 +1,111 @@
+//! What drivers publish: classes, and slices by name, by node and by pool.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::model::{DeviceClass, NodeReach, ResourceSlice};
+
+/// Driver and pool.
+pub(crate) type PoolKey = (Box<str>, Box<str>);
+
+pub(crate) fn pool_key(driver: &str, pool: &str) -> PoolKey {
+    (driver.into(), pool.into())
+}
+
+/// Slices in order of name.
+pub(crate) type Slices = Vec<Arc<ResourceSlice>>;
+
+/// Classes and slices.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Published {
+    pub(crate) classes: BTreeMap<Box<str>, Arc<DeviceClass>>,
+    /// The class that serves each resource.
+    pub(crate) served: BTreeMap<Box<str>, Arc<DeviceClass>>,
+    pub(crate) slices: BTreeMap<Box<str>, Arc<ResourceSlice>>,
+    /// Slices of devices that one node reaches.
+    pub(crate) by_node: BTreeMap<Box<str>, Slices>,
+    /// Slices that several nodes may reach, without counters.
+    pub(crate) roaming: Slices,
+    pub(crate) by_pool: BTreeMap<PoolKey, Slices>,
+    /// Pools of slices with counters.
+    pub(crate) counted: BTreeMap<PoolKey, Slices>,
+}
+
+/// Every class serves the resource of this prefix and its name.
+pub(crate) const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
+
+impl Published {
+    pub(super) fn set_class(&mut self, class: DeviceClass) {
+        self.classes.insert(class.name.as_str().into(), Arc::new(class));
+        self.serve();
+    }
+
+    pub(super) fn remove_class(&mut self, name: &str) -> bool {
+        let removed = self.classes.remove(name).is_some();
+        self.serve();
+        removed
+    }
+
+    /// Finds the class of each resource: of two, the later one, then the one with the smaller name.
+    fn serve(&mut self) {
+        self.served.clear();
+        for class in self.classes.values() {
+            let Some(resource) = &class.extended_resource else { continue };
+            let known = self.served.get(resource.as_str());
+            if known.is_none_or(|known| class.created > known.created) {
+                self.served.insert(resource.as_str().into(), Arc::clone(class));
+            }
+        }
+    }
+
+    /// The class that serves a resource.
+    pub(crate) fn class_for(&self, resource: &str) -> Option<&Arc<DeviceClass>> {
+        self.served.get(resource).or_else(|| {
+            let name = resource.strip_prefix(CLASS_RESOURCE)?;
+            self.classes.get(name)
+        })
+    }
+
+    pub(super) fn set_slice(&mut self, slice: ResourceSlice) {
+        self.remove_slice(&slice.name);
+        let slice = Arc::new(slice);
+        self.slices.insert(slice.name.as_str().into(), Arc::clone(&slice));
+        for list in self.lists_of(&slice) {
+            let at = list.partition_point(|other| other.name < slice.name);
+            list.insert(at, Arc::clone(&slice));
+        }
+    }
+
+    pub(super) fn remove_slice(&mut self, name: &str) -> bool {
+        let Some(slice) = self.slices.remove(name) else { return false };
+        for list in self.lists_of(&slice) {
+            list.retain(|other| !Arc::ptr_eq(other, &slice));
+        }
+        let key = pool_key(&slice.driver, &slice.pool);
+        for pools in [&mut self.by_pool, &mut self.counted] {
+            if pools.get(&key).is_some_and(Vec::is_empty) {
+                pools.remove(&key);
+            }
+        }
+        if let NodeReach::Node(node) = &slice.nodes
+            && self.by_node.get(node.as_str()).is_some_and(Vec::is_empty)
+        {
+            self.by_node.remove(node.as_str());
+        }
+        true
+    }
+
+    /// The two lists that a slice stands in: that of its pool, and that of its kind.
+    fn lists_of(&mut self, slice: &ResourceSlice) -> [&mut Slices; 2] {
+        let key = pool_key(&slice.driver, &slice.pool);
+        let pool = self.by_pool.entry(key.clone()).or_default();
+        let kind = match &slice.nodes {
+            _ if !slice.counters.is_empty() => self.counted.entry(key).or_default(),
+            NodeReach::Node(node) => self.by_node.entry(node.as_str().into()).or_default(),
+            _ => &mut self.roaming,
+        };
+        [pool, kind]
+    }
+}

@@ -1,0 +1,126 @@
+//! The house: the rules on phalanx's own sources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use phalanx_house::Sources;
+use phalanx_house::limits::{
+    FOLDERS, LAYERS, LINES, MEANT, OWNERS, PLACE, QUEUE_BOXES, SPREADS, WALKS,
+};
+use phalanx_house::rules::{boxes, ceilings, imports, owners, plugins, size, walks};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src")
+}
+
+static SOURCES: LazyLock<Sources> = LazyLock::new(|| {
+    let sources = Sources::of_folder(&root());
+    assert!(sources.len() > 40, "only {} files found", sources.len());
+    sources
+});
+
+#[track_caller]
+fn none(rule: &str, complaints: &[String]) {
+    assert!(
+        complaints.is_empty(),
+        "{rule}; {} times not:\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
+}
+
+#[test]
+fn imports_point_downwards_only() {
+    none("layers import downwards only", &imports::upward(&SOURCES, LAYERS));
+}
+
+#[test]
+fn files_stay_short() {
+    none("files stay short", &size::long_files(&SOURCES, LINES));
+}
+
+#[test]
+fn no_files_import_each_other() {
+    none("files form no circle of imports", &imports::circles_of_files(&SOURCES, MEANT));
+}
+
+#[test]
+fn circles_that_are_meant_are_there_and_say_why() {
+    none("circles that are meant are there", &imports::meant_in_vain(&SOURCES, MEANT));
+    for meant in MEANT {
+        assert!(!meant.why.is_empty());
+        for file in meant.files {
+            let text = fs::read_to_string(root().join(file)).expect("the file is there");
+            let head: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+            assert!(head.contains("import each other"), "{file} does not say why");
+        }
+    }
+}
+
+#[test]
+fn boxes_of_place_import_downwards_only() {
+    none("boxes of place keep their order", &boxes::against_order(&SOURCES, "place", PLACE));
+}
+
+#[test]
+fn files_of_place_name_each_other_in_no_circle() {
+    none("files of place name the file", &imports::circles_as_written(&SOURCES, "place"));
+}
+
+/// Plugins of the crate use what an outsider could write, and no more.
+#[test]
+fn plugins_import_public_names_only() {
+    none("plugins import public names only", &plugins::private_imports(&SOURCES, "plugins"));
+}
+
+#[test]
+fn boxes_stay_below_their_ceilings() {
+    none("folders keep their ceilings", &ceilings::folders(&SOURCES, FOLDERS, &["queue"]));
+}
+
+#[test]
+fn one_types_impl_stays_in_few_files() {
+    let owners = owners::types(&SOURCES, OWNERS);
+    none("types keep their ceilings", &ceilings::spreads(&SOURCES, SPREADS, &owners));
+}
+
+#[test]
+fn boxes_of_queue_are_few_and_form_no_circle() {
+    let found = boxes::few_without_circle(&SOURCES, "queue", QUEUE_BOXES);
+    none("queue has few boxes, in no circle", &found);
+}
+
+#[test]
+fn owners_are_there() {
+    none("each owner has its folder", &owners::missing(&SOURCES, OWNERS));
+}
+
+#[test]
+fn fields_of_owners_are_private() {
+    none("fields of owners are private", &owners::open_fields(&SOURCES, OWNERS));
+}
+
+#[test]
+fn impl_of_an_owner_stays_in_its_folder() {
+    none("an owner's impl stays in its folder", &owners::scattered_blocks(&SOURCES, OWNERS));
+}
+
+#[test]
+fn calls_between_files_of_one_type_form_no_circle() {
+    let found = owners::circles_of_calls(&SOURCES, "queue");
+    none("calls between files of one type form no circle", &found);
+}
+
+#[test]
+fn walks_of_the_queue_stay_short() {
+    let owners = owners::types(&SOURCES, OWNERS);
+    for limit in WALKS {
+        if let Some(found) = walks::walks(&SOURCES, limit, &owners) {
+            println!("{}::{}", limit.of, limit.method);
+            println!("  own methods alone: {}", found.own);
+            println!("  owners included:   {}", found.with_owners);
+        }
+    }
+    none("walks of the queue stay short", &walks::long(&SOURCES, WALKS, &owners));
+}

@@ -1,0 +1,138 @@
+//! Small worlds of claims, and all ways to allocate them.
+
+/// A device: what may be asked of it.
+#[derive(Debug, Clone)]
+pub(super) struct Gpu {
+    pub(super) model: usize,
+    pub(super) island: usize,
+    /// What it uses up of the counter of its node.
+    pub(super) parts: i64,
+}
+
+/// Alternatives of one request: how many devices, of which model if any.
+pub(super) type Ask = Vec<(usize, Option<usize>)>;
+
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    pub(super) requests: Vec<Ask>,
+    /// Whether all devices are to be of one island.
+    pub(super) same: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    /// Devices of each node.
+    pub(super) nodes: Vec<Vec<Gpu>>,
+    /// What each node has of the counter.
+    pub(super) counter: i64,
+    /// Pods that a node takes.
+    pub(super) slots: usize,
+    pub(super) claims: Vec<Claim>,
+    /// The claims of each pod.
+    pub(super) pods: Vec<Vec<usize>>,
+}
+
+/// What is taken so far.
+struct Taken<'a> {
+    world: &'a World,
+    used: Vec<Vec<bool>>,
+    left: Vec<i64>,
+    pods: Vec<usize>,
+    /// The node of each claim that has its devices.
+    homes: Vec<Option<usize>>,
+}
+
+/// Whether all pods can have a node with the devices of their claims.
+pub(super) fn fits(world: &World) -> bool {
+    let mut taken = Taken {
+        world,
+        used: world.nodes.iter().map(|node| vec![false; node.len()]).collect(),
+        left: vec![world.counter; world.nodes.len()],
+        pods: vec![0; world.nodes.len()],
+        homes: vec![None; world.claims.len()],
+    };
+    taken.pod(0)
+}
+
+impl Taken<'_> {
+    fn pod(&mut self, pod: usize) -> bool {
+        if pod == self.world.pods.len() {
+            return true;
+        }
+        (0..self.world.nodes.len()).any(|node| {
+            if self.pods[node] == self.world.slots {
+                return false;
+            }
+            self.pods[node] += 1;
+            let found = self.claim(pod, 0, node);
+            self.pods[node] -= 1;
+            found
+        })
+    }
+
+    fn claim(&mut self, pod: usize, at: usize, node: usize) -> bool {
+        let Some(&claim) = self.world.pods[pod].get(at) else { return self.pod(pod + 1) };
+        match self.homes[claim] {
+            Some(home) => home == node && self.claim(pod, at + 1, node),
+            None => {
+                self.homes[claim] = Some(node);
+                let found = self.request((pod, at, node), 0, &mut Vec::new());
+                self.homes[claim] = None;
+                found
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        place: (usize, usize, usize),
+        request: usize,
+        own: &mut Vec<usize>,
+    ) -> bool {
+        let (pod, at, node) = place;
+        let world = self.world;
+        let claim = &world.claims[world.pods[pod][at]];
+        let Some(ask) = claim.requests.get(request) else {
+            let mut islands = own.iter().map(|gpu| world.nodes[node][*gpu].island);
+            let first = islands.next();
+            let same = islands.all(|island| Some(island) == first);
+            return (!claim.same || same) && self.claim(pod, at + 1, node);
+        };
+        ask.iter().any(|&(count, model)| {
+            let before = own.len();
+            self.devices(place, request, (count, model), (before, 0), own)
+        })
+    }
+
+    fn devices(
+        &mut self,
+        place: (usize, usize, usize),
+        request: usize,
+        (count, model): (usize, Option<usize>),
+        (before, from): (usize, usize),
+        own: &mut Vec<usize>,
+    ) -> bool {
+        if own.len() - before == count {
+            return self.request(place, request + 1, own);
+        }
+        let node = place.2;
+        for gpu in from..self.world.nodes[node].len() {
+            let Gpu { model: own_model, parts, .. } = self.world.nodes[node][gpu];
+            let suits = model.is_none_or(|model| model == own_model);
+            if !suits || self.used[node][gpu] || self.left[node] < parts {
+                continue;
+            }
+            self.used[node][gpu] = true;
+            self.left[node] -= parts;
+            own.push(gpu);
+            let found = self.devices(place, request, (count, model), (before, gpu + 1), own);
+            own.pop();
+            self.left[node] += parts;
+            self.used[node][gpu] = false;
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,110 @@
+//! Everything on at once: random events against a model of the world outside.
+//!
+//! A stream draws a world of 2 to 8 nodes and 1 to 3 schedulers over one store, and its rules:
+//! tenants with a tree of two levels, or none; backfill, reservations, or neither; preemption, with
+//! or without moves; plans that the store takes whole, or pod by pod. Groups are gangs and trees,
+//! with priorities, budgets, permits, partners, estimates and protections. Every scheduler hears of
+//! every change at once; each knows only its own plans and claims.
+//!
+//! The model reads inputs, decisions and the documentation. It holds after every event:
+//!
+//! - no node gets more than it has, in the store and in what a scheduler has decided;
+//! - a gang is bound whole; one that falls below its minimum is whole again, or evicted, in time;
+//! - victims may be taken, are asked for once, and leave no gang in part; a budget is broken only
+//!   where units in none do not suffice; what moves has room where it goes;
+//! - what is given to a group is within limits, guarantees and loans of its queue;
+//! - holds end at their deadlines;
+//! - a scheduler that was saved and restored answers everything alike;
+//! - the scheduler's own check of its state finds nothing, where debug assertions are on.
+//!
+//! Every 50 events the world goes quiet: all decisions are carried out and nothing else happens for
+//! 15 minutes. Then nothing is in flight, every scheduler sees the store as it is, no room is held
+//! for nobody, no victims have gone in vain, what moved runs, and nobody is left asleep who would
+//! start and has quota.
+//!
+//! Where the documentation is silent:
+//!
+//! - a group of another queue is named by quota only if its queue, and each queue above it that the
+//!   two do not share, use more than is guaranteed to them;
+//! - a claim may lose its room to a more important group of its scheduler, with tenants to any that
+//!   gets a node of it, and to another scheduler's commit;
+//! - where something is promised to others, nobody else is held to start;
+//! - with tenants only what is within its queue's guarantees is held to start, and nothing while
+//!   quota is put aside or room is reserved;
+//! - a decision to unbind or to evict a gang may name pods that have gone since it was made;
+//! - a claim may go in vain if its group has grown beyond its quota, or got a partner, meanwhile.
+//!
+//! 5,000 events, 60,000 in a soak, 250 a seed; `PHALANX_EVERYTHING_SEED` sets the first seed, `PHALANX_STREAM_TRACE` tells.
+
+mod carry;
+mod check;
+mod decide;
+mod drive;
+mod events;
+mod quiet;
+mod quota;
+mod setup;
+mod victims;
+mod world;
+
+pub(crate) use world::Counts;
+
+/// One stream.
+pub(crate) fn stream(seed: u64, events: usize) -> Counts {
+    let mut world = world::World::new(seed);
+    let twins = seed.is_multiple_of(3);
+    for event in 0..events {
+        if twins && event % 50 == 0 {
+            world.save();
+        }
+        world.step();
+        world.poll();
+        world.check();
+        if event % 50 == 49 {
+            world.quiet();
+        }
+    }
+    world.counts.events = events;
+    world.counts
+}
+
+impl world::World {
+    fn save(&mut self) {
+        self.tell(|| "all are saved".into());
+        for process in &mut self.processes {
+            process.save();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stream;
+    use crate::lifecycle::world::streams;
+    use crate::support::budget;
+
+    /// One stream again, told by `PHALANX_STREAM_TRACE`.
+    #[test]
+    fn one_stream_of_everything_by_its_seed() {
+        stream(budget::number("PHALANX_STREAM_TRACE").unwrap_or(7), 250);
+    }
+
+    #[test]
+    fn random_events_with_everything_on_keep_every_promise() {
+        let events = budget::of(5_000, 60_000) as usize;
+        let all = streams(events, "PHALANX_EVERYTHING_SEED", stream);
+        let sum = |of: fn(&super::Counts) -> usize| all.iter().map(of).sum::<usize>();
+        eprintln!(
+            "{} bound, {} evicted, {} moved, {} claims, {} served",
+            sum(|own| own.bound),
+            sum(|own| own.evicted),
+            sum(|own| own.moved),
+            sum(|own| own.claims),
+            sum(|own| own.served)
+        );
+        // The streams do get somewhere.
+        assert!(sum(|own| own.bound) * 50 > events);
+        assert!(sum(|own| own.served) * 500 > events);
+        assert!(sum(|own| own.tried) * 500 > events);
+    }
+}

@@ -1,0 +1,165 @@
+//! The model's own sums of quota: each queue's use, its limit, and what may be borrowed.
+
+use std::collections::BTreeMap;
+
+use super::drive::Waits;
+use super::world::{Gang, World};
+
+/// What is used and allowed at each queue, as docs/tenants.md and Kueue define it.
+pub(super) struct Sums {
+    /// What is used in a queue and below.
+    used: BTreeMap<String, i64>,
+    /// What of that is drawn from the queue's parent and itself, by quota: what children use within
+    /// guarantees that they do not lend is not the parent's.
+    drawn: BTreeMap<String, i64>,
+    subtree: BTreeMap<String, i64>,
+}
+
+impl World {
+    /// What the groups of a scheduler hold, by queue. A pod counts from its plan until it is gone.
+    fn leaves_used(&self, owner: usize) -> BTreeMap<String, i64> {
+        let mut used: BTreeMap<String, i64> = BTreeMap::new();
+        for (name, pod) in &self.pods {
+            let Some(gang) = pod.root.as_ref().map(|root| &self.gangs[root]) else { continue };
+            let holds = pod.node.is_some() || self.is_in_flight(name) || self.is_leaving(name);
+            if gang.owner == owner && holds {
+                *used.entry(gang.tree.queue.clone()).or_default() += pod.gpus();
+            }
+        }
+        used
+    }
+
+    fn children<'a>(&'a self, of: &'a str) -> impl Iterator<Item = &'a String> {
+        let is = move |(_, state): &(&String, &super::setup::QueueState)| {
+            state.parent.as_deref() == Some(of)
+        };
+        self.queues.iter().filter(is).map(|(name, _)| name)
+    }
+
+    pub(super) fn sums(&self, owner: usize) -> Sums {
+        let leaves = self.leaves_used(owner);
+        let mut sums = Sums { used: leaves.clone(), drawn: leaves, subtree: BTreeMap::new() };
+        self.add_up("root", &mut sums);
+        sums
+    }
+
+    fn add_up(&self, queue: &str, sums: &mut Sums) {
+        let state = &self.queues[queue];
+        let (mut used, mut drawn, mut subtree) = (0, 0, state.nominal);
+        if state.leaf {
+            used = sums.used.get(queue).copied().unwrap_or(0);
+            drawn = used;
+            // A removed queue keeps its quota until the last of its pods is gone.
+            subtree = if state.there || used > 0 { subtree } else { 0 };
+        }
+        for child in self.children(queue) {
+            self.add_up(child, sums);
+            let kept = self.kept(child, sums);
+            used += sums.used[child];
+            drawn += (sums.drawn[child] - kept).max(0);
+            subtree += sums.subtree[child] - kept;
+        }
+        sums.used.insert(queue.to_owned(), used);
+        sums.drawn.insert(queue.to_owned(), drawn);
+        sums.subtree.insert(queue.to_owned(), subtree);
+    }
+
+    /// What of a queue's guarantees is not lent.
+    fn kept(&self, queue: &str, sums: &Sums) -> i64 {
+        let lending = self.queues[queue].lending;
+        lending.map_or(0, |lent| (sums.subtree[queue] - lent).max(0))
+    }
+
+    /// How much more a queue may use by guarantees, loans and limits on both.
+    fn available(&self, queue: &str, sums: &Sums) -> i64 {
+        let state = &self.queues[queue];
+        let (subtree, drawn) = (sums.subtree[queue], sums.drawn[queue]);
+        let Some(parent) = &state.parent else { return subtree - drawn };
+        let kept = self.kept(queue, sums);
+        let mut above = self.available(parent, sums);
+        if let Some(borrowing) = state.borrowing {
+            let left = (subtree - kept) - (drawn - kept).max(0) + borrowing;
+            above = above.min(left);
+        }
+        (kept - drawn).max(0) + above
+    }
+
+    fn path(&self, queue: &str) -> Vec<String> {
+        let mut path = vec![queue.to_owned()];
+        while let Some(parent) = self.queues[path.last().unwrap()].parent.clone() {
+            path.push(parent);
+        }
+        path
+    }
+
+    /// A group that is given room has quota for it.
+    pub(super) fn check_quota(&self, owner: usize, group: &str) {
+        let queue = &self.gangs[group].tree.queue;
+        if !self.rules.tenants {
+            return;
+        }
+        let state = &self.queues[queue];
+        assert!(state.there, "{group} is admitted by {queue}, which is removed");
+        let sums = self.sums(owner);
+        for at in self.path(queue) {
+            let used = sums.used[&at];
+            let limit = self.queues[&at].limit;
+            assert!(
+                limit.is_none_or(|limit| used <= limit),
+                "{group}: {at} uses {used} of {limit:?}"
+            );
+        }
+        let available = self.available(queue, &sums);
+        assert!(
+            available >= 0,
+            "{group}: {queue} uses {} more than may be borrowed: {:?} {:?}",
+            -available,
+            sums.used,
+            sums.subtree
+        );
+    }
+
+    /// A group is named by the quota of another queue: its own queue, and all above it up to where
+    /// the two meet, use more than is guaranteed to them.
+    pub(super) fn check_borrows(&self, owner: usize, root: &str, by: &str) {
+        // What is reserved for other claims, and what a permit holds, counts as used.
+        let is_held = |(name, gang): (&String, &Gang)| {
+            gang.owner == owner && self.processes[owner].waits(name) == Waits::Held
+        };
+        let mut claims = self.claims.keys();
+        if claims.any(|(other, group)| *other == owner && group != by)
+            || self.gangs.iter().any(is_held)
+        {
+            return;
+        }
+        let (theirs, own) = (&self.gangs[root].tree.queue, &self.gangs[by].tree.queue);
+        let sums = self.sums(owner);
+        let (path, other) = (self.path(theirs), self.path(own));
+        for at in path.iter().take_while(|at| !other.contains(at)) {
+            assert!(
+                sums.drawn[at] > sums.subtree[at],
+                "{root} goes for {by}, and {at} uses {} of {} that are guaranteed: {}",
+                sums.drawn[at],
+                sums.subtree[at],
+                self.processes[owner].queue_story(theirs)
+            );
+        }
+    }
+
+    /// Whether a queue has so much of its own guarantee left, within all limits, and nobody has
+    /// borrowed it.
+    pub(super) fn is_within_guarantee(&self, owner: usize, queue: &str, amount: i64) -> bool {
+        let path = self.path(queue);
+        if path.iter().any(|at| !self.queues[at].there) {
+            return false;
+        }
+        let sums = self.sums(owner);
+        let headroom = path.iter().all(|at| {
+            let limit = self.queues[at].limit;
+            limit.is_none_or(|limit| sums.used[at] + amount <= limit)
+        });
+        headroom
+            && sums.drawn[queue] + amount <= sums.subtree[queue]
+            && amount <= self.available(queue, &sums)
+    }
+}

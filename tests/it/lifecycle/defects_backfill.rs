@@ -1,0 +1,208 @@
+//! Defects of backfill that the random streams found, each as a story.
+
+use std::time::Duration;
+
+use phalanx::framework::{PermitVerdict, permit_fn};
+use phalanx::plugins::Fit;
+use phalanx::queue::{
+    Backfill, GroupState, PriorityThenTime, QueueStatus, SavedScheduler, Settings, Shortage,
+};
+use phalanx::quota::{Queue, Quota, TenantSettings, Tenants};
+use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
+
+use super::steps::*;
+
+fn under(rule: Backfill, nodes: usize, each: i64) -> Scheduler {
+    Scheduler::new(gpus(nodes, each), Framework::default(), Settings::new().backfill(rule))
+}
+
+/// A gang that runs for so many seconds.
+fn job(name: &str, size: usize, secs: u64) -> PodGroup {
+    gang(name, size).run_time_estimate(Duration::from_secs(secs))
+}
+
+fn quiet(scheduler: &mut Scheduler, now: Time) {
+    assert_eq!(scheduler.poll_decision(now), None);
+}
+
+/// Submits a group that starts at once.
+fn start(scheduler: &mut Scheduler, group: PodGroup, now: Time) {
+    scheduler.handle_group(group, now).unwrap();
+    assert_eq!(bind_all(scheduler, now).len(), 1);
+}
+
+fn end(scheduler: &mut Scheduler, name: &str, size: usize, now: Time) {
+    (0..size).for_each(|pod| delete(scheduler, &format!("{name}-{pod}"), now));
+}
+
+fn promised(scheduler: &Scheduler) -> Vec<(String, Time)> {
+    scheduler.promises().into_iter().map(|own| (own.group.name().to_owned(), own.at)).collect()
+}
+
+/// A pod that nobody schedules takes some of the only node.
+fn stranger(scheduler: &mut Scheduler, name: &str, gpus: i64, now: Time) {
+    let pod = Pod::new().name(name).request(GPU, gpus).on("n0000");
+    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, now).unwrap();
+}
+
+fn tenants(nominal: i64, patience: u64) -> Tenants {
+    let settings = TenantSettings::default().patience(Duration::from_secs(patience));
+    let mut tenants = Tenants::with(settings);
+    tenants.set_flavor(phalanx::quota::Flavor::new("all"));
+    let queue = Queue::leaf("q").quota("all", GPU, Quota::nominal(nominal));
+    tenants.set_queue(queue).unwrap();
+    tenants
+}
+
+fn used(scheduler: &Scheduler) -> i64 {
+    let status: QueueStatus = scheduler.queue_status("q").unwrap();
+    status.report.resources[0].sums.used
+}
+
+/// EndlessPass: each of two groups gave up its turn to quota for want of room, the other got it, and
+/// the pass after that tried both again.
+#[test]
+fn groups_that_quota_is_put_aside_for_do_not_take_turns_in_one_instant() {
+    for rule in [Backfill::easy(), Backfill::conservative()] {
+        let mut scheduler = under(rule, 1, 8).with_tenants(tenants(4, 10));
+        start(&mut scheduler, job("running", 4, 100).queue("q"), at(0));
+        stranger(&mut scheduler, "one", 4, at(0));
+        for name in ["a", "b"] {
+            scheduler.handle_group(job(name, 4, 100).queue("q"), at(1)).unwrap();
+        }
+        quiet(&mut scheduler, at(1));
+        quiet(&mut scheduler, at(20));
+        // Quota is given back, and the room is taken by another.
+        end(&mut scheduler, "running", 4, at(21));
+        stranger(&mut scheduler, "two", 4, at(21));
+        quiet(&mut scheduler, at(21));
+        quiet(&mut scheduler, at(40));
+        delete(&mut scheduler, "two", at(41));
+        assert_eq!(bind_all(&mut scheduler, at(41)).len(), 1);
+        assert_eq!(used(&scheduler), 4);
+    }
+}
+
+/// EndlessPass: the promised plan was bound whole, though quota was given to a part of it.
+#[test]
+fn a_promised_plan_is_bound_only_as_far_as_quota_goes() {
+    let mut scheduler = under(Backfill::conservative(), 1, 2).with_tenants(tenants(1, 1_000));
+    stranger(&mut scheduler, "one", 1, at(0));
+    stranger(&mut scheduler, "two", 1, at(0));
+    let group = PodGroup::gang("g", 1).pods(2, gpu()).queue("q");
+    scheduler.handle_group(group.run_time_estimate(Duration::from_secs(10)), at(0)).unwrap();
+    quiet(&mut scheduler, at(0));
+    delete(&mut scheduler, "one", at(5));
+    delete(&mut scheduler, "two", at(5));
+    let (_, plan) = plan(&mut scheduler, at(5));
+    assert_eq!((plan.len(), used(&scheduler)), (1, 1));
+}
+
+/// StalePromise: the plan was bound with a pod that did not exist any more.
+#[test]
+fn a_promise_is_made_anew_for_other_members() {
+    let mut scheduler = under(Backfill::conservative(), 1, 2);
+    start(&mut scheduler, job("running", 2, 100), at(0));
+    scheduler.handle_group(job("g", 2, 10), at(1)).unwrap();
+    quiet(&mut scheduler, at(1));
+    assert_eq!(promised(&scheduler), [("g".to_owned(), at(100))]);
+    delete(&mut scheduler, "g-1", at(2));
+    quiet(&mut scheduler, at(2));
+    assert_eq!(promised(&scheduler), []);
+    scheduler.handle_pod(gpu().name("late").in_group("g"), at(3)).unwrap();
+    quiet(&mut scheduler, at(3));
+    assert_eq!(promised(&scheduler), [("g".to_owned(), at(100))]);
+    end(&mut scheduler, "running", 2, at(50));
+    let (_, plan) = plan(&mut scheduler, at(50));
+    let pods: Vec<&str> = plan.assignments().map(|to| &*to.pod().name).collect();
+    assert_eq!(pods, ["g-0", "late"]);
+}
+
+/// StalePromise: nobody looked at room that was promised to a group which left the line.
+#[test]
+fn room_that_was_promised_to_a_group_that_leaves_is_given_to_others() {
+    for rule in [Backfill::easy(), Backfill::conservative()] {
+        let mut scheduler = under(rule, 1, 2);
+        start(&mut scheduler, job("running", 1, 100), at(0));
+        scheduler.handle_group(job("wide", 2, 10), at(1)).unwrap();
+        scheduler.handle_group(job("long", 1, 1_000), at(1)).unwrap();
+        quiet(&mut scheduler, at(1));
+        scheduler.handle_group_removed("default/wide", at(2)).unwrap();
+        assert_eq!(bind_all(&mut scheduler, at(2)), ["default/long"]);
+    }
+}
+
+/// A framework whose permit denies until a time.
+fn denies_until(secs: u64) -> Framework {
+    let permit = permit_fn("gate", move |cx| {
+        if cx.group.name == "g" && cx.now < at(secs) {
+            PermitVerdict::Deny { reason: "not yet".into() }
+        } else {
+            PermitVerdict::Admit
+        }
+    });
+    Framework::builder().filter(Fit).permit(permit).build().unwrap()
+}
+
+/// DeniedInLine, Conservative: a denied group was tried again with every nanosecond, or never.
+#[test]
+fn a_denied_group_is_tried_again_after_some_time_and_holds_up_no_other() {
+    for rule in [Backfill::easy(), Backfill::conservative()] {
+        let settings =
+            Settings::new().backfill(rule).max_in_unschedulable(Duration::from_secs(300));
+        let mut scheduler = Scheduler::new(gpus(1, 2), denies_until(100), settings);
+        scheduler.handle_group(job("g", 2, 10), at(1)).unwrap();
+        quiet(&mut scheduler, at(1));
+        assert_eq!(scheduler.next_wake(), Some(at(301)), "{rule:?}");
+        assert_eq!(promised(&scheduler), []);
+        start(&mut scheduler, job("other", 1, 1_000), at(2));
+        end(&mut scheduler, "other", 1, at(50));
+        quiet(&mut scheduler, at(50));
+        let woken = scheduler.next_wake().expect("it sleeps");
+        assert!(woken >= at(300) && woken <= at(350), "{rule:?}: {woken:?}");
+        assert_eq!(bind_all(&mut scheduler, woken), ["default/g"], "{rule:?}");
+    }
+}
+
+/// Conservative: a group without an estimate was neither promised a start nor told why it waits.
+#[test]
+fn a_group_that_promises_keep_from_starting_is_told_so() {
+    let mut scheduler = under(Backfill::conservative(), 1, 2);
+    start(&mut scheduler, job("running", 1, 100), at(0));
+    scheduler.handle_group(gang("wide", 2), at(1)).unwrap();
+    scheduler.handle_group(gang("endless", 1), at(1)).unwrap();
+    quiet(&mut scheduler, at(1));
+    let state = scheduler.state("default/endless").unwrap();
+    let GroupState::Unschedulable { shortage: Some(Shortage::Promised { to, at: then }), .. } =
+        state
+    else {
+        panic!("{state:?}")
+    };
+    assert_eq!((to.as_str(), then), ("default/wide", at(100)));
+    scheduler.handle_group_removed("default/wide", at(2)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(2)), ["default/endless"]);
+}
+
+/// TwinInLine: a restored scheduler did not know the promise that stands, and tried the first again.
+#[test]
+fn a_restored_scheduler_makes_the_same_attempts() {
+    let settings = Settings::new().backfill(Backfill::easy());
+    let mut scheduler = Scheduler::new(gpus(1, 4), Framework::default(), settings);
+    start(&mut scheduler, job("running", 2, 100), at(0));
+    scheduler.handle_group(job("wide", 4, 10), at(1)).unwrap();
+    scheduler.handle_group(job("short", 1, 10), at(1)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(1)), ["default/short"]);
+    let text = |scheduler: &Scheduler| serde_json::to_string(&scheduler.save()).unwrap();
+    let saved: SavedScheduler = serde_json::from_str(&text(&scheduler)).unwrap();
+    let mut twin = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
+    assert_eq!(text(&twin), text(&scheduler));
+    for (step, run) in [(2, 1_000), (3, 20)] {
+        for own in [&mut scheduler, &mut twin] {
+            own.handle_group(job(&format!("late{step}"), 1, run), at(step)).unwrap();
+        }
+        let decided = scheduler.poll_decision(at(step));
+        assert_eq!(matches!(decided, Some(Decision::Bind { .. })), run == 20);
+        assert_eq!(twin.poll_decision(at(step)), decided);
+        assert_eq!(text(&twin), text(&scheduler));
+    }
+}

@@ -1,0 +1,521 @@
+//! Small clusters under trees of queues: the least set that may yield and gives room and quota, by
+//! trying all sets in all orders.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phalanx::model::{Amounts, LabelSelector};
+use phalanx::preempt::{
+    Cost, DisruptionBudget, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
+};
+use phalanx::quota::{
+    BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorResource, HolderId, KueueSettings, Mode,
+    PodSet, Preemption as QueuePreemption, PreemptionPolicy, Queue, QueueId, QueueKind, Quota,
+    Tenants, Usage, Weight,
+};
+use phalanx::reclaim::reclaim;
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy, Time};
+
+use crate::support::budget;
+use crate::support::dice::Dice;
+
+const NOW: u64 = 1_000;
+const RESOURCES: [&str; 2] = ["gpu", "cpu"];
+
+/// A set of jobs, by their places in the world.
+type Set = u32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    Own,
+    Fair,
+    Classical,
+}
+
+#[derive(Debug)]
+struct Leaf {
+    name: String,
+    inner: Option<usize>,
+    guarantee: [i64; 2],
+    limit: Option<i64>,
+    weight: u64,
+    policy: QueuePreemption,
+}
+
+/// A job: pods on nodes, all of one size, that go together.
+#[derive(Debug)]
+struct Job {
+    leaf: usize,
+    nodes: Vec<usize>,
+    each: [i64; 2],
+    priority: i32,
+    start: u64,
+    is_fixed: bool,
+    app: u64,
+}
+
+#[derive(Debug)]
+struct World {
+    rules: Rules,
+    kinds: usize,
+    leaves: Vec<Leaf>,
+    /// Rack and capacity.
+    nodes: Vec<(u64, [i64; 2])>,
+    jobs: Vec<Job>,
+    budgets: Vec<(u64, i64)>,
+    members: usize,
+    each: [i64; 2],
+    in_rack: bool,
+    leaf: usize,
+    priority: i32,
+}
+
+impl World {
+    fn random(seed: u64) -> World {
+        let mut dice = Dice(seed ^ 0x0f1e_1d00);
+        let rules = dice.of(&[Rules::Own, Rules::Own, Rules::Own, Rules::Fair, Rules::Classical]);
+        let kinds = 1 + dice.roll(2) as usize;
+        let racks = 1 + dice.roll(3);
+        let amounts = |dice: &mut Dice, least: u64, sides: u64| {
+            let mut amounts = [0; 2];
+            for amount in amounts.iter_mut().take(kinds) {
+                *amount = (least + dice.roll(sides)) as i64;
+            }
+            amounts
+        };
+        let nodes: Vec<(u64, [i64; 2])> =
+            (0..3 + dice.roll(3)).map(|_| (dice.roll(racks), amounts(&mut dice, 2, 3))).collect();
+        let inner = if rules == Rules::Classical { 0 } else { dice.roll(3) };
+        let policies = [PreemptionPolicy::Any, PreemptionPolicy::LowerPriority];
+        let mut leaves = Vec::new();
+        for number in 0..2 + dice.roll(3) {
+            let borrow = BorrowWithinCohort {
+                lower_priority: dice.one_in(2),
+                max_priority_threshold: dice.one_in(2).then(|| dice.roll(3) as i64),
+            };
+            leaves.push(Leaf {
+                name: format!("q{number}"),
+                inner: (inner > 0 && !dice.one_in(4)).then(|| dice.roll(inner) as usize),
+                guarantee: amounts(&mut dice, 1, 9),
+                limit: dice.one_in(6).then(|| 4 + dice.roll(6) as i64),
+                weight: 1 + dice.roll(3),
+                policy: QueuePreemption {
+                    within_cluster_queue: PreemptionPolicy::LowerPriority,
+                    reclaim_within_cohort: dice.of(&policies),
+                    borrow_within_cohort: borrow,
+                },
+            });
+        }
+        let mut free: Vec<[i64; 2]> = nodes.iter().map(|(_, own)| *own).collect();
+        let mut jobs = Vec::new();
+        for _ in 0..4 + dice.roll(6) {
+            let each = amounts(&mut dice, 1, 2);
+            let mut own = Vec::new();
+            for _ in 0..if dice.one_in(3) { 2 } else { 1 } {
+                let node = dice.roll(nodes.len() as u64) as usize;
+                if (0..2).all(|at| free[node][at] >= each[at]) {
+                    (0..2).for_each(|at| free[node][at] -= each[at]);
+                    own.push(node);
+                }
+            }
+            if !own.is_empty() {
+                jobs.push(Job {
+                    leaf: dice.roll(leaves.len() as u64) as usize,
+                    nodes: own,
+                    each,
+                    priority: dice.roll(4) as i32,
+                    start: dice.roll(NOW),
+                    is_fixed: dice.one_in(12),
+                    app: dice.roll(2),
+                });
+            }
+        }
+        World {
+            rules,
+            kinds,
+            nodes,
+            jobs,
+            budgets: if dice.one_in(4) { vec![(0, dice.roll(3) as i64)] } else { Vec::new() },
+            members: 1 + dice.roll(3) as usize,
+            each: amounts(&mut dice, 1, 3),
+            in_rack: dice.one_in(2),
+            leaf: dice.roll(leaves.len() as u64) as usize,
+            priority: dice.roll(4) as i32,
+            leaves,
+        }
+    }
+
+    fn tenants(&self) -> Tenants {
+        let mut tenants = match self.rules {
+            Rules::Own => Tenants::default(),
+            Rules::Fair => {
+                let strategy = FairStrategy::LessThanOrEqualToFinalShare;
+                Tenants::kueue_with(KueueSettings::default().fair_with([strategy]))
+            }
+            Rules::Classical => Tenants::kueue(),
+        };
+        tenants.set_flavor(Flavor::new("all"));
+        for leaf in &self.leaves {
+            let parent = leaf.inner.map_or("root".into(), |inner| format!("i{inner}"));
+            if leaf.inner.is_some() {
+                tenants.set_queue(Queue::inner(&parent).parent("root")).unwrap();
+            }
+            let mut queue = Queue::leaf(&leaf.name).parent(parent).weight(Weight::new(leaf.weight));
+            for at in 0..self.kinds {
+                let mut quota = Quota::nominal(leaf.guarantee[at]);
+                if let Some(limit) = leaf.limit.filter(|_| self.rules == Rules::Own) {
+                    quota = quota.limit(limit);
+                }
+                queue = queue.quota("all", RESOURCES[at], quota);
+            }
+            tenants.set_queue(queue.preemption(leaf.policy)).unwrap();
+        }
+        for (number, job) in self.jobs.iter().enumerate() {
+            let mut claim =
+                self.claim(&format!("default/j{number}"), job.leaf, job.each, job.nodes.len());
+            claim.priority = i64::from(job.priority);
+            claim.preemptible = job.is_fixed.then_some(false);
+            let usage: Usage = (0..self.kinds)
+                .map(|at| {
+                    let amount = job.each[at] * job.nodes.len() as i64;
+                    (tenants.intern("all", RESOURCES[at]), amount)
+                })
+                .collect();
+            tenants.restore(&claim, &usage, Time::from_secs(job.start)).unwrap();
+        }
+        tenants
+    }
+
+    fn claim(&self, name: &str, leaf: usize, each: [i64; 2], pods: usize) -> Claim {
+        let mut requests = Amounts::new();
+        for at in 0..self.kinds {
+            requests.set(RESOURCES[at], each[at] * pods as i64);
+        }
+        let set = PodSet::new("main", pods as u32, requests);
+        Claim::new(name, &self.leaves[leaf].name).pods(set)
+    }
+
+    fn pod(&self, each: [i64; 2]) -> Pod {
+        (0..self.kinds).fold(Pod::new(), |pod, at| pod.request(RESOURCES[at], each[at]))
+    }
+
+    fn cluster(&self) -> (Cluster, RunningWork) {
+        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+        let mut running = RunningWork::new();
+        for (number, (rack, amounts)) in self.nodes.iter().enumerate() {
+            let mut node = Node::new(format!("n{number}")).label("rack", format!("k{rack}"));
+            for at in 0..self.kinds {
+                node = node.capacity(RESOURCES[at], amounts[at]);
+            }
+            cluster.add_node(node).unwrap();
+        }
+        for (number, job) in self.jobs.iter().enumerate() {
+            let name = format!("j{number}");
+            let mut group = PodGroup::gang(&name, 1).priority(job.priority).evicted_whole();
+            group.non_preemptible = job.is_fixed;
+            group.queue = self.leaves[job.leaf].name.clone();
+            running.add_group(&group).unwrap();
+            for (member, node) in job.nodes.iter().enumerate() {
+                let pod = self.pod(job.each).name(format!("{name}-{member}")).in_group(&name);
+                let pod = pod.label("app", format!("a{}", job.app)).priority(job.priority);
+                let pod = pod.since(Time::from_secs(job.start));
+                cluster.add_pod(pod.on(format!("n{node}"))).unwrap();
+            }
+        }
+        for (app, allowed) in &self.budgets {
+            let selector = LabelSelector::label("app", format!("a{app}"));
+            running.set_budget(DisruptionBudget::new(format!("b{app}"), selector, *allowed));
+        }
+        (cluster, running)
+    }
+
+    /// Whether the gang has room without some jobs.
+    fn has_room(&self, gone: Set) -> bool {
+        let mut free: Vec<[i64; 2]> = self.nodes.iter().map(|(_, own)| *own).collect();
+        for (at, job) in self.jobs.iter().enumerate().filter(|(at, _)| gone & 1 << at == 0) {
+            let _ = at;
+            for &node in &job.nodes {
+                (0..2).for_each(|at| free[node][at] -= job.each[at]);
+            }
+        }
+        let mut by_rack: BTreeMap<u64, i64> = BTreeMap::new();
+        for (node, (rack, _)) in self.nodes.iter().enumerate() {
+            let fits = (0..self.kinds).map(|at| free[node][at] / self.each[at]).min().unwrap();
+            *by_rack.entry(if self.in_rack { *rack } else { 0 }).or_default() += fits;
+        }
+        by_rack.values().any(|fits| *fits >= self.members as i64)
+    }
+
+    /// The cost of some jobs: budgets, priority, work, units, pods.
+    fn cost(&self, set: Set) -> Cost {
+        let jobs =
+            || self.jobs.iter().enumerate().filter(|(at, _)| set & 1 << at != 0).map(|own| own.1);
+        let pods = |job: &Job| job.nodes.len() as u64;
+        let mut cost = Cost::NOTHING;
+        for (app, allowed) in &self.budgets {
+            let taken: u64 = jobs().filter(|job| job.app == *app).map(pods).sum();
+            cost.budgets_broken += taken.saturating_sub(*allowed as u64);
+        }
+        cost.highest_priority = jobs().map(|job| job.priority).max();
+        cost.work_lost = jobs().map(|job| (NOW - job.start) * 1_000 * pods(job)).sum();
+        cost.units = u64::from(set.count_ones());
+        cost.pods = jobs().map(pods).sum();
+        cost
+    }
+}
+
+/// Who may yield, by the words of the guide: one after another, in any order, each by the sums as
+/// they stand at its turn.
+struct Definition<'w> {
+    world: &'w World,
+    start: Tenants,
+    holders: Vec<HolderId>,
+    leaf: QueueId,
+    usage: Usage,
+    pairs: Vec<FlavorResource>,
+    within: bool,
+}
+
+impl<'w> Definition<'w> {
+    fn new(world: &'w World, tenants: &Tenants, usage: &Usage) -> Definition<'w> {
+        let mut start = tenants.clone();
+        let leaf = start.tree().queue(QueueKind::Leaf, &world.leaves[world.leaf].name).unwrap();
+        let holders =
+            (0..world.jobs.len()).map(|at| start.find(&format!("default/j{at}")).unwrap());
+        let holders = holders.collect();
+        let is_short = |tenants: &mut Tenants, own: &(FlavorResource, i64)| {
+            !tenants.fits(leaf, &[*own].into_iter().collect(), &[])
+        };
+        let mut pairs: Vec<FlavorResource> =
+            usage.iter().filter(|own| is_short(&mut start, own)).map(|own| own.0).collect();
+        if pairs.is_empty() {
+            pairs = usage.iter().map(|own| own.0).collect();
+        }
+        let own = |of: &FlavorResource| usage.iter().find(|own| own.0 == *of).unwrap().1;
+        let within = pairs.iter().all(|of| {
+            let sums = start.tree().sums(leaf, *of);
+            sums.drawn + own(of) <= sums.nominal
+        });
+        // With fair shares the claim counts as used.
+        if world.rules != Rules::Classical {
+            start.keep(leaf, usage, 1).unwrap();
+        }
+        Definition { world, start, holders, leaf, usage: usage.clone(), pairs, within }
+    }
+
+    fn without(&self, gone: Set) -> Tenants {
+        let mut tenants = self.start.clone();
+        for at in (0..self.holders.len()).filter(|at| gone & 1 << at != 0) {
+            tenants.release(self.holders[at]).unwrap();
+        }
+        tenants
+    }
+
+    /// The queues of a leaf below the one in common, the leaf first; and the claim's side.
+    fn sides(&self, leaf: QueueId) -> (Vec<QueueId>, QueueId) {
+        let tree = self.start.tree();
+        let path: Vec<QueueId> = tree.path(self.leaf).collect();
+        let below: Vec<QueueId> = tree.path(leaf).take_while(|at| !path.contains(at)).collect();
+        let common = tree.path(leaf).find(|at| path.contains(at)).unwrap();
+        let level = path.iter().position(|at| *at == common).unwrap();
+        (below, path[level - 1])
+    }
+
+    fn is_candidate(&self, job: usize) -> bool {
+        let (world, own) = (self.world, &self.world.jobs[job]);
+        let of = |of: &FlavorResource| {
+            let at = RESOURCES.iter().position(|name| *name == self.start.tree().names(*of).1);
+            own.each[at.unwrap()] > 0
+        };
+        if own.is_fixed || !self.pairs.iter().any(of) {
+            return false;
+        }
+        let lower = own.priority < world.priority;
+        if own.leaf == world.leaf {
+            return lower;
+        }
+        let policy = world.leaves[world.leaf].policy.reclaim_within_cohort;
+        world.rules == Rules::Own || policy == PreemptionPolicy::Any || lower
+    }
+
+    /// Whether a job may go next.
+    fn may_go(&self, job: usize, gone: Set) -> bool {
+        if !self.is_candidate(job) {
+            return false;
+        }
+        if self.world.jobs[job].leaf == self.world.leaf {
+            return true;
+        }
+        let now = self.without(gone);
+        let name = &self.world.leaves[self.world.jobs[job].leaf].name;
+        let leaf = now.tree().queue(QueueKind::Leaf, name).unwrap();
+        let (below, own_side) = self.sides(leaf);
+        let beyond = |at: &QueueId| {
+            self.pairs.iter().any(|of| {
+                let sums = now.tree().sums(*at, *of);
+                sums.drawn > sums.subtree
+            })
+        };
+        if self.world.rules == Rules::Classical {
+            return below.iter().all(beyond);
+        }
+        if !beyond(&leaf) || !below.iter().all(|at| now.share(*at).borrowing) {
+            return false;
+        }
+        if self.within {
+            return true;
+        }
+        let later = self.without(gone | 1 << job);
+        let keeps = |of: &FlavorResource| {
+            let at = RESOURCES.iter().position(|name| *name == later.tree().names(*of).1).unwrap();
+            let sums = later.tree().sums(leaf, *of);
+            self.world.jobs[job].each[at] == 0 || sums.drawn >= sums.subtree
+        };
+        let keeps = self.world.rules == Rules::Fair || self.pairs.iter().all(keeps);
+        keeps && later.share(own_side) <= later.share(*below.last().unwrap())
+    }
+
+    /// All sets that may yield.
+    fn sets(&self) -> Vec<Set> {
+        let mut known: BTreeSet<Set> = BTreeSet::from([0]);
+        let mut open: Vec<Set> = vec![0];
+        while let Some(gone) = open.pop() {
+            for job in (0..self.holders.len()).filter(|job| gone & 1 << job == 0) {
+                if !known.contains(&(gone | 1 << job)) && self.may_go(job, gone) {
+                    known.insert(gone | 1 << job);
+                    open.push(gone | 1 << job);
+                }
+            }
+        }
+        known.into_iter().filter(|set| self.may_end(*set)).collect()
+    }
+
+    /// Without fair shares: a claim that borrows in the end takes by the rules for borrowers alone.
+    fn may_end(&self, set: Set) -> bool {
+        if self.world.rules != Rules::Classical || self.within_own(0) {
+            return true;
+        }
+        let borrow = self.world.leaves[self.world.leaf].policy.borrow_within_cohort;
+        let yields = |job: &Job| {
+            job.leaf == self.world.leaf
+                || borrow.lower_priority
+                    && job.priority < self.world.priority
+                    && borrow
+                        .max_priority_threshold
+                        .is_none_or(|most| i64::from(job.priority) <= most)
+        };
+        let jobs = self.world.jobs.iter().enumerate().filter(|(at, _)| set & 1 << at != 0);
+        jobs.map(|own| own.1).all(yields) || self.within_own(set)
+    }
+
+    /// Whether the claim is within its own quota once a set has gone.
+    fn within_own(&self, set: Set) -> bool {
+        let later = self.without(set);
+        self.usage.iter().all(|(of, amount)| {
+            let sums = later.tree().sums(self.leaf, *of);
+            sums.drawn + amount <= sums.nominal
+        })
+    }
+
+    fn has_quota(&self, set: Set) -> bool {
+        let mut later = self.without(set);
+        if self.world.rules != Rules::Classical {
+            later.keep(self.leaf, &self.usage, -1).unwrap();
+        }
+        later.fits(self.leaf, &self.usage, &[])
+    }
+}
+
+fn holds(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
+    let world = World::random(seed);
+    let mut tenants = world.tenants();
+    let (cluster, running) = world.cluster();
+    let mut claim = world.claim("default/new", world.leaf, world.each, world.members);
+    claim.priority = i64::from(world.priority);
+    let gang =
+        PodGroup::gang("new", world.members as u32).pods(world.members, world.pod(world.each));
+    let gang = gang.priority(world.priority).queue(&world.leaves[world.leaf].name);
+    let gang = if world.in_rack { gang.require("rack") } else { gang };
+    let before = tenants.decide(&claim).unwrap();
+    let request = || {
+        let request = Request::new(&gang).now(Time::from_secs(NOW)).strategy(Strategy::Search);
+        PreemptionRequest::new(request).budget(1_000_000)
+    };
+    let framework = Framework::default();
+    let found =
+        reclaim(planner, (&cluster, &framework, &running), (&mut tenants, &claim), request());
+    let found = found.unwrap();
+    assert_eq!(before, tenants.decide(&claim).unwrap(), "seed {seed}: the books have changed");
+    if found.assignment.mode == Mode::NoFit {
+        return "limits";
+    }
+    let definition = Definition::new(&world, &tenants, &found.assignment.usage);
+    let sets = definition.sets();
+    let fits = |set: &Set| world.has_room(*set) && definition.has_quota(*set);
+    let mut costs: Vec<(Cost, Set)> =
+        sets.iter().filter(|set| fits(set)).map(|set| (world.cost(*set), *set)).collect();
+    costs.sort_unstable();
+    let least = costs.first().copied();
+    let text = || {
+        format!(
+            "seed {seed}: {} {least:?} {:?} {world:#?}",
+            found.answer,
+            found.answer.preempt().map(|own| &own.victims)
+        )
+    };
+    match &found.answer {
+        Preemption::Placed(_) => {
+            assert_eq!(least.map(|own| own.1), Some(0), "{}", text());
+            "placed"
+        }
+        Preemption::Preempt(preempt) => {
+            let place =
+                |name: &str| name.strip_prefix("default/j").unwrap().parse::<usize>().unwrap();
+            let set: Set = preempt.victims.iter().map(|victim| 1 << place(&victim.name)).sum();
+            assert!(sets.contains(&set), "illegal, {}", text());
+            assert!(fits(&set), "not enough, {}", text());
+            let (cost, _) = least.unwrap_or_else(|| panic!("{}", text()));
+            assert_eq!((preempt.cost, preempt.lower_bound), (cost, cost), "{}", text());
+            let holders: BTreeSet<HolderId> =
+                preempt.victims.iter().map(|own| definition.holders[place(&own.name)]).collect();
+            assert_eq!(found.holders, holders.into_iter().collect::<Vec<_>>(), "{}", text());
+            // What is taken gives room and quota.
+            let mut after = cluster.clone();
+            for pod in preempt.victims.iter().flat_map(|victim| &victim.pods) {
+                after.remove_pod("default", &pod.name).unwrap();
+            }
+            after.commit(&framework, &preempt.plan).unwrap();
+            for holder in &found.holders {
+                tenants.release(*holder).unwrap();
+            }
+            assert!(tenants.fits(definition.leaf, &found.assignment.usage, &[]), "{}", text());
+            tenants.admit(&claim, &found.assignment, Time::from_secs(NOW)).unwrap();
+            if before.victims.iter().map(|own| own.holder).collect::<BTreeSet<_>>()
+                == found.holders.iter().copied().collect()
+            {
+                "as quota alone"
+            } else {
+                "other victims"
+            }
+        }
+        Preemption::NoVictimsHelp(_) => {
+            assert_eq!(least, None, "{}", text());
+            "none"
+        }
+        _ => panic!("{}", text()),
+    }
+}
+
+#[test]
+fn the_least_set_that_may_yield_is_found_wherever_there_is_one() {
+    let mut planner = PreemptingPlanner::new();
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let from = budget::number("PHALANX_RECLAIM_SEED").unwrap_or(0);
+    let worlds = budget::of(400, 4_000);
+    for seed in from..from + worlds {
+        *counts.entry(holds(seed, &mut planner)).or_default() += 1;
+    }
+    println!("{counts:?}");
+    for word in ["as quota alone", "other victims", "none", "placed"] {
+        assert!(counts.get(word).is_some_and(|count| count * 60 > worlds), "{counts:?}");
+    }
+}

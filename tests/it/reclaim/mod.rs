@@ -1,0 +1,5 @@
+//! One search for victims over quota and room, against the definition of who may yield.
+
+mod brute;
+mod cliques;
+mod rules;

@@ -1,0 +1,140 @@
+//! Rules of the joint search one by one.
+
+use phalanx::model::Amounts;
+use phalanx::preempt::{
+    Consolidation, NoVictims, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
+};
+use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+use phalanx::reclaim::{Reclaim, ReclaimError, reclaim};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Time};
+
+fn claim(name: &str, queue: &str, gpus: i64) -> Claim {
+    let mut requests = Amounts::new();
+    requests.set("gpu", gpus);
+    Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+}
+
+struct World {
+    cluster: Cluster,
+    tenants: Tenants,
+}
+
+impl World {
+    /// Two nodes of four GPUs in each of two racks, and two queues with so much each.
+    fn new(promised: [i64; 2]) -> World {
+        let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+        for number in 0..4 {
+            let node = Node::new(format!("n{number}")).capacity("gpu", 4);
+            cluster.add_node(node.label("rack", format!("k{}", number / 2))).unwrap();
+        }
+        let mut tenants = Tenants::default();
+        tenants.set_flavor(Flavor::new("all"));
+        for (name, promised) in ["a", "b"].iter().zip(promised) {
+            let queue = Queue::leaf(*name).parent("root");
+            tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(promised))).unwrap();
+        }
+        World { cluster, tenants }
+    }
+
+    fn run(&mut self, name: &str, queue: &str, gpus: i64, node: &str, start: u64) {
+        let pod = Pod::new().name(name).request("gpu", gpus).since(Time::from_secs(start));
+        self.cluster.add_pod(pod.on(node)).unwrap();
+        let own = claim(&format!("default/{name}"), queue, gpus);
+        let assignment = self.tenants.decide(&own).unwrap().assignment;
+        self.tenants.admit(&own, &assignment, Time::from_secs(start)).unwrap();
+    }
+
+    fn ask(&mut self, gang: &PodGroup, moves: bool) -> Reclaim {
+        let gpus: i64 = gang.pods.iter().map(|pod| pod.shape().requests.of("gpu")).sum();
+        let own = claim("default/new", &gang.queue, gpus);
+        let request = Request::new(gang).now(Time::from_secs(1_000));
+        let mut request = PreemptionRequest::new(request);
+        if moves {
+            request = request.consolidation(Consolidation::new(4).or_evict());
+        }
+        let (framework, running) = (Framework::default(), RunningWork::new());
+        let known = (&self.cluster, &framework, &running);
+        reclaim(&mut PreemptingPlanner::new(), known, (&mut self.tenants, &own), request).unwrap()
+    }
+}
+
+fn names(found: &Reclaim) -> Vec<&str> {
+    let preempt = found.answer.preempt().unwrap_or_else(|| panic!("{}", found.answer));
+    preempt.victims.iter().map(|victim| victim.name.as_str()).collect()
+}
+
+fn gang(members: usize, queue: &str) -> PodGroup {
+    let gang = PodGroup::gang("new", members as u32).pods(members, Pod::new().request("gpu", 4));
+    gang.require("rack").queue(queue)
+}
+
+/// Quota suffices and room is in pieces. The queue that borrows yields, though quota names nobody;
+/// and only as much as it borrows: the two jobs of the other rack would cost less.
+#[test]
+fn a_queue_that_borrows_yields_room() {
+    let mut world = World::new([12, 4]);
+    for (name, node, start) in [("b0", "n0", 10), ("b1", "n2", 500), ("b2", "n3", 600)] {
+        world.run(name, "b", 2, node, start);
+    }
+    assert!(matches!(world.ask(&gang(1, "a"), false).answer, Preemption::Placed(_)));
+    let found = world.ask(&gang(2, "a"), false);
+    assert_eq!((found.assignment.mode, names(&found)), (Mode::Fit, vec!["default/b0"]));
+    assert_eq!(found.holders, [world.tenants.find("default/b0").unwrap()]);
+}
+
+/// A queue within its guarantee yields nothing.
+#[test]
+fn a_queue_within_its_guarantee_yields_no_room() {
+    let mut world = World::new([4, 12]);
+    for at in 0..4 {
+        world.run(&format!("b{at}"), "b", 3, &format!("n{at}"), 10);
+    }
+    let found = world.ask(&gang(1, "a"), false);
+    let Preemption::NoVictimsHelp(help) = &found.answer else { panic!("{}", found.answer) };
+    assert!(matches!(help.reason, NoVictims::NoUnits | NoVictims::DoesNotFit));
+}
+
+/// Moves come first where room alone is short.
+#[test]
+fn moves_come_before_victims_where_quota_suffices() {
+    let mut world = World::new([8, 8]);
+    for (at, node) in [(0, "n0"), (1, "n2"), (2, "n3")] {
+        world.run(&format!("b{at}"), "b", 2, node, 10);
+    }
+    let found = world.ask(&gang(2, "a"), true);
+    let preempt = found.answer.preempt().unwrap();
+    assert_eq!((preempt.victims.len(), preempt.moves.len()), (0, 1), "{}", found.answer);
+}
+
+/// Where quota is short nothing moves: a unit that moves gives no quota back.
+#[test]
+fn nothing_moves_where_quota_is_short() {
+    let mut world = World::new([8, 4]);
+    for at in 0..4 {
+        world.run(&format!("b{at}"), "b", 3, &format!("n{at}"), 10 + at as u64);
+    }
+    let found = world.ask(&gang(2, "a"), true);
+    let preempt = found.answer.preempt().unwrap();
+    assert!(preempt.moves.is_empty());
+    assert_eq!((found.assignment.mode, names(&found).len()), (Mode::Preempt, 3));
+}
+
+/// Dialects that name victims by their own search say so.
+#[test]
+fn other_dialects_say_that_they_do_not_say() {
+    let mut tenants = Tenants::volcano_drf();
+    tenants.set_flavor(Flavor::new("all"));
+    tenants.set_queue(Queue::inner("root").quota("all", "gpu", Quota::nominal(4))).unwrap();
+    tenants.set_queue(Queue::leaf("a").quota("all", "gpu", Quota::nominal(0))).unwrap();
+    let gang = gang(1, "a");
+    let own = claim("default/new", "a", 4);
+    let (cluster, framework, running) = (Cluster::new(), Framework::default(), RunningWork::new());
+    let known = (&cluster, &framework, &running);
+    let found = reclaim(
+        &mut PreemptingPlanner::new(),
+        known,
+        (&mut tenants, &own),
+        PreemptionRequest::new(&gang),
+    );
+    assert_eq!(found.unwrap_err(), ReclaimError::Dialect);
+}
