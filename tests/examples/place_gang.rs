@@ -339,11 +339,11 @@ spec:
 fn pods_with_refused_fields_are_not_placed_and_the_explanation_names_them() {
     let cluster = file("refused-cluster.json", node("n1", 8).to_string());
     let mut pod = pod("a", 1, None, None);
-    pod["spec"]["volumes"] =
-        json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "c" } }]);
+    // Its RuntimeClass is not there: neither its overhead nor its nodes are known.
+    pod["spec"]["runtimeClassName"] = json!("gvisor");
     let workload = file("refused-pod.json", pod.to_string());
     let (code, groups) = answer(&cluster, &workload, &[]);
     assert_eq!(code, 1);
     let why = groups[0]["explanation"].as_str().unwrap();
-    assert!(why.contains("/spec/volumes/0/persistentVolumeClaim is not in force"), "{why}");
+    assert!(why.contains("/spec/runtimeClassName is not in force"), "{why}");
 }
