@@ -18,8 +18,8 @@
 //! 5. **Judge.** A [`Framework`] is a set of [`plugins`]: filters, scores, permits. Write your own
 //!    as a closure or a small trait ([`framework`]), and test it with [`laws`].
 //! 6. **Share.** [`quota`] says which tenant may have how much, whose turn it is, and who gives back.
-//! 7. **What if.** A [`Txn`] is a working copy that reads like a cluster: evict, add nodes, place,
-//!    and roll back.
+//! 7. **What-if** with a [`Txn`]: a working copy that reads like a cluster. Evict, add nodes,
+//!    place, and roll back.
 //!
 //! ```
 //! use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};
