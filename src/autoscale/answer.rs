@@ -45,8 +45,8 @@ pub struct ScaleUp {
     pub lower_bound: u64,
     /// The claim about it.
     pub claim: ScaleUpClaim,
-    /// Plans that start the groups once the nodes are there, to be committed in this order: one a
-    /// group; or one for all groups, where they fit only if they are laid out together.
+    /// Plans that start the groups once the nodes are there, to be committed in this order. There
+    /// is one plan a group, or one for all groups if they fit only when laid out together.
     pub plans: Vec<Plan>,
     /// Steps that the search has taken.
     pub steps: u64,
@@ -72,8 +72,9 @@ pub struct NewBlock {
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub enum ScaleUpClaim {
-    /// Every set that comes before it was looked at or ruled out by a bound: none costs less; none
-    /// that costs as much has fewer nodes; nor, of those with as many, more of an earlier template.
+    /// Every set that comes before it was looked at or ruled out by a bound. So none costs less,
+    /// and none that costs as much has fewer nodes. Among sets of as many nodes, none has more
+    /// nodes of an earlier template.
     First,
     /// None costs less.
     Cheapest,

@@ -27,10 +27,10 @@ impl Autoscaler {
     /// each other node. Nothing is evicted for good, and nothing stops: at each step no node is over
     /// its capacity. The cluster is not touched.
     ///
-    /// Units are those of [preemption](crate::preempt): a group that is disrupted whole moves whole, with
-    /// its pods on other nodes; members of others one by one, as long as the minimum is left. What
-    /// may not be disrupted, or would break a budget, keeps its node. Pods that terminate count as
-    /// gone.
+    /// Units are those of [preemption](crate::preempt). A group that is disrupted whole moves
+    /// whole, with its pods on other nodes. Members of other groups move one by one, as long as the
+    /// minimum is left. What may not be disrupted, or would break a budget, keeps its node. Pods
+    /// that terminate count as gone.
     ///
     /// ```
     /// use phalanx::autoscale::{Autoscaler, ScaleDownRequest};

@@ -2,7 +2,7 @@
 //!
 //! Both are pure calls over a cluster or a transaction. [`Autoscaler::scale_up`] finds the cheapest
 //! set of nodes, from [templates](NodeTemplate) with prices and limits, with which the given groups
-//! start whole; [`Autoscaler::scale_down`] finds nodes that can go, with the moves of their pods.
+//! start whole. [`Autoscaler::scale_down`] finds nodes that can go, with the moves of their pods.
 //! The guide [`autoscaling`](crate::_guide::autoscaling) has the rules and the algorithm.
 //!
 //! Files import downwards only, in this order: `error`; `template`; `request`, `answer`, `linear`;

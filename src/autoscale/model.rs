@@ -4,10 +4,11 @@
 //! - **by amount**: of shapes that can go to the same variants, what they take of a dimension;
 //! - **by share**: of those, so many pods that take so much of a dimension or more, of which a node
 //!   takes no more than whole ones;
-//! - **by domain**: what groups take that must each be within one domain, of which nodes outside of
-//!   all domains give nothing; so many of them that take so much or more, of which a domain takes no
-//!   more than whole ones; by weights, which of them go together into a domain; and each needs one
-//!   domain that is large enough.
+//! - **by domain**: amounts of groups that must each be within one domain; nodes outside of all
+//!   domains give nothing to them. There are four such bounds. One adds up the amounts. One counts
+//!   the groups that take so much or more, of which a domain takes whole ones only. One tells by
+//!   weights which groups go together into a domain. The last says that each group needs one domain
+//!   that is large enough.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -21,11 +21,11 @@ use crate::state::{Cluster, Plan, Txn};
 
 /// A planner of nodes: answers requests, with what it keeps between them.
 ///
-/// It tries nodes in one transaction that it rolls back; what it knows of the cluster is not lost by
-/// that. A list of many groups that has changed by a few since the last request starts from the last
-/// answer: the groups that stayed keep their places, and the bound is counted anew. So a set that is
-/// [`Found`](ScaleUpClaim::Found) may depend on the requests before; what is claimed of it holds in any
-/// case, and a set that is [`First`](ScaleUpClaim::First) is always the same.
+/// It tries nodes in one transaction that it rolls back, so the planner's warm results of the
+/// cluster survive. A list of many groups that has changed by a few since the last request starts
+/// from the last answer. The groups that stayed keep their places, and the bound is counted anew.
+/// So a set that is [`Found`](ScaleUpClaim::Found) may depend on the requests before, though its
+/// claim holds in any case. A set that is [`First`](ScaleUpClaim::First) is always the same.
 ///
 /// ```
 /// use phalanx::autoscale::{Autoscaler, NodeTemplate, ScaleUpRequest};

@@ -1,8 +1,8 @@
 //! Weights of groups that must each be within one domain: what a domain holds of them at most.
 //!
-//! Where a domain holds 8, groups of 5 and of 4 do not go together, though 5 and 3 would: a group that
-//! leaves less than 4 counts for all of a domain, and smaller ones than 4 for nothing. Any weights
-//! prove a bound, for what a domain holds is counted for its own room.
+//! Where a domain holds 8, groups of 5 and of 4 do not go together, though 5 and 3 would. A group
+//! that leaves less than 4 counts for all of a domain, and smaller ones than 4 for nothing. Any
+//! weights prove a bound, as the capacity of a domain is counted for its own free resources.
 //!
 //! Source of the weights: the first family of dual feasible functions in Fekete and Schepers, "New
 //! classes of fast lower bounds for bin packing problems", 2001.
