@@ -1,6 +1,6 @@
 //! A fixed hasher: the same bits on every machine and in every run.
 //!
-//! Hash maps of this crate are looked up, never iterated, so the hash decides speed alone; it is
+//! Hash maps of this crate are looked up, never iterated, so the hash decides speed alone. It is
 //! fixed all the same, so that a run can be repeated instruction for instruction.
 
 use core::hash::{BuildHasherDefault, Hasher};

@@ -18,8 +18,8 @@ const END: u16 = u16::MAX;
 
 /// Values with names. A number is given again once what it stood for is removed.
 ///
-/// Numbers stay below 256 more than the most values there ever were at once, and the bytes of
-/// names below twice those in use and a constant a chunk, however many come and go. Clones share
+/// Numbers stay below 256 more than the most values there ever were at once. The bytes of names
+/// stay below twice those in use and a constant a chunk, however many come and go. Clones share
 /// their chunks until one of them is written to.
 #[derive(Debug, Clone)]
 pub(crate) struct Slab<T> {
@@ -120,8 +120,8 @@ impl<T: Copy> Slab<T> {
         self.insert_beside(name, value, u32::MAX, |_, _| {})
     }
 
-    /// Adds a value, and writes its number to another one, if there is such; less work than both
-    /// apart where they are in one chunk, as values added one after another are.
+    /// Adds a value, and writes its number to another one, if there is such. It is less work than
+    /// both apart where they are in one chunk, as values added one after another are.
     #[inline]
     pub(crate) fn insert_beside(
         &mut self,
