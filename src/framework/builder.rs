@@ -134,9 +134,9 @@ impl FrameworkBuilder {
     }
 
     /// Sets which devices pods get on their nodes, by a choice or an `Arc` of one; [`TightestFit`]
-    /// unless set. Beside it the
-    /// framework needs a filter that keeps pods off nodes whose devices do not serve them,
-    /// `plugins::DeviceFit`: a pod whose best node turns out not to serve it is not placed.
+    /// unless set. Beside it the framework needs a filter, `plugins::DeviceFit`, that keeps pods
+    /// off nodes whose devices do not serve them. A pod whose best node turns out not to serve it
+    /// is not placed.
     pub fn device_choice(mut self, choice: impl DeviceChoice + 'static) -> FrameworkBuilder {
         self.parts.device_choice = Some(Arc::new(choice));
         self
@@ -153,8 +153,8 @@ impl FrameworkBuilder {
     /// Makes the framework.
     ///
     /// # Errors
-    /// A name is empty or used twice in a stage, a weight is 0, the weights of a stage add up to
-    /// more than totals can hold, or no filter [judges room](super::Declaration::judging_room) and
+    /// A name is empty or used twice in a stage, or a weight is 0. The weights of a stage add up to
+    /// more than totals can hold. No filter [judges room](super::Declaration::judging_room), and
     /// the framework is not [asked to do without](Self::without_room_filter).
     pub fn build(self) -> Result<Framework, FrameworkError> {
         let parts = &self.parts;

@@ -26,10 +26,9 @@ impl<'a> Context<'a> {
         Context { cluster, pod, group: None, now: Time::ZERO, counters: &[], kept: false }
     }
 
-    /// The cluster, with everything placed so far. Only, pods that are placed on the node in
-    /// question may be visible on the [`NodeView`] alone that the plugin is called with: what a
-    /// plugin reads of a node it is called for, it reads from that view, not by looking the node up
-    /// here.
+    /// The cluster, with everything placed so far. Pods that are placed on the node in question may
+    /// be visible on the [`NodeView`] alone that the plugin is called with. So a plugin reads the
+    /// node it is called for from that view, and does not look it up here.
     #[inline]
     pub fn cluster(&self) -> &'a Cluster {
         self.cluster

@@ -85,9 +85,9 @@ pub struct Declaration {
     pub reads_feasible: bool,
     /// Placing more pods never turns a "no" into a "yes". Filters only.
     pub monotone: bool,
-    /// The verdict is "no" exactly where the node has no room: one pod more than it may have, or
-    /// more requested of a resource than is free, as [`Fit`](crate::plugins::Fit) has it. A search
-    /// then counts instead of calling it. Filters only.
+    /// The verdict is "no" exactly where the node has no room, as [`Fit`](crate::plugins::Fit) has
+    /// it. The node has no room for one pod more than it may have, or for a request above the free
+    /// amount of a resource. A search then counts instead of calling it. Filters only.
     pub room: bool,
     /// The preparation is [`Incremental`](super::Incremental): it is kept, and called once a
     /// class of nodes. Without it, a plugin that reads beyond the node is called for every
@@ -216,8 +216,8 @@ impl Declaration {
         self
     }
 
-    /// Whether the answer for a node changes with that node alone: nothing beyond it is read, be it
-    /// pods of its domains or of anywhere, counts that the framework keeps, or other nodes.
+    /// Whether the answer for a node changes with that node alone. If so, it reads no pods of other
+    /// nodes, no counts that the framework keeps, and no other nodes.
     ///
     /// [`Reach::Static`] or [`Reach::Node`], no counters, and not [`reads_nodes`](Self::reads_nodes).
     pub fn is_node_local(&self) -> bool {
@@ -242,15 +242,15 @@ impl Declaration {
         self.reach == Reach::Static && self.counters.is_empty()
     }
 
-    /// Whether an answer may be kept from one request to the next: it depends on nothing that a
-    /// request brings along beside the shape, which is the group and the time.
+    /// Whether an answer may be kept from one request to the next. If so, it does not depend on the
+    /// group or the time, which a request brings along beside the shape.
     pub fn is_cacheable(&self) -> bool {
         !self.reads_group && !self.reads_time
     }
 
-    /// Whether a filter's "no" for a node stays "no" while pods are placed, wherever they go; so
-    /// that its verdicts and its [capacity](super::Capacity), taken now, bound how many pods each
-    /// node takes, whatever else is placed.
+    /// Whether a filter's "no" for a node stays "no" while pods are placed, wherever they go. Its
+    /// verdicts and its [capacity](super::Capacity), taken now, then bound how many pods each node
+    /// takes, whatever else is placed.
     ///
     /// [`is_pod_independent`](Self::is_pod_independent), which cannot change at all, or
     /// [`is_pod_local`](Self::is_pod_local) and [`monotone`](Self::monotone).

@@ -1,12 +1,12 @@
 //! Device choice: which devices of its node a pod gets, the stage after the best node is found.
 //!
-//! A pod's requests are served in order, each from the devices that it could have alone and that
-//! no request before it has taken; all devices of a pod are different. Where a request confines
-//! itself to a group (an island, the devices of a NUMA node, or both), the smallest group that
-//! suffices is taken. Within what is left, a [`DeviceChoice`] chooses. If that leaves a later
-//! request without, the requests compete for the same devices, and all of them are given the
-//! first complete assignment instead. So a choice never decides whether a pod fits; only which
-//! devices it gets.
+//! A pod's requests are served in order. Each takes from the devices that it could have alone, less
+//! those that requests before it have taken; all devices of a pod are different. Where a request
+//! confines itself to a group (an island, the devices of a NUMA node, or both), the smallest group
+//! that suffices is taken. Within what is left, a [`DeviceChoice`] chooses. If that leaves a later
+//! request without, the requests compete for the same devices, and all of them are given the first
+//! complete assignment instead. So a choice never decides whether a pod fits; only which devices it
+//! gets.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,9 +18,9 @@ use crate::state::{DeviceNeed, NodeDevices, NodeView};
 
 /// Says which devices a pod gets, of those it can have.
 ///
-/// The choice is made when a pod is placed, and becomes part of the plan. It must be a pure function
-/// of the pod and the offer: of the cluster it may look names up, but no other node, and its
-/// context has neither group nor time.
+/// The choice is made when a pod is placed, and becomes part of the plan. It must be a pure
+/// function of the pod and the offer. It may look up names in the cluster, but no other node, and
+/// its context has neither group nor time.
 ///
 /// ```
 /// use phalanx::framework::{Context, DeviceChoice, DeviceOffer};

@@ -8,21 +8,21 @@ use crate::state::LabelKey;
 /// The labels by which the answers of a prepared plugin differ between nodes.
 ///
 /// A filter or score that reads beyond a node makes this promise by
-/// [`grained`](super::Declaration::grained) and [`Incremental::classes`](super::Incremental), so
-/// that it is called once a class of nodes in place of once a node, and again only for the classes
-/// that a placement concerns:
+/// [`grained`](super::Declaration::grained) and [`Incremental::classes`](super::Incremental). It is
+/// then called once a class of nodes in place of once a node, and again only for the classes that a
+/// placement concerns:
 ///
-/// - Of a node, the answer depends on the values of the labels named here (lacking one counts as a
+/// - The answer for a node depends on the values of the labels named here (lacking one counts as a
 ///   value). With [`each`](Grain::each) it may also depend on the node itself and its own pods.
 /// - It reads no other pods but through what is prepared, and that is kept right by `pod_added` and
 ///   `pod_removed`, from anything that [`Context::is_kept`] had it prepare. Of the node that those
 ///   are shown, they read nothing that pods change.
 /// - A `pod_added` or `pod_removed` for a node changes answers only for nodes that share a value of
-///   one of the labels with it (and for the node itself, with `each`), unless the
-///   [`epoch`](Grain::epoch) is another afterwards.
-/// - What [`observe_feasible`](super::PreparedScore::observe_feasible) does depends on the feasible
-///   nodes alone, which it may be shown one for a class; where it changes an answer, the epoch is
-///   another afterwards.
+///   one of the labels with it, unless the [`epoch`](Grain::epoch) is another afterwards. With
+///   `each`, they also change the answer for the node itself.
+/// - Effects of [`observe_feasible`](super::PreparedScore::observe_feasible) depend on the feasible
+///   nodes alone, and it may be shown one node for a class. Where it changes an answer, the epoch
+///   is another afterwards.
 /// - The answer does not depend on the group, the time or the order of calls.
 ///
 /// [`laws`](crate::laws) find out a plugin that breaks it.

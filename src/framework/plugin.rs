@@ -256,10 +256,10 @@ pub trait Capacity {
         }
     }
 
-    /// An upper bound on how many more pods of the shape all nodes together take, for refusing what
-    /// is larger than the cluster before nodes are looked at one by one. A bound below `enough` is
-    /// as good as any other, so that is where to stop looking for a lower one. Called for filters
-    /// that [judge room](Declaration::judging_room).
+    /// An upper bound on how many more pods of the shape all nodes together take. It serves to
+    /// refuse a group that is larger than the cluster before nodes are looked at one by one. A
+    /// bound below `enough` is as good as any other, so an implementation may stop there. Called
+    /// for filters that [judge room](Declaration::judging_room).
     ///
     /// It must cost less than [`Capacity::of_block`] of all blocks, and need not be as low: what is
     /// free on all nodes together, divided by what a pod requests, say. The default, `i64::MAX`, is

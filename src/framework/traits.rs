@@ -174,8 +174,8 @@ pub trait DomainScore: Send + Sync {
 
     /// Whether it matters to the score on which nodes of the domain the proposed pods are, and not
     /// just how many there are of each shape. A score that promises that it does not reads them by
-    /// [`DomainContext::shapes`], and may be called before they are placed: where counting tells how
-    /// many pods a domain takes, only the domain that is liked best is then tried in full.
+    /// [`DomainContext::shapes`], and may be called before they are placed. Where counting tells
+    /// how many pods a domain takes, only the domain with the best score is then tried in full.
     fn reads_places(&self) -> bool {
         true
     }

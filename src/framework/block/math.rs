@@ -3,7 +3,7 @@
 //!
 //! The default target divides no integers side by side, but floats. Below 2⁵² a float holds every
 //! whole number, and the quotient of two such numbers, rounded, never reaches the next whole
-//! number: if `a/b < q` then `q − a/b ≥ 1/b`, which is more than half a unit in the last place of
+//! number. If `a/b < q` then `q − a/b ≥ 1/b`, which is more than half a unit in the last place of
 //! `q` as long as `a < 2⁵²`. So flooring it is integer division.
 //!
 //! ```

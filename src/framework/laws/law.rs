@@ -13,7 +13,7 @@ pub enum Law {
     /// The same question has the same answer, in any order of asking; preparing anew and declaring
     /// anew change nothing.
     Repeatable,
-    /// The answer for a block of rows is the answer for each of its nodes, and that for a node is
+    /// The answer for a block of rows is the answer for each of its nodes. The answer for a node is
     /// read from the node that is shown, with the pods that are shown on it.
     Block,
     /// Pods that come and go beyond the declared reach change nothing.
@@ -32,8 +32,8 @@ pub enum Law {
     /// A plugin with a [`Grain`](crate::framework::Grain) tells nodes apart as that says, and what it prepared
     /// to be kept goes on answering as what is prepared anew.
     Grain,
-    /// A node takes no more pods than a filter says it has room for, nor do all nodes together, and
-    /// where the filter declares that it judges room, its verdict is just that. Compared while
+    /// A node takes no more pods than a filter says it has room for, nor do all nodes together.
+    /// Where the filter declares that it judges room, its verdict is just that. Compared while
     /// nodes fill up.
     Room,
     /// A filter or score that declares to read a node's sums alone does not tell apart pods that

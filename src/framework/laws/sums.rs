@@ -72,8 +72,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Where a pod more is shown on a node that the cluster does not have yet, as placement does
-    /// that looks ahead, the answer is as if the cluster had it.
+    /// Placement that looks ahead shows a pod more on a node before the cluster has it. The answer
+    /// is as if the cluster had it.
     fn ahead(&self, touched: &[Row]) -> Result<(), LawError> {
         let pod = Pod::of_shape(self.question.pod.clone().into());
         let mut txn = self.cluster.txn();
