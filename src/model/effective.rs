@@ -80,10 +80,10 @@ impl PodResources {
 
 /// The parts of a pod that its requests are computed from.
 ///
-/// [`PodResources::effective`] applies Kubernetes' rule: the larger of what the containers and
-/// sidecars ask for together and what any init container asks for beside the sidecars started
-/// before it; then requests of the pod as a whole; then overhead. Sums are exact, and each
-/// resource is rounded up once.
+/// [`PodResources::effective`] applies Kubernetes' rule. It takes the larger of two amounts: what
+/// the containers and sidecars ask for together, and what any init container asks for beside the
+/// sidecars started before it. Then it adds the requests of the pod as a whole, then overhead. Sums
+/// are exact, and each resource is rounded up once.
 ///
 /// Source: `k8s.io/component-helpers/resource`, `PodRequests`.
 ///

@@ -45,9 +45,8 @@ pub struct PodGroup {
     pub key: u64,
     /// How many members must be placed for the group to count.
     pub policy: GroupPolicy,
-    /// How many pods must be placed in all for a group of groups to count, those that run
-    /// included, beside the minimum of groups; `None` asks for no more than the groups do. Not
-    /// read of a group of pods.
+    /// Minimum of pods, running ones included, for a group of groups to count, beside the minimum
+    /// of groups. `None` asks for no more than the groups do. Not read of a group of pods.
     pub min_pods: Option<u32>,
     /// The topology request.
     pub topology: TopologyRequest,
@@ -431,9 +430,9 @@ impl PodGroup {
     /// by not placing the group.
     ///
     /// # Errors
-    /// A name is empty or used twice, a group is empty or holds both pods and groups, a minimum
-    /// is 0, the tree is deeper than [`MAX_DEPTH`], or a pod is not sound, names another group or
-    /// is of another namespace. Group names are unique in their tree; pod names in their namespace.
+    /// A name is empty or used twice, a group is empty or holds both pods and groups, or a minimum
+    /// is 0. The tree is deeper than [`MAX_DEPTH`]. A pod is not sound, names another group or is
+    /// of another namespace. Group names are unique in their tree; pod names in their namespace.
     pub fn check(&self) -> Result<(), ModelError> {
         let mut numbered = true;
         self.check_level(1, &mut None, &mut numbered)?;

@@ -122,11 +122,11 @@ impl Overcommit {
     /// The amounts of all batch pods of a node: `kubernetes.io/batch-cpu`, a unit of which is a
     /// thousandth of a core, and `kubernetes.io/batch-memory`. `None` if the report is too old.
     ///
-    /// Capacity, less a margin, less what the system uses (or has reserved, if that is more), less
-    /// what services use; or, by policy, less the larger of use and request of each service, or less
-    /// what is reserved and requested. A service that no report names counts with its requests, one of
-    /// class LSE with its request of CPU; pods of a report that are not on the node count by the band
-    /// it gives them.
+    /// Capacity, less a margin, less the system's use (or its reserved amount, if that is more),
+    /// less the use of services. By policy it is instead less the larger of use and request of each
+    /// service, or less what is reserved and requested. A service that no report names counts with
+    /// its requests, one of class LSE with its request of CPU. Pods of a report that are not on the
+    /// node count by the band it gives them.
     ///
     /// O((pods on the node + pods of the report) · log).
     pub fn batch(
@@ -206,8 +206,9 @@ impl Overcommit {
     /// The amounts of all mid pods of a node: `kubernetes.io/mid-cpu`, a unit of which is a
     /// thousandth of a core, and `kubernetes.io/mid-memory`. `None` if the report is too old.
     ///
-    /// Promised to services and predicted unused, if the node does not use it now, and a part of the amounts
-    /// they were not given; at most a part of the capacity. O(pods on the node).
+    /// The amount promised to services and predicted unused, if the node does not use it now. A
+    /// part of the amounts that services were not given is added. The sum is at most a part of the
+    /// capacity. O(pods on the node).
     pub fn mid(
         &self,
         capacity: &Amounts,

@@ -337,9 +337,9 @@ impl Pod {
     /// Whether a cluster or a group can take the pod; the name is not looked at.
     ///
     /// # Errors
-    /// A quantity given to the builder was malformed, an amount is negative, a device request
-    /// asks for no device, or the devices held are not what the requests ask for: one list for
-    /// each request, of as many devices as it asks for, all different.
+    /// A quantity given to the builder was malformed, an amount is negative, or a device request
+    /// asks for no device. The devices held are not the ones requested: one list for each request,
+    /// of as many devices as it asks for, all different.
     pub fn check(&self) -> Result<(), ModelError> {
         self.check_after(None)
     }

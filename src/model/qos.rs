@@ -248,8 +248,8 @@ impl Pod {
 }
 
 impl PodShape {
-    /// The band of the pods: by label, by the attribute that [`Pod::in_band`] writes, or by the class
-    /// of service; a shape without requests and limits of CPU and memory is best effort.
+    /// The band of the pods: by label, by the attribute that [`Pod::in_band`] writes, or by the
+    /// class of service. A shape without requests and limits of CPU and memory is best effort.
     pub fn band(&self) -> PriorityBand {
         let stated = self.attributes.get(PRIORITY_CLASS_LABEL);
         let band = stated.and_then(|name| PriorityBand::from_name(name));

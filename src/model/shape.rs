@@ -15,8 +15,8 @@ use super::volume::PodVolume;
 
 /// Everything about a pod that filters and scores may read.
 ///
-/// Pods of equal shape are interchangeable: what holds of one on a node holds of the other, so
-/// the crate judges a shape once and places as many pods of it as are wanted.
+/// Pods of equal shape are interchangeable: any statement about one on a node is true of the other.
+/// So the crate judges a shape once and places as many pods of it as are wanted.
 ///
 /// Lists keep the order they are given in; two shapes are equal if they are written alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -146,9 +146,9 @@ pub struct VolumeClaim {
     pub class: String,
     /// How much is asked for; `None` if the claim does not say.
     pub request: Option<i64>,
-    /// What a volume must offer.
+    /// Access modes that a volume must offer.
     pub access_modes: Vec<AccessMode>,
-    /// What a volume must be.
+    /// Mode that a volume must have.
     pub mode: VolumeMode,
     /// The class of attributes that a volume must be of; empty for none.
     pub attributes_class: String,
@@ -275,9 +275,9 @@ pub struct Volume {
     pub class: String,
     /// Its size.
     pub capacity: i64,
-    /// What it offers.
+    /// Access modes that it offers.
     pub access_modes: Vec<AccessMode>,
-    /// What it is.
+    /// Its mode.
     pub mode: VolumeMode,
     /// The class of its attributes; empty for none.
     pub attributes_class: String,
@@ -533,8 +533,8 @@ impl VolumeAttachment {
     }
 }
 
-/// What becomes of a pod's unbound claims on a node: which volume each gets, and for which one is
-/// made.
+/// Outcome for a pod's unbound claims on a node: the volume that each gets, or the claims for which
+/// one is made.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]

@@ -36,8 +36,8 @@ pub struct AllocatedDevice {
     pub device: String,
     /// Whether it may be used by others too, and does not count as in use by this claim.
     pub admin: bool,
-    /// What is taken of its capacities, of a device that several claims hold parts of; `None` of
-    /// one that is taken whole.
+    /// Amounts of its capacities, for a device that several claims share; `None` for a device that
+    /// is taken whole.
     pub share: Option<BTreeMap<String, Quantity>>,
 }
 

@@ -1,4 +1,4 @@
-//! What pods claim of devices.
+//! Claims on devices: requests, alternatives and constraints.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -21,7 +21,7 @@ pub struct ResourceClaim {
     pub name: String,
     /// The identity of the object that controls it: the pod or group that it was made for.
     pub owner: String,
-    /// What is claimed.
+    /// The requests and constraints.
     pub spec: Arc<ClaimSpec>,
     /// Whether it is being deleted.
     pub deleting: bool,
@@ -31,14 +31,14 @@ pub struct ResourceClaim {
     pub reserved_for: Vec<String>,
 }
 
-/// What is claimed: devices by request, and what must hold of them together.
+/// Devices by request, and constraints on all of them together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 pub struct ClaimSpec {
     /// Requests, in the order in which they are served.
     pub requests: Vec<ClaimRequest>,
-    /// What must hold of the devices together.
+    /// Constraints on the devices together.
     pub constraints: Vec<ClaimConstraint>,
 }
 
@@ -48,11 +48,11 @@ pub struct ClaimSpec {
 pub struct ClaimRequest {
     /// The name; unique in the claim.
     pub name: String,
-    /// What is requested.
+    /// The demand, or alternatives to it.
     pub choice: RequestChoice,
 }
 
-/// What a request asks for, or alternatives to it.
+/// The demand of a request, or alternatives to it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -69,7 +69,7 @@ pub enum RequestChoice {
 pub struct SubRequest {
     /// The name; unique in the request.
     pub name: String,
-    /// What it asks for.
+    /// Demand of the alternative.
     pub demand: DeviceDemand,
 }
 
@@ -89,7 +89,7 @@ pub struct DeviceDemand {
     pub admin: bool,
     /// Taints consented to.
     pub tolerations: Vec<Toleration>,
-    /// What is taken of each device, by capacity; all of those that are not named.
+    /// Amounts taken of each device, by capacity; all of a capacity that is not named.
     pub capacity: BTreeMap<String, Quantity>,
 }
 
@@ -113,18 +113,18 @@ impl Default for DeviceAmount {
     }
 }
 
-/// What must hold of devices together.
+/// A constraint on several devices together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimConstraint {
     /// The requests meant, as `request` or `request/alternative`; all if there are none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub requests: Vec<String>,
-    /// What holds of their devices.
+    /// The rule for their devices.
     pub rule: AttributeRule,
 }
 
-/// What holds of an attribute of several devices. Devices without the attribute are out.
+/// A rule on one attribute of several devices. Devices without the attribute are out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -228,7 +228,7 @@ impl ClaimSpec {
         self
     }
 
-    /// What the requests ask for, with their names, and those of their alternatives.
+    /// Demands of the requests and of their alternatives, with their names.
     pub fn demands(&self) -> impl Iterator<Item = (&str, Option<&str>, &DeviceDemand)> {
         self.requests.iter().flat_map(|request| {
             let (one, many) = match &request.choice {

@@ -1,4 +1,4 @@
-//! What drivers publish: devices with attributes and capacities, in slices of pools.
+//! Slices as drivers publish them: devices of a pool with attributes and capacities.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -59,7 +59,7 @@ pub enum NodeReach {
     Nowhere,
     /// One, by name.
     Node(String),
-    /// Those that a selector matches.
+    /// Nodes that a selector matches.
     Selector(NodeSelector),
     /// All.
     All,
@@ -125,7 +125,7 @@ pub struct DeviceCapacity {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 pub struct RequestPolicy {
-    /// What a request gets that names no amount; `None` is all.
+    /// The amount for a request that names none; `None` is all.
     pub default: Option<Quantity>,
     /// The amounts allowed.
     pub rule: PolicyRule,
@@ -142,7 +142,7 @@ pub enum PolicyRule {
     Any,
     /// These, in ascending order. Others are rounded up.
     Values(Vec<Quantity>),
-    /// Those of a range.
+    /// Amounts of a range.
     Range {
         /// The least; lower ones are raised to it.
         min: Option<Quantity>,
@@ -159,11 +159,11 @@ pub enum PolicyRule {
 pub struct CounterSet {
     /// The name; unique in the pool.
     pub name: String,
-    /// What there is, by counter.
+    /// Totals by counter.
     pub counters: BTreeMap<String, Quantity>,
 }
 
-/// What a device uses up of a counter set.
+/// The share of a counter set that a device uses up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CounterUse {
