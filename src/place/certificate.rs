@@ -80,8 +80,8 @@ pub enum Lack {
         /// At most so many fit.
         fits: u32,
     },
-    /// Not enough large pods fit, each node by itself, whichever of them it gets: those that take
-    /// `each` or more of a resource, counted as if each took the least that any of them takes.
+    /// Not enough large pods fit, each node by itself, whichever of them it gets. Pods that take
+    /// `each` or more of a resource are counted as if each took the least that any of them takes.
     Shares {
         /// The resource.
         resource: String,

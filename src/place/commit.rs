@@ -149,8 +149,8 @@ impl Cluster {
     /// Commits a plan: all of its pods are bound, or none.
     ///
     /// Where something moved since the plan was made, filters run again, and the plan is held to
-    /// what its strategy promised: every group that gets pods has its minimum, with the members
-    /// that run by now; nodes are in the domains chosen, and so are running members where a domain
+    /// the promises of its strategy. Every group that gets pods has its minimum, with the members
+    /// that run by now. Nodes are in the domains chosen, and so are running members where a domain
     /// is required. Time passes into a filter as `Time::ZERO` here, and permits do not run again.
     ///
     /// A plan that was deserialised holds the same promises, and has all the pods that it had.

@@ -115,8 +115,8 @@ pub enum Failure {
         /// The domain, as the values of an assignment.
         domain: Vec<String>,
     },
-    /// Members that run are in another domain of the required level than Kueue chose for the rest:
-    /// on nodes that it does not see, or in slices that the rest do not fill. Of
+    /// Running members are in another domain of the required level than Kueue chose for the rest.
+    /// They are on nodes that it does not see, or in slices that the rest do not fill. Given by
     /// [`Strategy::Kueue`](crate::Strategy::Kueue) only.
     #[error("members that run are in another domain of {level:?}")]
     RunningElsewhere {

@@ -49,9 +49,9 @@ fn method(strategy: Strategy) -> Method {
 /// [`Planner`].
 ///
 /// # Errors
-/// The group is unsound, a member is bound already (of a [`Gang`](super::gang::Gang) made beforehand that is found
-/// out by the commit), or the group asks what its strategy does not know. That it does not fit is
-/// no error but an [`Outcome`].
+/// The group is unsound, a member is bound already, or the group asks for something that its
+/// strategy does not know. For a [`Gang`](super::gang::Gang) made beforehand, the commit finds out
+/// about bound members. A group that does not fit is no error but an [`Outcome`].
 ///
 /// # Example
 /// ```
@@ -108,10 +108,10 @@ impl Planner {
         planner
     }
 
-    /// Lets coarse work use the caller's rayon pool if `threads` is more than one: the shapes of a
-    /// mixed gang that were not met before are judged side by side, and candidate domains that have
-    /// to be compared are tried side by side, in at most so many shares. Without the feature
-    /// `parallel` it changes nothing, and it never changes an answer.
+    /// Lets coarse work use the caller's rayon pool if `threads` is more than one, in at most so
+    /// many shares. New shapes of a mixed gang are judged side by side, and candidate domains that
+    /// have to be compared are tried side by side. Without the feature `parallel` it changes
+    /// nothing, and it never changes an answer.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Planner {
         self.workspace.threads = threads.max(1);
@@ -218,7 +218,7 @@ fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
     (plan, layout.members)
 }
 
-/// What the claims of members get: the members are placed once more, in order.
+/// Volumes for the claims of members: the members are placed once more, in order.
 fn volumes_of(
     task: Task<'_>,
     members: &[PlanMember],

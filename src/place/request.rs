@@ -72,10 +72,10 @@ impl<'a> Request<'a> {
     }
 
     /// Sets how many steps a search may take, an option of [`Strategy::Search`]. A step is one
-    /// candidate domain tried for one group, one node filled in a packing, one move of an order, or
-    /// 1,024 looks at a class of pods while the ways to fill a node are listed. So it takes about the
-    /// same time in small groups as in large ones, a few microseconds: 200,000 steps, which are the
-    /// default, are a fraction of a second up to a second or two.
+    /// candidate domain tried for one group, one node filled in a packing, or one move of an order.
+    /// While the ways to fill a node are listed, 1,024 looks at a class of pods are a step. So a
+    /// step takes about the same time in small groups as in large ones, a few microseconds. The
+    /// default of 200,000 steps is a fraction of a second up to a second or two.
     pub fn budget(mut self, steps: u64) -> Request<'a> {
         self.budget = steps;
         self

@@ -1,9 +1,9 @@
 //! Capacity columns: free amounts and room for pods, by node and by domain, between requests.
 //!
-//! A column is one number a node: what is free of a resource, or how many pods of a shape fit.
+//! A column is one number a node: its free amount of a resource, or how many pods of a shape fit.
 //! Its sums over domains are kept beside it. The rows that the cluster's journal names are read
-//! again, and sums move by the difference, so that a request costs in proportion to what has
-//! changed of pods and nodes.
+//! again, and sums move by the difference. So a request costs in proportion to the pods and nodes
+//! that changed.
 
 use alloc::sync::Arc;
 use alloc::vec;

@@ -36,7 +36,7 @@ struct Set<'a> {
     running: Option<Assignment>,
 }
 
-/// The answer of Kueue's algorithm: pod set by pod set gets domains, then its pods go to the nodes
+/// The answer of Kueue's algorithm. Pod set by pod set gets domains. Then its pods go to the nodes
 /// of the domains assigned, each to the feasible node with the best score.
 pub(crate) fn place(task: Task<'_>) -> Result<Answer, PlaceError> {
     let mut layout = Layout::default();

@@ -11,9 +11,9 @@ use core::ops::Range;
 use super::input::{Amounts, Cluster, HOSTNAME_LABEL, Node, PODS_RESOURCE, Usage};
 use super::outcome::{AssignedDomain, Assignment, ClusterError};
 
-/// A domain. Domains are numbered in the order of a walk from the roots, children by value, so
-/// that among domains of one level the order of numbers is the order of paths, and the domains
-/// below `d` are `d + 1 .. end`.
+/// A domain. Domains are numbered in the order of a walk from the roots, children by value. So
+/// among domains of one level the order of numbers is the order of paths, and the domains below `d`
+/// are `d + 1 .. end`.
 #[derive(Debug, Clone)]
 pub(super) struct Domain {
     pub(super) value: String,

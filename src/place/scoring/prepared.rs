@@ -136,8 +136,9 @@ impl PreparedPlugins {
     /// Prepares the plugins again after some nodes have changed. False if answers for other nodes
     /// may be others now; `None` as [`PreparedPlugins::prepare`].
     ///
-    /// By what these plugins declare, only rows that changed have to be evaluated again, unless
-    /// one reads other nodes too, or a score begins or ceases to be the same for all nodes.
+    /// By the declarations of these plugins, only rows that changed have to be evaluated again. All
+    /// rows are, if a plugin reads other nodes too, or a score begins or ceases to be the same for
+    /// all nodes.
     pub(crate) fn follow(
         &mut self,
         framework: &Framework,
@@ -162,8 +163,8 @@ impl PreparedPlugins {
         Some(same)
     }
 
-    /// Takes a score that was the same for all nodes for one that still is, if it reads nothing
-    /// but the node itself and gives the nodes that changed the same score.
+    /// Keeps a score that was the same for all nodes, if it reads nothing but the node itself and
+    /// gives the nodes that changed the same score.
     fn keep_constant(
         &mut self,
         framework: &Framework,

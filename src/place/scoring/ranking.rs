@@ -98,8 +98,8 @@ impl Histogram {
         !self.is_wide
     }
 
-    /// The total that the least of the `count` largest keys has, as the upper half of a key, and how
-    /// many keys with that total are among them; `None` if there are not so many.
+    /// The least total among the `count` largest keys, as the upper half of a key, and how many
+    /// keys with that total are among them. `None` if there are not so many.
     fn last_of(&self, count: usize) -> Option<(usize, usize)> {
         let (below, left) = class_of(self.totals.iter().skip(1).rev(), count)?;
         Some((self.totals.len() - 1 - below, left))
@@ -332,8 +332,8 @@ impl Ranking {
     /// not so many. Only without normalised scores. `order` has all places in the order of ties,
     /// where that is at hand and is not the order of places.
     ///
-    /// With a tree O(count · log n), and with an `order` O(n) comparisons at most; if neither that
-    /// nor places are in the order of ties, or totals are very large, some ten times O(count · log n).
+    /// With a tree O(count · log n), and with an `order` O(n) comparisons at most. With neither and
+    /// places out of the order of ties, or with very large totals, some ten times O(count · log n).
     /// Without a tree O(n).
     pub(crate) fn top(
         &mut self,

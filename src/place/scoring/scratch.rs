@@ -181,8 +181,8 @@ impl Scratch {
         Within { rows, positions: &self.positions, shape: shape as usize, cursor }
     }
 
-    /// The best of the rows of a domain whose positions are noted, by node-local plugins: from a
-    /// ranking of its own that is made at the shape's first member, when `cursor` is `None`.
+    /// The best of the rows of a domain whose positions are noted, by node-local plugins. They come
+    /// from a ranking of its own that is made at the shape's first member, when `cursor` is `None`.
     pub(crate) fn best_within(
         &mut self,
         framework: &Framework,

@@ -31,8 +31,9 @@ fn best_first(a: &Slot, b: &Slot) -> core::cmp::Ordering {
     b.worth.cmp(&a.worth)
 }
 
-/// The place among classes, of which there are so many members each, of the one that the last of the
-/// first `count` is in, and how many of its members are among those; `None` if there are not so many.
+/// The last of the first `count` members of classes, given how many members each class has. Returns
+/// the place of its class, and how many members of that class are among the first. `None` if there
+/// are not so many.
 pub(crate) fn class_of<'a>(
     classes: impl Iterator<Item = &'a u32>,
     count: usize,

@@ -140,8 +140,8 @@ fn run(
     Ok(())
 }
 
-/// How a part of equal pods is shared out among finer domains, if that is asked for: over the
-/// domains of `spread`; over the fewest of the level preferred, where that was not met by one.
+/// Shares of a part of equal pods in finer domains, if that is asked for. They are the domains of
+/// `spread`, or the fewest of the preferred level where one domain did not suffice.
 fn shares(
     solver: &mut Solver<'_, '_>,
     txn: &Txn,

@@ -1,10 +1,10 @@
 //! The search over claims: which members go where, and with which devices.
 //!
-//! Members that ask for the same are placed one after another, on nodes in an order that does not go
-//! back, and every choice of devices is tried that others could tell from those before it. The kinds
-//! of members come in order of hardness. If that fails, those that found no place come earlier the
-//! next time. The last round has no limit but the budget: if it ends before the budget does, there is
-//! no plan.
+//! Equal members are placed one after another, on nodes in an order that does not go back. Every
+//! choice of devices is tried that others could tell from the choices before it. The kinds of
+//! members come in order of hardness. If that fails, members that found no place come earlier the
+//! next time. The last round has no limit but the budget: if it ends before the budget does, there
+//! is no plan.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -32,8 +32,8 @@ const ROUNDS: usize = 24;
 
 /// The answer for a group with claims.
 ///
-/// A group that asks something of the topology, or whose members need not all be placed, is laid out
-/// by the sequential strategy; if that does not place it, a simple one is searched for whole.
+/// A group with a topology request, or one whose members need not all be placed, is laid out by the
+/// sequential strategy. If that does not place it, a simple one is searched for whole.
 pub(super) fn place(
     task: Task<'_>,
     workspace: &mut Workspace,
@@ -325,7 +325,7 @@ impl<'a> ClaimSearch<'a> {
 /// How many devices are tried for one member on one node.
 const STEPS_A_NODE: u64 = 1 << 20;
 
-/// What a member asks for, whatever its claims are called.
+/// The request of a member, whatever its claims are called.
 #[derive(PartialEq, Eq)]
 struct Question {
     shape: PodShape,

@@ -1,8 +1,8 @@
 //! The search strategy: complete within a budget of steps.
 //!
-//! `strategy` is its entry; `solve` searches in rounds with growing quotas, turns each solution of
-//! `domains` into a layout that every filter passes, and ends with a certificate where there is
-//! none. `reference` is brute force, its definition.
+//! `strategy` is its entry. `solve` searches in rounds with growing quotas and turns each solution
+//! of `domains` into a layout that every filter passes. Where there is none, it ends with a
+//! certificate. `reference` is brute force, its definition.
 
 pub(crate) mod apportion;
 mod assign_nodes;
@@ -183,8 +183,8 @@ enum Realised {
 
 /// Turns a solution into a layout that every filter has passed.
 ///
-/// The nodes with the best scores are tried first, then those of the solution, then, if a filter
-/// objects that the solution knows nothing of, every order and every choice of nodes.
+/// The nodes with the best scores are tried first, then the nodes of the solution. If a filter that
+/// the solution does not know objects, every order and every choice of nodes is tried.
 fn realise(
     solver: &mut Solver<'_, '_>,
     tables: &mut Tables<'_>,

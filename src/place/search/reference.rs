@@ -4,9 +4,9 @@
 //! members. It shares with the search what defines a request (which keys confine a group, which
 //! nodes make a domain), and neither sums nor packing nor budget.
 //!
-//! The canonical order: all members before minima only; groups as given, parents before children,
-//! leaders after their siblings; domains as [`BruteForce::candidates`] orders them, each before the
-//! group is left out; members as given; nodes in the order of ties.
+//! The canonical order: all members before minima only. Groups come as given, parents before
+//! children, leaders after their siblings. Domains come as [`BruteForce::candidates`] orders them,
+//! each before the group is left out. Members come as given; nodes in the order of ties.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -210,9 +210,9 @@ impl BruteForce<'_, '_> {
         if at == 0 || self.whole { Ok(None) } else { self.choose(at + 1, rows) }
     }
 
-    /// The domains a part may have within some rows: by level of preference, then by domain-level
-    /// scores with all members on the first node, then the least room in the scarcest resource,
-    /// then by name.
+    /// The domains a part may have within some rows. They are ordered by level of preference, then
+    /// by domain-level scores with all members on the first node. Then come the least room in the
+    /// scarcest resource, and the name.
     fn candidates(&self, at: usize, within: &[Row]) -> Result<Vec<Choice>, PlaceError> {
         // A leader stays in the domain of the sibling it leads.
         let led_rows;
@@ -242,8 +242,8 @@ impl BruteForce<'_, '_> {
         Ok(choices)
     }
 
-    /// The rows of a part that its leaders share: of its domain; where it is left out and members
-    /// run, of the one that its loosest key leaves open to it.
+    /// The rows of a part that its leaders share: the rows of its domain. If it is left out and
+    /// members run, they are the rows of the domain that its loosest key leaves open to it.
     fn rows_of_led(&self, led: usize, within: &[Row]) -> Result<Vec<Row>, PlaceError> {
         if let Some(choice) = &self.choices[led] {
             return Ok(choice.rows.clone());

@@ -1,9 +1,9 @@
 //! Nodes for members with claims: a search that knows of volumes.
 //!
-//! Of the volumes that claims may get, a matching tells whether all claims can be met at once if
+//! A matching over the volumes that claims may get tells whether all claims can be met at once, if
 //! each went to a node of its own. It is found anew after each choice of a node, and a choice
-//! without one is taken back. Members with several claims choose first, that with the fewest nodes
-//! left before the others; those with one follow the matching.
+//! without one is taken back. Members with several claims choose first, among them the member with
+//! the fewest nodes left. Members with one claim follow the matching.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -211,8 +211,8 @@ impl Table<'_, '_, '_> {
         best.or(Some(Turn { guest: 0, nodes: Vec::new() }))
     }
 
-    /// What each claim may get, of volumes: what all of its pods may get, each on its node or
-    /// on any. `None` in place of volumes if one can be made.
+    /// Volumes that each claim may get: those that all of its pods may get, each on its node or on
+    /// any. `None` in place of volumes if one can be made.
     fn offers(&self) -> Option<Vec<Offers>> {
         let mut offers: Vec<Offers> = vec![None; self.claims];
         for guest in &self.guests {

@@ -12,10 +12,10 @@ use crate::place::sequential::workspace::Workspace;
 
 /// The answer of the search strategy.
 ///
-/// A group of pods that asks nothing of the topology is first laid out by the sequential strategy,
-/// which finds it as good a place as a search, if it finds one. A group that asks what the search
-/// does not know is laid out by the sequential strategy alone; the search only proves that it does
-/// not fit.
+/// A group of pods that asks nothing of the topology is first laid out by the sequential strategy.
+/// If that finds a place, it is as good as a search's. A group with a request that the search does
+/// not know is laid out by the sequential strategy alone; the search only proves that it does not
+/// fit.
 pub(crate) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer, PlaceError> {
     if task.gang.all_shapes().iter().any(|shape| !shape.claims.is_empty()) {
         return claims::place(task, workspace, is_simple(task.group()));

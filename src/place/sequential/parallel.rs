@@ -17,7 +17,7 @@ const WORTH_IT: usize = 1_000;
 
 impl<E: Engine> Sequential<'_, E> {
     /// The trial of each candidate on the state as it is, `None` for one that the group does not
-    /// fit; `None` altogether if the trials have to be made one after another, or are too few to be
+    /// fit. `None` altogether if the trials have to be made one after another, or are too few to be
     /// worth more than one thread.
     pub(super) fn try_side_by_side(
         &mut self,

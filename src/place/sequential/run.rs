@@ -6,8 +6,8 @@
 //! those before it and itself. In order of worth, all rows together, the keys are the run.
 //!
 //! So it is enough to know the keys that are worth most, as many as there are pods, and to sort
-//! them. The rows with the best keys are found first; then they are all evaluated with one pod more,
-//! side by side, then those of them that are still among the best, until no such row is left.
+//! them. The rows with the best keys are found first. Then they are all evaluated with one pod
+//! more, side by side, and again those that are still among the best, until no such row is left.
 
 use alloc::vec::Vec;
 
@@ -88,9 +88,9 @@ impl Run {
     /// The rows of so many pods, placed one after another, each on the best of `rows` (`None`: of
     /// all). Fewer if no row is left that takes one. The table is up to date.
     ///
-    /// O(pods · log pods) and, for every pod, one row evaluated or two; where rows become no worse
-    /// with more pods, one more for each doubling of the pods that go to one row. Beside that
-    /// O(pods · log n) for the best of all rows, or O(rows).
+    /// O(pods · log pods) and, for every pod, one row evaluated or two. Where rows become no worse
+    /// with more pods, one more row is evaluated for each doubling of the pods that go to one row.
+    /// Beside that O(pods · log n) for the best of all rows, or O(rows).
     pub(crate) fn rows(
         &mut self,
         table: &mut ScoreTable,

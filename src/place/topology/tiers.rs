@@ -20,9 +20,9 @@ pub(crate) enum DomainSense {
     /// The value of the key alone, as Kubernetes has it: racks of one name in two zones are one
     /// rack.
     Value,
-    /// A declared level: the path of values from the coarsest level down to its own: racks of
-    /// one name in two zones are two racks, and so are a rack of a zone and one of no zone. Of any
-    /// other key, its value.
+    /// The domain of a declared level is the path of values from the coarsest level down to its
+    /// own. So racks of one name in two zones are two racks, and so are a rack of a zone and one of
+    /// no zone. The domain of any other key is its value.
     Path,
 }
 
@@ -84,9 +84,10 @@ impl DomainKey {
         self.required.checked_sub(1).and_then(|at| path.get(at)).is_none_or(Option::is_some)
     }
 
-    /// How many labels of a domain, from the first, members that run are held to: those of the
-    /// required domain; without a requirement, those of the highest level that a preference may
-    /// fall back to, or all where that level does not tell the domain apart.
+    /// How many labels of a domain, from the first, running members are held to. A requirement
+    /// holds them to the labels of the required domain. Without one they are held to the labels of
+    /// the highest level that a preference may fall back to. They are held to all labels where that
+    /// level does not tell the domain apart.
     fn held(
         &self,
         cluster: &Cluster,

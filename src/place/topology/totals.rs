@@ -137,7 +137,7 @@ impl<'a> Totals<'a> {
         Some(Natives { resources, sums })
     }
 
-    /// The sums of a resource by domain; `None` where rows are to be added up one by one: amounts
+    /// The sums of a resource by domain. `None` where rows are to be added up one by one: amounts
     /// are below zero or too large to be added without care, or one pass is not worth it.
     fn add_up(&self, resource: ResourceId) -> Option<Vec<DomainTotals>> {
         let domain_of = self.domain_of()?;
@@ -292,8 +292,8 @@ mod tests {
     use crate::model::{Node, Pod, PodGroup};
     use crate::state::{NodeView, Takes};
 
-    /// Some nodes have little of a resource or none, some too much of it is taken of, some are
-    /// gone; where `large` is set, amounts are near the end of 64 bits.
+    /// Some nodes have little of a resource or none, some are overcommitted, and some are gone.
+    /// Where `large` is set, amounts are near the end of 64 bits.
     fn cluster(kinds: &[u8], large: bool) -> Cluster {
         let mut cluster = Cluster::new();
         for (at, &kind) in kinds.iter().enumerate() {

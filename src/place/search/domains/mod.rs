@@ -305,8 +305,8 @@ impl<'m, 'a> Solver<'m, 'a> {
         found
     }
 
-    /// The domain that running members leave open to a part that is left out, which its leaders
-    /// share: that of its loosest key, or the whole where it has none or none runs.
+    /// The domain that running members leave open to an omitted part, which its leaders share. It
+    /// is the domain of its loosest key, or the whole where it has none or none runs.
     fn led_home(&mut self, led: usize, within: usize) -> Option<usize> {
         let parts = self.parts;
         let loosest = parts.parts[led].keys.last().copied().flatten();

@@ -1,9 +1,9 @@
 //! Packing: how many pods of each demand go into each bin, exactly.
 //!
 //! First quick fills in several orders. Then bins are filled one after another, each with every
-//! maximal choice of what is left, best first, with sums and counts to prune and with the states
-//! that failed remembered. To fill maximally loses nothing: a pod that still fits can be moved
-//! here from a later bin. So the search is complete.
+//! maximal choice of the remaining pods, best first. Sums and counts prune, and states that failed
+//! are remembered. To fill maximally loses nothing: a pod that still fits can be moved here from a
+//! later bin. So the search is complete.
 //!
 //! Source: bin completion after Gent and Korf (2002, 2003), here for several resources, bins of
 //! different sizes and pods that not every bin takes.
