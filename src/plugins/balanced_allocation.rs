@@ -16,7 +16,7 @@ use crate::state::NodeView;
 /// Prefers nodes whose resources the pod would bring closer to even use.
 ///
 /// With `σ` the standard deviation of the used fractions of the resources, a state is worth
-/// `trunc((1 − σ)·100)`; the score is `50 + (50 + with − without) ÷ 2`, from 50 to 100, and 75 if
+/// `trunc((1 − σ)·100)`. The score is `50 + (50 + with − without) ÷ 2`, from 50 to 100, and 75 if
 /// the pod changes nothing. Fractions are held at 1. A resource that the node lacks is left out,
 /// and so is one other than CPU, memory and ephemeral storage that the pod does not request.
 ///

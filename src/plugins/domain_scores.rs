@@ -8,11 +8,11 @@ use crate::framework::{DomainContext, DomainScore, MAX_SCORE, Normalization};
 
 /// Likes domains that the group would fill, so that others stay whole.
 ///
-/// For each resource, with `A` and `U` the sums of what is allocatable and used over the nodes of
-/// the domain that have the resource, and `r` what the proposed pods request together:
-/// `min(U + r, A)·100 ÷ A`. The score is the weighted mean, truncated. CPU and memory are counted
-/// with Kubernetes' defaults for containers that ask for none; another resource that the pods do
-/// not request is left out.
+/// For each resource it is `min(U + r, A)·100 ÷ A`. `A` and `U` are the sums of allocatable and
+/// used amounts over the nodes of the domain that have the resource; `r` is what the proposed pods
+/// request together. The score is the weighted mean, truncated. CPU and memory are counted with
+/// Kubernetes' defaults for containers that ask for none; another resource that the pods do not
+/// request is left out.
 ///
 /// O(resources · pods), and O(nodes of the domain) where the planner keeps no sums.
 ///

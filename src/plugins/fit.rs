@@ -310,8 +310,8 @@ impl Capacity for Requests {
         );
     }
 
-    /// How many more pods of the shape there is room for if what is free could be taken from several
-    /// nodes at once: two columns to add up for each resource, and nothing to divide but sums.
+    /// How many more pods of the shape fit if free amounts could be taken from several nodes at
+    /// once. It takes two columns to add up for each resource, and nothing to divide but sums.
     fn of_all(&self, cx: &Context<'_>, enough: i64) -> i64 {
         let cluster = cx.cluster();
         let mut least = i64::MAX;

@@ -13,10 +13,11 @@ use crate::state::{NodeView, ResourceId};
 
 /// Likes nodes full in some resources and empty in others, such as full of GPUs and empty of CPU.
 ///
-/// The resources that are both listed and requested count: `min(q, A)·100 ÷ A` where full is liked,
-/// `(A − q)·100 ÷ A` (0 beyond `A`) where empty is, with `A` what is allocatable and `q` what the
-/// node's pods would request. The score is the weighted mean, truncated; a resource that the node
-/// lacks counts as 0. If no listed resource is requested, all nodes score 100.
+/// Resources that are both listed and requested count. Where full is liked, the score is `min(q,
+/// A)·100 ÷ A`; where empty is, `(A − q)·100 ÷ A` (0 beyond `A`). `A` is the allocatable amount and
+/// `q` what the node's pods would request. The score of the node is the weighted mean, truncated; a
+/// resource that the node lacks counts as 0. If no listed resource is requested, all nodes score
+/// 100.
 ///
 /// O(resources) a node.
 ///

@@ -11,9 +11,9 @@ use crate::state::NodeView;
 /// Keeps a pod off nodes where a port it wants is taken.
 ///
 /// Two ports conflict if number and protocol are equal, and the addresses are or one of them is
-/// `0.0.0.0`. Ports of one pod do not conflict with each other. kube-scheduler keeps a set of
-/// ports a node, so that of two pods that hold the same port one frees it for both; here the port
-/// is taken until both are gone.
+/// `0.0.0.0`. Ports of one pod do not conflict with each other. kube-scheduler keeps a set of ports
+/// a node: if two pods hold the same port, one frees it for both. Here the port is taken until both
+/// are gone.
 ///
 /// O(pods of the node) a node; skipped for pods that want no port.
 ///

@@ -156,9 +156,9 @@ impl Field {
     }
 }
 
-/// The rows that terms name, if each of them names its nodes: for each term the names that all of
-/// its `In` requirements on `metadata.name` share, and of these sets the union. Unlike matching,
-/// it takes requirements with several values, or none.
+/// The rows that terms name, if each of them names its nodes. A term names the names that all of
+/// its `In` requirements on `metadata.name` share, and the rows are the union over terms. Unlike
+/// matching, it takes requirements with several values, or none.
 ///
 /// `None` if some term leaves the name open. The flag tells whether any name is left, be it that
 /// of no node.

@@ -16,10 +16,10 @@ const WEIGHTS: [(&str, u32); 3] = [("nvidia.com/gpu", 20), (CPU, 1), (MEMORY, 1)
 impl Default for Framework {
     /// Packs tightly, GPUs before all else, so that whole nodes and domains stay free.
     ///
-    /// All filters of [`Framework::kubernetes`]. Nodes, and domains, are scored by how full they
-    /// would be ([`MostAllocated`] over GPUs with weight 20, CPU and memory with 1 each); what
-    /// pods themselves prefer counts as in Kubernetes. Pods without spread constraints of their
-    /// own are not spread.
+    /// All filters of [`Framework::kubernetes`]. Nodes and domains are scored by how full they
+    /// would be ([`MostAllocated`] over GPUs with weight 20, CPU and memory with 1 each).
+    /// Preferences of pods themselves count as in Kubernetes. Pods without spread constraints of
+    /// their own are not spread.
     fn default() -> Framework {
         profile(MostAllocated::of(WEIGHTS), DomainAllocation::of(WEIGHTS))
     }

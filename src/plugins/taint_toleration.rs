@@ -16,7 +16,7 @@ use crate::state::NodeView;
 /// As a filter: every taint with effect `NoSchedule` or `NoExecute` must be tolerated; the
 /// rejection is [`Unresolvable`](Verdict::Unresolvable). As a score: the number of
 /// `PreferNoSchedule` taints that no toleration for that effect (or for any) tolerates, in
-/// proportion to the highest, reversed: 0, 1, 2, 3 become 100, 67, 34, 0.
+/// proportion to the highest, reversed. So 0, 1, 2, 3 become 100, 67, 34, 0.
 ///
 /// O(taints × tolerations) a node that has taints, and nothing for others. The filter is skipped
 /// where no node has taints; the score is the same for all nodes where none has a soft one.

@@ -16,15 +16,16 @@ use crate::state::{Cluster, NodeView};
 
 /// Likes nodes that the pod fragments least; as a choice of devices, the device it fragments least.
 ///
-/// With the fragmentation `F` of [`TypicalPods`], the score is `100 · sigmoid((F(node) − F(node
-/// with the pod)) ÷ scale)`, truncated. A pod that wants a share of one device is thought on the
-/// device where the score is best; other pods on the devices open to them that have least left.
+/// The score is `100 · sigmoid((F(node) − F(node with the pod)) ÷ scale)`, truncated, with the
+/// fragmentation `F` of [`TypicalPods`]. A pod that wants a share of one device is assumed on the
+/// device where the score is best. Other pods are assumed on the devices open to them that have
+/// least left.
 ///
 /// As a [`DeviceChoice`] it gives a share of one device the device with the best score, the lowest
-/// index among equals; whole devices are taken by index, and equal shares of several as
+/// index among equals. Whole devices are taken by index, and equal shares of several as
 /// [`TightestFit`] does.
 ///
-/// Scores are those of the published arithmetic to the last bit: where a sum in another order could
+/// Scores are those of the published arithmetic to the last bit. Where a sum in another order could
 /// fall on the other side of a whole number, the published order decides. Nodes with devices of
 /// several models are as exact, though nothing is published of them.
 ///

@@ -9,10 +9,10 @@ use crate::state::NodeView;
 
 /// Likes devices in use best, then free devices of nodes in use, then nodes not in use.
 ///
-/// For a pod that wants devices, which take the fullest first: on a node all of whose `n` devices
-/// are free, `max(33 − n, n)`; if `k` of the devices taken are free, `max(50 − k, 33)`; else
-/// `max(100 − s ÷ 10, 50)`, where `s` sums what is left of each in hundredths. Other pods get 0
-/// everywhere.
+/// A pod that wants devices goes to the fullest node first. On a node all of whose `n` devices are
+/// free, the score is `max(33 − n, n)`. If `k` of the devices taken are free, it is `max(50 − k,
+/// 33)`. Else it is `max(100 − s ÷ 10, 50)`, where `s` sums the remainder of each in hundredths.
+/// Other pods get 0 everywhere.
 ///
 /// Source: FGD artifact (ATC'23), plugin `GpuPackingScore`.
 #[derive(Debug, Clone)]

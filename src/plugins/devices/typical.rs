@@ -28,11 +28,12 @@ pub struct TypicalPod {
 
 /// The typical parts of a workload: its most frequent sorts of pods.
 ///
-/// It measures the *fragmentation* of a node: how much of what is left of its devices a pod drawn
-/// from the workload could not use, on average. For one sort of pod that is everything left (the
-/// sum `L` over the devices of the pool) if the pod wants no devices, cannot have the node's
-/// model, finds too little CPU, or finds fewer devices with enough left than it wants; and
-/// otherwise what is left on the devices that have too little for it. Memory is ignored.
+/// It measures the *fragmentation* of a node: how much of the free amount of its devices a pod
+/// drawn from the workload could not use, on average. For one sort of pod that is everything free,
+/// the sum `L` over the devices of the pool, in four cases. The pod wants no devices, cannot have
+/// the node's model, finds too little CPU, or finds fewer devices with enough left than it wants.
+/// Otherwise it is the free amount of the devices that have too little for the pod. Memory is
+/// ignored.
 ///
 /// Source: "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
 /// Descent" (USENIX ATC 2023), §4.
@@ -92,10 +93,10 @@ struct Several {
 impl TypicalPods {
     /// The sorts of pods that make up at least 95 % of a workload, the most frequent first.
     ///
-    /// Pods are of one sort if they want the same CPU, the same number of devices of the pool,
-    /// the same share and the same models; only the first request for the pool's kind is looked
-    /// at. Of equally frequent sorts the one with more CPU comes first, then more of each device,
-    /// more devices, and the greater list of models, joined by `|`. O(pods × log(sorts)).
+    /// Pods are of one sort if they want the same CPU, the same number of devices of the pool, the
+    /// same share and the same models. Only the first request for the pool's kind is looked at. Of
+    /// equally frequent sorts the one with more CPU comes first, then more of each device, more
+    /// devices, and the greater list of models, joined by `|`. O(pods × log(sorts)).
     pub fn from_pods<'a>(
         pool: DevicePool,
         pods: impl IntoIterator<Item = &'a PodShape>,
@@ -109,7 +110,7 @@ impl TypicalPods {
         TypicalPods::of_sorts(pool, pods)
     }
 
-    /// [`TypicalPods::from_pods`] of a list that spells out the models itself: pods are of one sort
+    /// [`TypicalPods::from_pods`] of a list that spells out the models itself. Pods are of one sort
     /// if their texts are the same too, and these stand for the lists of models in the order of
     /// sorts. The published experiment does so: `A|B|B` is another sort than `A|B`, though both may
     /// have the same devices.
@@ -193,10 +194,10 @@ impl TypicalPods {
         self.published(cluster, &models, &slots, pool.cpu_free(node))
     }
 
-    /// The fragmentation to the last bit as published: one sum for each reason why a sort of pods
-    /// cannot use devices, each from the most frequent sort on, and then the sum of those. In other
-    /// orders the same numbers are rounded otherwise, and a score next to a whole number falls on its
-    /// other side. O(sorts × devices).
+    /// The fragmentation to the last bit as published. There is one sum for each reason why a sort
+    /// of pods cannot use devices, each from the most frequent sort on, and then the sum of those.
+    /// In other orders the same numbers are rounded otherwise, and a score next to a whole number
+    /// falls on its other side. O(sorts × devices).
     pub(super) fn published(
         &self,
         cluster: &Cluster,

@@ -9,11 +9,11 @@ mod tests;
 /// Lets pods only where their affinity and anti-affinity terms, and those of the pods that run,
 /// allow, and prefers where they prefer.
 ///
-/// A term means pods by their labels and namespace: the pod's own namespace if the term names
-/// none and has no namespace selector, otherwise those named and those whose labels the selector
-/// matches. Of the pod being placed, a namespace selector that needs no label (`{}`, `NotIn`,
-/// `DoesNotExist`) means every namespace, whatever its labels; of pods that run it is judged
-/// properly. kube-scheduler does the same. Pods that are being deleted count.
+/// A term means pods by their labels and namespace. If the term names no namespace and has no
+/// namespace selector, it is the pod's own; otherwise the named ones and those whose labels the
+/// selector matches. A namespace selector that needs no label (`{}`, `NotIn`, `DoesNotExist`) means
+/// every namespace in terms of the pod being placed, whatever its labels; for running pods it is
+/// judged properly. kube-scheduler does the same. Pods that are being deleted count.
 ///
 /// As a filter, in this order:
 /// - every required affinity term finds a pod that *all* of them mean in the node's domain by its
@@ -26,15 +26,15 @@ mod tests;
 /// A malformed selector anywhere in the pod's terms refuses it; a list of terms of a running pod
 /// with a malformed selector counts as empty.
 ///
-/// As a score: per domain, the weights of preferred terms of the pod that mean pods there, and of
-/// preferred terms of pods there that mean this pod (anti-affinity is subtracted), and
-/// [`hard_weight`](InterPodAffinity::hard_weight) for each required affinity term of pods there
-/// that means this pod. The sum over the node's domains is scaled between the extremes: a raw
-/// score of 29 between 0 and 50 becomes 57.
+/// As a score, each domain sums three kinds of weights. The first are of preferred terms of the pod
+/// that mean pods there. The second are of preferred terms of pods there that mean this pod. The
+/// third is [`hard_weight`](InterPodAffinity::hard_weight) for each required affinity term of pods
+/// there that means this pod. Anti-affinity is subtracted. The sum over the node's domains is
+/// scaled between the extremes: a raw score of 29 between 0 and 50 becomes 57.
 ///
 /// O(shapes × terms + pods) to prepare, where shapes of namespaces that no term means cost next to
-/// nothing, O(terms) a placement, O(terms × log labels) a node;
-/// skipped if neither the pod nor one that runs has a term that matters.
+/// nothing. O(terms) a placement, O(terms × log labels) a node. It is skipped if neither the pod
+/// nor a running one has a term that matters.
 ///
 /// Source: kube-scheduler, `interpodaffinity/{filtering,scoring}.go`.
 #[derive(Debug, Clone, Copy)]

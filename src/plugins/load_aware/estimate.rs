@@ -78,9 +78,9 @@ impl LoadAware {
         named.map_or(0, |resource| node.allocatable(resource))
     }
 
-    /// Usage of a node, by its last report and by estimates of the pods that it does not cover: of
-    /// the band `prod` alone, or of all, by a measure over some time or now.
-    /// O(pods of the node · (pods of the report + resources)).
+    /// Usage of a node, by its last report and by estimates of the pods that it does not cover. It
+    /// is the usage of the band `prod` alone, or of all, by a measure over some time or now. O(pods
+    /// of the node · (pods of the report + resources)).
     pub(super) fn in_use(
         &self,
         node: NodeView<'_>,

@@ -24,8 +24,8 @@ const AFTER_SCHEDULED: &str =
 const AFTER_INITIALIZED: &str =
     "scheduling.koordinator.sh/load-estimated-seconds-after-initialized";
 
-/// The settings that [`LoadAwareFilter`] and [`LoadAwareScore`] share, and the estimates that they
-/// judge by: what a node will use, once all that was placed on it has come to use what it will.
+/// The settings that [`LoadAwareFilter`] and [`LoadAwareScore`] share, and their estimates. An
+/// estimate is the node's usage once all pods placed on it have reached theirs.
 ///
 /// A pod is estimated at a part of the larger of its request and its limit until reports of the node
 /// cover it; from then on what is measured counts. Reports come as

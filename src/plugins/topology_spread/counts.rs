@@ -8,10 +8,10 @@ use super::constraints::Constraint;
 use crate::framework::Context;
 use crate::state::{LabelKey, NodeView, Row, RowSet};
 
-/// For each constraint, the rows whose pods count: those with every key of `keys` (if all are
-/// asked for) that the pod could use as far as the constraint honours that. Calls
-/// `visit(constraint, node)`, by the number of the constraint, for at least one of those that share
-/// a value of its key.
+/// For each constraint, the rows whose pods count. They are the rows with every key of `keys` (if
+/// all are asked for) that the pod could use as far as the constraint honours that. Calls
+/// `visit(constraint, node)`, by the number of the constraint, for at least one of the rows that
+/// share a value of its key.
 pub(super) fn counted_rows(
     cx: &Context<'_>,
     constraints: &[Constraint],

@@ -13,25 +13,24 @@ use crate::model::SpreadConstraint;
 
 /// Spreads pods over the domains that node labels form, as their constraints ask.
 ///
-/// For a constraint, the pods of a node that count are those in the pod's own namespace, not being
-/// deleted, that the selector matches; with a selector without requirements none count. A node is
-/// left out if the pod's node selector and required node affinity exclude it (unless the
-/// constraint says `nodeAffinityPolicy: Ignore`) or the pod does not tolerate its taints (if it
-/// says `nodeTaintsPolicy: Honor`), and so is a node that lacks the key of any constraint of the
-/// same kind.
+/// A constraint counts the pods of a node in the pod's own namespace that its selector matches and
+/// that are not being deleted. With a selector without requirements none count. A node is left out
+/// if the pod's node selector and required node affinity exclude it, unless the constraint says
+/// `nodeAffinityPolicy: Ignore`. It is left out if the pod does not tolerate its taints and the
+/// constraint says `nodeTaintsPolicy: Honor`. So is a node that lacks the key of any constraint of
+/// the same kind.
 ///
-/// As a filter, with `DoNotSchedule`: the pods of the node's domain, and one if the pod matches
-/// its own selector, may be at most `maxSkew` more than those of the least filled domain, which
-/// counts as empty while there are fewer domains than `minDomains`. The rejection is
+/// As a filter, with `DoNotSchedule`: a node's domain holds its pods, and one more if the pod
+/// matches its own selector. That may be at most `maxSkew` more than the least filled domain has,
+/// which counts as empty while there are fewer domains than `minDomains`. The rejection is
 /// [`Unresolvable`](crate::framework::Verdict::Unresolvable) if the node lacks a key. A malformed
 /// selector refuses the pod.
 ///
-/// As a score, with `ScheduleAnyway`: for each constraint the pods of the node's domain (of the
-/// node itself where the key is `kubernetes.io/hostname`) times `ln(domains + 2)`, plus
-/// `maxSkew − 1`; domains are those of feasible nodes. The rounded sum `s` becomes
-/// `100·(max + min − s) ÷ max`. Feasible nodes that lack a key score 0. A malformed selector
-/// counts no pods. (kube-scheduler fails the attempt with an error there if more than one node is
-/// left.)
+/// As a score, with `ScheduleAnyway`: for each constraint, the pods of the node's domain times
+/// `ln(domains + 2)`, plus `maxSkew − 1`. Where the key is `kubernetes.io/hostname`, the domain is
+/// the node itself; domains are those of feasible nodes. The rounded sum `s` becomes `100·(max +
+/// min − s) ÷ max`. Feasible nodes that lack a key score 0. A malformed selector counts no pods.
+/// (kube-scheduler fails the attempt with an error there if more than one node is left.)
 ///
 /// O(nodes × constraints + pods) to prepare, O(constraints) a placement, O(constraints ×
 /// log labels) a node.

@@ -13,10 +13,10 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::{NodeView, VolumeChoice, VolumeNeeds};
 
-/// Lets a pod on nodes that reach the volumes its claims are bound to, and where those that are
-/// not bound yet can be: to a volume that is there, or to one that is made.
+/// Lets a pod on nodes that reach the volumes its claims are bound to, and where its unbound claims
+/// can be bound. A claim can be bound to an existing volume, or to one that is made.
 ///
-/// Which volumes those are, [`VolumeNeeds::choose`] says, and why there are none. All rejections are
+/// [`VolumeNeeds::choose`] tells the volumes, or why there are none. All rejections are
 /// [`Unresolvable`](Verdict::Unresolvable).
 ///
 /// O(claims · volumes that the node reaches) a node.
@@ -25,8 +25,8 @@ use crate::state::{NodeView, VolumeChoice, VolumeNeeds};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VolumeBinding;
 
-/// Likes nodes by how much of their storage the claims of a pod take: of the volumes that they
-/// get; where they get none, of the pools that volumes are made from.
+/// Likes nodes by how much of their storage the claims of a pod take. That is of the volumes that
+/// they get, or else of the pools that volumes are made from.
 ///
 /// The classes of a pod's claims weigh the same. It is the score of kube-scheduler's `VolumeBinding`,
 /// which has none without its gate `StorageCapacityScoring`.

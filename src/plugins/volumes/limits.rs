@@ -13,8 +13,8 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::{Cluster, NodeView, Storage};
 
-/// Lets a pod on nodes that can attach its volumes: of each driver no more than its limit there,
-/// with those of the pods that run there and those that are attached or about to be.
+/// Lets a pod on nodes that can attach its volumes. No driver may have more than its limit there,
+/// counted with the volumes of running pods and with those that are attached or about to be.
 ///
 /// A volume that a pod of the node uses already is attached, and costs nothing more. One that is
 /// attached and used by no pod there counts twice, as in kube-scheduler. A claim that is not bound

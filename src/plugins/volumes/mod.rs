@@ -13,7 +13,7 @@ pub use zone::VolumeZone;
 use crate::framework::Declaration;
 use crate::model::PodShape;
 
-/// What a filter for claims reads: nothing of pods without.
+/// Declaration of a filter for claims: it reads nothing of pods without claims.
 fn of_claims(pod: &PodShape) -> Declaration {
     if pod.volumes.iter().any(|volume| volume.claim().is_some()) {
         Declaration::cluster()
