@@ -127,7 +127,7 @@ pub enum Broken {
     Volumes {
         /// The pod.
         pod: String,
-        /// Which claim, and why.
+        /// The claim, and why.
         problem: String,
     },
     /// A node attaches more volumes of a driver than it can.

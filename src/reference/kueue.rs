@@ -23,9 +23,8 @@
 //! 3. **Descend**. Above the slice level the children of all chosen domains form one pool; at
 //!    and below it every domain divides its share among its own children.
 //!
-//! Elastic pod sets place only the difference to what runs, and a replacement places only the
-//! pods of the lost host, confined to the domain of the slice it tears or to the required
-//! domain.
+//! Elastic pod sets place only the difference to their running pods. A replacement places only the
+//! pods of the lost host, in the domain of the slice it tears or in the required domain.
 //!
 //! Pod sets are placed one after the other without a way back, as in Kueue.
 //!

@@ -2,9 +2,9 @@
 //! with.
 //!
 //! [`is_sound`] reads a plan and the request it answers, and says which promises the plan breaks.
-//! It uses nothing of the planners, of commit or of the check of certificates, and they use nothing of
-//! it, so an error that they have in common is found too. [`place_gang`] is the definition that the
-//! planners are held to. [`kueue`] is Kueue's algorithm on Kueue's own types.
+//! It shares no code with the planners, with commit or with the check of certificates. So an error
+//! that they have in common is found too. [`place_gang`] is the definition that the planners are
+//! held to. [`kueue`] is Kueue's algorithm on Kueue's own types.
 
 mod broken;
 mod devices;
@@ -26,13 +26,14 @@ use crate::state::Cluster;
 /// Places a group as [`place_gang`](crate::place_gang) does, by the definition of the request's strategy, without caches:
 /// slow, and what the planner is tested against.
 ///
-/// Under [`Strategy::Kubernetes`](crate::Strategy::Kubernetes) it is the plain loop, every candidate domain tried in full,
-/// and the plan is the planner's. Under [`Strategy::Kueue`](crate::Strategy::Kueue) it is the planner's own code. Under
-/// [`Strategy::Search`](crate::Strategy::Search) it is brute force in a canonical order, exponential in the number of
-/// members, and it agrees with the planner on whether there is a plan; which plan it is, see
-/// the guide `docs/topology.md`. It has no budget, and an infeasible group comes without a
-/// certificate. Groups that the search leaves to the sequential strategy (islands, a minimum
-/// of pods beside one of groups) are placed by the reference of that.
+/// Under [`Strategy::Kubernetes`](crate::Strategy::Kubernetes) it is the plain loop, every
+/// candidate domain tried in full, and the plan is the planner's. Under
+/// [`Strategy::Kueue`](crate::Strategy::Kueue) it is the planner's own code. Under
+/// [`Strategy::Search`](crate::Strategy::Search) it is brute force in a canonical order,
+/// exponential in the number of members. It then agrees with the planner on whether there is a
+/// plan; for which plan it is, see the guide `docs/topology.md`. It has no budget, and an
+/// infeasible group comes without a certificate. Groups that the search leaves to the sequential
+/// strategy (islands, a minimum of pods beside one of groups) are placed by the reference of that.
 ///
 /// # Errors
 /// As [`place_gang`]. Under [`Strategy::Search`](crate::Strategy::Search) also

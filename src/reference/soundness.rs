@@ -21,45 +21,46 @@ use crate::state::{Assignment, Cluster, Plan};
 ///
 /// The checks:
 ///
-/// - **Pods.** Each is of the request's tree, as it is there, and placed once; none waits behind a
-///   scheduling gate or is bound already; its node exists, and is one of those that the request
+/// - **Pods.** Each is of the request's tree, as it is there, and placed once. None waits behind a
+///   scheduling gate or is bound already. Its node exists, and is one of those that the request
 ///   [stays on](Request::within). The plan is not empty.
 /// - **Domains.** All members of a group that has a required level are in one domain of it, at
-///   every depth of the tree, those that run included. So is a group that prefers a level up to a
-///   [highest](crate::model::TopologyRequest::highest) one and requires none: in one domain of the
-///   highest, or of a level between the two where keys do not nest. Beside a requirement, a preference and its bounds promise no more than the
-///   requirement does.
+///   every depth of the tree, running members included. A group may prefer a level up to a
+///   [highest](crate::model::TopologyRequest::highest) one and require none. It is then in one
+///   domain of the highest, or of a level between the two where keys do not nest. Beside a
+///   requirement, a preference and its bounds promise no more than the requirement does.
 /// - **Slices** are placed whole or not at all, each in one domain of its level. A **leader** is in
 ///   the domain that its first sibling that leads no other is confined to.
-/// - **Minima** hold of every group with a pod in the plan and of the whole: pods of a leaf, groups
-///   and [pods](PodGroup::min_pods) of a group of groups, those that run included. Under
-///   [`Strategy::Kueue`], which knows no minima, every pending pod is placed instead.
+/// - **Minima** hold of every group with a pod in the plan and of the whole, running members
+///   included. They count pods of a leaf, and groups and [pods](PodGroup::min_pods) of a group of
+///   groups. Under [`Strategy::Kueue`], which knows no minima, every pending pod is placed instead.
 /// - **Room.** Nothing that the plan takes of a node is more than its pods leave: resources, and
 ///   the number of pods. It is checked of nodes all of whose pods in the plan are judged by a
 ///   filter that [judges room](crate::framework::Declaration::room).
-/// - **Devices** are of the kind, model and islands asked for, as many as asked for, on the node
-///   of the pod; whole ones have one holder, and shares of one fit in it. A group confined to an
+/// - **Devices** are of the kind, model and islands asked for, as many as asked for, on the node of
+///   the pod. Whole ones have one holder, and shares of one fit in it. A group confined to an
 ///   **island** has its members on one node, and their devices in one island there.
-/// - **Volumes**, where the framework has the filters for them: each claim that is not bound gets one
-///   volume that suits it and that the pod's node reaches, or one is made where its class makes them
-///   and a pool has room; no volume is given twice, a claim of one pod has one, and no node attaches
-///   more than it can.
+/// - **Volumes**, where the framework has the filters for them. Each claim that is not bound gets
+///   one volume that suits it and that the pod's node reaches, or a new one. A new one is made
+///   where the claim's class makes them and a pool has room. No volume is given twice, a claim of
+///   one pod has one, and no node attaches more than it can.
 /// - **Taints and cordons**, where the framework has the filters `TaintToleration` and
 ///   `NodeUnschedulable`. No other filter is asked.
-/// - **What the plan records** of domains and islands: the group is one of the tree, its members
-///   are where the record says, and what is required is recorded.
+/// - **Recorded** domains and islands: the group is one of the tree, its members are where the
+///   record says, and every requirement is recorded.
 ///
-/// A *domain* of a key is, under [`Strategy::Kubernetes`], the nodes with one value of it. Under
-/// the strategies that know levels ([`Strategy::Search`], [`Strategy::Kueue`]) it is, if the key is
-/// a declared level, the nodes that have one value of it and agree on all levels above: racks of one
-/// name in two zones are two racks. A key that is no level is told by its value alone there too. A
-/// node without the key is in no domain of it; a node without `kubernetes.io/hostname` is, to
-/// Kueue, its own host.
+/// A *domain* of a key is, under [`Strategy::Kubernetes`], the nodes with one value of it.
+/// [`Strategy::Search`] and [`Strategy::Kueue`] know levels: if the key is a declared level, a
+/// domain is the nodes that have one value of it and agree on all levels above. Racks of one name
+/// in two zones are two racks. A key that is no level is told by its value alone there too. A node
+/// without the key is in no domain of it; a node without `kubernetes.io/hostname` is, to Kueue, its
+/// own host.
 ///
-/// Not checked: wishes (`prefer`, `spread`, `balanced`, `ranked`, an island preferred), which never
-/// make a plan unsound; groups that start together ([`PodGroup::gang_group`]), which one plan does
-/// not show; slices under Kueue of a group with members that run. A plan that was left as
-/// [partial](crate::place::Unplaced::partial) is none to commit, and is not sound.
+/// Not checked are wishes (`prefer`, `spread`, `balanced`, `ranked`, an island preferred), which
+/// never make a plan unsound. Not checked either are groups that start together
+/// ([`PodGroup::gang_group`]), which one plan does not show, and slices under Kueue of a group with
+/// members that run. A plan that was left as [partial](crate::place::Unplaced::partial) is none to
+/// commit, and is not sound.
 ///
 /// O(pods of the tree · levels + pods on the nodes of the plan).
 ///

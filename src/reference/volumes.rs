@@ -41,7 +41,7 @@ pub(super) fn check(
     }
 }
 
-/// What a plan gives, as far as it was read.
+/// Volumes that a plan gives, as far as it was read.
 #[derive(Default)]
 struct Given<'a> {
     /// The claims that get volumes, by volume.
