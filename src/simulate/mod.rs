@@ -1,9 +1,9 @@
 //! Simulation: from a trace of jobs to waiting times, utilisation and fairness.
 //!
-//! [`Simulation`] runs virtual time over a [`Scheduler`](crate::Scheduler) of the caller's making,
-//! so that what is simulated is what would run: the same framework, settings, tenants and cluster.
-//! It has no clock, no thread and no I/O; what is random is drawn from a [`Random`] that the caller
-//! seeds, and the same input gives the same results on any machine.
+//! [`Simulation`] runs virtual time over a [`Scheduler`](crate::Scheduler) of the caller's making.
+//! It simulates what would run: the same framework, settings, tenants and cluster. It has no clock,
+//! no thread and no I/O. Random numbers come from a [`Random`] that the caller seeds, and the same
+//! input gives the same results on any machine.
 //!
 //! ```
 //! use core::time::Duration;

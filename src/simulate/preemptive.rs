@@ -89,7 +89,7 @@ pub struct PreemptiveJob {
 ///
 /// At one instant ends come first, then arrivals. Every job that was placed at the last event pays
 /// its overhead anew, even if it ran before. Then all unfinished jobs are sorted, the cluster is
-/// emptied, and they are placed in that order, each whole or not at all; those that do not fit are
+/// emptied, and they are placed in that order, each whole or not at all. Jobs that do not fit are
 /// passed over. (The rule of Muri's simulator, SIGCOMM'22.)
 #[derive(Debug)]
 pub struct Preemptive<'a> {

@@ -131,8 +131,8 @@ pub struct Summary {
     pub fragmentation: f64,
     /// The mean number of jobs in the line.
     pub mean_queue: f64,
-    /// Jain's index over queues of the mean share of its stay that a job of the queue runs: 1 if
-    /// all are treated alike, 1/n if one of n has everything.
+    /// Jain's index over queues, where a queue's value is the mean share of its stay that a job of
+    /// it runs. It is 1 if all are treated alike, and 1/n if one of n has everything.
     pub jain: f64,
     /// Run in vain: amount of the measured resource × seconds.
     pub work_lost: f64,
