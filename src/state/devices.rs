@@ -1,8 +1,8 @@
 //! Devices: what each of a node is, what is left of it, and what pods need of them.
 //!
-//! Names are numbers here ([`DeviceTerm`]), and what is left of a node's devices is one short list
-//! of integers, so that judging a node does no string work and allocates nothing. A chunk of
-//! nodes without devices costs one word.
+//! Names are numbers here ([`DeviceTerm`]), and the free devices of a node are one short list of
+//! integers. So judging a node does no string work and allocates nothing. A chunk of nodes without
+//! devices costs one word.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

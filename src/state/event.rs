@@ -15,10 +15,10 @@ use crate::model::{Labels, Node, NodeUsage, Pod};
 /// A change to one object.
 ///
 /// Events may come twice, late and in any order between objects. Each carries the version of its
-/// object, a number that grows with every change (`metadata.resourceVersion`); an event that is
-/// not newer than what is known of its object is [`Applied::Stale`] and changes nothing. Version
-/// 0 says that the embedder keeps order itself: the event always counts, and what is known of the
-/// object's version stays known.
+/// object, a number that grows with every change (`metadata.resourceVersion`). An event that is not
+/// newer than the known version of its object is [`Applied::Stale`] and changes nothing. Version 0
+/// says that the embedder keeps order itself: the event always counts, and the known version stays
+/// as it is.
 ///
 /// A deletion is remembered by its version, so that a late event does not bring the object back;
 /// [`Cluster::forget_deleted`] drops that memory.

@@ -21,11 +21,11 @@
 //!   ([`NodeChange::IMAGES`]), taints ([`NodeChange::TAINTS`]) or are unschedulable
 //!   ([`NodeChange::UNSCHEDULABLE`]). An addition and a removal name what the node has of these.
 //!
-//! **Rows.** A node keeps its row while it exists. An added node has a row that was free or one that
-//! is new, and then [`Cluster::rows`](super::Cluster::rows) has grown: columns by row are to be
-//! extended to it before the list is replayed. A row that is not in use has no view, no pods, and
-//! zeros in the columns. Pods of a node that goes leave the row before it does; pods that waited for
-//! a node come to the row after it.
+//! **Rows.** A node keeps its row while it exists. An added node has a row that was free, or a new
+//! one: then [`Cluster::rows`](super::Cluster::rows) has grown, and columns by row are to be
+//! extended before the list is replayed. A row that is not in use has no view, no pods, and zeros
+//! in the columns. Pods of a node that goes leave the row before it does; pods that waited for a
+//! node come to the row after it.
 //!
 //! **Ranks.** `Cluster::rank_epoch` moves only when ranks that were given are given anew; then all
 //! orders among equals are void. An addition that finds a rank between its neighbours leaves it.
@@ -50,8 +50,8 @@ use crate::base::chunks::CHUNK;
 
 /// How many changes are remembered at least; a follower that is further behind starts anew.
 pub(super) const REMEMBERED: usize = 4_096;
-/// With more rows than that many times this, one change is remembered for every so many rows: to bring
-/// a result up to date with them costs a small part of making it anew.
+/// With more rows than that many times this, one change is remembered for every so many rows.
+/// Bringing a result up to date with them then costs a small part of computing it again.
 const ROWS_A_CHANGE: usize = 32;
 
 /// A point in the history of a cluster: which history, and how many changes into it.

@@ -35,7 +35,7 @@ pub struct Plan {
     pub(crate) members: Vec<PlanMember>,
     /// Devices chosen for the members, up to the last that has any.
     pub(crate) devices: Vec<Option<Devices>>,
-    /// What claims of the members get, up to the last that has unbound ones.
+    /// Volumes of the members' claims, up to the last member that has unbound ones.
     pub(crate) volumes: Vec<Option<Arc<VolumeBindings>>>,
     pub(crate) domains: Vec<PlanDomain>,
     /// Whether minima are to be met, with members that run. Else the plan counts by itself.
@@ -59,10 +59,10 @@ pub(crate) struct PlanMember {
 /// The domain that a group of the tree was confined to, in the sense of the plan's strategy; or the
 /// island.
 ///
-/// A domain is the nodes that have all labels of its path: the value of its key alone, or, by
-/// strategies that know levels, the values of all levels from the coarsest down to its own. Its text
-/// is stable: `zone=a/rack=1`, with `-` for a level whose label the nodes lack; `n1/left` of an
-/// island.
+/// A domain is the nodes that have all labels of its path. The path is the value of its key alone,
+/// or, by strategies that know levels, the values of all levels from the coarsest down to its own.
+/// Its text is stable: `zone=a/rack=1`, with `-` for a level whose label the nodes lack; `n1/left`
+/// of an island.
 ///
 /// ```
 /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, place_gang};

@@ -15,7 +15,7 @@ use crate::base::sparse::Sparse;
 use crate::base::{Row, Time};
 use crate::model::{ClaimAllocation, Pod};
 
-/// What one pod holds of devices.
+/// Devices that one pod holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Devices(Arc<Holding>);
 
@@ -33,7 +33,7 @@ impl Devices {
         Devices(Arc::new(Holding { indexes, claims }))
     }
 
-    /// What a pod says that it holds; `None` if it holds nothing.
+    /// Devices that a pod says it holds; `None` if it holds nothing.
     pub(crate) fn of(pod: &Pod) -> Option<Devices> {
         let (indexes, claims) = (&pod.device_indexes, &pod.allocations);
         if indexes.is_empty() && claims.is_empty() {

@@ -29,7 +29,7 @@ struct Snapshot {
     claims: Option<Claims>,
 }
 
-/// What drivers publish, and the claims there are.
+/// Published classes and slices of drivers, and the claims.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]

@@ -47,7 +47,7 @@ pub struct Txn {
     /// Changes, each with its number; numbers are never used again.
     undo: Vec<(u64, Undo)>,
     made: u64,
-    /// What claims were before a change, with its number.
+    /// Claims as they were before a change, with its number.
     claims: Vec<(u64, Replanned)>,
 }
 

@@ -131,7 +131,7 @@ impl Cluster {
         self.storage.planned.restore(before);
     }
 
-    /// What a transaction has planned for the claims of a pod.
+    /// Volumes that a transaction has planned for the claims of a pod.
     pub(crate) fn planned_volumes(&self, shape: &PodShape) -> Option<VolumeBindings> {
         let mut bindings = VolumeBindings::default();
         for volume in &shape.volumes {

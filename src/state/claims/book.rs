@@ -31,7 +31,7 @@ pub struct ClaimBook {
 pub struct ClaimRecord {
     /// The object; `None` as long as only pods that name it are known.
     claim: Option<Arc<ResourceClaim>>,
-    /// What the first of its pods was placed with.
+    /// Allocation that the first of its pods was placed with.
     local: Option<Arc<Allocation>>,
     /// How many pods on nodes name it.
     holders: u32,

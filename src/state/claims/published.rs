@@ -1,4 +1,4 @@
-//! What drivers publish: classes, and slices by name, by node and by pool.
+//! Published objects of drivers: classes, and slices by name, by node and by pool.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -14,7 +14,7 @@ pub struct DeviceUsage {
     pub(crate) whole: u32,
     /// How many hold a part of it.
     pub(crate) shares: u32,
-    /// What those parts come to, by capacity, in 10⁻⁹.
+    /// Sums of these parts by capacity, in 10⁻⁹.
     pub(crate) consumed: BTreeMap<Box<str>, i128>,
 }
 
@@ -55,7 +55,7 @@ type PoolUsage = BTreeMap<Box<str>, DeviceUsage>;
 pub(crate) struct Usage(Arc<BTreeMap<PoolKey, Arc<PoolUsage>>>);
 
 impl Usage {
-    /// Those of a pool.
+    /// Usage of a pool.
     pub(crate) fn of_pool(&self, driver: &str, pool: &str) -> Option<&PoolUsage> {
         if self.0.is_empty() {
             return None;

@@ -27,7 +27,7 @@ pub(in crate::state) struct Delayed {
 #[derive(Debug, Default)]
 pub(in crate::state) struct Candidates {
     pub(in crate::state) volumes: Vec<Arc<Volume>>,
-    /// Those that nodes of one value of a label reach alone, by label and value.
+    /// Volumes that only nodes with one value of a label reach, by label and value.
     pub(in crate::state) pinned: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
     /// All others.
     pub(in crate::state) loose: Vec<u32>,

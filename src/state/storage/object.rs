@@ -22,7 +22,7 @@ pub enum StorageObject {
     Class(StorageClass),
     /// A driver.
     Driver(StorageDriver),
-    /// What is left of a pool.
+    /// Free capacity of a pool.
     Capacity(StorageCapacity),
     /// How many volumes a node can attach.
     Limits(AttachLimits),

@@ -38,7 +38,7 @@ pub(crate) struct PlannedClaim {
     pub(in crate::state) rows: Vec<Row>,
 }
 
-/// What claims were before a pod was placed, to be put back.
+/// Claims as they were before a pod was placed, to be put back.
 pub(crate) type Replanned = Vec<(ObjectName, Option<PlannedClaim>)>;
 
 /// The claims of a transaction; none in a cluster.
@@ -47,7 +47,7 @@ pub(in crate::state) struct Planned {
     claims: BTreeMap<ObjectName, PlannedClaim>,
     /// The claims that hold volumes, by volume.
     holders: BTreeMap<String, ObjectName>,
-    /// What is taken of pools.
+    /// Amounts taken from pools.
     taken: BTreeMap<ObjectName, i64>,
     /// Whether claims hand volumes over to those that are placed later.
     pub(in crate::state) rearranges: bool,

@@ -23,9 +23,8 @@ use crate::state::check::name_in;
 
 /// The storage of a cluster, or of a transaction, for reading: [`Cluster::storage`](crate::Cluster::storage).
 ///
-/// What a plugin reads of it changes with events of storage objects and with pods that are placed.
-/// A plugin that reads it declares [`Reach::Cluster`](crate::framework::Reach::Cluster) for shapes
-/// with volumes.
+/// Its content changes with events of storage objects and with pods that are placed. A plugin that
+/// reads it declares [`Reach::Cluster`](crate::framework::Reach::Cluster) for shapes with volumes.
 #[derive(Debug, Clone, Default)]
 pub struct Storage {
     pub(in crate::state) claims: Table<VolumeClaim>,
@@ -45,7 +44,7 @@ pub struct Storage {
 #[derive(Debug)]
 pub(in crate::state) struct Table<T>(pub(in crate::state) Arc<BTreeMap<String, (Arc<T>, u64)>>);
 
-/// What commits have bound and no event has told of yet.
+/// Bindings that commits have made and no event has told of yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(in crate::state) struct Assumed {

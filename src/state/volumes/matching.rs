@@ -3,8 +3,8 @@
 //! Claims that no volume can be made for are matched first, by augmenting paths: if all of them can
 //! get volumes at once, they do. All others get volumes that are left, the largest claim first, and
 //! pools serve the rest. Whether that is possible depends on where the members are, not on the
-//! order in which they were placed, save where pools are short: those are packed largest first, the
-//! fullest pool that has room first, which may miss a packing.
+//! order in which they were placed. Short pools are the exception: they are packed largest first,
+//! the fullest pool that has room first, which may miss a packing.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

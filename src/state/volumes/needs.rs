@@ -1,4 +1,4 @@
-//! What a pod needs of volumes: its claims, sorted out once, and met on one node after another.
+//! Needs of a pod for volumes: its claims, sorted out once, and met on one node after another.
 //!
 //! Source: kube-scheduler, `volumebinding/volume_binding.go` and `binder.go`;
 //! `component-helpers/storage/volume/pv_helpers.go`.
@@ -210,7 +210,7 @@ impl VolumeNeeds {
         }
     }
 
-    /// What a plan gives the claims on a node, if they can have it.
+    /// Volumes that a plan gives the claims on a node, if they can have them.
     pub(super) fn hold(
         &self,
         node: NodeView<'_>,
@@ -335,8 +335,9 @@ impl VolumeNeeds {
         self.delayed.iter().map(|need| &need.name)
     }
 
-    /// What each unbound claim may get on a row, those of rivals among it; `None` in place of
-    /// volumes if one can be made. `None` if a claim cannot be met there, whoever hands over what.
+    /// Volumes that each unbound claim may get on a row, rivals' among them; `None` in place of
+    /// volumes if one can be made. `None` for all if a claim cannot be met there, whoever hands
+    /// over a volume.
     pub(crate) fn options<'a>(
         &'a self,
         cluster: &'a Cluster,

@@ -1,4 +1,4 @@
-//! What a node offers a claim: volumes that it reaches, and pools from which one can be made.
+//! Offers of a node to a claim: volumes that it reaches, and pools from which one can be made.
 
 use alloc::sync::Arc;
 
