@@ -31,7 +31,7 @@ pub enum Preemption {
     NoVictimsHelp(NoVictimsHelp),
     /// The budget of steps ran out before a set was found. There may be one.
     Exhausted {
-        /// What a set costs at least.
+        /// A lower bound of the cost of any set.
         lower_bound: Cost,
     },
     /// A plan was found, and a permit holds or denies it. Nothing has to go.
@@ -53,14 +53,15 @@ pub struct Preempt {
     pub moves: Vec<Move>,
     /// The plan, to be committed when the victims are gone and the moves are made.
     pub plan: Plan,
-    /// What the victims cost.
+    /// The cost of the victims.
     pub cost: Cost,
-    /// What any set costs at least. Where it is the cost, the set is proved to be least.
+    /// A lower bound of the cost of any set. Where the cost equals it, the set is proved to be
+    /// least.
     pub lower_bound: Cost,
-    /// What the moves cost.
+    /// The cost of the moves.
     #[cfg_attr(feature = "serde", serde(default))]
     pub move_cost: MoveCost,
-    /// What is claimed of the moves; `None` where there are none, or some in place of evictions.
+    /// The claim on the moves; `None` where there are none, or some in place of evictions.
     #[cfg_attr(feature = "serde", serde(default))]
     pub move_claim: Option<MoveClaim>,
     /// Steps that the search has taken.

@@ -7,7 +7,7 @@ use super::need::Need;
 use super::unit::Units;
 use crate::state::{Cluster, NodeView, PodView, Row};
 
-/// What an atom gives back of one node.
+/// Capacity of one node that an atom frees.
 #[derive(Debug, Clone, Copy)]
 struct Gain {
     place: u32,
@@ -21,18 +21,18 @@ pub(crate) struct Ground {
     width: usize,
     kinds: usize,
     pub(crate) rows: Vec<Row>,
-    /// What is free, by node and dimension.
+    /// Free amounts, by node and dimension.
     free: Vec<i64>,
-    /// Which kinds may use a node, by node and kind.
+    /// Whether a kind may use a node, by node and kind.
     usable: Vec<bool>,
     /// Whether pods of no kind may use every node.
     is_open: bool,
 }
 
-/// What pods give back.
+/// Capacity that pods free.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
-    /// Of the amounts of a node, by the number of the shape; found when it is first needed.
+    /// Amounts of a node, by the number of the shape; found when first needed.
     of_shape: Vec<Option<Vec<i64>>>,
     /// A buffer, for what devices come to that.
     of_pod: Vec<i64>,
@@ -97,7 +97,7 @@ impl Ground {
 }
 
 impl Sizes {
-    /// What a pod gives back, by dimension.
+    /// Capacity that a pod frees, by dimension.
     pub(crate) fn of(&mut self, cluster: &Cluster, need: &Need<'_>, pod: PodView<'_>) -> &[i64] {
         let shape = pod.shape_id().0 as usize;
         if self.of_shape.len() <= shape {
@@ -200,7 +200,7 @@ impl<'g> Arena<'g> {
         self.atoms.binary_search(&atom).ok()
     }
 
-    /// What an atom gives back at most in members of a kind: on each node no more than its amounts
+    /// Members of a kind that an atom makes room for at most: on each node no more than its amounts
     /// hold, the last one begun counted whole.
     pub(crate) fn most_members(&self, need: &Need<'_>, kind: usize, atom: usize) -> i64 {
         let mut members = 0_i64;
@@ -224,7 +224,7 @@ impl<'g> Arena<'g> {
         self.gains(atom).map(|(place, _)| place)
     }
 
-    /// What an atom gives back, by node: the node's place, and the amounts by dimension.
+    /// Capacity that an atom frees, by node: the node's place, and the amounts by dimension.
     pub(crate) fn gains(&self, atom: usize) -> impl Iterator<Item = (usize, &[i64])> {
         let gains = self.gains_at[atom] as usize..self.gains_at[atom + 1] as usize;
         self.gains[gains].iter().map(|gain| {
@@ -311,7 +311,7 @@ impl Counts {
         self.fits[place * ground.kinds + kind]
     }
 
-    /// What is free on a node, by dimension.
+    /// Free amounts of a node, by dimension.
     pub(crate) fn free(&self, ground: &Ground, place: usize) -> &[i64] {
         &self.free[place * ground.width..][..ground.width]
     }
@@ -333,7 +333,7 @@ impl Counts {
         kinds.max_by_key(|&kind| (self.lacking(need, kind), core::cmp::Reverse(kind)))
     }
 
-    /// What lacks of an amount.
+    /// The part of an amount that is lacking.
     pub(crate) fn lacking_amount(&self, need: &Need<'_>, dimension: usize) -> i128 {
         (i128::from(need.least[dimension]) - self.sum[dimension]).max(0)
     }

@@ -22,7 +22,7 @@ pub(super) struct Shares {
     kind: usize,
     dimension: usize,
     ask: i64,
-    /// Those that give most for their work first.
+    /// Shares in order: the largest part for its work first.
     parts: Vec<Share>,
     /// The nodes on which members may find room.
     places: Vec<usize>,
@@ -31,13 +31,13 @@ pub(super) struct Shares {
     members: Vec<u64>,
 }
 
-/// What an atom gives on a node, as far as it is of use there.
+/// The useful part of what an atom frees on a node.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     atom: u32,
     place: u32,
     amount: i64,
-    /// Of the atom: its work, and what it gives of use in all.
+    /// The atom's work, and its useful amount on all nodes.
     work: u64,
     total: i64,
 }
@@ -47,9 +47,9 @@ struct Share {
 struct Room {
     /// Members that there may still be room for.
     left: i64,
-    /// What lacks for the next one.
+    /// The amount lacking for the next one.
     lacking: i64,
-    /// What has been lost for it so far.
+    /// Work lost for it so far.
     work: u64,
 }
 

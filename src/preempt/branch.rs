@@ -1,8 +1,8 @@
 //! Branch and bound: the least set of units in one domain.
 //!
-//! A set is built unit by unit, those that give most for their work first, each taken or left.
-//! Counting tells what cannot suffice; what may is judged by the planner. A branch is cut where no
-//! set in it can cost less than the best one known: the work lost of a set is at least what it
+//! A set is built unit by unit, the unit that frees most for its work first, each taken or left.
+//! Counting tells which sets cannot suffice; the planner judges the others. A branch is cut where
+//! no set in it can cost less than the best one known. The work lost of a set is at least what it
 //! would be if units could be taken in parts.
 
 use alloc::vec;
@@ -49,7 +49,7 @@ pub(crate) struct Search<'a, 't> {
     pub(super) marks: Vec<bool>,
 }
 
-/// Which sets are looked for.
+/// Limits on the sets that are looked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Level {
     /// No unit of a higher priority.
@@ -76,7 +76,7 @@ pub(super) struct Branching<'s> {
     pub(super) level: Level,
     /// The atoms, best first, with their place in the arena.
     pub(super) order: Vec<(u32, Option<usize>)>,
-    /// What each is counted to give, in that order.
+    /// Amounts that each is counted to free, in that order.
     pub(super) gain: Vec<i128>,
     pub(super) measure: Measure,
     pub(super) shares: Option<Shares>,
@@ -98,7 +98,7 @@ pub(super) enum Measure {
 }
 
 impl Branching<'_> {
-    /// What lacks of the amount that the domain lacked most.
+    /// The lacking part of the amount that the domain lacked most.
     fn lacking(&self, need: &Need<'_>) -> i128 {
         match self.measure {
             Measure::Amount(dimension) => self.now.lacking_amount(need, dimension),
@@ -519,7 +519,7 @@ impl<'a, 't> Search<'a, 't> {
     }
 }
 
-/// What lacks most, of amounts by share of what is needed; of members if no amount lacks.
+/// The amount that is lacking most, by share of the needed amount; members if no amount is lacking.
 fn measure(need: &Need<'_>, now: &Counts) -> Measure {
     let mut worst: Option<(u128, usize)> = None;
     for dimension in 0..need.width() {

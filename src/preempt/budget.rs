@@ -8,8 +8,8 @@ use crate::state::PodView;
 
 /// A `PodDisruptionBudget` of `policy/v1`, with the parts of its status that preemption reads.
 ///
-/// A selector that is empty matches no pod, and a pod without labels is in no budget: that is how
-/// kube-scheduler reads budgets, though the eviction API takes an empty selector for all pods.
+/// A selector that is empty matches no pod, and a pod without labels is in no budget.
+/// kube-scheduler reads budgets so, though the eviction API takes an empty selector for all pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]

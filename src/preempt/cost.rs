@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What a set of victims costs. Costs are compared field by field, in this order; least is best.
+/// Cost of a set of victims. Costs are compared field by field, in this order; least is best.
 ///
 /// ```
 /// use phalanx::preempt::Cost;

@@ -6,8 +6,8 @@
 //! - to a need of whole devices: of each device that it holds, its share of the holders;
 //! - to one of whole devices of one island: that, divided by the devices that lack on the island for
 //!   the next pod;
-//! - to one of shares: of each device that it holds, what it gives back, divided by what lacks on the
-//!   device for the next share; all that the device has, if it holds it whole.
+//! - to a need of shares: the amount freed on each device that it holds, divided by the amount that
+//!   the device lacks for the next share. All of the device counts, if the pod holds it whole.
 
 use alloc::vec::Vec;
 
@@ -48,7 +48,7 @@ impl DeviceCount {
         same && (self.together.is_none() || self.need.count() == need.count())
     }
 
-    /// What a pod asks, in parts.
+    /// Request of a pod, in parts.
     pub(super) fn ask(&self, needs: &[DeviceNeed]) -> i64 {
         let own = needs.iter().filter(|need| self.is_of(need));
         let times = |need: &DeviceNeed| if self.together.is_some() { 1 } else { need.count() };
@@ -74,7 +74,7 @@ impl DeviceCount {
         PARTS.saturating_mul(times)
     }
 
-    /// What a pod adds if it goes, in parts.
+    /// Amount that a pod adds if it goes, in parts.
     pub(super) fn gain(&self, cluster: &Cluster, pod: PodView<'_>) -> i64 {
         let devices = pod.node().and_then(NodeView::device_room);
         let (Some(devices), Some(entry)) = (devices, cluster.shape_entry(pod.shape_id())) else {
@@ -129,8 +129,8 @@ impl DeviceCount {
         if self.need.is_whole() { 1 } else { shares.map_or(0, |(times, _)| times) }
     }
 
-    /// How many shares some amounts of a device are, by the place of the unit, and the unit that
-    /// limits them with what is needed of it; `None` if the device does not have all units.
+    /// How many shares some amounts of a device are, by the place of the unit. Also the unit that
+    /// limits them, with its needed amount. `None` if the device does not have all units.
     fn shares(
         &self,
         devices: NodeDevices<'_>,

@@ -36,7 +36,7 @@ struct Domain {
     ground: Ground,
     /// Without what was released.
     counts: Counts,
-    /// What was released and has pods here.
+    /// Released atoms with pods here.
     atoms: Vec<u32>,
 }
 

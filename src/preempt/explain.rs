@@ -42,11 +42,11 @@ pub struct PreemptionExplanation {
 pub struct Taken {
     /// The victim.
     pub victim: Victim,
-    /// What it is taken for.
+    /// The reason it is taken.
     pub reason: TakenFor,
 }
 
-/// What a victim is taken for.
+/// The reason a victim is taken.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
@@ -75,7 +75,7 @@ pub struct Instead {
     pub kept: Vec<Kept>,
     /// The rest of the set.
     pub others: Vec<Victim>,
-    /// What the set would cost, budgets left out if they are the rule.
+    /// The cost of the set, budgets left out if they are the rule.
     pub cost: Cost,
 }
 
@@ -87,7 +87,7 @@ pub struct Instead {
 pub struct Kept {
     /// The unit.
     pub unit: Victim,
-    /// What keeps it.
+    /// The reason it stays.
     pub by: KeptBy,
 }
 
@@ -178,7 +178,7 @@ fn atom_of(cluster: &Cluster, units: &Units, victim: &Victim) -> Option<u32> {
     u32::try_from(atom).ok()
 }
 
-/// What each victim is taken for.
+/// The reason each victim is taken.
 fn taken(cluster: &Cluster, units: &Units, victims: &[Victim], plan: &Plan) -> Vec<Taken> {
     let atoms: Vec<u32> = victims.iter().filter_map(|v| atom_of(cluster, units, v)).collect();
     let mut marks = vec![false; units.atoms.len()];

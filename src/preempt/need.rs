@@ -1,6 +1,6 @@
 //! The need of a request in numbers: how many pods of which shape, and what one of them takes.
 //!
-//! What does not suffice by these numbers does not suffice. What does is judged by the planner.
+//! A set that does not suffice by these numbers does not suffice. The planner judges the others.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -18,7 +18,7 @@ use crate::state::{Cluster, DeviceNeed, NodeView, PodView, ResourceId, Row};
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) count: i64,
-    /// What each takes at least: a pod, then the resources; all zero if no filter judges room.
+    /// Least amounts that each takes: a pod, then the resources; all zero if no filter judges room.
     pub(crate) ask: Vec<i64>,
     /// The shapes, by number.
     shapes: Vec<usize>,
@@ -218,9 +218,9 @@ impl<'a> Need<'a> {
         self.shapes.len() - 1
     }
 
-    /// Adds what is certain to be needed of each shape, and of those together that ask for no less
-    /// of a dimension than one of them: so many must be placed, whatever others stay out, and each
-    /// takes at least what the least of them takes.
+    /// Adds what is certain to be needed of each shape, and of all shapes together that ask for no
+    /// less of a dimension than one of them. So many must be placed, whatever others stay out, and
+    /// each takes at least the amounts of the least.
     fn add_kinds(&mut self, leaves: &[Leaf]) {
         let mut sets: Vec<Vec<usize>> = (0..self.shapes.len()).map(|shape| vec![shape]).collect();
         sets.push((0..self.shapes.len()).collect());
@@ -263,13 +263,13 @@ impl<'a> Need<'a> {
         1 + self.resources.len()
     }
 
-    /// What pods of a shape give back of the amounts of a node.
+    /// Amounts of a node that pods of a shape free.
     pub(super) fn amounts_of(&self, cluster: &Cluster, shape: &PodShape) -> Vec<i64> {
         let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0);
         core::iter::once(1).chain(self.resources.iter().map(of)).collect()
     }
 
-    /// What a pod gives back of each need of devices.
+    /// Devices that a pod frees, by need.
     pub(super) fn devices_of(
         &self,
         cluster: &Cluster,
@@ -291,7 +291,7 @@ impl<'a> Need<'a> {
         })
     }
 
-    /// What is free of each dimension on a row; below zero where too much is bound.
+    /// Free amounts of each dimension on a row; below zero where too much is bound.
     pub(crate) fn free(&self, cluster: &Cluster, row: Row, free: &mut Vec<i64>) {
         let Some(node) = cluster.view(row) else {
             free.extend(core::iter::repeat_n(0, self.width()));

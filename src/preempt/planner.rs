@@ -111,7 +111,7 @@ impl PreemptingPlanner {
     /// Finds the fewest moves that free a domain for a gang, or the cluster if the gang asks for none,
     /// and the room that is won. Nothing is evicted; the gang need not come.
     ///
-    /// What may move is as the request has it, or [`Consolidation::default`].
+    /// Units move by the rules of the request, or by [`Consolidation::default`].
     ///
     /// ```
     /// use phalanx::preempt::{Consolidation, PreemptingPlanner, PreemptionRequest, RunningWork};

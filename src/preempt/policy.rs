@@ -56,11 +56,10 @@ impl<'a> Candidate<'a> {
 
 /// The rules of preemption: which units a preemptor may take.
 ///
-/// Some rules hold under every policy: a group with a member of
-/// [`PreemptionPolicy::Never`](crate::model::PreemptionPolicy::Never) preempts nothing; a group that
-/// is [non-preemptible](PodGroup::non_preemptible) or still protected by its
-/// [minimum run time](PodGroup::min_run_time) is not taken; nor are running members of the preemptor
-/// itself.
+/// Some rules hold under every policy. A group with a member of
+/// [`PreemptionPolicy::Never`](crate::model::PreemptionPolicy::Never) preempts nothing. A group
+/// that is [non-preemptible](PodGroup::non_preemptible) or still protected by its [minimum run
+/// time](PodGroup::min_run_time) is not taken. Neither are running members of the preemptor itself.
 ///
 /// Answers must depend on the arguments alone.
 ///
@@ -130,7 +129,7 @@ impl Policy for OtherQueues {
     }
 }
 
-/// What both policies allow. The work lost goes through the first, then the second.
+/// Units that both policies allow. The work lost goes through the first, then the second.
 impl<A: Policy, B: Policy> Policy for (A, B) {
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
         self.0.allows(preemptor, unit) && self.1.allows(preemptor, unit)

@@ -13,14 +13,14 @@ use crate::base::ObjectName;
 use crate::state::{Cluster, PodView, StateError, Txn};
 
 impl PreemptionRequest<'_> {
-    /// What it costs that these pods go, by namespace and name, in the order in which
-    /// [`PreemptingPlanner::place`](super::PreemptingPlanner::place) compares sets: how sets that
-    /// were chosen by another rule, or by hand, are held against the least one.
+    /// Cost of evicting these pods, by namespace and name, in the order in which
+    /// [`PreemptingPlanner::place`](super::PreemptingPlanner::place) compares sets. So a set that
+    /// was chosen by another rule, or by hand, can be held against the least one.
     ///
-    /// What goes along is counted: all of a group that goes whole, and what a minimum takes along.
-    /// A pod that terminates already costs nothing. Whether the policy allows a unit is not asked,
-    /// nor whether the group fits without it; the work lost is the policy's. O(pods · log pods) of
-    /// the cluster.
+    /// Pods that go along are counted: all of a group that goes whole, and those that a minimum
+    /// takes along. A pod that terminates already costs nothing. Whether the policy allows a unit
+    /// is not asked, nor whether the group fits without it; the work lost is the policy's. O(pods ·
+    /// log pods) of the cluster.
     ///
     /// # Errors
     /// [`StateError::UnknownPod`] and [`StateError::NotBound`].

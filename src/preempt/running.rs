@@ -1,4 +1,4 @@
-//! What is known of running work beside the cluster: its groups and the budgets that protect it.
+//! Knowledge of running work beside the cluster: its groups and the budgets that protect it.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

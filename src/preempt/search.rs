@@ -16,7 +16,7 @@ use crate::state::{Cluster, NodeView, PodView, Row};
 /// The claim of a search that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
-    /// What any set costs at least; `None` if there is none beside the best.
+    /// A lower bound of the cost of any set; `None` if there is none beside the best.
     pub(crate) lower_bound: Option<Cost>,
 }
 
@@ -53,10 +53,10 @@ pub(crate) fn run(
     Ok(Claim { lower_bound: open })
 }
 
-/// One pod: each node is a domain of its own. Units come in order of their cost; a node is solved
-/// when those that came make room on it, and no node that comes later can do better than the unit
-/// that opens it. A unit also opens the nodes of its group's members of lower priority: they go with
-/// it where their minimum falls.
+/// One pod: each node is a domain of its own. Units come in order of their cost. A node is solved
+/// when the units so far make room on it, and no node that comes later can do better than the unit
+/// that opens it. A unit also opens the nodes of its group's members of lower priority: they go
+/// with it where their minimum falls.
 fn by_nodes(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,

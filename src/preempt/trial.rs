@@ -7,7 +7,7 @@ use crate::framework::Framework;
 use crate::place::{Outcome, PlaceError, Planner, Request, Unplaced};
 use crate::state::{NodeView, Plan, PodId, PodView, Row, Txn};
 
-/// What sets are tried with.
+/// Means to try sets.
 #[derive(Debug)]
 pub(crate) struct Trial<'t> {
     pub(crate) planner: &'t mut Planner,

@@ -44,7 +44,7 @@ pub(crate) struct Atom {
     /// How many pods it has.
     size: u32,
     /// Sum of the starts that are known, in milliseconds, how many they are, and a time that none
-    /// is after: the last of them where its group has a minimum run time.
+    /// is after. That time is the last start where the group has a minimum run time.
     pub(super) starts: u64,
     pub(super) started: u32,
     pub(super) latest: Time,
@@ -82,7 +82,7 @@ pub(crate) struct Units {
     atom_of: Vec<u32>,
     /// Pods that terminate: they go without being taken.
     pub(crate) going: Vec<PodId>,
-    /// What each budget still allows.
+    /// Disruptions that each budget still allows.
     pub(crate) allowed: Vec<u64>,
     /// Charges by atom: where those of each begin, and budget and count of each charge.
     charges_at: Vec<u32>,
@@ -346,8 +346,8 @@ impl Units {
         all
     }
 
-    /// The atoms that have to come back with one for its minimum to hold: those of the lowest guard
-    /// above it that has fallen, as far as they are marked, and itself.
+    /// The atoms that have to come back with one for its minimum to hold. They are the marked atoms
+    /// of the lowest guard above it that has fallen, and itself.
     pub(crate) fn fallen_with(&self, atom: u32, taken: &[bool]) -> Vec<u32> {
         let mut guard = self.atoms[atom as usize].guard;
         while let Some(&Guard { parent, atoms: (first, end), .. }) = self.guards.get(guard as usize)
@@ -378,7 +378,7 @@ impl Units {
         count >= minimum && pods >= min_pods
     }
 
-    /// What atoms take of each budget.
+    /// Disruptions that atoms take of each budget.
     pub(crate) fn charged(&self, atoms: &[u32]) -> Vec<u64> {
         let mut charged = vec![0; self.allowed.len()];
         for &(budget, count) in atoms.iter().flat_map(|&atom| self.charges(atom as usize)) {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::preempt::{DisruptionBudget, RunningWork};
 use crate::state::PodView;
 
-/// What budgets still allow, as victims are charged to them one after another.
+/// Disruptions that budgets still allow, as victims are charged to them one after another.
 #[derive(Debug)]
 pub(super) struct Charges<'a> {
     /// Each with what is left of it.

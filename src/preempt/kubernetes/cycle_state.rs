@@ -1,4 +1,4 @@
-//! What the filters prepared for one pod, and how it follows pods that come and go.
+//! Prepared state of the filters for one pod, kept up to date as pods come and go.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ use crate::state::{Cluster, Row};
 
 /// The prepared filters of one pod: `PreFilter` once, then `AddPod` and `RemovePod` for what changes.
 ///
-/// A filter that skipped the pod while preparing stays skipped whatever comes, and counts move by
-/// every pod that comes or goes, also by those that were not counted while preparing (pods that
-/// are being deleted, for topology spread). Filters that keep counts of their own beyond a node
-/// and do not follow changes are prepared anew.
+/// A filter that skipped the pod while preparing stays skipped whatever comes. Counts move by every
+/// pod that comes or goes, even if preparing did not count it (pods that are being deleted, for
+/// topology spread). Filters that keep counts of their own beyond a node and do not follow changes
+/// are prepared anew.
 ///
 /// Source: kube-scheduler, `framework/runtime/framework.go` (`RunPreFilterPlugins`,
 /// `RunPreFilterExtensionAddPod`, `RunPreFilterExtensionRemovePod`, `RunFilterPlugins`).
@@ -26,7 +26,7 @@ pub(super) struct CycleState<'a> {
     group: Option<&'a PodGroup>,
     now: Time,
     filters: PreparedFilters,
-    /// Which of them are prepared anew once something has changed.
+    /// Filters that are prepared anew once something has changed.
     anew: Vec<bool>,
     changed: bool,
 }

@@ -13,7 +13,7 @@ use crate::framework::Rejection;
 use crate::model::Pod;
 use crate::state::{Row, StateError};
 
-/// What came of a dry run.
+/// The outcome of a dry run.
 #[derive(Debug)]
 pub(super) enum DryRun {
     /// The pod fits without these pods, the most important first, of which so many are taken

@@ -14,7 +14,7 @@ use crate::place::PlaceError;
 use crate::preempt::EvictedPod;
 use crate::state::StateError;
 
-/// What workload-aware preemption does for a group that does not fit.
+/// The answer of workload-aware preemption for a group that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupPreemption {
     refusal: Option<GroupRefusal>,
@@ -66,8 +66,8 @@ impl GroupPreemption {
     }
 }
 
-/// Chooses the units that leave the cluster for a group that does not fit: all units of lower
-/// priority go, then those come back without which the group fits as well, those in budgets first
+/// Chooses the units that leave the cluster for a group that does not fit. All units of lower
+/// priority go. Then units come back without which the group fits as well: units in budgets first,
 /// and the most important first. For every unit the whole group is placed anew.
 ///
 /// Units are pods, and groups of [`DisruptionMode::All`](crate::model::DisruptionMode::All) that

@@ -15,7 +15,7 @@ use crate::place::PlaceError;
 use crate::place::topology::pinned::running;
 use crate::state::{Cluster, NodeView, PodView, Row, StateError};
 
-/// What came of trying a group.
+/// The outcome of trying a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupAttempt {
     feasible: bool,
@@ -48,7 +48,7 @@ pub(super) struct GroupCycle<'a> {
     bound: usize,
 }
 
-/// What a cycle has placed.
+/// Placements of a cycle.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     /// By index of the member, in the order of placing.
@@ -143,10 +143,9 @@ impl Placed {
     }
 }
 
-/// Tries a group: members by priority, then in the order given, each where it fits best, visible
-/// to those after it. A group that requires a level of the topology is tried in each domain of it;
-/// the answer is that of the first domain, in the order of their names, that is feasible, else of
-/// the last one.
+/// Tries a group: members by priority, then in the order given, each where it fits best, visible to
+/// those after it. A group that requires a level of the topology is tried in each domain of it. The
+/// answer is that of the first feasible domain, in the order of their names, else of the last one.
 ///
 /// O(members × nodes × filters) for each domain.
 ///

@@ -11,12 +11,12 @@
 //! All read a [`Snapshot`]: a cluster, the groups that run on it, budgets, nominations. None changes it;
 //! its methods do what follows from the answers: [`Snapshot::apply`], [`Snapshot::bind`].
 //!
-//! Every node is tried (`minCandidateNodesPercentage: 100`), and what is arbitrary in
-//! kube-scheduler is decided by a total order: nodes of equal rank by the order of nodes, pods of
+//! Every node is tried (`minCandidateNodesPercentage: 100`), and arbitrary choices of
+//! kube-scheduler are made by a total order. Nodes of equal rank go by the order of nodes, pods of
 //! equal importance by their [place](Snapshot::set_place). `docs/preemption.md` tells the rules.
 //!
-//! Accidents that are kept: groups with a topology constraint do not preempt; victims of a group
-//! are chosen from an emptied cluster; preemption pod by pod may evict for nothing; a unit starts
+//! Accidents that are kept: groups with a topology constraint do not preempt. Victims of a group
+//! are chosen from an emptied cluster. Preemption pod by pod may evict for nothing. A unit starts
 //! when the pod met first did, and nominations of a group point to the attempt that failed.
 
 mod budgets;

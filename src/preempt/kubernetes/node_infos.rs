@@ -29,7 +29,7 @@ impl PodInfo {
 
 /// The nodes of a cluster with their pods, to be changed and rolled back.
 ///
-/// Host ports of a node are a set, as in kube-scheduler: a pod that is removed takes its ports
+/// Host ports of a node are a set, as in kube-scheduler. A pod that is removed takes its ports
 /// along, even if another pod of the node holds the same ones. Here that other pod loses them.
 ///
 /// Source: kube-scheduler, `framework/types.go` (`NodeInfo`, `HostPortInfo`).

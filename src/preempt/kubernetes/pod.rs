@@ -16,7 +16,7 @@ use crate::place::PlaceError;
 use crate::preempt::EvictedPod;
 use crate::state::{NodeView, Row, StateError};
 
-/// What preemption does for a pod that fits nowhere.
+/// The answer of preemption for a pod that fits nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodPreemption {
     ineligible: Option<Ineligible>,
@@ -48,7 +48,7 @@ pub enum DryRunFailure {
     NothingToEvict,
 }
 
-/// What becomes of the nomination of the pod itself.
+/// The fate of the pod's own nomination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnNomination {
     /// It is nominated to the chosen node.
@@ -96,7 +96,7 @@ impl PodPreemption {
         &self.cleared
     }
 
-    /// What becomes of the pod's own nomination.
+    /// The fate of the pod's own nomination.
     pub fn own_nomination(&self) -> OwnNomination {
         match self.chosen() {
             Some(_) => OwnNomination::Set,
@@ -139,8 +139,8 @@ pub fn preempt_pod(
 }
 
 impl Snapshot<'_> {
-    /// What follows from an answer of [`preempt_pod`]: the victims are being deleted, less
-    /// important pods lose their nomination, and the pod is nominated or not.
+    /// Applies an answer of [`preempt_pod`]: the victims are being deleted, less important pods
+    /// lose their nomination, and the pod is nominated or not.
     ///
     /// # Errors
     /// A victim is not there, or the pod is unsound.

@@ -13,7 +13,7 @@ use crate::place::PlaceError;
 use crate::preempt::EvictedPod;
 use crate::state::NodeView;
 
-/// What pod-by-pod preemption does for a group that does not fit.
+/// The answer of pod-by-pod preemption for a group that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodByPodPreemption {
     helps: bool,

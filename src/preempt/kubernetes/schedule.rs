@@ -13,7 +13,7 @@ use crate::model::{Pod, PodGroup};
 use crate::place::PlaceError;
 use crate::state::{Cluster, Row, StateError};
 
-/// What came of trying a pod on all nodes.
+/// The outcome of trying a pod on all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attempt {
     feasible: Vec<String>,

@@ -1,4 +1,4 @@
-//! What kube-scheduler reads for preemption: the cluster, what runs on it, and nominations.
+//! Input of kube-scheduler's preemption: the cluster, its running groups, and nominations.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -61,8 +61,8 @@ pub struct Nomination {
 impl<'a> Snapshot<'a> {
     /// A snapshot without nominations.
     ///
-    /// Of the groups that run are read, beside their names, the disruption mode and the priority;
-    /// groups inside others are not.
+    /// Running groups are read by name, disruption mode and priority; groups inside others are not
+    /// read.
     pub fn new(
         cluster: &Cluster,
         framework: &'a Framework,
@@ -106,7 +106,7 @@ impl<'a> Snapshot<'a> {
         self.nominations.retain(|nomination| !is(&nomination.pod, namespace, name));
     }
 
-    /// Sets the place of a running pod in the list of its node, which decides between pods of one
+    /// Sets the place of a running pod in the list of its node. It decides between pods of one
     /// priority that started at the same time, and which pod of a group is met first. Pods without
     /// a place come last, by namespace and name.
     ///

@@ -21,9 +21,9 @@ pub(super) struct Unit {
 type Importance = (Reverse<i32>, bool, Reverse<usize>, Time);
 
 impl Unit {
-    /// The importance of the unit: its priority; members of a group before other pods; of groups,
-    /// how many pods they have; then age, which is that of the pod met first. A lone member of a
-    /// group is a group of one pod.
+    /// The importance of the unit: its priority, and members of a group before other pods. Then
+    /// groups are compared by their number of pods. Then age decides, which is that of the pod met
+    /// first. A lone member of a group is a group of one pod.
     ///
     /// Source: kube-scheduler, `framework/preemption/podgrouppreemption.go`
     /// (`moreImportantVictim`).

@@ -54,7 +54,7 @@ pub struct Candidate {
     rank: Rank,
 }
 
-/// What nodes are chosen by: the least is best.
+/// Rank of a node as a candidate: the least is best.
 ///
 /// Source: kube-scheduler, `framework/preemption/preemption.go` (`pickOneNodeForPreemption`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,9 +109,10 @@ impl Candidate {
     }
 }
 
-/// The candidates that share the best rank, in the order given: fewest victims against budgets;
-/// the lowest priority of the most important victim; the smallest sum of priorities above −2³¹;
-/// fewest victims; the latest start of the oldest victim of the highest priority.
+/// The candidates that share the best rank, in the order given. Ranks compare victims against
+/// budgets (fewest), then the priority of the most important victim (lowest). Then come the sum of
+/// priorities above −2³¹ (smallest) and the number of victims (fewest). The last is the start of
+/// the oldest victim of the highest priority (latest).
 pub(super) fn best(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
     let best = candidates.iter().map(|candidate| candidate.rank).min();
     candidates.iter().filter(move |candidate| Some(candidate.rank) == best)

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::preempt::cost::Cost;
 
-/// What a set of moves costs. Costs are compared field by field, in this order; least is best.
+/// Cost of a set of moves. Costs are compared field by field, in this order; least is best.
 ///
 /// ```
 /// use phalanx::preempt::MoveCost;
@@ -23,7 +23,7 @@ pub struct MoveCost {
     pub pods: u64,
     /// How many units move.
     pub units: u64,
-    /// What has to stop for a while, as if it were evicted.
+    /// Cost of units that have to stop for a while, as if they were evicted.
     pub stopped: Cost,
     /// The highest priority among the units that move; `None` if none does.
     pub highest_priority: Option<i32>,
@@ -32,7 +32,7 @@ pub struct MoveCost {
     pub work_lost: u64,
 }
 
-/// What is known of moves that were found.
+/// The claim on moves that were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
@@ -57,7 +57,7 @@ impl MoveCost {
         work_lost: 0,
     };
 
-    /// What the search is led by: budgets broken and pods.
+    /// The lead of the search: budgets broken and pods.
     pub(crate) fn lead(&self) -> (u64, u64) {
         (self.budgets_broken, self.pods)
     }

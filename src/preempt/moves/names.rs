@@ -33,8 +33,8 @@ pub(crate) fn named(
         .collect()
 }
 
-/// What the pods of some atoms move with. Atoms that fall together have the name of the group that
-/// the first of them is of.
+/// Names of the units that the pods of some atoms move with. Atoms that fall together have the name
+/// of the first atom's group.
 fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId, String> {
     let mut taken = alloc::vec![false; units.atoms.len()];
     for &atom in atoms {

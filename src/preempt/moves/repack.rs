@@ -1,8 +1,8 @@
 //! Repacking: a group and running units that are taken off their nodes, all laid out anew.
 //!
-//! The group and the units are one request to the search strategy: a tree with the group, and every
-//! running group that has pods among them, each with its own constraints, under a root without any.
-//! Members that stay pin their groups as they always do.
+//! The group and the units are one request to the search strategy. It is a tree with the group, and
+//! every running group that has pods among them, each with its own constraints, under a root
+//! without any. Members that stay pin their groups as they always do.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(crate) struct Block {
     pub(crate) pods: Vec<PodId>,
 }
 
-/// What sets of units are laid out with.
+/// Means to lay out sets of units.
 #[derive(Debug)]
 pub(crate) struct Repack<'t> {
     pub(crate) cluster: &'t Cluster,
@@ -299,7 +299,7 @@ impl<'t> Repack<'t> {
         Ok(found)
     }
 
-    /// What a set of atoms costs, closed, in ascending order.
+    /// Cost of a set of atoms, closed, in ascending order.
     pub(crate) fn cost(&self, atoms: &[u32]) -> Cost {
         self.units.cost(atoms, |atom| self.work[atom as usize].unwrap_or(0))
     }
@@ -381,8 +381,8 @@ fn part(
     (!group.pods.is_empty() || !group.groups.is_empty()).then_some(group)
 }
 
-/// Keeps what moves of a tree in the required domain of what stays: groups inside of which nothing
-/// moves are not in the request, so it does not see their members.
+/// Keeps the moving part of a tree in the required domain of the part that stays. Groups without a
+/// moving member are not in the request, so it does not see their members.
 fn pin(cluster: &Cluster, tree: &Tree, group: &mut PodGroup) {
     let Some(key) = group.topology.require.clone() else { return };
     let mut home = None;

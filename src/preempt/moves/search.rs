@@ -1,9 +1,9 @@
 //! The search for the fewest moves: which units leave their nodes.
 //!
-//! A set is built unit by unit, each taken or left, those on the nodes that are cheapest to clear
-//! first. Counting tells which sets cannot make room, and how many pods lack at least; a set that may
-//! make room is laid out anew together with the group, and its moves are put in order. Units outside
-//! the domain come last: they make room for those that leave it.
+//! A set is built unit by unit, each taken or left, units on the nodes that are cheapest to clear
+//! first. Counting tells which sets cannot make room, and how many pods are lacking at least. A set
+//! that may make room is laid out anew together with the group, and its moves are put in order.
+//! Units outside the domain come last: they make room for those that leave it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -139,7 +139,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
         Ok(())
     }
 
-    /// What is claimed of the best.
+    /// The claim on the best set.
     pub(crate) fn claim(&self) -> MoveClaim {
         match self.open {
             (true, _) => MoveClaim::Found,
@@ -368,7 +368,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
     }
 }
 
-/// What moving a set costs, but for what has to stop.
+/// Cost of moving a set, without the units that have to stop.
 pub(crate) fn move_cost(repack: &Repack<'_>, atoms: &[u32]) -> MoveCost {
     let cost = repack.cost(atoms);
     MoveCost {

@@ -1,6 +1,6 @@
 //! The order of moves: one block after another, so that each finds its room free when it comes.
 //!
-//! Which blocks have moved says all of the state of the cluster, so a search need not come to the
+//! The blocks that have moved determine the state of the cluster. So a search need not come to the
 //! same blocks twice by different orders.
 
 use alloc::collections::BTreeSet;

@@ -4,7 +4,7 @@ use crate::preempt::policy::{Candidate, Policy, Preemptor};
 
 /// Every unit that may be disrupted at all, whatever its priority and queue.
 ///
-/// What holds under every [`Policy`] holds here too: units that are not preemptible or still
+/// Rules that hold under every [`Policy`] hold here too. Units that are not preemptible or still
 /// protected by a minimum run time stay, and so does the group that room is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AnyUnit;

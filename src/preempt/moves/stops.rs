@@ -19,7 +19,7 @@ use crate::state::{NodeView, PodId, PodView, Row};
 /// Moves in their order, and what stops meanwhile.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
-    /// Those that stop last.
+    /// Moves that stop their pods last.
     pub(crate) moves: Vec<(Place, bool)>,
     pub(crate) stopped: Cost,
     /// Whether no other layout of the same units stops less.
