@@ -253,7 +253,7 @@ fn read_policy(field: &Field<'_>) -> Fault<RequestPolicy> {
     Ok(policy)
 }
 
-/// What `spec.devices` of a claim asks for.
+/// The specification of a claim from its `spec.devices`.
 fn claim_spec(devices: &Field<'_>) -> Fault<ClaimSpec> {
     let mut spec = ClaimSpec::new();
     devices.each("requests", |request| {
@@ -325,7 +325,7 @@ fn read_allocation(field: &Field<'_>) -> Fault<Allocation> {
     Ok(allocation)
 }
 
-/// What one container requests of a resource.
+/// Request of one container for a resource.
 struct Asked {
     /// The place of the container, and that of the resource among those it requests.
     place: (usize, usize),

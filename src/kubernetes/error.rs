@@ -14,7 +14,7 @@ pub enum Error {
     Syntax {
         /// The source, as the caller named it.
         source_name: String,
-        /// What the deserializer says.
+        /// The message of the deserializer.
         message: String,
     },
     /// A document is no text.

@@ -72,7 +72,7 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-/// What a conversion answers with.
+/// The result of a conversion.
 pub(super) type Fault<T> = Result<T, ModelError>;
 
 impl<'a> Field<'a> {

@@ -16,12 +16,12 @@ pub(super) enum Keep {
     /// An object: its metadata and its status by what is read of them, of the rest all but what
     /// bears on no placement anywhere.
     Object,
-    /// What is inside an object.
+    /// Content inside an object.
     Inside,
 }
 
 impl Keep {
-    /// What is kept of a field; `None` if the field is skipped.
+    /// The part of a field to keep; `None` if the field is skipped.
     pub(super) fn field(&self, name: &str) -> Option<&Keep> {
         match self {
             Keep::All => Some(self),
@@ -132,7 +132,7 @@ static STATUS: Keep = Fields(&[
     ("disruptedPods", All),
 ]);
 
-/// What is kept of any object.
+/// The part of any object to keep.
 pub(super) static OBJECT: Keep = Keep::Object;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What Koordinator reads from a pod beside its gang: class of service, band, quota.
+//! Koordinator's fields of a pod beside its gang: class of service, band, quota.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -31,17 +31,17 @@ pub struct Manifests {
     /// The pods that are bound to a node, in the order of the input. Those that have succeeded or
     /// failed are left out.
     pub bound: Vec<Pod>,
-    /// What waits, by priority and then in the order of the input. A pod without a group is a
+    /// Waiting groups, by priority and then in the order of the input. A pod without a group is a
     /// group of one, named after it.
     ///
-    /// A pod that must not be placed yet says why in its `scheduling_gates`: gates of its own,
-    /// and, of what is read [as stored](super::Mode::AsStored), whatever keeps its group from the
+    /// A pod that must not be placed yet says why in its `scheduling_gates`. They are gates of its
+    /// own and, if it is read [as stored](super::Mode::AsStored), whatever keeps its group from the
     /// scheduler.
     pub groups: Vec<PodGroup>,
     /// Workloads of the kinds that people submit, in the order of the input, and what they say
     /// beside their groups.
     pub workloads: Vec<SubmittedWorkload>,
-    /// What an embedder may want to know of single objects, such as what is not modelled.
+    /// Remarks on single objects for the embedder, such as fields that are not modelled.
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.
     pub ignored: BTreeMap<String, u64>,

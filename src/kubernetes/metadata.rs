@@ -61,7 +61,7 @@ pub(super) fn controller(metadata: &Field<'_>) -> Fault<Option<Controller>> {
     of_controller(metadata, |owner| Ok((owner.text_of("kind")?, owner.text_of("name")?)))
 }
 
-/// What is read of the reference to the controller of an object.
+/// The fields of the reference to the controller of an object.
 pub(super) fn of_controller<T>(
     metadata: &Field<'_>,
     read: impl Fn(&Field<'_>) -> Fault<T>,

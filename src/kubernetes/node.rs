@@ -12,7 +12,7 @@ use crate::model::resources::PODS;
 use crate::model::selector::{check_key, check_value};
 use crate::model::{Amounts, Effect, Labels, Node, Problem, Taint};
 
-/// What a taint may do, as Kubernetes spells it.
+/// Effects of taints, as Kubernetes spells them.
 pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// A node.

@@ -27,7 +27,7 @@ use crate::base::hash::FixedMap;
 use crate::model::{Labels, ModelError, Node, PodShape, Problem};
 use crate::state::{StorageKey, StorageKind, StorageObject};
 
-/// What was read so far.
+/// The objects read so far.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) mode: Mode,
@@ -49,7 +49,7 @@ pub(super) struct Objects {
     pub(super) made: BTreeMap<(WorkloadKind, String, String), usize>,
     /// Training runtimes, as they are written.
     pub(super) runtimes: BTreeMap<RuntimeName, Value>,
-    /// What the rule for jobs asks of workloads and pod groups.
+    /// Facts of workloads and pod groups that the rule for jobs asks for.
     pub(super) workloads: Vec<WorkloadRecord>,
     pub(super) pod_groups: Vec<PodGroupRecord>,
     pub(super) classes: Classes,
@@ -99,7 +99,7 @@ impl Objects {
         }
     }
 
-    /// What is taken from now on is from this source.
+    /// Begins a source: objects taken from now on are from it.
     pub(super) fn begin(&mut self, source: &str) {
         if self.sources.last().is_none_or(|last| last != source) {
             self.sources.push(source.to_owned());

@@ -30,7 +30,7 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 pub(super) struct PodRecord {
     /// The pod, as far as its own manifest goes.
     pub(super) pod: Pod,
-    /// What the manifest says of the priority.
+    /// The priority in the manifest.
     pub(super) priority: Option<i32>,
     pub(super) priority_class: Option<Box<str>>,
     /// Whether it preempts others.
@@ -45,22 +45,22 @@ pub(super) struct PodRecord {
     pub(super) controller: Option<Box<Controller>>,
     /// The workloads that it may have been made for.
     pub(super) made_by: Vec<MadeBy>,
-    /// What its dialect asks of the topology.
+    /// Topology request of its dialect.
     pub(super) wish: Option<Box<Wish>>,
-    /// What it asks of single cards.
+    /// Requests for single cards.
     pub(super) asks: Vec<Ask>,
     /// The cards that it holds, by its annotations.
     pub(super) held: Option<Box<Held>>,
     /// The application that it describes.
     pub(super) application: Option<Box<Application>>,
-    /// What is written and not in force, with the reason: such a pod is not placed.
+    /// Fields that are written and not in force, with the reason: such a pod is not placed.
     pub(super) refused: Vec<String>,
-    /// Which source it is from, and how many objects came before it.
+    /// The source, and how many objects came before this one.
     pub(super) source: u32,
     pub(super) order: u64,
 }
 
-/// What becomes of a pod manifest.
+/// The fate of a pod manifest.
 #[derive(Debug)]
 pub(super) enum Fate {
     /// It runs or waits.
@@ -164,7 +164,7 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
     })
 }
 
-/// What the annotations of a pod or of a template ask of the topology.
+/// Topology request in the annotations of a pod or of a template.
 fn wish(root: &Field<'_>) -> Fault<Option<Wish>> {
     let Some(metadata) = root.get("metadata")? else { return Ok(None) };
     let Some(annotations) = metadata.get("annotations")? else { return Ok(None) };

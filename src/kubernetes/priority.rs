@@ -11,7 +11,7 @@ use crate::model::Problem;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     values: BTreeMap<String, i32>,
-    /// What a pod gets that names no class.
+    /// Class of a pod that names none.
     default: Option<(String, i32)>,
 }
 

@@ -16,8 +16,8 @@ use super::value::Value;
 
 /// Reads manifests, from as many sources as there are, and makes [`Manifests`] of them.
 ///
-/// Documents are read as a stream: a list of a hundred thousand pods is never in memory as text
-/// or as a tree of values, only as what scheduling reads of it.
+/// Documents are read as a stream. A list of a hundred thousand pods is never in memory as text or
+/// as a tree of values; only the fields that scheduling reads are kept.
 ///
 /// After an error the reader takes nothing more, and [`Reader::finish`] answers with that error.
 ///

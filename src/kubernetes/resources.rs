@@ -177,7 +177,7 @@ fn requests_and_limits(of: &Field<'_>, sort: Sort) -> Fault<(Quantities, Quantit
     Ok((requests, limits))
 }
 
-/// What the status of a running pod says of its containers and of itself.
+/// Status of a running pod on its containers and itself.
 struct Resized {
     /// By container: the largest of what runs and what is granted.
     containers: BTreeMap<String, Quantities>,
@@ -218,7 +218,7 @@ impl Resized {
     }
 }
 
-/// What runs or is granted; `None` where the status does not tell.
+/// Amounts that run or are granted; `None` where the status does not tell.
 fn granted(status: &Field<'_>) -> Fault<Option<Quantities>> {
     let Some(resources) = status.get("resources")? else { return Ok(None) };
     let mut granted = as_stated(&resources, "requests")?;

@@ -14,7 +14,7 @@ use crate::model::ModelError;
 /// Version and kind of an object.
 pub(super) type Kind = (String, String);
 
-/// What takes objects as they are read.
+/// Takes objects as they are read.
 type Sink<'r> = dyn FnMut(Value, Option<&Kind>) -> Result<(), ModelError> + 'r;
 
 /// A document at its top: an object, a list of objects in any of its forms, or nothing.

@@ -330,7 +330,7 @@ impl Forest<'_> {
         Ok(())
     }
 
-    /// What members must agree on. A disagreement is an error, or what parks the group.
+    /// Fields that members must agree on. A disagreement is an error, or parks the group.
     fn agree(&self, objects: &[usize], leaves: &[usize]) -> Located<Option<String>> {
         let assembly = &*self.assembly;
         let Some(object) = objects.first().map(|at| &assembly.objects[*at]) else {

@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// What kind of value it is, with its article.
+    /// The kind of value, with its article.
     pub(super) fn what(&self) -> &'static str {
         match self {
             Value::Null => "null",

@@ -1,4 +1,4 @@
-//! What objects beside pods and groups say of nodes, and is not in force: who is left alone for it.
+//! Reasons in other objects to leave pods alone: statements about their nodes that are not in force.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

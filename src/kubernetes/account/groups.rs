@@ -38,7 +38,7 @@ const GROUP_TEMPLATE: Rule = Fields(&[
 
 const COMPOSITE: &str = "templates of composite groups are not read";
 
-/// What pod groups and composite ones have in common.
+/// Fields that pod groups and composite ones share.
 macro_rules! group_spec {
     ($policy:expr, $($own:expr),* $(,)?) => {
         Fields(&[

@@ -97,7 +97,7 @@ const KOORDINATOR_GANG: &[Entry] = &[
     ("gang.scheduling.koordinator.sh/network-topology-index", Refused(TOPOLOGY)),
 ];
 
-/// Which members count towards the minimum: those that wait and those that run, here.
+/// Members that count towards the minimum: waiting and running ones, here.
 static MATCH_POLICY: Choice = Choice {
     options: &[
         ("waiting-and-running, once-satisfied", Rule::Holds("members that run count")),

@@ -29,7 +29,7 @@ use rule::{Spot, Step};
 use walk::{Walk, pointer};
 
 impl Reading {
-    /// What becomes of each field of a document: an object, or a list of objects, whose paths then
+    /// The verdict on each field of a document: an object, or a list of objects, whose paths then
     /// begin with `/items/<index>`. O(fields · fields known of their object).
     pub fn of(document: &Value, mode: Mode) -> Reading {
         let text = |of: Option<&Value>, name: &str| {

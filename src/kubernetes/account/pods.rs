@@ -114,7 +114,7 @@ fn request(spot: &Spot<'_>, mode: Mode) -> usize {
     }
 }
 
-/// What a container or a pod asks for.
+/// Requests of a container or a pod.
 pub(super) const RESOURCES: Rule = Fields(&[
     ("requests", Each(&ByChoice(&REQUEST))),
     ("limits", Each(&ByChoice(&REQUEST))),
@@ -143,7 +143,7 @@ static SIDECAR: Choice = Choice {
     pick: |spot, _| usize::from(spot.value.text() != Some("Always")),
 };
 
-/// What kubelet alone reads of a container.
+/// Fields of a container that kubelet alone reads.
 macro_rules! container {
     ($($own:expr),* $(,)?) => {
         Fields(&[

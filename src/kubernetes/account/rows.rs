@@ -35,7 +35,7 @@ struct Rows {
     parts: Vec<Part>,
 }
 
-/// What several kinds have.
+/// Parts that several kinds have.
 #[derive(Clone, Copy)]
 enum Part {
     Table(&'static Table),

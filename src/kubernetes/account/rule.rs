@@ -3,12 +3,12 @@
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::value::Value;
 
-/// What becomes of a field. A list is looked through by the rules that have rules inside.
+/// The rule for a field. A list is looked through by the rules that have rules inside.
 #[derive(Debug)]
 pub(super) enum Rule {
-    /// What it says is in force, as a whole.
+    /// The field is in force, as a whole.
     Honoured,
-    /// What it says holds anyway, for this reason.
+    /// The field's statement holds anyway, for this reason.
     Holds(&'static str),
     /// It is said with the object that it is a part of.
     Part,
@@ -52,7 +52,7 @@ pub(super) struct Kind {
 /// Rules of labels or annotations.
 #[derive(Debug)]
 pub(super) struct Keys {
-    /// What they are called together; empty for keys of which none is named.
+    /// The name of the keys together; empty for keys of which none is named.
     pub(super) name: &'static str,
     pub(super) known: &'static [&'static [Entry]],
     /// For keys that are not known, by how they begin.
@@ -109,7 +109,7 @@ impl Spot<'_> {
     }
 }
 
-/// What metadata has beside labels and annotations.
+/// Fields of metadata beside labels and annotations.
 pub(super) const METADATA: [&str; 14] = [
     "name",
     "generateName",

@@ -24,5 +24,5 @@ pub(super) fn field(walk: &mut Walk<'_>, spot: &Spot<'_>, group: &str, kind: &st
 /// A file of `YuniKorn`'s queues, which states no kind.
 const QUEUES: Rule = Rule::Ignored(super::keys::QUEUE);
 
-/// What a field of a kind that is not known comes to.
+/// The rule for a field of a kind that is not known.
 const NOT_READ: Rule = Rule::Refused("no kind that is read");

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What becomes of a field that can bear on placement, or that is not known.
+/// The verdict on a field that can bear on placement, or that is not known.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -51,7 +51,7 @@ impl fmt::Display for FieldRemark {
     }
 }
 
-/// What became of each field of one document: the account of its reading.
+/// The account of reading one document: a verdict on each field.
 ///
 /// Every field, label and annotation that can bear on placement is in one of the three lists, and
 /// so is every field that is not known. A list names a field, or the object that it is a part of.
@@ -81,13 +81,13 @@ pub struct Reading {
     pub namespace: String,
     /// The name; empty where it states none.
     pub name: String,
-    /// What is in force, as JSON pointers, in the order of the document.
+    /// Fields in force, as JSON pointers, in the order of the document.
     pub honoured: Vec<String>,
-    /// Of what is in force: what holds whatever is written, and so is not read.
+    /// Fields in force that hold whatever is written, and so are not read.
     pub holds: Vec<FieldRemark>,
-    /// What is not in force, and keeps the object's pods from being placed.
+    /// Fields that are not in force, and keep the object's pods from being placed.
     pub refused: Vec<FieldRemark>,
-    /// What is not in force, and bears on no place.
+    /// Fields that are not in force, and bear on no place.
     pub ignored: Vec<FieldRemark>,
 }
 
@@ -102,7 +102,7 @@ pub struct FieldRow {
     pub kind: String,
     /// The path from there; `*` is any entry of a list or of a map.
     pub path: String,
-    /// What becomes of it.
+    /// The verdict.
     pub verdict: FieldVerdict,
     /// Why it is not in force, or holds anyway; empty for what is read.
     pub why: String,

@@ -8,7 +8,7 @@ use super::verdict::FieldVerdict;
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::value::Value;
 
-/// What takes each verdict: where, and why.
+/// Takes each verdict, with its place and reason.
 pub(super) type Sink<'s> = dyn FnMut(FieldVerdict, &Spot<'_>, &'static str) + 's;
 
 /// A walk over one document.

@@ -25,7 +25,7 @@ const TEMPLATE: Rule = ByTable(&POD_TEMPLATE);
 const METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
 const METADATA_WITH_MINIMUM: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &MINIMUM_ANNOTATION_KEYS);
 
-/// What only the controller of a job reads.
+/// Fields of a job that only its controller reads.
 macro_rules! job_spec {
     ($($own:expr),* $(,)?) => {
         Fields(&[
@@ -106,7 +106,7 @@ const RUN_POLICY: Rule = Fields(&[
     ("managedBy", Silent),
 ]);
 
-/// What a training job of Kubeflow has beside its replicas.
+/// Fields of a Kubeflow training job beside its replicas.
 macro_rules! kubeflow {
     ($kind:expr, $($own:expr),* $(,)?) => {
         Kind {

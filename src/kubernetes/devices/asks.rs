@@ -1,4 +1,4 @@
-//! What containers ask of single cards.
+//! Requests of containers for single cards.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -9,7 +9,7 @@ use super::DeviceDialect;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::resources::is_card_share;
 
-/// What a container asks of so many cards.
+/// Request of a container for a number of cards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::kubernetes) struct Ask {
     pub(super) dialect: DeviceDialect,
@@ -79,7 +79,7 @@ const KOORDINATOR: [&str; 5] = [
     "koordinator.sh/gpu.shared",
 ];
 
-/// What the containers of a pod ask of cards.
+/// Requests of the containers of a pod for cards.
 pub(in crate::kubernetes) fn asks(spec: &Field<'_>) -> Fault<Vec<Ask>> {
     let mut asks = Vec::new();
     let mut container = 0;

@@ -44,7 +44,7 @@ pub struct DeviceCard {
     pub id: String,
     /// Its number on the node.
     pub minor: u32,
-    /// What it is: `NVIDIA-Tesla V100`.
+    /// The model: `NVIDIA-Tesla V100`.
     pub model: String,
     /// Its memory in bytes.
     pub memory: i64,

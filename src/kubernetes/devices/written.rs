@@ -1,4 +1,4 @@
-//! What annotations of a pod say of the cards that it holds: read, and written.
+//! Annotations of a pod on the cards that it holds: read, and written.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

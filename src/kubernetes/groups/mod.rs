@@ -21,7 +21,7 @@ use crate::base::ObjectName;
 use crate::model::selector::check_key;
 use crate::model::{DisruptionMode, GroupPolicy, ModelError, PodGroup, Problem, TopologyRequest};
 
-/// What a group is, beside its dialect.
+/// The nature of a group, beside its dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nature {
     /// A group of pods.
@@ -45,7 +45,7 @@ pub(super) struct GroupObject {
     pub(super) name: String,
     pub(super) policy: GroupPolicy,
     pub(super) topology: TopologyRequest,
-    /// What its dialect asks of the topology, by names that other objects explain.
+    /// Topology request of its dialect, by names that other objects explain.
     pub(super) wish: Option<Wish>,
     /// The same of roles.
     pub(super) role_wishes: BTreeMap<String, Wish>,
@@ -68,7 +68,8 @@ pub(super) struct GroupObject {
     pub(super) later: BTreeSet<String>,
     /// The role of one pod that leads the others.
     pub(super) leader: Option<String>,
-    /// What is written and not in force, with the reason: the pods of such a group are not placed.
+    /// Fields that are written and not in force, with the reason: the pods of such a group are not
+    /// placed.
     pub(super) refused: Vec<String>,
     pub(super) source: u32,
     pub(super) order: u64,

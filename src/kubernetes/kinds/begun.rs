@@ -18,8 +18,8 @@ const CONDITIONS: [&str; 7] = [
     "SuccessCriteriaMet",
 ];
 
-/// Whether pods of the workload exist or did by what its status says: it has a start time, counts
-/// pods, or has the condition of one that runs or has ended.
+/// Whether pods of the workload exist or existed, by its status. The status has a start time,
+/// counts pods, or has the condition of one that runs or has ended.
 pub(super) fn begun(root: &Field<'_>) -> Fault<bool> {
     let Some(status) = root.get("status")? else { return Ok(false) };
     if status.get("startTime")?.is_some() {

@@ -69,7 +69,7 @@ fn identity(job: &Submitted) -> Identity<'_> {
     (job.workload.kind, &job.workload.namespace, &job.workload.name)
 }
 
-/// Takes out workloads that are part of another in the input, or holds back that other: pods name
+/// Takes out workloads that are part of another in the input, or holds back that other. Pods name
 /// the workload that made their job, and the cluster that their Ray job made.
 fn without_parts(objects: &mut Objects, submitted: &mut Vec<Submitted>) {
     let index: BTreeMap<Identity<'_>, usize> =

@@ -105,7 +105,7 @@ pub(super) fn roles(
     Ok(roles)
 }
 
-/// What a replicated job waits for: jobs before it in the list.
+/// Jobs before it in the list that a replicated job waits for.
 fn dependencies(
     job: &Field<'_>,
     is_earlier: impl Fn(&str) -> bool,

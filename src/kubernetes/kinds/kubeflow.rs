@@ -13,7 +13,7 @@ use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata::unsupported;
 use crate::model::Problem;
 
-/// What sets a kind apart.
+/// Differences between the kinds of training jobs.
 struct Framework {
     /// The field with the specifications of replicas.
     replicas: &'static str,

@@ -1,4 +1,5 @@
-//! What a pod was made for, by the labels and owner references that controllers put on pods.
+//! The workload that a pod was made for, by the labels and owner references that controllers put on
+//! pods.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,7 +15,7 @@ use crate::kubernetes::metadata::Controller;
 pub(in crate::kubernetes) struct MadeBy {
     pub(in crate::kubernetes) kind: WorkloadKind,
     pub(in crate::kubernetes) name: String,
-    /// Which of its groups, where it has several.
+    /// The one of its groups, where it has several.
     pub(in crate::kubernetes) index: Option<String>,
     pub(in crate::kubernetes) role: Option<String>,
 }

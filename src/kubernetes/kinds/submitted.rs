@@ -41,14 +41,14 @@ pub(in crate::kubernetes) struct Submitted {
     pub(in crate::kubernetes) controller: Option<Controller>,
     /// The class of Kueue that its label names.
     pub(in crate::kubernetes) workload_class: Option<String>,
-    /// What Kubernetes' own rule for jobs asks of this one.
+    /// The facts of this job that Kubernetes' own rule for jobs asks for.
     pub(in crate::kubernetes) scheduling: Option<Box<JobScheduling>>,
     /// A job whose templates are in its runtime.
     pub(in crate::kubernetes) train: Option<Box<TrainJob>>,
     pub(in crate::kubernetes) notes: Vec<String>,
     pub(in crate::kubernetes) source: u32,
     pub(in crate::kubernetes) order: u64,
-    /// What the groups have in common.
+    /// The part that the groups have in common.
     pub(super) frame: GroupObject,
     total: i64,
 }
@@ -117,7 +117,7 @@ impl Role {
     }
 }
 
-/// What a group needs to start.
+/// The least members with which a group starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Minimum {
     /// Any one pod.
@@ -371,8 +371,8 @@ impl Submitted {
     }
 }
 
-/// What the templates of roles ask of the topology: of each role, or of the whole where there is one
-/// role, or where two are to be placed as one.
+/// Takes the topology requests of the templates of roles. A request is of each role, or of the
+/// whole where there is one role, or where two are to be placed as one.
 fn take_wishes(group: &mut GroupObject, roles: &[Role]) {
     let wishes = || roles.iter().filter_map(|role| Some((role, role.template.wish.as_deref()?)));
     let Some((_, first)) = wishes().next() else { return };

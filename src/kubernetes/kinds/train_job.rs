@@ -118,7 +118,7 @@ fn pod_group_policy(job: &mut Submitted, spec: &Field<'_>) -> Fault<()> {
 
 /// How many nodes train, by the runtime and the job.
 struct Policy {
-    /// Of the runtime; `None` without a policy for machine learning.
+    /// The runtime's number; `None` without a policy for machine learning.
     runtime: Option<i64>,
     job: Option<i64>,
     /// Whether the nodes are run by MPI, and whether its launcher is one of them.

@@ -12,7 +12,7 @@ pub(super) const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
 /// The name of a runtime: its namespace, empty for one of the cluster, and its own.
 pub(in crate::kubernetes) type RuntimeName = (String, String);
 
-/// What a training job adds to its runtime.
+/// Additions of a training job to its runtime.
 #[derive(Debug, Clone)]
 pub(in crate::kubernetes) struct TrainJob {
     pub(in crate::kubernetes) runtime: RuntimeName,

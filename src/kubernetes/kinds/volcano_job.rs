@@ -147,7 +147,7 @@ fn minimum(task: &Field<'_>, replicas: i64) -> Fault<i64> {
     Ok(if value > 0 { value } else { replicas })
 }
 
-/// What the partitions of a task ask of the topology: each by itself.
+/// Topology request of the partitions of a task: each by itself.
 fn partitions(task: &Field<'_>) -> Fault<Option<topologies::Wish>> {
     let Some(policy) = task.get("partitionPolicy")? else { return Ok(None) };
     let size = count(&policy, "partitionSize", 0)?;
@@ -155,8 +155,9 @@ fn partitions(task: &Field<'_>) -> Fault<Option<topologies::Wish>> {
     Ok(wish.map(|wish| wish.of_parts(u32::try_from(size).unwrap_or(1).max(1))))
 }
 
-/// A task that waits for itself, by way of others or not: one that is left once those that wait for
-/// none are done, then those that waited for them, and so on. O(tasks + dependencies), sorted.
+/// A task that waits for itself, directly or through others. Tasks that wait for none are done
+/// first, then tasks that waited for them, and so on; the task found is one that is left. O(tasks +
+/// dependencies), sorted.
 fn in_circle(after: &BTreeMap<String, Vec<String>>) -> Option<&String> {
     let mut waited_for: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
     let mut open: BTreeMap<&String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a submitted object says of itself, in types of the model.
+//! Content of a submitted object, in types of the model.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -61,7 +61,7 @@ pub struct WorkloadRole {
     pub min_count: u32,
     /// Whether the others wait for it, or report to it.
     pub leader: bool,
-    /// What must be so before its pods are made; all of it.
+    /// Conditions before its pods are made; all of them.
     pub starts_after: Vec<StartAfter>,
 }
 

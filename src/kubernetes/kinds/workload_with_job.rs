@@ -2,8 +2,8 @@
 //!
 //! A job is a candidate if it is indexed, has a parallelism above 1 and as many completions, and
 //! its template names no group. Nothing else counts. For a candidate the Job controller looks for
-//! the `Workload` that refers to the job and the `PodGroup` that refers to that, and makes what is
-//! missing: the workload only for a job that is new.
+//! the `Workload` that refers to the job and the `PodGroup` that refers to that. It makes the
+//! missing one: the workload only for a job that is new.
 //!
 //! Source: `k8s.io/kubernetes/pkg/controller/job/job_scheduling_manager.go` of 1.36, Apache-2.0.
 
@@ -19,7 +19,7 @@ use crate::kubernetes::value::{Value, map, text};
 use crate::kubernetes::{groups, metadata};
 use crate::model::{GroupPolicy, ModelError};
 
-/// What the Job controller does next for a job.
+/// The next step of the Job controller for a job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum JobStep {
@@ -68,7 +68,7 @@ impl core::fmt::Display for OrdinaryReason {
     }
 }
 
-/// What the rule asks of a job.
+/// Facts of a job that the rule asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::kubernetes) struct JobScheduling {
     candidate: bool,
@@ -79,7 +79,7 @@ pub(in crate::kubernetes) struct JobScheduling {
     uid: String,
 }
 
-/// What the rule asks of a workload.
+/// Facts of a workload that the rule asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::kubernetes) struct WorkloadRecord {
     namespace: String,
@@ -92,7 +92,7 @@ pub(in crate::kubernetes) struct WorkloadRecord {
     templates: Vec<(String, GroupPolicy)>,
 }
 
-/// What the rule asks of a pod group.
+/// Facts of a pod group that the rule asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::kubernetes) struct PodGroupRecord {
     namespace: String,
@@ -134,7 +134,7 @@ impl<'a> Existing<'a> {
     }
 }
 
-/// What the rule comes to.
+/// The decision of the rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::kubernetes) enum Decision<'a> {
     Ordinary(OrdinaryReason),
@@ -143,10 +143,10 @@ pub(in crate::kubernetes) enum Decision<'a> {
     Reuse(&'a str),
 }
 
-/// What the Job controller of Kubernetes 1.36 with the gate `WorkloadWithJob` does next for a job,
-/// given the workloads and pod groups that exist and how many pods it has.
+/// The next step of Kubernetes 1.36's Job controller with the gate `WorkloadWithJob`, given the
+/// job, the existing workloads and pod groups, and its number of pods.
 ///
-/// Objects that it makes are as the controller makes them, by name and field; a new pod group takes
+/// Objects that it makes are as the controller makes them, by name and field. A new pod group takes
 /// the policy of the template, and neither topology nor disruption mode nor priority.
 ///
 /// O(objects).
@@ -238,7 +238,7 @@ impl JobScheduling {
         self.candidate
     }
 
-    /// What the controller does, given what exists.
+    /// The controller's step, given the existing objects.
     pub(in crate::kubernetes) fn decide<'a>(
         &self,
         existing: &Existing<'a>,

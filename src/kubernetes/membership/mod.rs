@@ -52,7 +52,7 @@ pub(super) struct Membership {
     pub(super) role: Option<String>,
     /// The gang as the pod itself describes it.
     pub(super) inline: Option<Box<InlineGang>>,
-    /// Which field makes the reference.
+    /// The field that makes the reference.
     pub(super) field: &'static str,
 }
 

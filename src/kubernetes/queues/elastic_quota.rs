@@ -15,7 +15,7 @@ use crate::model::resources::amount_of;
 use crate::quota::ElasticQuota;
 
 const PREFIX: &str = "quota.scheduling.koordinator.sh/";
-/// What the scheduler and its controllers write.
+/// Fields that the scheduler and its controllers write.
 const WRITTEN: [&str; 9] = [
     "guaranteed",
     "allocated",

@@ -27,7 +27,7 @@ const MOST_DEEP: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KaiQuota {
-    /// What is deserved.
+    /// The deserved amount.
     pub quota: i64,
     /// The hard limit. A manifest that states none has 0, as in KAI.
     pub limit: i64,

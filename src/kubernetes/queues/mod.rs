@@ -2,8 +2,8 @@
 //! `Workload`, and priority classes; Koordinator's `ElasticQuota`; Volcano's `Queue`; YuniKorn's
 //! `queues.yaml`; KAI-Scheduler's `Queue` and `PodGroup`.
 //!
-//! Of Kueue, versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a [`Note`] with
-//! its place; a kind that is not is counted.
+//! Kueue's versions `v1beta1` and `v1beta2` are read. A field that is not understood becomes a
+//! [`Note`] with its place; a kind that is not is counted.
 //!
 //! This file and `workload` import each other: a workload is read here and converted there.
 
@@ -98,7 +98,7 @@ pub struct QueueManifests {
     /// Queues of KAI, in the order of the input.
     pub kai_queues: Vec<KaiQueue>,
     kai_groups: Vec<KaiGroup>,
-    /// What was not understood.
+    /// Fields that were not understood.
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.
     pub ignored: BTreeMap<String, u64>,
@@ -118,7 +118,7 @@ pub struct QueuedWorkload {
     pub local_queue: String,
     /// Whether it is active and has not finished.
     pub active: bool,
-    /// What it holds: flavor, resource, amount.
+    /// Quota that it holds: flavor, resource, amount.
     pub held: Vec<(String, String, i64)>,
     /// Since when.
     pub reserved: Option<Time>,
@@ -337,7 +337,7 @@ impl QueueManifests {
         Ok(crate::quota::effective_priority(value.ok_or_else(unknown)?, boost))
     }
 
-    /// Which queue a group in a namespace is of.
+    /// The rule that finds the queue of a group in a namespace.
     pub fn admission(&self) -> LocalQueues {
         LocalQueues {
             queues: self.local_queues.clone(),
@@ -531,7 +531,7 @@ impl QueueManifests {
     }
 }
 
-/// Which `ClusterQueue` a group is of: by its `LocalQueue`, if that `ClusterQueue` takes its
+/// Finds the `ClusterQueue` of a group: by its `LocalQueue`, if that `ClusterQueue` takes its
 /// namespace.
 #[derive(Debug, Clone, Default)]
 pub struct LocalQueues {

@@ -103,7 +103,7 @@ fn pod_set(set: &Field<'_>, namespace: &str, notes: &mut Vec<Note>) -> Fault<Pod
     Ok(pods)
 }
 
-/// What a workload holds, and the conditions that matter.
+/// Quota that a workload holds, and the conditions that matter.
 fn read_status(status: &Field<'_>, workload: &mut QueuedWorkload) -> Fault<()> {
     status.each("conditions", |condition| {
         let kind = condition.text_of("type")?;

@@ -88,7 +88,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What the properties of a queue say; a value that makes no sense counts as none.
+    /// Properties of a queue; a value that makes no sense counts as none.
     fn properties(&mut self, field: &Field<'_>, path: &str) -> Fault<()> {
         let mut rules = QueueRules::default();
         let mut stated: Vec<(String, String)> = Vec::new();

@@ -119,7 +119,7 @@ impl Topologies {
         keys
     }
 
-    /// What a group asks of the levels, by their keys.
+    /// The request of a group for levels, by their keys.
     ///
     /// # Errors
     /// A level is not declared, or not of the topology that the cluster is divided by.

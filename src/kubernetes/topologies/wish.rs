@@ -1,4 +1,4 @@
-//! What groups ask of topologies, as their dialects say it.
+//! Topology requests of groups, as their dialects say them.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -37,7 +37,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a group asks of the topology.
+/// Topology request of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::kubernetes) struct Wish {
     pub(super) require: Option<Level>,

@@ -58,7 +58,7 @@ impl GroupKey {
 /// A group as pods name it.
 #[derive(Debug)]
 pub(super) struct Instance {
-    /// What describes it, if it exists.
+    /// The object that describes it, if it exists.
     pub(super) object: GroupKey,
     /// All pods that name it, by key.
     pub(super) members: BTreeSet<String>,
@@ -109,7 +109,7 @@ pub(super) struct PodEntry {
     pub(super) shown: Shown,
 }
 
-/// What the scheduler knows of a pod.
+/// The scheduler's knowledge of a pod.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) pod: Option<Pod>,
@@ -122,7 +122,7 @@ pub(super) struct Shown {
     pub(super) left_alone: Option<String>,
 }
 
-/// What of a pod is not in force in a watch, with the reasons.
+/// Fields of a pod that are not in force in a watch, with the reasons.
 fn unfollowed(record: &PodRecord) -> Vec<String> {
     let mut refused = record.refused.clone();
     if let (Some(wish), None) = (&record.wish, &record.membership) {

@@ -103,7 +103,7 @@ impl SchedulingResource {
     }
 }
 
-/// What `GET /apis/<group>/<version>` answers: an `APIResourceList`.
+/// The answer of `GET /apis/<group>/<version>`: an `APIResourceList`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceList {

@@ -42,13 +42,13 @@ use crate::state::{Event, StorageKey, StorageObject};
 /// Two watches must not share a kind.
 ///
 /// The initial events of a watch (`sendInitialEvents`) stand between [`Store::begin_list`] and the
-/// bookmark that ends them: objects that do not occur in them are gone, and are reported so at that
-/// bookmark. That is how a watch goes on whose version the API server has forgotten (410).
+/// bookmark that ends them. Objects that do not occur in them are gone, and are reported so at that
+/// bookmark. So a watch goes on after the API server has forgotten its version (410).
 ///
-/// What is placed are the pods that name the store's scheduler. Bound pods of all schedulers use
-/// capacity. A group is reported once it has a pod of the store's scheduler, its object or a pod
-/// that describes it is known; a pod without a group is a group of one, `<namespace>/pod:<name>`.
-/// The names of groups of dialects are prefixed: `<namespace>/coscheduling:<name>`,
+/// Pods that name the store's scheduler are placed. Bound pods of all schedulers use capacity. A
+/// group is reported once it has a pod of the store's scheduler, and its object or a pod that
+/// describes it is known. A pod without a group is a group of one, `<namespace>/pod:<name>`. The
+/// names of groups of dialects are prefixed: `<namespace>/coscheduling:<name>`,
 /// `<namespace>/volcano:<name>`.
 ///
 /// A node whose condition `Ready` is not true has the taint `node.kubernetes.io/not-ready` or
@@ -139,10 +139,10 @@ impl Store {
 
     /// Puts groups in the queues of tenants.
     ///
-    /// A group is of the `ClusterQueue` of the `LocalQueue` that it names by the label
-    /// `kueue.x-k8s.io/queue-name`, on its object or else on its pods; without that label, of the
-    /// queue that its object names (Volcano), or of the `LocalQueue` named `default`. A group without
-    /// a queue is left alone ([`Update::LeftAlone`]).
+    /// A group names a `LocalQueue` by the label `kueue.x-k8s.io/queue-name`, on its object or else
+    /// on its pods, and is of the `ClusterQueue` of that. Without the label, it is of the queue
+    /// that its object names (Volcano), or of the `LocalQueue` named `default`. A group without a
+    /// queue is left alone ([`Update::LeftAlone`]).
     #[must_use]
     pub fn with_queues(mut self, queues: LocalQueues) -> Store {
         self.queues = Some(queues);

@@ -1,4 +1,4 @@
-//! What the workloads of a store add up to.
+//! Groups, pods and training jobs of the workloads of a store.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -14,16 +14,16 @@ use crate::kubernetes::{Mode, metadata};
 #[non_exhaustive]
 pub enum WorkloadPods {
     /// Controllers make them, and a watch of pods reports them. A pod that names no group is a
-    /// member of the workload that it was made for, and waits until that is known: the embedder
-    /// watches every kind that is served. A `TrainJob` and a `RayJob` are known by what their
-    /// controllers make of them, a `JobSet` and a `RayCluster`.
+    /// member of the workload that it was made for, and waits until that is known. So the embedder
+    /// watches every kind that is served. A `TrainJob` and a `RayJob` are known by the objects that
+    /// their controllers make of them, a `JobSet` and a `RayCluster`.
     Watched,
     /// The store makes them of the templates: for embedders that decide before pods exist. A
     /// workload has pods while it is neither suspended nor ended.
     FromTemplates,
 }
 
-/// What the workloads of a store add up to.
+/// Groups, pods and training jobs of the workloads of a store.
 #[derive(Debug, Default)]
 pub(super) struct Workloads {
     pub(super) pods: Option<WorkloadPods>,
@@ -34,7 +34,7 @@ pub(super) struct Workloads {
     pub(super) runtimes: BTreeMap<RuntimeName, Value>,
 }
 
-/// What was made of a workload.
+/// Groups and pods made of a workload.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     pub(super) groups: BTreeSet<GroupKey>,
