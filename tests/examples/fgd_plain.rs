@@ -34,7 +34,7 @@ impl PlainPod {
         self.spec.is_empty() || self.spec.split('|').any(|allowed| allowed == model)
     }
 
-    /// What is left of the node with the pod on it; on a device of those open, for a share of one.
+    /// The node with the pod on it; for a share of one device, on one of those open.
     fn on(&self, node: &PlainNode, device: Option<usize>) -> PlainNode {
         let mut after = node.clone();
         after.cpu -= self.cpu;

@@ -1,5 +1,5 @@
-//! What an embedder holds: cordons, texts of values for a log, ids in a conflict, and values that
-//! go to other threads; and that what an embedder makes has a method for every field.
+//! Conveniences for embedders: cordons, texts of values for a log, ids in a conflict, and values
+//! that go to other threads. Every field that an embedder sets has a method.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What holds of every cluster, transaction, plan and event, over random cases.
+//! Properties of every cluster, transaction, plan and event, over random cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -57,7 +57,7 @@ impl Digits {
     }
 }
 
-/// What a text should come to, in units of 10⁻⁹: digits, or that it is too large.
+/// The expected value of a text, in units of 10⁻⁹: digits, or that it is too large.
 fn expected(parts: &Parts) -> Result<Vec<u8>, ()> {
     let limit: Vec<u8> = "9223372036854775807000000000".bytes().map(|b| b - b'0').collect();
     let text: String = format!("{}{}", parts.whole, parts.fraction);

@@ -369,7 +369,7 @@ fn framework() -> Framework {
     Framework::builder().filter(Fit).filter(DeviceFit).build().unwrap()
 }
 
-/// What is wrong with one pod that holds these devices.
+/// Faults of one pod that holds these devices.
 fn holding(request: DeviceRequest, devices: &[u32], others: &[&[u32]]) -> Vec<Broken> {
     let mut cluster = Cluster::new();
     cluster.add_node(machine("n")).unwrap();
@@ -471,7 +471,7 @@ fn a_group_is_in_the_island_it_requires() {
     assert!(matches!(&check(good, &cluster)[..], [Broken::Islands { .. }]));
 }
 
-/// What may be drawn beside what every planner keeps to today.
+/// Choices that are drawn beside those that every planner keeps to today.
 #[derive(Clone, Copy)]
 struct Drawn {
     strategy: Strategy,

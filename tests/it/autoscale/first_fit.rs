@@ -8,7 +8,7 @@ use phalanx::autoscale::{Autoscaler, ScaleUpRequest};
 
 use super::world::{Kind, Machine, Want, World};
 
-/// What one variant alone costs; `None` if it does not start all groups.
+/// Cost of one variant alone; `None` if it does not start all groups.
 fn cost(world: &World, (offer, machine): &(usize, Machine)) -> Option<u64> {
     let own = &world.offers[*offer];
     let mut machines = world.machines.clone();

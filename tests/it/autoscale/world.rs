@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-/// What can be bought.
+/// Nodes to buy.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) machine: Machine,

@@ -5,7 +5,7 @@
 pub(super) struct Gpu {
     pub(super) model: usize,
     pub(super) island: usize,
-    /// What it uses up of the counter of its node.
+    /// Its use of the counter of its node.
     pub(super) parts: i64,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Claim {
 pub(super) struct World {
     /// Devices of each node.
     pub(super) nodes: Vec<Vec<Gpu>>,
-    /// What each node has of the counter.
+    /// The counter of each node.
     pub(super) counter: i64,
     /// Pods that a node takes.
     pub(super) slots: usize,
@@ -32,7 +32,7 @@ pub(super) struct World {
     pub(super) pods: Vec<Vec<usize>>,
 }
 
-/// What is taken so far.
+/// Devices and counters taken so far.
 struct Taken<'a> {
     world: &'a World,
     used: Vec<Vec<bool>>,

@@ -1,4 +1,4 @@
-//! Which devices a pod gets, and what is refused.
+//! Devices that a pod gets, and refusals.
 
 use phalanx::framework::{DeviceChoice, TightestFit};
 use phalanx::model::{Device, DeviceRequest, IslandRule, PodShape};

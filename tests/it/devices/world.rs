@@ -108,7 +108,7 @@ impl DeviceChoice for Liar {
     }
 }
 
-/// What is taken of devices, counted anew from what pods hold.
+/// Use of devices, counted anew from the pods that hold them.
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
     pub(super) used: BTreeMap<(usize, String), i64>,
@@ -161,7 +161,7 @@ pub(super) fn honours(devices: &[Device], request: &DeviceRequest, held: &[u32])
         && one(request.numa, &|device| device.numa.map(|numa| numa.to_string()))
 }
 
-/// What the pods of a node hold.
+/// Devices that the pods of a node hold.
 pub(super) fn ledger_of(cluster: &Cluster, node: usize, devices: &[Device]) -> Ledger {
     let mut ledger = Ledger::default();
     for pod in cluster.node(&format!("n{node}")).unwrap().pods() {

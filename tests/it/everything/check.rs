@@ -1,4 +1,4 @@
-//! What must hold after every event.
+//! Checks after every event.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl World {
         }
     }
 
-    /// What is bound on a node never grows beyond its capacity.
+    /// Bound amounts on a node never grow beyond its capacity.
     fn follow_nodes(&mut self) {
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         for name in names {

@@ -7,7 +7,7 @@ use super::drive::Waits;
 use super::setup::{Line, RETRY_AFTER};
 use super::world::{Gang, Leave, World};
 
-/// What happened since the quiet began.
+/// Events since the quiet began.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     /// Groups for which a victim has gone or moved, with the nodes of their claims.
@@ -16,7 +16,7 @@ pub(super) struct Quiet {
     pub(super) bound: BTreeSet<(usize, String)>,
     /// Groups that got room, by a plan or a claim.
     pub(super) room: Vec<(usize, String, BTreeSet<String>)>,
-    /// What the store has bound, by whom.
+    /// Commits that the store has bound, by scheduler.
     pub(super) commits: Vec<(usize, BTreeSet<String>)>,
     /// Schedulers of which the store has refused something.
     pub(super) refused: BTreeSet<usize>,

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use super::drive::Waits;
 use super::world::{Gang, World};
 
-/// What is used and allowed at each queue, as docs/tenants.md and Kueue define it.
+/// Used and allowed amounts of each queue, as docs/tenants.md and Kueue define them.
 pub(super) struct Sums {
-    /// What is used in a queue and below.
+    /// Use of a queue and of those below.
     used: BTreeMap<String, i64>,
-    /// What of that is drawn from the queue's parent and itself, by quota: what children use within
-    /// guarantees that they do not lend is not the parent's.
+    /// The part of it that is drawn from the queue's parent and itself, by quota: use of children
+    /// within guarantees that they do not lend is not the parent's.
     drawn: BTreeMap<String, i64>,
     subtree: BTreeMap<String, i64>,
 }
 
 impl World {
-    /// What the groups of a scheduler hold, by queue. A pod counts from its plan until it is gone.
+    /// Amounts that the groups of a scheduler hold, by queue. A pod counts from its plan until it
+    /// is gone.
     fn leaves_used(&self, owner: usize) -> BTreeMap<String, i64> {
         let mut used: BTreeMap<String, i64> = BTreeMap::new();
         for (name, pod) in &self.pods {
@@ -64,7 +65,7 @@ impl World {
         sums.subtree.insert(queue.to_owned(), subtree);
     }
 
-    /// What of a queue's guarantees is not lent.
+    /// The part of a queue's guarantees that is not lent.
     fn kept(&self, queue: &str, sums: &Sums) -> i64 {
         let lending = self.queues[queue].lending;
         lending.map_or(0, |lent| (sums.subtree[queue] - lent).max(0))

@@ -186,7 +186,8 @@ impl World {
         })
     }
 
-    /// What moves: it runs whole, is not protected, has room where it goes, and breaks no budget.
+    /// A unit that moves runs whole, is not protected, has room where it goes, and breaks no
+    /// budget.
     pub(super) fn check_moves(&self, owner: usize, by: &str, units: &[Unit]) {
         let mut gone = BTreeSet::new();
         for unit in units {

@@ -87,7 +87,7 @@ pub(super) struct Ask {
     pub(super) begun: bool,
 }
 
-/// What becomes of a pod that leaves its node.
+/// Fate of a pod that leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
     /// It is pending again.
@@ -303,7 +303,7 @@ impl World {
         self.pods.iter().filter(move |(_, pod)| pod.root.as_deref() == Some(root))
     }
 
-    /// What is bound on a node, but for these pods.
+    /// Bound amounts on a node, without these pods.
     pub(super) fn used(&self, node: &str, resource: &str, but: &BTreeSet<String>) -> i64 {
         let on = |(name, pod): &(&String, &PodState)| {
             pod.node.as_deref() == Some(node) && !but.contains(*name)
@@ -311,7 +311,7 @@ impl World {
         self.pods.iter().filter(on).map(|(_, pod)| pod.spec.shape().requests.of(resource)).sum()
     }
 
-    /// What a scheduler has decided on a node, and is not bound there.
+    /// Amounts that a scheduler has planned on a node, and that are not bound there.
     pub(super) fn planned(&self, owner: usize, node: &str, resource: &str) -> i64 {
         let flights = self.flights.iter().filter(|flight| flight.owner == owner);
         let open = flights.flat_map(|flight| flight.open.iter().chain(&flight.lost));

@@ -111,8 +111,8 @@ fn what_was_added_up_is_what_adds_up() {
     }
 }
 
-/// What there is, is divided: minima first, no more than is requested, and nothing is left over that
-/// is requested.
+/// The total is divided: minima first, no more than is requested, and nothing is left over that is
+/// requested.
 fn divided(quotas: &ElasticQuotas) {
     let total = quotas.shared_total();
     for resource in RESOURCES {

@@ -89,7 +89,7 @@ fn a_group_whose_victims_went_starts_beside_a_later_claim_of_another_queue() {
     assert_eq!(bind_all(&mut scheduler, at(3)), ["default/first"]);
 }
 
-/// What an embedder saw that binds pods, on nodes of which admission refuses some.
+/// An embedder's run: it binds pods on nodes whose admission refuses some.
 struct Refusing {
     scheduler: Scheduler,
     refuses: fn(&str) -> bool,

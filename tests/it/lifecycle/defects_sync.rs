@@ -39,7 +39,7 @@ fn lists_that_come_in_for_longer_than_a_gang_may_be_below_its_minimum_evict_nobo
     assert_eq!(scheduler.state("default/old"), Some(GroupState::Running));
 }
 
-/// What the lists have left below its minimum has its whole time from their end on.
+/// A gang that the lists have left below its minimum has its whole time from their end on.
 #[test]
 fn a_gang_that_is_below_its_minimum_after_the_lists_is_evicted_in_its_time() {
     let mut scheduler = new_scheduler();

@@ -16,7 +16,7 @@ use super::steps::*;
 
 type Change = Box<dyn Fn(&mut Settings) + Send>;
 
-/// What a call returns, unless it takes longer than any call should.
+/// The result of a call, unless it takes longer than any call should.
 fn ends<T: Send + 'static>(name: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, done) = channel();
     std::thread::spawn(move || send.send(act()));

@@ -79,7 +79,7 @@ fn a_victim_is_not_late_before_it_is_asked_for() {
     assert_eq!(bind_all(&mut scheduler, at(310))[0], "default/new");
 }
 
-/// What does not end is asked for again, once for each time that has passed since it was.
+/// A victim that does not end is asked for again, once for each time-out that has passed.
 #[test]
 fn a_victim_that_does_not_end_is_asked_for_once_in_its_time() {
     let (mut scheduler, ticket) = full_node(gang("old", 2).evicted_whole(), gang("new", 2));
@@ -207,7 +207,7 @@ fn a_status_says_why_no_victims_are_searched() {
     assert_eq!(why(&off, "default/a"), Some(NoPreemption::Off));
 }
 
-/// What the root of another scheduler's group says holds for the groups inside.
+/// Settings at the root of another scheduler's group hold for the groups inside.
 #[test]
 fn a_member_of_anothers_group_counts_no_less_than_its_root() {
     for (priority, kept, is_taken) in [(20, false, false), (5, true, false), (5, false, true)] {
@@ -297,7 +297,8 @@ fn a_claim_that_ends_by_a_start_elsewhere_was_used() {
     assert_eq!(events.filter_map(ended).collect::<Vec<_>>(), [ReservationEnd::Used]);
 }
 
-/// What has not begun to go in its time is left alone by all groups, for as long as a claim may last.
+/// A victim that has not begun to go in its time is left alone by all groups, for as long as a
+/// claim may last.
 #[test]
 fn a_victim_that_was_late_is_not_asked_for_by_others_meanwhile() {
     let (mut scheduler, ticket) = full_node(gang("old", 2).evicted_whole(), gang("new", 2));

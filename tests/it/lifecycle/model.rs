@@ -46,7 +46,7 @@ struct World {
     now: Time,
     nodes: BTreeMap<String, i64>,
     gone: BTreeSet<String>,
-    /// What the model knows of each group: minimum of each leaf, by its full name.
+    /// Groups of the model: minimum of each leaf, by its full name.
     groups: BTreeMap<String, PodGroup>,
     /// Pods to be bound, with their tickets.
     binding: Vec<(String, Ticket)>,

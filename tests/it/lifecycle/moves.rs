@@ -267,7 +267,7 @@ fn what_goes_by_itself_need_not_move() {
     assert!(!is_held(&scheduler));
 }
 
-/// Of a move that cannot be made nothing is left: another pod moves in its stead.
+/// A move that cannot be made leaves nothing behind: another pod moves in its stead.
 #[test]
 fn another_unit_moves_where_one_cannot() {
     let mut scheduler = one_and_one();
@@ -417,7 +417,7 @@ fn a_place_that_nobody_comes_for_is_given_back() {
     assert!(!is_held(&scheduler));
 }
 
-/// What a budget, a minimum run time or the embedder's own rule protects does not move.
+/// A unit that a budget, a minimum run time or the embedder's own rule protects does not move.
 #[test]
 fn what_is_protected_does_not_move() {
     let asks = |scheduler: &mut Scheduler| {

@@ -1,4 +1,4 @@
-//! What waits, as requests for more nodes.
+//! Waiting groups as requests for more nodes.
 
 use phalanx::autoscale::{Autoscaler, NodeTemplate, ScaleUpRequest};
 use phalanx::queue::Settings;

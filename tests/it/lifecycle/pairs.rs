@@ -91,7 +91,7 @@ fn one_and_one(tenants: Tenants) -> Scheduler {
     scheduler
 }
 
-/// What moves keeps its quota: nobody of its queue gets it meanwhile.
+/// A unit that moves keeps its quota: nobody of its queue gets it meanwhile.
 #[test]
 fn units_of_another_queue_move_and_keep_their_quota() {
     let mut scheduler = one_and_one(queues(&[("a", 2), ("b", 4)]));
@@ -257,7 +257,7 @@ fn a_unit_that_has_stopped_starts_again_if_the_others_stay() {
     assert!(!is_held(&scheduler));
 }
 
-/// Of two units in the way, only one may be evicted, and the other has room elsewhere.
+/// Two units are in the way: only one may be evicted, and the other has room elsewhere.
 #[test]
 fn one_claim_evicts_and_moves() {
     let mut scheduler = scheduler(gpus(2, 4), moves);
@@ -469,7 +469,7 @@ fn a_reservation_holds_parts_of_members_beside_a_claim() {
     assert_eq!(scheduler.reservations()[0].group, "default/top");
 }
 
-/// What a less important reservation gathers is there for the claim of a more important group.
+/// Room that a less important reservation gathers is there for the claim of a more important group.
 #[test]
 fn a_claim_takes_what_a_less_important_reservation_has_gathered() {
     let mut scheduler = scheduler(cluster_by_name(), reserves);

@@ -172,7 +172,7 @@ fn a_gang_that_has_begun_to_go_goes_whole() {
     }
 }
 
-/// Of an elastic gang members go down to its minimum; where that is not enough, all go.
+/// An elastic gang goes down to its minimum; where that is not enough, all go.
 #[test]
 fn an_elastic_gang_keeps_its_minimum_or_goes_whole() {
     for (size, left) in [(1, 3), (2, 2), (3, 0)] {
@@ -322,8 +322,8 @@ fn without_a_time_to_try_again_the_claim_ends() {
     }
 }
 
-/// Of two gangs that would break one budget together, the second takes other pods; where there
-/// are none, it breaks it.
+/// Two gangs would break one budget together: the second takes other pods; where there are none, it
+/// breaks the budget.
 #[test]
 fn decisions_count_against_budgets_until_those_count_them() {
     let mut scheduler = cluster_of(3);
@@ -405,7 +405,7 @@ fn a_claim_ends_with_the_group_that_has_it() {
     }
 }
 
-/// What nobody has been told yet is not taken back, but left out.
+/// A victim that nobody has been told of yet is not taken back, but left out.
 #[test]
 fn a_decision_that_was_not_polled_names_no_victim_that_stays() {
     let mut scheduler = cluster_of(2);

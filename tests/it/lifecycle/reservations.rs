@@ -232,8 +232,8 @@ fn parts_are_the_same_after_a_restart() {
     assert_eq!(run(false), run(true));
 }
 
-/// What an event costs a reservation is the domains that it touches and the one that is kept, not
-/// the cluster.
+/// An event costs a reservation the domains that it touches and the one that is kept, not the
+/// cluster.
 #[test]
 fn an_event_looks_at_its_domain_and_the_chosen_one() {
     let run = |racks: usize| {

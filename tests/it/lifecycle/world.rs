@@ -1,4 +1,4 @@
-//! What the streams of random events share: numbers, frameworks, nodes, groups.
+//! Parts that the streams of random events share: numbers, frameworks, nodes, groups.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

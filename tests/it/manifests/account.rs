@@ -203,7 +203,7 @@ fn read(documents: &[Value], mode: Mode) -> String {
     reader.finish().map_or_else(|error| error.to_string(), |manifests| format!("{manifests:?}"))
 }
 
-/// Of documents: what is honoured by their account and yet changes nothing when it is taken out.
+/// Fields of documents that their account calls honoured and that change nothing when taken out.
 fn unread(documents: &[Value]) -> Vec<String> {
     let whole = read(documents, Mode::AsWritten);
     let mut unread = Vec::new();
@@ -367,7 +367,7 @@ status: {allocatable: {cpu: 8, pods: 10}}
     );
 }
 
-/// What a watch leaves alone, pod by pod.
+/// Pods that a watch leaves alone.
 fn left_alone(objects: &[serde_json::Value]) -> Vec<(String, String)> {
     use phalanx::kubernetes::watch::{Store, Update};
     let mut store = Store::new("phalanx");

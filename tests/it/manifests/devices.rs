@@ -14,7 +14,7 @@ struct Dialect {
     runs: fn(card: usize, share: usize) -> String,
     /// A pod that asks for a share of a card, or for a whole one.
     asks: fn(share: usize) -> String,
-    /// What is written back: the annotation, for a share of a card.
+    /// The annotation written back, for a share of a card.
     written: fn(card: usize, share: usize) -> (&'static str, String),
 }
 

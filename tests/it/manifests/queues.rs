@@ -9,7 +9,7 @@ use phalanx::quota::{
     Claim, Flavor, KueueSettings, Mode as Fit, PreemptionPolicy, QueueKind, UNLIMITED, Weight,
 };
 
-/// What the documents of a text say, or the first error.
+/// Contents of the documents of a text, or the first error.
 pub(super) fn try_read(text: &str) -> Result<QueueManifests, String> {
     let mut manifests = QueueManifests::new(Mode::AsWritten);
     for document in serde_saphyr::from_multiple::<Value>(text).expect("sound YAML") {

@@ -1,4 +1,4 @@
-//! What the tests of manifests share.
+//! Support that the tests of manifests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};

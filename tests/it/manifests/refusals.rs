@@ -1,4 +1,4 @@
-//! What a refusal says.
+//! Texts of refusals.
 
 use super::reading::written;
 

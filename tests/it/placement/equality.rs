@@ -134,7 +134,7 @@ fn group(dice: &mut Dice, name: &str) -> PodGroup {
     topology(dice, group)
 }
 
-/// What there is to see at a glance.
+/// The outcome at a glance.
 pub(super) fn brief(outcome: &Result<Outcome, PlaceError>) -> String {
     match outcome {
         Ok(Outcome::Placed(plan)) => {

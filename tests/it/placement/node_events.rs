@@ -1,5 +1,5 @@
-//! What a planner keeps through changes of nodes: it answers what the plain loop answers, and asks
-//! plugins about the rows that a change reaches by what they declare.
+//! A planner's kept results through changes of nodes. It answers as the plain loop does, and asks
+//! plugins only about the rows that a change reaches by their declarations.
 
 use phalanx::model::{
     Effect, Image, LabelSelector, Labels, PodAffinityTerm, SpreadConstraint, Taint, Toleration,
@@ -282,7 +282,7 @@ fn what_is_kept_of_one_cluster_is_not_said_of_another() {
     assert!(placed > 3 * seeds, "{placed} pods placed");
 }
 
-/// What is free in all is counted anew where a cluster has fewer nodes than the last.
+/// The free total is counted anew where a cluster has fewer nodes than the last.
 #[test]
 fn a_smaller_cluster_has_only_the_room_of_its_own_nodes() {
     let cluster = |nodes: usize| {

@@ -1,4 +1,4 @@
-//! Which domain a group gets, and how it is shared out, against brute force.
+//! The domain of a group, and how the group is shared out, against brute force.
 //!
 //! For each objective that is exact: of all domains in which the group can be placed, the search
 //! takes one with the best value, on thousands of small random instances.

@@ -138,7 +138,7 @@ fn pod(dice: &mut Dice, large: bool) -> Pod {
     if dice.one_in(12) { pod.request(&format!("y/{}", dice.roll(3)), 1) } else { pod }
 }
 
-/// What happens to a cluster between two requests.
+/// An event between two requests.
 fn event(dice: &mut Dice, cluster: &mut Cluster, nodes: u64, large: bool, step: &str) {
     let name = dice.roll(nodes);
     let known = cluster.node(&format!("n{name}")).is_some();
@@ -290,7 +290,7 @@ fn rows_asked(nodes: u64, members: usize, framework: &Framework, pod: &Pod) -> u
     calls(&cluster, members)
 }
 
-/// What a run costs is told by its pods, not by pods times nodes, nor by the square of its pods.
+/// The cost of a run follows its pods, not pods times nodes, nor the square of its pods.
 #[test]
 fn a_run_asks_of_each_pod_a_few_times() {
     let heavy = Pod::new().request("cpu", 50).request("memory", 9 << 20);
@@ -313,7 +313,7 @@ fn a_run_asks_of_each_pod_a_few_times() {
 /// [`Fit`] for all but the largest pods, which go anywhere.
 struct FitOfSmall;
 
-/// What `Fit` has prepared, without what it knows of capacity.
+/// The preparation of `Fit`, without its knowledge of capacity.
 struct Verdicts(Box<dyn PreparedFilter>);
 
 impl FilterPlugin for FitOfSmall {

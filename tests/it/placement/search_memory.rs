@@ -1,6 +1,6 @@
-//! What a planner keeps for searches changes no answer: a planner that has followed a cluster
-//! through a random history answers as a fresh one does, and layouts from kept tables are those of
-//! the plain way.
+//! A planner's memory for searches changes no answer. A planner that has followed a cluster through
+//! a random history answers as a fresh one does, and layouts from kept tables are those of the
+//! plain way.
 
 use phalanx::framework::{Reach, filter_fn, score_fn};
 use phalanx::model::GroupPolicy;

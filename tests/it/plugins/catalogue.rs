@@ -60,7 +60,7 @@ fn term(key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm::new(key, LabelSelector::label("app", app))
 }
 
-/// What a pod may ask for, one thing each.
+/// Requests of a pod, one thing each.
 fn shapes() -> Vec<PodShape> {
     let web = || Pod::new().request("cpu", 1).label("app", "web");
     let batch = || Pod::new().request("cpu", "500m").label("app", "batch");

@@ -13,7 +13,7 @@ struct Planted {
     cluster: Cluster,
     running: RunningWork,
     gang: PodGroup,
-    /// What the planted set costs.
+    /// Cost of the planted set.
     cost: Cost,
 }
 

@@ -203,7 +203,7 @@ impl World {
         found
     }
 
-    /// What goes as one: the pods of each.
+    /// Pods of each set that goes as one.
     pub(super) fn atoms(&self) -> Vec<Vec<usize>> {
         let mut atoms: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
         for pod in (0..self.pods.len()).filter(|&pod| !self.pods[pod].deleting) {

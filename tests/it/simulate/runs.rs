@@ -1,4 +1,4 @@
-//! What a simulation counts, and that it comes to an end.
+//! A simulation's counts, and its end.
 
 use std::time::Duration;
 

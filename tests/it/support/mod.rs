@@ -1,4 +1,4 @@
-//! What the topics share.
+//! Support that the topics share.
 
 pub(crate) mod budget;
 pub(crate) mod dice;

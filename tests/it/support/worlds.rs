@@ -82,7 +82,7 @@ pub(crate) fn assert_consistent(cluster: &Cluster) {
     assert_eq!(derived(&anew), derived(cluster));
 }
 
-/// What the pods of each node request, added up from the objects alone.
+/// Requests of the pods of each node, added up from the objects alone.
 pub(crate) fn requested(cluster: &Cluster) -> BTreeMap<String, BTreeMap<String, i64>> {
     let mut sums: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
     for pod in cluster.pods() {

@@ -16,7 +16,7 @@ use crate::support::dice::Dice;
 const RESOURCES: [&str; 2] = ["gpu", "cpu"];
 const PATIENCE: u64 = 500;
 
-/// What is held, by claim: leaf and amounts.
+/// Held amounts by claim, with the leaf.
 type Held = BTreeMap<String, (usize, [i64; 2])>;
 
 struct World {
@@ -101,7 +101,7 @@ impl World {
         self.waiting.push((claim, at, amounts));
     }
 
-    /// What holds of a decision, whatever led to it.
+    /// Checks that hold of any decision, whatever led to it.
     fn judge(&self, claim: &Claim, at: usize, amounts: [i64; 2], decision: &Decision) {
         let mut after: Vec<[i64; 2]> = (0..self.leaves.len()).map(|at| self.used(at)).collect();
         let before = after.clone();

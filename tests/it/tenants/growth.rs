@@ -1,4 +1,4 @@
-//! What decisions cost as queues grow in number, in sums that are changed and taken back.
+//! Cost of decisions as queues grow in number, in sums that are changed and taken back.
 
 use phalanx::Time;
 use phalanx::model::Amounts;

@@ -91,7 +91,8 @@ fn claim(dice: &mut Dice, number: usize) -> Claim {
         .created(Time::from_secs(dice.below(50) as u64))
 }
 
-/// What a tree should say of one resource in a flavor, made anew from specs and from what leaves use.
+/// The expected numbers of a tree for one resource in a flavor, computed from specs and from the
+/// use of leaves.
 fn expected(
     tree: &QueueTree,
     used: &BTreeMap<(String, FlavorResource), i64>,

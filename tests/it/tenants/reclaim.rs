@@ -46,7 +46,7 @@ pub(super) fn preempting(cluster: Cluster, tenants: Tenants) -> Scheduler {
     Scheduler::new(cluster, Framework::default(), settings()).with_tenants(tenants)
 }
 
-/// What one instant brings: groups that were started, and victims that are asked for and not taken
+/// Findings of one instant: groups that were started, and victims that are asked for and not taken
 /// back.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -75,7 +75,7 @@ pub(super) fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
     found
 }
 
-/// What a group that is new brings.
+/// Findings for a new group.
 pub(super) fn ask(scheduler: &mut Scheduler, group: PodGroup, now: Time) -> Found {
     scheduler.handle_group(group, now).expect("sound");
     poll(scheduler, now)
@@ -391,8 +391,8 @@ fn a_saved_reclaim_goes_on_alike() {
     }
 }
 
-/// What the checker of recorded cases calls is what the scheduler calls: the claim of the group,
-/// decided by the books alone, names the groups that the scheduler evicts.
+/// The checker of recorded cases and the scheduler call the same: the claim of the group, decided
+/// by the books alone, names the groups that the scheduler evicts.
 #[test]
 fn the_scheduler_evicts_what_the_books_name() {
     for tenants in dialects() {

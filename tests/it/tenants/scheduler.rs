@@ -381,8 +381,7 @@ fn a_saved_scheduler_goes_on_alike() {
     }
 }
 
-/// What the checker of recorded cases calls is what the scheduler calls: the decisions of the two are
-/// one.
+/// The checker of recorded cases and the scheduler call the same: the decisions of the two are one.
 #[test]
 fn the_scheduler_decides_as_tenants_do() {
     for kueue in [false, true] {

@@ -38,7 +38,8 @@ fn a_queue_that_comes_within_its_guarantee_takes_back_the_rest() {
     }
 }
 
-/// What another queue is given may put it above its guarantee, and with it what it had before.
+/// An amount given to another queue may put it above its guarantee, and with it the amounts it had
+/// before.
 #[test]
 fn a_queue_that_begins_to_borrow_may_be_taken_from() {
     for tenants in dialects() {
@@ -112,7 +113,7 @@ fn a_victim_named_in_anothers_place_leaves_the_rest_as_they_were() {
     }
 }
 
-/// What has gone by the time at which its eviction would be taken back is not named.
+/// A group that has gone by the time at which its eviction would be taken back is not named.
 #[test]
 fn an_eviction_that_has_happened_is_not_taken_back() {
     for (tenants, goes) in

@@ -29,7 +29,7 @@ use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time
 use crate::lifecycle::world::{Random, streams};
 use crate::support::budget;
 
-/// What is promised to a leaf, and allowed.
+/// Amounts that are promised to a leaf, and allowed.
 #[derive(Debug, Clone, Copy)]
 struct Promise {
     guaranteed: i64,
@@ -360,7 +360,7 @@ impl World {
         gang.non_preemptible || gang.min_run_time.is_some_and(ends)
     }
 
-    /// What is named as victims when it is named.
+    /// Checks victims when they are named.
     fn check_victims(&self, group: &str, victims: &[Victim]) {
         // What has begun to go is asked for again also when the other is not there any more.
         let Some(own) = self.gangs.get(group) else { return };
@@ -491,7 +491,7 @@ impl World {
         }
     }
 
-    /// What each group holds, and whether it leaves or is kept.
+    /// Amounts that each group holds, and whether it leaves or is kept.
     fn holders(&self) -> Vec<(String, i64, bool, bool)> {
         let tenants = self.scheduler.tenants().expect("there");
         let held = self.gangs.keys().filter_map(|name| tenants.holder(tenants.find(name)?));

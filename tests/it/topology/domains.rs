@@ -1,6 +1,6 @@
-//! What a domain is, and which domains a group is confined to: each strategy keeps to its own sense
-//! of a domain, a requirement binds whatever is preferred beside it, and a certificate speaks of
-//! the sense of the search that made it.
+//! Domains, and those that a group is confined to. Each strategy keeps to its own sense of a
+//! domain, a requirement binds whatever is preferred beside it, and a certificate speaks of the
+//! sense of the search that made it.
 
 use phalanx::place::{Flaw, Proof};
 use phalanx::reference;

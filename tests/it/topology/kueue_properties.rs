@@ -1,4 +1,4 @@
-//! What holds of any topology assignment, through the planner too.
+//! Properties of any topology assignment, through the planner too.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::kueue::{assign, host, pods};
 #[path = "../../../examples/conformance/src/kueue_strategy.rs"]
 mod through_planner;
 
-/// What a random problem is made of: racks of hosts, by cores; a request.
+/// A random problem: racks of hosts, by cores; a request.
 #[derive(Debug, Clone)]
 struct Problem {
     racks: Vec<Vec<(i64, bool)>>,

@@ -1,4 +1,4 @@
-//! What the world outside does with victims, and what must hold of them.
+//! The world outside acts on victims; checks on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Model {
     pub(super) claims: BTreeMap<String, bool>,
     /// Pods whose eviction failed once.
     failed: BTreeSet<String>,
-    /// Those of them that are asked for again while their group goes whole.
+    /// Victims that are asked for again while their group goes whole.
     pub(super) put_off: BTreeSet<String>,
     pub(super) budgets: Vec<DisruptionBudget>,
     tickets: BTreeSet<Ticket>,
@@ -75,7 +75,7 @@ impl Model {
         }
     }
 
-    /// What stays after its time to begin is over has failed.
+    /// A victim that stays after its time to begin is over has failed.
     pub(super) fn cancel(&mut self, ticket: Ticket, victims: &[Victim], now: Time) {
         for victim in victims {
             let is = |asked: &Asked| asked.ticket == ticket && asked.name == victim.name;
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// What is named as victims when it is named.
+    /// Checks victims when they are named.
     pub(super) fn check_victims(&mut self, ticket: Ticket, victims: &[Victim], plan: &Plan) {
         let is_again = !self.preemption.tickets.insert(ticket);
         // A group that has begun to go whole is asked for also when the other is not there any more.

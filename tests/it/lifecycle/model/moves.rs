@@ -1,4 +1,4 @@
-//! What the world outside does with what is to move, and what must hold of it.
+//! The world outside acts on moves; checks on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

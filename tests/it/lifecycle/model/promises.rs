@@ -1,4 +1,4 @@
-//! What must hold of the scheduler after every event.
+//! Checks on the scheduler after every event.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

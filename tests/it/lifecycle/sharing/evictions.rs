@@ -53,7 +53,7 @@ pub(super) struct Asked {
     by: String,
     name: String,
     pods: Vec<String>,
-    /// What its scheduler had heard of, and which change of budgets.
+    /// Events that its scheduler had heard of, and which change of budgets.
     heard: usize,
     changes: usize,
 }
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// What is named as victims when it is named.
+    /// Checks victims when they are named.
     fn check_victims(&self, owner: usize, victims: &[Victim], plan: &Plan) {
         let scheduler = &self.processes[owner].scheduler;
         let Some((_, group)) = self.groups.get(plan.group().as_str()) else { return };

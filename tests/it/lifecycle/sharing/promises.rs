@@ -1,4 +1,4 @@
-//! What must hold of the store, and of every scheduler that has seen all of it.
+//! Checks on the store, and on every scheduler that has seen all of it.
 
 use std::collections::BTreeSet;
 

@@ -61,7 +61,7 @@ fn runs_over_many_blocks() {
     assert!(placed > 500, "{placed}");
 }
 
-/// What one run has looked ahead to is nothing to the next, which takes of other resources.
+/// Rows that one run has looked ahead to are nothing to the next, which takes of other resources.
 #[test]
 fn a_run_leaves_nothing_to_the_next() {
     let mut cluster = Cluster::new();

@@ -102,7 +102,7 @@ fn a_sum_that_overflows_is_told_of_wherever_it_is() {
 /// The room of [`Fit`], with a count of how often it was asked of blocks of rows.
 struct Asked(Arc<AtomicUsize>);
 
-/// What `Fit` has prepared.
+/// The preparation of `Fit`.
 struct Counted {
     fit: Box<dyn PreparedFilter>,
     asked: Arc<AtomicUsize>,

@@ -17,7 +17,7 @@ use super::worlds::*;
 #[derive(Clone, Copy)]
 struct Thin {
     keys: &'static [&'static str],
-    /// What is false about the promise.
+    /// The false part of the promise.
     lie: Lie,
 }
 
@@ -26,7 +26,7 @@ enum Lie {
     Nothing,
     /// The whole cluster is read, and the epoch does not tell.
     Epoch,
-    /// What is prepared is not kept up to date.
+    /// Prepared state is not kept up to date.
     Take,
     /// Nothing is prepared where nothing runs yet.
     Skip,

@@ -174,7 +174,8 @@ fn preparation_that_is_not_kept_up_to_date_is_caught() {
     assert_eq!(check_score(anew, &cluster(), &shapes()), Ok(()));
 }
 
-/// What a plugin of a node's own prepared stays as it is while pods come and go: it is shown none.
+/// Prepared state of a plugin of a node's own stays as it is while pods come and go: it is shown
+/// none.
 #[test]
 fn following_pods_without_declaring_to_read_them_beyond_the_node_is_caught() {
     struct OwnCount;

@@ -98,7 +98,7 @@ fn no_victim_too_many_beside_a_group_of_mixed_priorities() {
     assert_eq!(victims(&place(&cluster, &running, ask(&gang))), ["default/r7", "default/r1"]);
 }
 
-/// Of two members that go together one is kept. The other is in no set that may be taken.
+/// One of two members that go together is kept. The other is in no set that may be taken.
 #[test]
 fn a_certificate_keeps_what_its_minimum_keeps() {
     let mut cluster = cluster(&[("n1", 4, 0), ("n2", 8, 0)]);
@@ -139,7 +139,7 @@ fn a_certificate_is_about_the_cluster_without_terminating_pods() {
     }
 }
 
-/// Of two groups inside one is needed. Its pods go to a node that the pods counted for certain may
+/// One of two groups inside is needed. Its pods go to a node that the pods counted for certain may
 /// not use.
 #[test]
 fn nodes_count_that_only_pods_in_doubt_may_use() {

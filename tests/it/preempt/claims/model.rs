@@ -15,7 +15,7 @@ pub(super) struct Model<'w> {
     live: Set,
     /// By group: its pods and those of groups inside, as far as they do not terminate.
     below: Vec<Set>,
-    /// What goes as one.
+    /// Sets that go as one.
     pub(super) atoms: Vec<Set>,
 }
 

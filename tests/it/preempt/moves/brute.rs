@@ -16,7 +16,7 @@ use super::simulate::carry_out;
 type State = Vec<Option<usize>>;
 
 impl Case {
-    /// What goes as one: a group that goes whole, or a pod.
+    /// Sets that go as one: a group that goes whole, or a pod.
     fn atoms(&self) -> Vec<Vec<usize>> {
         let mut atoms: Vec<Vec<usize>> = Vec::new();
         for (number, pod) in self.pods.iter().enumerate() {
@@ -35,7 +35,8 @@ impl Case {
         (0..self.pods.len()).filter(|&pod| self.pods[pod].group == Some(group)).collect()
     }
 
-    /// What moves as one of a set of pods; `None` if it leaves a group below its minimum.
+    /// Blocks of a set of pods that move as one; `None` if the set leaves a group below its
+    /// minimum.
     fn blocks(&self, set: &BTreeSet<usize>) -> Option<Vec<Vec<usize>>> {
         let mut blocks = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
