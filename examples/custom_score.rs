@@ -27,7 +27,7 @@ Usage: custom_score
 Exit code: 0 if every form keeps the laws and finds a place, 1 if one does not, 2 for misuse.
 ";
 
-/// What a node of some temperature is worth: 100 at 20 °C or below, 0 at 40 °C or above.
+/// The worth of a node of some temperature: 100 at 20 °C or below, 0 at 40 °C or above.
 fn worth(celsius: Option<&str>) -> i64 {
     let celsius = celsius.and_then(|text| text.parse().ok()).unwrap_or(40_i64);
     (40 - celsius.clamp(20, 40)) * 5
@@ -63,7 +63,7 @@ struct Thermometer {
     label: &'static str,
 }
 
-/// What a [`Thermometer`] prepares: the label, and what each of its values is worth.
+/// Preparation of a [`Thermometer`]: the label, and the worth of each of its values.
 struct Worth {
     key: LabelKey,
     of: BTreeMap<LabelValue, i64>,

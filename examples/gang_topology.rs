@@ -75,7 +75,7 @@ fn cluster() -> Result<Cluster, Box<dyn Error>> {
 
 const TITLE: &str = "A gang on a tree of blocks, racks and nodes";
 
-/// What [`workload`] requests, in words.
+/// Text of the request of [`workload`].
 const REQUEST: &str = "Request: 24 trainers with 2 GPUs each, every 8 of them in one rack, and \
     4 evaluators with 1 GPU each in one rack; all in one block, or none at all";
 

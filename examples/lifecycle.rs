@@ -38,7 +38,7 @@ const GPU: &str = "nvidia.com/gpu";
 /// Seconds between two points of the picture.
 const SEEN_EVERY: u64 = 300;
 
-/// What the world does.
+/// An act of the world.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
     Submit(usize),
@@ -52,7 +52,7 @@ enum Act {
     Look,
 }
 
-/// What became of a job.
+/// The record of a job.
 #[derive(Clone, Default)]
 struct Record {
     started: Option<u64>,
@@ -72,7 +72,7 @@ struct Simulation {
     dice: Dice,
     /// Whether to print what is seen every two hours.
     looks: bool,
-    /// What was seen every few minutes.
+    /// Samples, one every few minutes.
     seen: Vec<Seen>,
     busy: u128,
     since: u64,

@@ -26,7 +26,7 @@ struct Store {
     cluster: Cluster,
     framework: Framework,
     log: Vec<Event>,
-    /// What was asked for, by full name.
+    /// Requests, by full name.
     gangs: BTreeMap<String, PodGroup>,
 }
 

@@ -1,4 +1,5 @@
-//! What if? Evict, try, roll back, compare; then the same with nodes added from a template.
+//! What-if questions: evict, try, roll back, compare; then the same with nodes added from a
+//! template.
 //!
 //! A [`Txn`] is a working copy whose changes can be taken back, so that a question costs as much
 //! as the changes it asks about. The cluster itself is never touched.

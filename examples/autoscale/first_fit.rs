@@ -11,7 +11,7 @@ use phalanx::{Cluster, Framework, Node, Planner, PodGroup};
 
 use super::scene::{GPU, RACK};
 
-/// What was bought.
+/// The nodes bought.
 pub(crate) struct FirstFit {
     pub(crate) price: u64,
     pub(crate) nodes: usize,
@@ -59,7 +59,7 @@ pub(crate) fn buy(
     Ok(bought)
 }
 
-/// What one template does.
+/// The outcome of one template.
 struct Try<'a> {
     cluster: Cluster,
     blocks: usize,

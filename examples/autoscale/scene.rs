@@ -16,7 +16,7 @@ pub(crate) const MODEL: &str = "gpu-model";
 /// Nodes of a rack.
 const RACK_NODES: usize = 16;
 
-/// What can be bought: the node models of openb that are common there, with prices of our own (cents an
+/// Nodes to buy: the node models of openb that are common there, with prices of our own (cents an
 /// hour, made up: they say nothing of what anybody charges). By name: model, CPUs, memory in GiB,
 /// GPUs, price, and nodes that come together in a rack of their own.
 const OFFERS: [(&str, &str, i64, i64, i64, u64, u32); 10] = [
@@ -62,15 +62,15 @@ pub(crate) fn templates() -> Vec<NodeTemplate> {
     OFFERS.iter().map(template).collect()
 }
 
-/// What a node of the cluster costs: the price of its GPUs by the template of its model that asks
-/// least for one; 100 for each GPU of a model that cannot be bought.
+/// Price of a node of the cluster: its GPUs at the price of the cheapest template of its model; 100
+/// for each GPU of a model that cannot be bought.
 pub(crate) fn price(model: &str, gpus: i64) -> u64 {
     let of_model = OFFERS.iter().filter(|offer| offer.1 == model);
     let each = of_model.map(|offer| offer.5 / (offer.4 as u64 * u64::from(offer.6))).min();
     each.unwrap_or(100) * gpus as u64
 }
 
-/// What runs: gangs of up to eight pods, one in four of which is evicted whole.
+/// Running work: gangs of up to eight pods, one in four of which is evicted whole.
 struct Filling {
     running: RunningWork,
     used: i64,

@@ -11,7 +11,7 @@ pub(crate) const NO: u8 = 1;
 /// Exit code: misuse, or input that cannot be read.
 pub(crate) const MISUSE: u8 = 2;
 
-/// What a program knows: options that take a value, flags that take none, and its usage text.
+/// Arguments of a program: options that take a value, flags that take none, and its usage text.
 #[derive(Debug)]
 pub(crate) struct Program {
     /// Printed for `--help`, and after a complaint.
@@ -151,7 +151,7 @@ impl Program {
 pub(crate) enum Mistake {
     /// The arguments make no sense: the usage is printed too.
     Usage(String),
-    /// What the arguments name cannot be used.
+    /// An input named by the arguments cannot be used.
     Input(String),
 }
 

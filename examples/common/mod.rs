@@ -1,5 +1,5 @@
-//! What the example programs share: arguments, dates, files, random numbers, and text and charts
-//! that are pleasant to look at.
+//! Parts that the example programs share: arguments, dates, files, random numbers, and text and
+//! charts that are pleasant to look at.
 
 #![allow(dead_code, reason = "each program uses its own part")]
 

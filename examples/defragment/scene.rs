@@ -14,7 +14,7 @@ pub(crate) const NOW: u64 = 86_400;
 /// GPUs of a node.
 pub(crate) const GPUS: i64 = 8;
 
-/// What is asked for.
+/// Size and seed of the scene.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) seed: u64,

@@ -131,7 +131,7 @@ fn table(
     Ok(())
 }
 
-/// What is allocated over what has arrived, for the part where the policies differ.
+/// Allocated over arrived GPUs, for the part where the policies differ.
 fn plot(text: &mut String, curves: &[Curve], last: i64) -> std::fmt::Result {
     let from = (last - 60).max(0);
     let shown = |point: &&Point| point.arrived >= from;

@@ -60,7 +60,7 @@ impl Policy {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub(crate) struct Run {
     pub(crate) pods: usize,
     pub(crate) failed: usize,

@@ -16,7 +16,7 @@ pub(crate) struct Source {
     text: String,
 }
 
-/// What is wrong, in which file, on which line (from 1; 0 where no line is at fault).
+/// A fault in a file, on which line (from 1; 0 where no line is at fault).
 #[derive(Debug)]
 pub(crate) struct Bad {
     file: String,
@@ -143,7 +143,7 @@ struct Order {
 /// The pool of devices in this experiment.
 pub(crate) const KIND: &str = "gpu";
 pub(crate) const UNIT: &str = "milli";
-/// What one GPU has of the unit.
+/// Units that one GPU has.
 pub(crate) const GPU: i64 = 1_000;
 
 const MOST_CPU: i64 = 1 << 40;
@@ -174,7 +174,7 @@ impl Trace {
         TypicalPods::from_pods_with_models(DevicePool::new(KIND, UNIT), pods)
     }
 
-    /// What all GPUs have together.
+    /// Units that all GPUs have together.
     pub(crate) fn total_milli(&self) -> i64 {
         self.nodes.iter().map(|node| node.devices.len() as i64 * GPU).sum()
     }

@@ -2,7 +2,7 @@
 
 use crate::common::chart::{self, Chart, Line};
 
-/// What was seen at a time.
+/// A sample at a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) secs: u64,

@@ -6,7 +6,7 @@ use phalanx::{Cluster, Framework, Outcome, PlaceError, Planner, PodGroup};
 
 use super::explain::explain;
 
-/// What came of one group.
+/// The decision for one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     /// `namespace/name`.

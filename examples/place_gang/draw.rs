@@ -13,7 +13,7 @@ use crate::common::text::{bar, count, span, thousands};
 
 /// The resource that GPUs are counted as.
 pub(crate) const GPU: &str = "nvidia.com/gpu";
-/// What was there before, what is new.
+/// Marks of old and new use.
 const OLD: char = '█';
 const NEW: char = '▒';
 /// Nodes shown for a group, and pods shown for a node.
@@ -115,7 +115,7 @@ fn placed(
     }
 }
 
-/// What is taken now and was taken before, by kind of node and in all.
+/// Amounts taken now and before, by kind of node and in all.
 fn totals(
     out: &mut String,
     meter: &Meter,
@@ -150,7 +150,7 @@ fn totals(
     }
 }
 
-/// What a node has and what is used of it.
+/// Capacity of a node and its use.
 #[derive(Debug, Clone, Copy)]
 struct Usage {
     used: i64,

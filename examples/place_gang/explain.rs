@@ -61,7 +61,7 @@ pub(crate) fn explain(
     text
 }
 
-/// What a group and those inside it ask of the topology.
+/// Topology requests of a group and of those inside it.
 fn asks(group: &PodGroup, text: &mut String) {
     let asked = &group.topology;
     let name = group.full_name();
@@ -86,7 +86,7 @@ fn partial(cluster: &Cluster, framework: &Framework, group: &PodGroup) -> Option
     outcome.plan().cloned()
 }
 
-/// What the first pod without a place meets once the others are in place.
+/// The answer to the first pod without a place, once the others are in place.
 fn next(cluster: &Cluster, framework: &Framework, group: &PodGroup, plan: &Plan) -> Option<String> {
     let mut txn = cluster.txn();
     txn.apply_plan(plan).ok()?;

@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
 /// A cluster and what waits for a place on it.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// What it is called.
+    /// The title.
     title: String,
     /// The files it is from, for complaints.
     source: String,

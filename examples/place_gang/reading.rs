@@ -78,7 +78,7 @@ impl Starts {
     }
 }
 
-/// What keeps a document by itself from being taken. A file of queues states no kind.
+/// The fault that keeps a document by itself from being taken. A file of queues states no kind.
 fn fault(file: &str, value: &Value, mode: Mode) -> Option<Error> {
     if value.entry("kind").is_none() && value.entry("partitions").is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! What kube-scheduler's rule would evict, beside what the default does.
+//! Victims by kube-scheduler's rule, beside those of the default.
 
 use std::collections::BTreeSet;
 use std::error::Error;

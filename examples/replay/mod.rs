@@ -38,7 +38,7 @@ const TRACES: [(&str, &[u8]); 2] = [
     ("trace3", include_bytes!("../data/muri/trace3.csv.gz")),
     ("trace3_pr", include_bytes!("../data/muri/trace3_pr.csv.gz")),
 ];
-/// What Muri's authors published: policy, metric, trace, seconds.
+/// Results that Muri's authors published: policy, metric, trace, seconds.
 const PUBLISHED: &str = include_str!("../data/muri/published.csv");
 /// The cluster of the published results.
 const MURI: Machines = Machines { nodes: 8, gpus: 8 };

@@ -30,7 +30,7 @@ pub(crate) struct Machines {
     pub(crate) gpus: u32,
 }
 
-/// What came of a replay.
+/// The outcome of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Summary {
     /// The mean over finished jobs of the time from arrival to end, in seconds.

@@ -14,7 +14,7 @@ const OVERHEADS: [(&str, [u8; 6]); 8] = [
 ];
 /// The sizes of gangs that [`OVERHEADS`] lists.
 const SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// What a model that is not listed costs.
+/// Overhead of a model that is not listed.
 const OTHER: u8 = 10;
 /// Running beside others costs every iteration this much. Source: the Muri artifact.
 const SLOWDOWN: f64 = 1.015;
@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) iterations: f64,
     /// How long an iteration takes.
     pub(crate) iteration: f64,
-    /// What every start costs.
+    /// Overhead of every start.
     pub(crate) overhead: f64,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<Job>, String> {
     Ok(jobs)
 }
 
-/// What starting a job costs: that of the next larger size listed, or of the largest.
+/// Overhead of starting a job: that of the next larger size listed, or of the largest.
 fn overhead(model: &str, gpus: u32) -> f64 {
     let size = SIZES.iter().position(|size| *size >= gpus).unwrap_or(SIZES.len() - 1);
     let row = OVERHEADS.iter().find(|(name, _)| *name == model);

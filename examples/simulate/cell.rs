@@ -27,7 +27,7 @@ pub(crate) enum Machines {
     Nodes(u32, u32),
 }
 
-/// What a cell is a function of, beside the trace.
+/// Parameters of a cell, beside the trace.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) policy: &'static str,
@@ -47,7 +47,7 @@ pub(crate) struct Bar {
     pub(crate) amount: i64,
 }
 
-/// What came of a cell.
+/// The outcome of a cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Done {
     /// The figures, as they are printed.
@@ -405,7 +405,7 @@ struct Ran {
     starts: Vec<Option<u64>>,
 }
 
-/// What is used per capacity until a time, by samples.
+/// Use per capacity until a time, by samples.
 fn busy(samples: &[Sample], until: Time) -> f64 {
     let (mut used, mut capacity) = (0.0, 0.0);
     for (sample, next) in samples.iter().zip(samples.iter().skip(1)) {

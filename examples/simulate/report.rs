@@ -88,7 +88,7 @@ fn key(index: usize) -> String {
     )
 }
 
-/// What the charts of a cell are drawn from.
+/// Data for the charts of a cell.
 fn cell((index, done): (usize, &Done)) -> Value {
     let step = done.samples.len().div_ceil(POINTS).max(1);
     let samples = done.samples.iter().step_by(step);

@@ -106,7 +106,7 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// What became of one queue.
+/// The outcome of one queue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueueReport {

@@ -20,7 +20,7 @@ const FREE: f64 = 0.8;
 /// One decision in so many is repeated with a fresh planner.
 const SAMPLE: usize = 8;
 
-/// What is measured.
+/// The measured day.
 #[derive(Debug)]
 pub(crate) struct Day {
     pub(crate) nodes: usize,
@@ -97,7 +97,7 @@ struct World {
     /// The time that gangs run in, in thousandths of a round: it passes the faster the more GPUs are
     /// taken.
     clock: u64,
-    /// What runs, by the clock when it ends.
+    /// Running gangs, by the clock when they end.
     ends: BTreeMap<(u64, u64), Running>,
     started: u64,
     /// The share of GPUs that are taken.

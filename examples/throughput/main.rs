@@ -308,7 +308,7 @@ fn allocation_count() -> f64 {
     (stats.allocations + stats.reallocations) as f64
 }
 
-/// What a copy of the plan takes: the plan itself is not counted as work.
+/// Allocations of a copy of the plan: the plan itself is not counted as work.
 fn plan_allocations(plan: &phalanx::Plan) -> f64 {
     let counted = allocation_count();
     let copy = plan.clone();

@@ -28,7 +28,7 @@ pub(crate) struct Report {
     pub(crate) ratio: Option<f64>,
 }
 
-/// What a change costs, in microseconds.
+/// Cost of a change, in microseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) clone: f64,

@@ -187,7 +187,7 @@ impl Scene {
         }
     }
 
-    /// What changes between gangs.
+    /// Changes between gangs.
     pub(crate) fn churn(&self) -> Churn {
         Churn {
             dice: Dice(2),

@@ -9,7 +9,7 @@ use phalanx::Cluster;
 
 use crate::scene::{GPU, Scene};
 
-/// What a pass reads.
+/// Columns that a pass reads.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     binpack: bool,

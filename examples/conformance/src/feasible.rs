@@ -8,10 +8,10 @@ use super::Disagreement;
 use super::pods::passes;
 use super::scenario::Scenario;
 
-/// What came of one gang.
+/// The outcome of one gang.
 pub(super) struct Trial {
     pub(super) word: &'static str,
-    /// What deciding took, without reading or checking.
+    /// Time to decide, without reading or checking.
     pub(super) duration: Duration,
     pub(super) disagreement: Option<Disagreement>,
 }

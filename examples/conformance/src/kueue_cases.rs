@@ -17,7 +17,7 @@ use crate::kueue_strategy;
 pub struct Verdict {
     /// The case's id.
     pub id: String,
-    /// What the case exercises.
+    /// The category that the case exercises.
     pub category: String,
     /// Whether the planner was asked too: it was where a group can say what the case asks.
     pub through_planner: bool,

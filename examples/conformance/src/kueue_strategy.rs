@@ -14,8 +14,8 @@ use phalanx::reference::kueue::{
 use phalanx::state::PodView;
 use phalanx::{Cluster, Framework, Plan, Planner, Pod, PodGroup, Request, Strategy, model};
 
-/// What the planner makes of the problem; `None` for what cannot be said of a cluster: pod sets
-/// that shrink, malformed slices, tolerations that compare numbers.
+/// The planner's answer to the problem; `None` if it cannot be said of a cluster: pod sets that
+/// shrink, malformed slices, tolerations that compare numbers.
 ///
 /// # Errors
 /// The cluster or the request is unsound.

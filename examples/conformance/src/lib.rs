@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const USAGE: &str = "\
 Compares this crate with the answers of other schedulers.
 
@@ -109,7 +109,7 @@ pub struct Tally {
     told: Vec<(String, Disagreement)>,
     /// By outcome, of the gangs that are known to fit.
     outcomes: BTreeMap<&'static str, usize>,
-    /// Of Kueue's cases: those that went through the planner too, and all.
+    /// Kueue's cases: those that went through the planner too, and all.
     kueue: (usize, usize),
     /// Cases that are left out, by rule.
     skipped: BTreeMap<&'static str, usize>,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::claims::{self, Groups};
 use super::expect::{list, text};
 
-/// What a case is about.
+/// The subject of a case.
 pub(super) struct Scenario {
     pub(super) cluster: Cluster,
     /// In the order in which they are tried.

@@ -8,11 +8,11 @@ use super::{koordinator, volcano, yunikorn};
 
 /// A case of one system.
 pub(super) struct Case<'a> {
-    /// What kind of question it is.
+    /// Kind of the question.
     pub(super) family: &'a str,
-    /// Of a table, the test that it is a row of.
+    /// The test whose table has this row, for a case from a table.
     pub(super) function: &'a str,
-    /// What it is about.
+    /// Tags of the subject.
     pub(super) tags: Vec<&'a str>,
     /// The question.
     pub(super) input: Fields<'a>,

@@ -32,7 +32,7 @@ pub struct Placement {
     pub node: String,
 }
 
-/// What a decision asks for.
+/// An order of a decision.
 #[derive(Debug)]
 pub enum Order {
     /// Bind the pods of a plan.
@@ -45,7 +45,7 @@ pub enum Order {
     Cancel(Vec<Placement>),
 }
 
-/// What became of an order for one pod.
+/// The result of an order for one pod.
 #[derive(Debug)]
 pub struct Report {
     pub pod: Placement,
@@ -66,7 +66,7 @@ pub enum Outcome {
     Watched,
 }
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Bind,
@@ -217,7 +217,7 @@ impl Placement {
 }
 
 impl Bindings {
-    /// What deletes a pod, and no other of its name.
+    /// A request that deletes a pod, and no other of its name.
     fn deletion(&self, pod: &Placement) -> serde_json::Value {
         let mut body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
@@ -268,7 +268,7 @@ async fn bind(api: &Api, settings: &Bindings, pod: Placement) -> Report {
     Report { pod, result, took: begin.elapsed() }
 }
 
-/// What the server says of a pod whose binding is in doubt; `None` if it may be tried again.
+/// The server's answer on a pod whose binding is in doubt; `None` if it may be tried again.
 async fn read_back(api: &Api, pod: &Placement) -> Option<Outcome> {
     let answer = api.get(&pod.path()).await.ok()?;
     match answer.status {

@@ -64,7 +64,7 @@ pub struct Plugins {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Queues {
-    /// What happens behind a head that cannot be placed.
+    /// The rule for groups behind a head that cannot be placed.
     pub head_of_line: phalanx::queue::HeadOfLine,
     /// The same for single queues, by name.
     pub rules: BTreeMap<String, phalanx::queue::HeadOfLine>,
@@ -107,14 +107,14 @@ pub struct Preemption {
     pub grace: Option<Span>,
 }
 
-/// What may be taken for a group that does not fit.
+/// Pods that may be taken for a group that does not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Victims {
     /// Pods and groups of a lower priority.
     #[default]
     LowerPriority,
-    /// Those of its own queue.
+    /// Lower ones of its own queue.
     LowerPriorityInQueue,
 }
 
@@ -141,7 +141,7 @@ pub struct Bindings {
     /// How long one binding is tried before it has failed for good.
     #[serde(deserialize_with = "span")]
     pub retry_for: Duration,
-    /// What becomes of a gang then.
+    /// The fate of a gang then.
     pub on_failure: OnFailure,
     /// The grace period of evictions; that of the pod unless set.
     pub eviction_grace_seconds: Option<u32>,
@@ -158,7 +158,7 @@ impl Default for Bindings {
     }
 }
 
-/// What becomes of a gang when the binding of a member has failed for good.
+/// The fate of a gang when the binding of a member has failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnFailure {

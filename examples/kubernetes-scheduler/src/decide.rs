@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::status::Note;
 use crate::watch::SOURCES;
 
-/// What the decisions are made on.
+/// Input of the decisions.
 pub enum Input {
     /// The initial events of a watch follow.
     ListBegins(Kind),
@@ -28,7 +28,7 @@ pub enum Input {
     Watch(Vec<WatchEvent>),
     /// A resource cannot be watched; it is done without.
     Refused(Kind),
-    /// What became of orders.
+    /// Results of orders.
     Reports(Vec<Report>),
     /// The metrics are asked for.
     Scrape(oneshot::Sender<String>),

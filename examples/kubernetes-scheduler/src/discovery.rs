@@ -11,7 +11,7 @@ use crate::log;
 
 const GROUP: &str = "/apis/scheduling.k8s.io";
 
-/// What `GET /apis/<group>` answers.
+/// The answer of `GET /apis/<group>`.
 #[derive(Deserialize)]
 struct Group {
     versions: Vec<GroupVersion>,
@@ -22,7 +22,7 @@ struct GroupVersion {
     version: String,
 }
 
-/// What the server was last seen to serve.
+/// The versions that the server was last seen to serve.
 #[derive(Default)]
 pub struct Discovery {
     served: Mutex<Served>,
@@ -67,7 +67,7 @@ impl Discovery {
         Ok(served)
     }
 
-    /// What the server was last seen to serve.
+    /// The versions that the server was last seen to serve.
     pub fn last(&self) -> Served {
         self.served.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }

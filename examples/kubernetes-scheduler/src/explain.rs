@@ -129,7 +129,8 @@ impl Explanations {
     }
 }
 
-/// What a group that is not whole lacks, and the member that is left alone if that is why.
+/// The missing members of a group that is not whole, and the member that is left alone if that is
+/// why.
 fn gated(store: &Store, gate: &Gate) -> Option<String> {
     match gate {
         Gate::Members { group, have, need } => {

@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use crate::decide::{Input, Pulse};
 use crate::log;
 
-/// What the server reads.
+/// State that the server reads.
 #[derive(Clone)]
 pub struct Health {
     pub pulse: Arc<Pulse>,

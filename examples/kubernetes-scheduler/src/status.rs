@@ -33,7 +33,7 @@ impl Writer {
     }
 }
 
-/// What to write.
+/// A note to write.
 #[derive(Debug)]
 pub enum Note {
     /// A group's condition, and one event about it.

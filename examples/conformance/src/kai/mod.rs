@@ -46,7 +46,7 @@ pub(super) fn run(case: &Value) -> Result<(String, String, Verdict), String> {
     Ok((name.into(), category, verdict))
 }
 
-/// What is counted together: cases of whole devices, and the others by what is in them.
+/// The category of a case: whole devices, or the kinds of devices in it.
 fn category(family: &str, tags: &[&str]) -> String {
     let parts = [
         ("fraction", "fractions"),

@@ -41,7 +41,7 @@ pub(super) fn compare(case: &mut Fields<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What every queue asks for, holds, and has as its fair share, when the first session opens.
+/// Request, use and fair share of every queue when the first session opens.
 fn shares(sessions: &Sessions, expected: &[(&str, &Value)]) -> Result<(), Stop> {
     let shares = sessions.shares();
     for (queue, value) in expected {

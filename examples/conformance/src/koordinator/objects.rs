@@ -277,7 +277,7 @@ fn aggregated(value: &Value) -> Result<Vec<AggregatedUsage>, String> {
     Ok(usages)
 }
 
-/// What was measured on a node.
+/// Usage measured on a node.
 pub(super) fn node_metric(value: &Value) -> Result<NodeUsage, String> {
     let mut usage = NodeUsage::default();
     let mut fields = Fields::new("nodeMetric", value)?;

@@ -73,7 +73,7 @@ fn shared_pods() -> Value {
     ]})
 }
 
-/// What was measured of them.
+/// Measured usage of them.
 fn shared_usage() -> NodeUsage {
     let amounts = |cpu: i64, memory: i64| {
         let mut amounts = Amounts::new();
@@ -90,7 +90,7 @@ fn shared_usage() -> NodeUsage {
     usage
 }
 
-/// What a node's annotation keeps for the system.
+/// Amounts that a node's annotation keeps for the system.
 fn reserved(text: &str) -> Result<Amounts, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut fields = Fields::new("reservation", &value)?;

@@ -9,21 +9,21 @@ use serde_json::Value;
 use super::scenario::{Scenario, now, read};
 use super::{Disagreement, list_of_texts};
 
-/// What victims cost, summed over the groups of a kind that kube-scheduler's rule helps.
+/// Cost of victims, summed over the groups of a kind that kube-scheduler's rule helps.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(in super::super) struct Comparison {
     pub(in super::super) groups: usize,
     /// The groups for which our victims cost less.
     pub(in super::super) cheaper: usize,
-    /// Those for which they cost more.
+    /// Groups for which ours cost more.
     pub(in super::super) dearer: usize,
-    /// Those for which the highest priority taken is lower.
+    /// Groups for which the highest priority taken is lower.
     pub(in super::super) lower_priority: usize,
-    /// Those for which our set is proved to be least.
+    /// Groups for which our set is proved to be least.
     pub(in super::super) least: usize,
     /// The groups that we help beside, since kube-scheduler helps them not at all.
     pub(in super::super) beside: usize,
-    /// Those whose victims there are running members of the group itself, which we never take.
+    /// Groups whose victims there are running members of the group itself, which we never take.
     pub(in super::super) own_members: usize,
     pub(in super::super) theirs: Sum,
     pub(in super::super) ours: Sum,
@@ -152,7 +152,7 @@ fn holds(cluster: &Cluster, framework: &Framework, answer: &Preemption) -> Resul
     after.commit(framework, plan).map_err(|error| error.to_string())
 }
 
-/// What the recorded answer says.
+/// The recorded answer.
 fn theirs(expected: &Value) -> Result<Theirs, String> {
     if expected.get("feasible").and_then(Value::as_bool) == Some(true) {
         return Ok(Theirs::Placed);

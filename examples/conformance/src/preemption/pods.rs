@@ -60,7 +60,7 @@ pub(in super::super) fn compare(
     Ok(Some(Disagreement::new("all", "steps", "", wanted.len(), steps.len())))
 }
 
-/// What follows from a step.
+/// Effect of a step.
 enum Effect {
     Bound(String),
     Preempted(PodPreemption),

@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::super::expect::{list, text};
 use super::super::scenario;
 
-/// What a case is about.
+/// The subject of a case.
 pub(super) struct Scenario {
     inner: scenario::Scenario,
     pub(super) work: RunningWork,
-    /// What the manifests say of the status of running pods, in order.
+    /// Status of running pods in the manifests, in order.
     running: Vec<Status>,
     /// The nodes that pending pods are nominated to.
     nominated: Vec<Option<String>>,
@@ -22,7 +22,7 @@ pub(super) struct Scenario {
     pub(super) sequence: Option<Vec<String>>,
 }
 
-/// What is read of a running pod beside the pod itself.
+/// Fields of a running pod beside the pod itself.
 struct Status {
     namespace: String,
     name: String,

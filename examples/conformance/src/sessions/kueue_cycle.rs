@@ -26,7 +26,7 @@ pub struct Pending {
     pub awaits_victims: bool,
 }
 
-/// What a cycle did.
+/// The outcome of a cycle.
 #[derive(Debug, Clone, Default)]
 pub struct Cycle {
     /// Claims that hold quota from now on.
@@ -45,7 +45,7 @@ pub struct Cycle {
     pub bookmarks: BTreeMap<String, Vec<Vec<(String, u32)>>>,
 }
 
-/// What became of a head.
+/// The end of a head.
 enum End {
     Admitted,
     /// It has lost to others of the cycle, or awaits victims.
@@ -218,7 +218,7 @@ impl Turn<'_> {
         victims.iter().any(|victim| self.claimed.contains(&victim.holder))
     }
 
-    /// What can be used is less by so much; amounts below zero keep nothing.
+    /// Lowers the available amounts by a usage; amounts below zero keep nothing.
     fn keep(&mut self, usage: &Usage) -> Result<(), QuotaError> {
         let usage: Usage = usage.iter().map(|(of, amount)| (*of, (*amount).max(0))).collect();
         self.tenants.keep(self.queue, &usage, 1)

@@ -13,7 +13,7 @@ use super::fields::{Fields, amounts, now};
 use super::world::{self, Rules, Workload, World};
 use super::{Stop, Verdict, same, table, victims};
 
-/// What a workload is given: queue, and by podset the count, the flavors and the usage.
+/// Assignment of a workload: queue, and by podset the count, the flavors and the usage.
 type Given = (String, Vec<world::Assigned>);
 
 fn given(value: &Value) -> Result<Given, String> {
@@ -64,7 +64,7 @@ fn pending(world: &World, workloads: &[Workload]) -> Vec<Pending> {
     pending.filter(|pending| !pending.claim.queue.is_empty()).collect()
 }
 
-/// What each admitted claim is given.
+/// Assignments of admitted claims.
 fn admitted<'a>(
     world: &World,
     pending: &[Pending],
@@ -291,7 +291,7 @@ pub(super) fn less(
     same("aBeforeB", &expect.flag("aBeforeB")?, &before)
 }
 
-/// What is kept for a claim that finds no victims.
+/// Usage that is kept for a claim that finds no victims.
 pub(super) fn reserved(
     rules: Rules,
     input: &mut Fields<'_>,

@@ -26,7 +26,7 @@ pub(super) enum Verdict {
     Skipped(&'static str),
 }
 
-/// What stops the comparison: a difference, or a rule that is left out, or a bad case.
+/// Stops the comparison: a difference, or a rule that is left out, or a bad case.
 pub(super) enum Stop {
     Verdict(Verdict),
     Bad(String),

@@ -19,7 +19,7 @@ fn sums(world: &World, queue: QueueId, sum: impl Fn(Sums) -> i64) -> AmountTable
     named.filter(|(_, amount)| *amount != 0).collect()
 }
 
-/// What could be had of everything that a queue's quota states.
+/// Amounts that could be had of everything that a queue's quota states.
 fn stated(
     world: &World,
     queue: QueueId,

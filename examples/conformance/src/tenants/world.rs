@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::fields::{AmountTable, Fields, amount, amounts, now};
 
-/// What the gates and the settings of a case say.
+/// Gates and settings of a case.
 pub(super) struct Rules {
     pub(super) settings: KueueSettings,
     pub(super) boosts: bool,
@@ -238,7 +238,7 @@ pub(super) struct Workload {
     /// Where it holds quota.
     pub(super) queue_held: Option<String>,
     held: AmountTable,
-    /// What each podset holds.
+    /// Assignment of each podset.
     pub(super) assigned: Vec<Assigned>,
     reserved: Option<Time>,
     pub(super) admitted: bool,

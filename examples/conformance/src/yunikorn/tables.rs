@@ -331,7 +331,7 @@ const QUEUES: [(&str, &str); 4] = [
     ("childQ2", "root.parent.childQ2"),
 ];
 
-/// What is left to queues, whoever of them asks.
+/// Amounts that are left to queues, whoever of them asks.
 fn guarantees(
     case: &mut Case<'_>,
     left: impl Fn(&Guarantees, &str) -> Maybe,

@@ -89,7 +89,7 @@ fn altered_starts_and_unknown_fields_of_streams_are_noticed() {
     }
 }
 
-/// What victims cost is compared case by case, and one that is dearer fails; here is the sum.
+/// Costs of victims are compared case by case, and a dearer set fails; here is the sum.
 #[test]
 fn victims_by_default_cost_less_than_those_of_kube_scheduler() {
     let mut tally = Tally::default();

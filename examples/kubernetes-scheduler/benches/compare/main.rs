@@ -41,7 +41,7 @@ const NAMESPACE: &str = "compare";
 /// The time for a row. What is not bound by then is missing in it.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What binds the pods.
+/// The program that binds the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Binder {
     /// A client of the same library that only sends the bindings.

@@ -1,4 +1,4 @@
-//! What a row measures, and how it is written.
+//! A row: its measurements, and how it is written.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::fs;
@@ -22,7 +22,7 @@ pub struct Meter {
     busy: f64,
 }
 
-/// What was used between the begin and the end of a measurement.
+/// Resources used between the begin and the end of a measurement.
 pub struct Measured {
     /// CPU seconds.
     program_cpu: f64,
@@ -69,7 +69,7 @@ impl Meter {
         }
     }
 
-    /// What the program has used so far does not count.
+    /// Begins to count: the program's use so far does not count.
     pub fn running(&mut self, program: u32) {
         self.program_cpu = cpu(program);
         self.decide_cpu = thread_cpu(program, "decide");
@@ -100,7 +100,7 @@ impl Meter {
     }
 }
 
-/// What the rows to compare have in common.
+/// Load that the rows to compare have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Nodes of the cluster.
@@ -123,7 +123,7 @@ pub struct Row {
     binder: &'static str,
     /// Pods that there are.
     wanted: usize,
-    /// Those of them that were bound in time.
+    /// Pods of it that were bound in time.
     pods: usize,
     /// Seconds from the first to the last binding.
     first_to_last: f64,

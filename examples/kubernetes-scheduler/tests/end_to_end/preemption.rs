@@ -10,8 +10,8 @@ use crate::support::ledger::Book;
 use crate::support::objects::Gang;
 use crate::support::program::Program;
 
-/// What the scheduler is configured with. A gang that a restart has left half evicted goes as one
-/// below its minimum if nothing else takes it.
+/// Configuration of the scheduler. A gang that a restart has left half evicted goes as one below
+/// its minimum if nothing else takes it.
 const CONFIGURATION: &str = "\
 preemption: {timeout: 2m, start: 30s, grace: 60s}
 timeouts: {belowMinimum: 10s, binding: 30s, firstBackoff: 200ms}

@@ -26,7 +26,7 @@ pub const SOON: Duration = Duration::from_secs(90);
 /// The time for which a gang may be half bound by [`CONFIGURATION`].
 pub const BINDING_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the scheduler under test is configured with.
+/// Configuration of the scheduler under test.
 pub const CONFIGURATION: &str = "\
 timeouts: {belowMinimum: 40s, binding: 30s}
 bindings: {retryFor: 5s}
@@ -254,8 +254,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// What pods ask for beyond what nodes have, and pods on nodes that there are not, as the API
-    /// server knows them.
+    /// Requests of pods beyond the capacity of nodes, and pods on nodes that do not exist, as the
+    /// API server knows them.
     pub async fn excess(&self) -> Vec<String> {
         let nodes = self.api.list("/api/v1/nodes").await;
         let pods = self.api.list("/api/v1/pods").await;

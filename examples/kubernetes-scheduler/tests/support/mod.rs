@@ -1,5 +1,6 @@
-//! What the end-to-end tests and the comparison share: a control plane, a client of its API, a
-//! record of its pods, and the scheduler as a child process. Nothing here is part of the scheduler.
+//! Support that the end-to-end tests and the comparison share: a control plane, a client of its
+//! API, a record of its pods, and the scheduler as a child process. Nothing here is part of the
+//! scheduler.
 
 pub mod api;
 pub mod control_plane;

@@ -49,7 +49,7 @@ impl Program {
         self.child.try_wait().expect("a child can be waited for").is_none()
     }
 
-    /// What the program has written.
+    /// Output of the program so far.
     pub fn output(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -90,7 +90,7 @@ impl Drop for Program {
     }
 }
 
-/// What a process has used.
+/// Resources that a process has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// CPU seconds, of user and system.

@@ -1,4 +1,4 @@
-//! What one attempt places of a job, and what one eviction takes of it.
+//! Chunks of a job: the pods that one attempt places, and those that one eviction takes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -66,7 +66,8 @@ fn pod_key(world: &World, job: usize, pod: usize) -> (Reverse<Option<i64>>, &str
     (Reverse(pod.order), &pod.name)
 }
 
-/// What is evicted next of a job, and whether there is more: the last pod beyond a minimum, or all.
+/// The next pods of a job to evict, and whether there are more: the last pod beyond a minimum, or
+/// all.
 pub(super) fn eviction(world: &World, state: &State, entry: &Entry) -> (Vec<usize>, bool) {
     let Entry { job, pods, .. } = entry;
     let mut active: Vec<usize> = pods

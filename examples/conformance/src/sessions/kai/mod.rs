@@ -59,7 +59,7 @@ pub struct PodOutcome {
     pub devices: Vec<String>,
 }
 
-/// What a session has done.
+/// Work that a session has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Pods bound.

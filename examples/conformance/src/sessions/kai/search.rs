@@ -39,10 +39,10 @@ impl Scenario {
     }
 }
 
-/// What a step has found.
+/// The solution that a step has found.
 struct Solution {
     state: State,
-    /// Those that give way or move.
+    /// Groups that give way or move.
     victims: Vec<Group>,
 }
 
@@ -326,7 +326,7 @@ impl Search<'_> {
     }
 }
 
-/// What a job gives back in turn: pods beyond the minima one by one, then the others together.
+/// Units that a job gives up in turn: pods beyond the minima one by one, then the others together.
 fn units(world: &World, job: usize, pods: &[usize]) -> Vec<Vec<usize>> {
     let (mut beyond, mut core) = (Vec::new(), Vec::new());
     for set in world.jobs[job].tree.all_pod_sets() {

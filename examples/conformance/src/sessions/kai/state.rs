@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) used: i64,
 }
 
-/// What a node has left.
+/// Free amounts of a node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeView {
     /// Cpu, memory and whole devices.
@@ -196,7 +196,7 @@ impl State {
         state
     }
 
-    /// What queues count of a pod: on its node, or before it has one.
+    /// Amounts that queues count for a pod: on its node, or before it has one.
     pub(super) fn request(&self, world: &World, (job, pod): At, node: Option<usize>) -> Quantities {
         let pod = &world.jobs[job].pods[pod];
         let memory = node.map_or(self.least_memory, |node| world.nodes[node].gpu_memory).max(1);
@@ -216,7 +216,7 @@ impl State {
         [pod.cpu, pod.memory, gpu].into_iter().collect()
     }
 
-    /// What pods ask for together.
+    /// Requests of pods together.
     pub(super) fn requests(&self, world: &World, job: usize, pods: &[usize]) -> Quantities {
         let mut sum: Quantities = [0, 0, 0].into_iter().collect();
         for &pod in pods {
@@ -227,7 +227,7 @@ impl State {
         sum
     }
 
-    /// What pods that are accounted for hold together.
+    /// Amounts that accounted pods hold together.
     pub(super) fn held(&self, world: &World, job: usize, pods: &[usize]) -> Quantities {
         let mut sum: Quantities = [0, 0, 0].into_iter().collect();
         for &pod in pods {
@@ -307,7 +307,7 @@ impl State {
         }
     }
 
-    /// What a node has left.
+    /// Free amounts of a node.
     pub(super) fn view(&self, world: &World, at: usize) -> NodeView {
         let node = &world.nodes[at];
         let mut view = NodeView {

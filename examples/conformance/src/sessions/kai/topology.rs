@@ -1,4 +1,4 @@
-//! Which nodes pods may go to together, by topology.
+//! Nodes that pods may go to together, by topology.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ struct Domain {
     nodes: Vec<usize>,
     /// How many pods it has room for.
     room: i64,
-    /// What is free, now or once others are gone.
+    /// Free amounts, now or once others are gone.
     free: [i64; 3],
 }
 
@@ -164,7 +164,7 @@ pub(super) fn node_sets(
     chosen
 }
 
-/// What a pod asks for, portions as whole devices.
+/// Requests of a pod, portions as whole devices.
 fn amounts(pod: &Pod) -> [i64; 3] {
     let gpus = match pod.gpu {
         Gpu::Whole(gpus) => gpus,

@@ -1,4 +1,4 @@
-//! What a session sees: nodes, queues, jobs.
+//! World of a session: nodes, queues, jobs.
 
 use std::collections::BTreeMap;
 use std::string::String;
@@ -26,7 +26,7 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What a pod asks of devices.
+/// Devices that a pod requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gpu {
     /// Whole devices; none is 0.
@@ -195,7 +195,7 @@ pub struct Job {
     pub stale_for: Option<Duration>,
     /// Whether its evicted pods never go.
     pub stays_releasing: bool,
-    /// What is needed of it.
+    /// Minima of the job.
     pub tree: SubGroupSet,
     /// Its pods.
     pub pods: Vec<Pod>,
@@ -210,7 +210,7 @@ pub struct Topology {
     pub levels: Vec<String>,
 }
 
-/// Which nodes go first, by what is free.
+/// Order of nodes, by free amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// The fullest.
@@ -219,7 +219,7 @@ pub enum Placement {
     Spread,
 }
 
-/// Which shared devices go first.
+/// Order of shared devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuOrder {
     /// No order.

@@ -1,4 +1,4 @@
-//! What a session is given.
+//! Input of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::string::String;
@@ -18,11 +18,11 @@ pub enum Plugin {
     Priority,
     /// Dominant shares, with a hierarchy on demand.
     Drf,
-    /// What queues deserve by weight.
+    /// Queues deserve by weight.
     Proportion,
-    /// What queues deserve by configuration.
+    /// Queues deserve by configuration.
     Capacity,
-    /// What the system needs is no victim.
+    /// System pods are no victims.
     Conformance,
     /// Where a task can go.
     Predicates,
@@ -30,7 +30,7 @@ pub enum Plugin {
     NodeOrder,
 }
 
-/// What a plugin may have a say in.
+/// A question that plugins vote on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Vote {
@@ -75,7 +75,7 @@ pub struct TierPlugin {
     pub votes: BTreeSet<Vote>,
 }
 
-/// What a session does, in order.
+/// A step of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -125,11 +125,11 @@ impl Default for NodeOrderWeights {
 pub struct Configuration {
     /// Plugins in tiers, those that are really there.
     pub tiers: Vec<Vec<TierPlugin>>,
-    /// What it does, in order.
+    /// Actions, in order.
     pub actions: Vec<Action>,
-    /// Of `capacity`.
+    /// Option of `capacity`.
     pub ancestor_reclaim_level: usize,
-    /// Of `nodeorder`.
+    /// Option of `nodeorder`.
     pub weights: NodeOrderWeights,
     /// Whether `preempt` tries victims out and keeps those that are not needed
     /// (`enableTopologyAwarePreemption`).
@@ -141,7 +141,7 @@ pub struct Configuration {
 pub struct NodeInput {
     /// The node, as predicates and scores see it.
     pub node: Node,
-    /// What it has.
+    /// Allocatable resources.
     pub allocatable: Resources,
 }
 
@@ -196,13 +196,13 @@ pub struct TaskInput {
     pub pod: Pod,
     /// Namespace and name of its job.
     pub job: String,
-    /// What it asks for, with one of `pods`.
+    /// Requested resources, with one of `pods`.
     pub requests: Resources,
     /// Higher goes first.
     pub priority: i32,
     /// The node that it is on.
     pub node: Option<String>,
-    /// What has become of it.
+    /// The status.
     pub status: TaskStatus,
     /// Its role in the job.
     pub role: String,
@@ -229,7 +229,7 @@ pub struct SessionInput {
     pub tasks: Vec<TaskInput>,
 }
 
-/// What a session did.
+/// The outcome of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SessionOutcome {
     /// Tasks that are bound, with their nodes, by name.
@@ -242,7 +242,7 @@ pub struct SessionOutcome {
     pub phases: BTreeMap<String, Phase>,
     /// How many tasks of a job are where.
     pub statuses: BTreeMap<String, BTreeMap<TaskStatus, usize>>,
-    /// What the tasks of a job have been given.
+    /// Resources that the tasks of a job have been given.
     pub allocated: BTreeMap<String, Resources>,
     /// Whether a node was one of several with the best score. Volcano draws among them.
     pub tied: bool,

@@ -5,7 +5,7 @@
 //! what its tier gives it a [`Vote`] for. Where a peer leaves a tie to a draw or to the order of a
 //! map, names decide here.
 //!
-//! What Volcano does and a reader may not expect:
+//! Volcano surprises a reader in these points:
 //!
 //! - A tier whose voters agree on no victim passes the question to the next, so that a gang's floor in
 //!   a later tier says nothing where an earlier one has agreed.

@@ -7,7 +7,8 @@ use super::state::State;
 use phalanx::quota::volcano::dominant_share;
 
 impl State {
-    /// What the plugins of all tiers say of two things, in order: the first that tells them apart.
+    /// The vote of the plugins of all tiers on two things, in order: the first that tells them
+    /// apart.
     fn compare(&self, vote: Vote, by: impl Fn(Plugin) -> Ordering) -> Ordering {
         let plugins = self.configuration.tiers.iter().flatten();
         let voters = plugins.filter(|own| own.votes.contains(&vote));

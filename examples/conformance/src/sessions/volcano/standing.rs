@@ -16,7 +16,7 @@ pub(super) struct NodeState {
 }
 
 impl NodeState {
-    /// What will be idle when those that leave are gone and those that wait for them have come.
+    /// Idle resources once leaving tasks are gone and the tasks that wait for them have come.
     pub(super) fn future_idle(&self) -> Resources {
         self.idle.plus(&self.releasing).minus(&self.pipelined)
     }

@@ -18,7 +18,7 @@ pub(super) struct JobState {
     pub(super) input: JobInput,
     pub(super) tasks: Vec<usize>,
     pub(super) phase: Phase,
-    /// What its tasks have, or will have.
+    /// Resources that its tasks have, or will have.
     pub(super) allocated: Resources,
     /// Tasks that fit on no node.
     pub(super) unfit: BTreeSet<usize>,
@@ -212,7 +212,7 @@ impl State {
         attributes
     }
 
-    /// What a job's tasks have and ask for.
+    /// Resources that a job's tasks have and ask for.
     fn requested(&self, job: &JobState) -> Resources {
         let mut sum = Resources::default();
         for task in job.tasks.iter().map(|task| &self.tasks[*task]) {

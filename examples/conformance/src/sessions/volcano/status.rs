@@ -1,6 +1,6 @@
-//! What has become of a task, and when a gang of tasks is whole.
+//! Status of tasks, and when a gang of tasks is whole.
 
-/// What has become of a task.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskStatus {
     /// It waits.
@@ -72,11 +72,11 @@ impl TaskStatus {
 pub struct Readiness {
     /// How many it needs.
     pub minimum: i32,
-    /// Those that have room, run, or are done.
+    /// Tasks that have room, run, or are done.
     pub ready: i32,
-    /// Those that wait for others to leave.
+    /// Tasks that wait for others to leave.
     pub waiting: i32,
-    /// Those that wait and ask for nothing.
+    /// Tasks that wait and ask for nothing.
     pub best_effort: i32,
     /// All but those that are leaving, have failed or are unknown.
     pub valid: i32,

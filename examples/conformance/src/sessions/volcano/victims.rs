@@ -138,8 +138,8 @@ impl State {
         among.iter().copied().zip(may).filter_map(|(task, may)| may.then_some(task)).collect()
     }
 
-    /// Which of two victims goes first: the last task of the last job of the queue that is nearest to
-    /// the taker's in the tree, or else of the last queue.
+    /// The order of two victims: the last task of the last job goes first, of the queue that is
+    /// nearest to the taker's in the tree, or else of the last queue.
     pub(super) fn compare_victims(&self, taker: usize, one: usize, other: usize) -> Ordering {
         let (Some(a), Some(b)) = (self.tasks[one].job, self.tasks[other].job) else {
             return self.tasks[one].job.cmp(&self.tasks[other].job);

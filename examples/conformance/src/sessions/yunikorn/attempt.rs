@@ -92,7 +92,7 @@ impl Attempt {
         Some(AttemptOutcome { node: best.node.into(), victims })
     }
 
-    /// What a node has left.
+    /// Free resources of a node.
     fn free(&self, id: &str) -> Resource {
         let Some(node) = self.nodes.iter().rev().find(|node| node.id == id) else {
             return Resource::new();

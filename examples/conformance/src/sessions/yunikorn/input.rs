@@ -1,4 +1,4 @@
-//! What an attempt to preempt is given, and what comes of it.
+//! Input of an attempt to preempt, and its outcome.
 
 use std::collections::BTreeMap;
 use std::string::String;
@@ -13,7 +13,7 @@ pub struct Allocation {
     pub key: String,
     /// The path of its queue.
     pub queue: String,
-    /// What it uses.
+    /// Used resources.
     pub resource: Resource,
     /// The priority.
     pub priority: i32,
@@ -40,28 +40,28 @@ pub struct Allocation {
 pub struct NodeInput {
     /// The name.
     pub id: String,
-    /// What it has.
+    /// All resources.
     pub total: Resource,
-    /// What others use.
+    /// Resources that others use.
     pub occupied: Resource,
     /// Keys of the allocations that it counts.
     pub allocations: Vec<String>,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ask {
     /// The key.
     pub key: String,
     /// The path of its queue.
     pub queue: String,
-    /// What it asks for.
+    /// Requested resources.
     pub resource: Resource,
     /// The priority.
     pub priority: i32,
 }
 
-/// What the shim says of one node and some victims, in this order.
+/// An answer of the shim for one node and some victims, in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShimPreemption {
     /// The ask.
@@ -78,7 +78,7 @@ pub struct ShimPreemption {
     pub result_index: i64,
 }
 
-/// What the shim says of nodes. What is not named does not pass.
+/// Answers of the shim on nodes. A node that is not named does not pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Predicates {
     /// The only node on which an ask passes without victims.
@@ -92,17 +92,17 @@ pub struct Predicates {
 pub struct Attempt {
     /// The queues.
     pub queues: Queues,
-    /// What runs.
+    /// Running allocations.
     pub allocations: Vec<Allocation>,
     /// The nodes.
     pub nodes: Vec<NodeInput>,
-    /// What is asked for.
+    /// The request.
     pub ask: Ask,
-    /// What the shim says; `None`: everything passes.
+    /// Answers of the shim; `None`: everything passes.
     pub predicates: Option<Predicates>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttemptOutcome {
     /// The node for the ask.

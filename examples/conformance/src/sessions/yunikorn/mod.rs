@@ -4,7 +4,7 @@
 //! A scheduler of this crate decides on whole gangs, by quota first, and needs none of this. It is here
 //! to be compared with what YuniKorn does; ties that YuniKorn leaves to the order of a map end on names.
 //!
-//! What YuniKorn does and a reader may not expect:
+//! YuniKorn surprises a reader in these points:
 //!
 //! - On a node the first victim that would take the queue that asks beyond its guarantee ends the
 //!   search there, though a smaller one behind it might do.
