@@ -16,7 +16,7 @@ use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time
 const NODES: u32 = 1_000;
 const SEED: u64 = 18;
 
-/// What jobs run on, and how large they are.
+/// Machines that jobs run on, and the size of jobs.
 #[derive(Clone, Copy)]
 struct Machine {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What an event costs with 100,000 pods waiting in 10,000 gangs on 5,000 full nodes.
+//! Cost of an event with 100,000 pods waiting in 10,000 gangs on 5,000 full nodes.
 //!
 //! Run it with `cargo bench --features full --bench queue`. For gangs alike and gangs that differ, each in its own
 //! way, it prints the time to put them to sleep, the time of an event that helps no gang, one, and

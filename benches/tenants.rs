@@ -1,4 +1,4 @@
-//! What decisions about quota cost with 1,000 and with 10,000 queues.
+//! Cost of decisions about quota with 1,000 and with 10,000 queues.
 //!
 //! Run it with `cargo bench --features full --bench tenants`. Half of the queues use 5 of 10, half 15 of 10, ten claims
 //! a queue on average; "flat" is one cohort, "tree" a root, cohorts of 100 queues and in each cohorts of

@@ -16,7 +16,7 @@ use crate::straight::Columns;
 /// pods, with the third it makes trees.
 pub(crate) const WARMING: usize = 3;
 
-/// What happens to one node, or to a namespace.
+/// An event for one node, or for a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happening {
     Nothing,
@@ -43,7 +43,7 @@ pub(crate) const EVENTS: [(Happening, &str); 9] = [
     (Happening::Namespace, "namespace"),
 ];
 
-/// What is done with the gangs of a scene.
+/// Work with the gangs of a scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Nothing: one plain pass over the nodes.
