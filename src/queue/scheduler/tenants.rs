@@ -139,6 +139,8 @@ impl Scheduler {
             self.wake_for_quota(id);
         }
         self.line.touch_heads();
+        // Quota that is reserved may not be had any more.
+        self.holds.set_due();
         Ok(())
     }
 }

@@ -449,8 +449,9 @@ impl Tenancy {
             self.leaving.iter().filter_map(|id| self.holder_of(*id)).collect();
         let reserved = self.reserved.get(&id)?;
         let (leaf, usage) = self.tenants.reserved(name)?;
-        if reserved.pod_sets != claim.claim.pod_sets || self.leaf(&claim.claim.queue) != Some(leaf)
-        {
+        let is_same = reserved.pod_sets == claim.claim.pod_sets
+            && self.leaf(&claim.claim.queue) == Some(leaf);
+        if !is_same || !self.tenants.is_active(leaf) {
             return None;
         }
         let usage = usage.clone();
@@ -479,6 +480,7 @@ impl Tenancy {
         let leaf = self.tenants.reserved(&claim.claim.name).map(|(leaf, _)| leaf);
         reserved.pod_sets == claim.claim.pod_sets
             && self.leaf(&claim.claim.queue) == leaf
+            && leaf.is_some_and(|leaf| self.tenants.is_active(leaf))
             && self.tenants.fits_reserved(&claim.claim.name, &going)
     }
 

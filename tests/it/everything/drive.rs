@@ -366,6 +366,12 @@ impl Process {
         format!("{:?}", self.scheduler.queue_status(queue))
     }
 
+    /// Whether a queue is there, or drains.
+    pub(super) fn knows_queue(&self, queue: &str) -> bool {
+        let tree = self.scheduler.tenants().map(phalanx::quota::Tenants::tree);
+        tree.is_some_and(|tree| tree.queue(QueueKind::Leaf, queue).is_some())
+    }
+
     /// Waiting groups of a queue, in order.
     pub(super) fn line(&self, queue: &str) -> Vec<String> {
         self.scheduler.queue(queue).map(short).collect()

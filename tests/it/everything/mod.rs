@@ -32,6 +32,8 @@
 //! - with tenants only what is within its queue's guarantees is held to start, and nothing while
 //!   quota is put aside or room is reserved;
 //! - a decision to unbind or to evict a gang may name pods that have gone since it was made;
+//! - a queue that a scheduler does not know has neither quota nor use: it was removed while it was
+//!   empty, or before the scheduler was restarted;
 //! - a claim may go in vain if its group has grown beyond its quota, or got a partner, meanwhile.
 //!
 //! 5,000 events, 60,000 in a soak, 250 a seed; `PHALANX_EVERYTHING_SEED` sets the first seed, `PHALANX_STREAM_TRACE` tells.

@@ -1,6 +1,7 @@
 //! The queue: pods and groups from arrival to the end, by rules and by random events.
 
 mod defects_backfill;
+mod defects_claims;
 mod defects_growth;
 mod defects_rules;
 mod defects_state;
