@@ -71,18 +71,27 @@ impl Refusals {
         own.until = own.until.max(since.after(span(own.count)));
     }
 
-    /// A binding has succeeded.
-    pub(in crate::queue) fn accept(&mut self, shape: &PodShape, node: &str) {
-        let Some(known) = self.nodes.get_mut(node) else { return };
+    /// A binding has succeeded. Returns whether the node refused the shape until now.
+    pub(in crate::queue) fn accept(&mut self, shape: &PodShape, node: &str) -> bool {
+        let Some(known) = self.nodes.get_mut(node) else { return false };
+        let before = known.len();
         known.retain(|own| own.shape != *shape);
+        let has_ended = known.len() < before;
         if known.is_empty() {
             self.nodes.remove(node);
         }
+        has_ended
     }
 
     /// A node has changed, or is gone.
     pub(in crate::queue) fn forget_node(&mut self, node: &str) {
         self.nodes.remove(node);
+    }
+
+    /// Whether a node refuses a shape now.
+    pub(in crate::queue) fn refuses(&self, shape: &PodShape, node: &str, now: Time) -> bool {
+        let mut known = self.nodes.get(node).into_iter().flatten();
+        known.any(|own| own.until > now && own.shape == *shape)
     }
 
     /// The refusals of a shape that are in force, by node.

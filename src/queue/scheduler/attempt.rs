@@ -29,6 +29,10 @@ impl Scheduler {
         promised: Option<&Plan>,
     ) -> AttemptResult {
         self.report.count(|metrics| &mut metrics.attempts);
+        if self.owes_a_place(id) {
+            let shortage = Shortage::Placement { outcome: String::from("moves are under way") };
+            return AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange);
+        }
         let known = promised.cloned().or_else(|| self.holds.nominated(id).cloned());
         if self.tenancy.is_none() {
             return self.find_place(id, gang, tree, room, known.as_ref());

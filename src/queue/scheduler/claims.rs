@@ -53,6 +53,9 @@ impl Scheduler {
         if gang.iter().any(|own| self.holds.is_moving(*own)) || !self.is_of_one_queue(&gang) {
             return false;
         }
+        if self.owes_a_place(id) {
+            return true;
+        }
         let (now, backoff) = (self.world.now(), settings.backoff);
         if let Some(queued) = self.groups.get(&id)
             && queued.no_search_before() > now

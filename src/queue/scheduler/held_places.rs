@@ -57,7 +57,17 @@ impl Scheduler {
                 .filter(|place| !leaving.contains(&full_name(place.pod())) && node(place).is_some())
                 .map(|place| full_name(place.pod()))
                 .collect();
-            let arrives = self.holds.arrives(id) || !done.is_empty() && !leaving.is_empty();
+            // A unit that gets other devices of its node has moved without leaving it.
+            let has_place = |place: &HeldPlace| {
+                let pod = place.pod();
+                let pod = self.world.cluster().pod(pod.namespace(), &pod.name);
+                pod.is_some_and(|pod| {
+                    pod.node().is_some_and(|node| node.name() == place.to())
+                        && pod.device_indexes() == place.devices()
+                })
+            };
+            let arrives = self.holds.arrives(id)
+                || !leaving.is_empty() && (!done.is_empty() || own.places().iter().all(has_place));
             let mut rest =
                 own.places().iter().filter(|place| !done.contains(&full_name(place.pod())));
             // If the embedder moves the unit itself, some pods may be where they are to be.
@@ -154,6 +164,14 @@ impl Scheduler {
         let mut others = self.removals.of(own.ticket());
         self.holds.stops(own.ticket(), own.unit())
             && others.any(|other| !self.holds.stops(own.ticket(), other.name()))
+    }
+
+    /// Whether a unit that has stopped for a group is still to get its place by moves of the same
+    /// decision. The group starts after them: with its claim those moves would end.
+    pub(super) fn owes_a_place(&self, id: GroupId) -> bool {
+        let id = self.holds.lead(id);
+        let mut own = self.holds.moves().filter(|own| own.by() == id);
+        self.holds.claims(id) && own.any(|own| !self.is_leaving(own) && self.waits_for_moves(own))
     }
 
     /// A node is gone, and with it the places on it. A unit that has a place there moves no more: it is

@@ -84,8 +84,11 @@ impl Scheduler {
         if let (Phase::Binding(ticket), MemberState::Planned) = (queued.phase(), member.state()) {
             let (ticket, pod) = (*ticket, member.pod().full_name());
             let shape = Arc::clone(member.pod().shape());
-            if let Some(node) = self.node_of(pod.namespace(), pod.name()) {
-                self.refusals.accept(&shape, &node);
+            if let Some(node) = self.node_of(pod.namespace(), pod.name())
+                && self.refusals.accept(&shape, &node)
+            {
+                // Groups that were kept from it may have a place there now.
+                self.node_changed(&node, None);
             }
             self.groups.set_state(id, seq, MemberState::Bound);
             self.has_started(pod.namespace(), pod.name());

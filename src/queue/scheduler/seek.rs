@@ -16,7 +16,7 @@ use crate::preempt::{
 };
 use crate::queue::groups::{MemberState, QueuedGroup};
 use crate::queue::holds::{HoldId, Holds, UnitMove, View};
-use crate::queue::removals::{Removal, Takeable};
+use crate::queue::removals::{Removal, Takeable, pod_name};
 use crate::queue::tenancy::{Admitted, Sought};
 use crate::queue::terms::ids::GroupId;
 use crate::state::journal::Moment;
@@ -264,7 +264,7 @@ impl Scheduler {
     /// Whether a plan leaves no part of a group below its minimum, and holds once its victims and
     /// all that terminates have gone and its moves are made.
     pub(super) fn is_suitable(&self, id: GroupId, found: &Found) -> bool {
-        if self.leaves_in_part(id, &found.plan) {
+        if self.leaves_in_part(id, &found.plan) || found.moves.iter().any(|to| self.refuses(to)) {
             return false;
         }
         let own = found.victims.iter().flat_map(|victim| &victim.pods);
@@ -272,6 +272,13 @@ impl Scheduler {
         let mut later = View::of(self.world.cluster()).without_terminating().without(going);
         self.make_moves(&mut later, &found.moves)
             && later.takes(self.world.framework(), &found.plan)
+    }
+
+    /// Whether the node that a pod is to move to refuses pods of its shape.
+    fn refuses(&self, step: &Move) -> bool {
+        let member = self.groups.member(&pod_name(&step.pod));
+        let shape = member.and_then(|(root, seq)| Some(self.groups.find(root, seq)?.pod().shape()));
+        shape.is_some_and(|shape| self.refusals.refuses(shape, &step.to, self.world.now()))
     }
 
     /// The pods that are to go for other groups that hold their room: placeholders stand for them

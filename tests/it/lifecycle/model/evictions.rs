@@ -177,17 +177,7 @@ impl World {
                 let event = Event::PodChanged { pod: own, version: 0 };
                 self.both(|s| s.handle_event(event.clone(), now)).unwrap();
             }
-            5 => {
-                let owner = self.members().into_iter().find(|(_, member)| *member == pod);
-                if let Some((root, _)) = owner {
-                    self.delete_member(&root, &pod);
-                } else {
-                    let name = pod.split_once('/').unwrap().1.to_string();
-                    self.foreign.retain(|other| *other != name);
-                    self.preemption.forget(&pod);
-                    self.both(|s| s.handle_gone(Gone::deleted("default", &name), now)).unwrap();
-                }
-            }
+            5 => self.ends(&pod),
             _ => {
                 let later = now.after(Duration::from_secs(1 + self.random.below(50) as u64));
                 let retry = if self.random.one_in(2) { Some(later) } else { None };
@@ -221,6 +211,28 @@ impl World {
                 self.both(|s| s.handle_gone(Gone::unbound("default", name), now).is_ok());
             }
         }
+    }
+
+    /// A pod is deleted.
+    fn ends(&mut self, pod: &str) {
+        let owner = self.members().into_iter().find(|(_, member)| member == pod);
+        if let Some((root, _)) = owner {
+            return self.delete_member(&root, pod);
+        }
+        let (now, name) = (self.now, pod.split_once('/').unwrap().1.to_string());
+        self.foreign.retain(|other| *other != name);
+        self.preemption.forget(pod);
+        self.both(|s| s.handle_gone(Gone::deleted("default", &name), now)).unwrap();
+    }
+
+    /// A pod that terminates, and was not asked to.
+    fn terminating(&self) -> Option<String> {
+        let foreign = self.foreign.iter().map(|name| format!("default/{name}"));
+        let mut names = self.bound.iter().cloned().chain(foreign);
+        names.find(|name| {
+            let own = self.scheduler.cluster().pod("default", name.split_once('/').unwrap().1);
+            own.is_some_and(|pod| pod.node().is_some() && pod.deleting())
+        })
     }
 
     /// Checks victims when they are named.
@@ -259,7 +271,8 @@ impl World {
             let left = |pod: &phalanx::Pod| {
                 let name = format!("default/{}", pod.name);
                 let on = self.scheduler.cluster().pod("default", &pod.name);
-                let on = on.is_some_and(|pod| pod.node().is_some());
+                // A pod that terminates counts as gone.
+                let on = on.is_some_and(|pod| pod.node().is_some() && !pod.deleting());
                 self.finished.contains(&name)
                     || on
                         && self.bound.contains(&name)
@@ -377,6 +390,8 @@ impl World {
                 } else {
                     self.moves(&asked);
                 }
+            } else if let Some(pod) = self.terminating() {
+                self.ends(&pod);
             } else if self.preemption.claims.is_empty() && !self.is_evicting() {
                 break;
             } else {
