@@ -155,7 +155,16 @@ pub mod _guide {
                 #[doc = "[plugins]: plugins"]
                 #[doc = "[preemption]: preemption"]
                 #[doc = "[preemption life-cycle]: preemption#life-cycle"]
+                #[doc = "[tenants]: tenants"]
+                #[doc = "[tenants-default]: tenants_default"]
+                #[doc = "[tenants-kai]: tenants_kai"]
+                #[doc = "[tenants-koordinator]: tenants_koordinator"]
+                #[doc = "[tenants-kueue]: tenants_kueue"]
+                #[doc = "[tenants-volcano]: tenants_volcano"]
+                #[doc = "[tenants-yunikorn]: tenants_yunikorn"]
+                #[doc = "[tenants-kai coming]: tenants_kai#coming-from-kai"]
                 #[doc = "[topology]: topology"]
+                #[doc = "[who-yields]: who_yields"]
                 #[doc = ""]
                 #[doc = include_str!(concat!("../docs/", $file))]
                 pub mod $page {}
@@ -181,6 +190,12 @@ pub mod _guide {
         preemption "preemption.md"
         simulation "simulation.md"
         tenants "tenants.md"
+        tenants_default "tenants/default.md"
+        tenants_kai "tenants/kai.md"
+        tenants_koordinator "tenants/koordinator.md"
+        tenants_kueue "tenants/kueue.md"
+        tenants_volcano "tenants/volcano.md"
+        tenants_yunikorn "tenants/yunikorn.md"
         topology "topology.md"
         volumes "volumes.md"
         which_door "which-door.md"

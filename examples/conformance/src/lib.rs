@@ -52,13 +52,13 @@ Files hold one JSON object a line; gzip will do. A line is one of:
             placed, ...}: gangs with claims; with {kubeScheduler}: gangs that are known to fit
   kueue     {id, podSets, expect, ...}: topology assignments of Kueue
   tenants   {name, source, level, gates, input, expect}: Kueue's quota, flavors, preemption, fair
-            sharing and cycles; docs/tenants.md names the rules that are left out
+            sharing and cycles; docs/tenants/kueue.md names the rules that are left out
   systems   {name, system, family, input, expect, ...}: sessions, queues, preemption and tables of
-            Volcano, YuniKorn and others; docs/tenants.md names what is left out
+            Volcano, YuniKorn and others; docs/tenants has pages that name what is left out
   streams   {name, processors, jobs, expect: {starts}}: jobs on equal processors, and when pyss starts
             them by each policy; one pass for each policy of each
   kai       {name, family, source, input, expect, ...}: KAI-Scheduler's fair shares, order, reclaim
-            and sessions; docs/tenants.md names the rules that are left out
+            and sessions; docs/tenants/kai.md names the rules that are left out
 
 Kubernetes objects are taken as an API server stores them.
 

@@ -115,7 +115,7 @@ impl Tables {
 
 impl Tenants {
     /// KAI-Scheduler's semantics: what is fair by level, priority and remainder; whose turn it is;
-    /// what may be taken back. See `docs/tenants.md`.
+    /// what may be taken back. See `docs/tenants/kai.md`.
     ///
     /// [`Quota::deserved`] is what a queue is promised (without it, [`Quota::nominal`]; there may be
     /// [`UNLIMITED`] of it), [`Quota::limit`] the most it may hold, [`Quota::over_quota_weight`] its

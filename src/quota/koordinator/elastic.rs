@@ -22,7 +22,7 @@ struct Entry {
 ///
 /// Requests go up the tree, each within the maximum of its quota. Amounts come down: each quota
 /// has what it requests within its minimum, and what is left is divided by weight among those that
-/// request more. See `docs/tenants.md`.
+/// request more. See `docs/tenants/koordinator.md`.
 ///
 /// ```
 /// use phalanx::model::Amounts;

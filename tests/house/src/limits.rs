@@ -5,6 +5,15 @@
 /// Lines of code a file may have, tests included; comments and blank lines are free.
 pub const LINES: usize = 500;
 
+/// Words that no paragraph of a page or doc comment opens with: the thing's name stands there.
+pub const OPENINGS: &[&str] = &["What", "Those", "Of", "Which"];
+
+/// Words a sentence may have.
+pub const SENTENCE: usize = 30;
+
+/// Words of prose a page may have; headings, tables and blocks of code are free.
+pub const PAGE: usize = 2_500;
+
 /// Layers from the ground up. A layer imports those on its own floor and on the floors below.
 pub const LAYERS: &[&[&str]] = &[
     &["base"],

@@ -6,8 +6,10 @@ use std::sync::LazyLock;
 
 use phalanx_house::Sources;
 use phalanx_house::limits::{
-    FOLDERS, LAYERS, LINES, MEANT, OWNERS, PLACE, QUEUE_BOXES, SPREADS, WALKS,
+    FOLDERS, LAYERS, LINES, MEANT, OPENINGS, OWNERS, PAGE, PLACE, QUEUE_BOXES, SENTENCE, SPREADS,
+    WALKS,
 };
+use phalanx_house::rules::words::{self, Paragraph};
 use phalanx_house::rules::{boxes, ceilings, imports, owners, plugins, size, walks};
 
 fn root() -> PathBuf {
@@ -123,4 +125,80 @@ fn walks_of_the_queue_stay_short() {
         }
     }
     none("walks of the queue stay short", &walks::long(&SOURCES, WALKS, &owners));
+}
+
+/// Files with an ending in a folder of the repository and those inside it, by path.
+fn texts(folder: &str, ending: &str) -> Vec<(String, String)> {
+    let repository = root().join("..");
+    let mut found = Vec::new();
+    let mut folders = vec![repository.join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder is there") {
+            let path = entry.expect("the entry is readable").path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == ending) {
+                let name = path.strip_prefix(&repository).expect("inside").display().to_string();
+                found.push((name, fs::read_to_string(&path).expect("the file is text")));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+static PAGES: LazyLock<Vec<(String, Vec<Paragraph>)>> = LazyLock::new(|| {
+    let page = |name: &str| {
+        let text = fs::read_to_string(root().join("..").join(name)).expect("the page is there");
+        (name.to_owned(), words::of_page(&text))
+    };
+    let mut pages: Vec<_> = texts("docs", "md")
+        .iter()
+        .map(|(name, text)| (name.clone(), words::of_page(text)))
+        .collect();
+    assert!(pages.len() > 10, "only {} pages found", pages.len());
+    pages.extend(["README.md", "CONTRIBUTING.md"].map(page));
+    pages.push(page("examples/kubernetes-scheduler/README.md"));
+    pages
+});
+
+fn changes() -> Vec<Paragraph> {
+    let text = fs::read_to_string(root().join("../CHANGELOG.md")).expect("the changelog is there");
+    words::of_unreleased(&text)
+}
+
+/// Doc comments below a folder.
+fn comments(folder: &str) -> Vec<(String, Vec<Paragraph>)> {
+    let files = texts(folder, "rs");
+    assert!(!files.is_empty(), "no file in {folder}");
+    files.into_iter().map(|(name, text)| (name, words::of_source(&text))).collect()
+}
+
+#[test]
+fn paragraphs_open_with_the_thing() {
+    let sources = ["src", "examples", "tests/it", "tests/examples", "benches", "fuzz"];
+    let sources = sources.into_iter().flat_map(comments);
+    let pages = PAGES.iter().cloned().chain([("CHANGELOG.md".to_owned(), changes())]);
+    let bad = |(file, paragraphs): (String, Vec<Paragraph>)| {
+        words::bad_openings(&file, &paragraphs, OPENINGS)
+    };
+    let found: Vec<String> = sources.chain(pages).flat_map(bad).collect();
+    none("a paragraph opens with the thing that it is about", &found);
+}
+
+#[test]
+fn sentences_stay_short() {
+    let pages = PAGES.iter().cloned().chain([("CHANGELOG.md".to_owned(), changes())]);
+    let long = |(file, paragraphs): (String, Vec<Paragraph>)| {
+        words::long_sentences(&file, &paragraphs, SENTENCE)
+    };
+    let found: Vec<String> = comments("src").into_iter().chain(pages).flat_map(long).collect();
+    none("sentences stay short", &found);
+}
+
+#[test]
+fn pages_stay_short() {
+    let long =
+        |(file, paragraphs): &(String, Vec<Paragraph>)| words::long_page(file, paragraphs, PAGE);
+    none("pages stay short", &PAGES.iter().filter_map(long).collect::<Vec<_>>());
 }

@@ -10,7 +10,7 @@ mod validation;
 use super::systems::Case;
 use super::tenants::{Stop, Verdict};
 
-/// Rules that are left out, by tag; `docs/tenants.md` names them.
+/// Rules that are left out, by tag; `docs/tenants/koordinator.md` names them.
 const LEFT_OUT: [(&str, &str); 4] = [
     ("reservation", "koordinator-reservation"),
     ("quota-admission", "koordinator-quota-admission"),

@@ -22,7 +22,7 @@ pub(super) enum Verdict {
     Agrees,
     /// The first difference: where, the answer of Kueue, and ours.
     Differs { step: String, expected: String, actual: String },
-    /// The case is about a rule that is left out, by its name in `docs/tenants.md`.
+    /// The case is about a rule that is left out, by its name in `docs/tenants/kueue.md`.
     Skipped(&'static str),
 }
 

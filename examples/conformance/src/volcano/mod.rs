@@ -7,7 +7,7 @@ mod tables;
 use super::systems::Case;
 use super::tenants::{Stop, Verdict};
 
-/// Tags, plugins and fields of what is left out, with the rule's name in `docs/tenants.md`.
+/// Tags, plugins and fields of what is left out, with the rule's name in `docs/tenants/volcano.md`.
 const LEFT_OUT_TAGS: [(&str, &str); 5] = [
     ("unchecked-by-peer", "volcano-unchecked-by-peer"),
     ("topology-and-sampling", "volcano-network-topology"),

@@ -18,7 +18,7 @@ use super::left_out;
 
 const TASK_ROLE: &str = "volcano.sh/task-spec";
 
-/// Fields of what is left out, with the rule's name in `docs/tenants.md`.
+/// Fields of what is left out, with the rule's name in `docs/tenants/volcano.md`.
 const LEFT_OUT: [(&str, &str); 12] = [
     ("ShardingMode", "volcano-shards"),
     ("ShardName", "volcano-shards"),

@@ -424,7 +424,7 @@ const KOORDINATOR: &[u8] = include_bytes!("../../data/koordinator.jsonl.gz");
 
 #[test]
 fn every_case_of_koordinator_agrees() {
-    // 43 more are left out, see `docs/tenants.md`.
+    // 43 more are left out, see `docs/tenants/koordinator.md`.
     agree(KOORDINATOR, 74);
 }
 

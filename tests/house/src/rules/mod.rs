@@ -7,3 +7,4 @@ pub mod owners;
 pub mod plugins;
 pub mod size;
 pub mod walks;
+pub mod words;
