@@ -154,7 +154,10 @@ pub mod _guide {
                 #[doc = "[lifecycle]: lifecycle"]
                 #[doc = "[plugins]: plugins"]
                 #[doc = "[preemption]: preemption"]
-                #[doc = "[preemption life-cycle]: preemption#life-cycle"]
+                #[doc = "[life cycle]: preemption_life_cycle"]
+                #[doc = "[kube-scheduler]: preemption_kube_scheduler"]
+                #[doc = "[preemption life-cycle]: preemption_life_cycle"]
+                #[doc = "[preemption moves]: preemption#moves"]
                 #[doc = "[tenants]: tenants"]
                 #[doc = "[tenants-default]: tenants_default"]
                 #[doc = "[tenants-kai]: tenants_kai"]
@@ -188,6 +191,8 @@ pub mod _guide {
         performance "performance.md"
         plugins "plugins.md"
         preemption "preemption.md"
+        preemption_kube_scheduler "preemption/kube-scheduler.md"
+        preemption_life_cycle "preemption/life-cycle.md"
         simulation "simulation.md"
         tenants "tenants.md"
         tenants_default "tenants/default.md"
