@@ -148,6 +148,7 @@ pub mod _guide {
         ($($page:ident $file:literal)*) => {
             $(
                 #[doc = "[algorithm]: algorithm"]
+                #[doc = "[columns]: algorithm_columns"]
                 #[doc = "[benchmarks]: benchmarks"]
                 #[doc = "[benchmarks-0037202]: benchmarks_0037202"]
                 #[doc = "[benchmarks-137c3d3]: benchmarks_137c3d3"]
@@ -177,6 +178,7 @@ pub mod _guide {
 
     pages! {
         algorithm "algorithm.md"
+        algorithm_columns "algorithm/columns.md"
         autoscaling "autoscaling.md"
         benchmarks "benchmarks.md"
         benchmarks_0037202 "benchmarks/2026-11-21-0037202.md"
