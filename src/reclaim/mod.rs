@@ -97,8 +97,8 @@ pub struct Reclaim {
 /// ```
 ///
 /// # Errors
-/// Those of [`PreemptingPlanner::place`] and of [`Tenants::decide`];
-/// [`ReclaimError::Dialect`] if the dialect names victims by its own search alone.
+/// The errors of [`PreemptingPlanner::place`] and of [`Tenants::decide`]; [`ReclaimError::Dialect`]
+/// if the dialect names victims by its own search alone.
 pub fn reclaim(
     planner: &mut PreemptingPlanner,
     (cluster, framework, running): (&Cluster, &Framework, &RunningWork),
