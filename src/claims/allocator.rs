@@ -43,7 +43,7 @@ struct Candidate<'a> {
     class: u32,
 }
 
-/// What a request takes of the capacities of a device.
+/// Capacities of a device that a request takes.
 #[derive(Clone, Default)]
 enum Share {
     /// It was not asked yet.
@@ -54,16 +54,16 @@ enum Share {
     Of(BTreeMap<String, Quantity>),
 }
 
-/// What is known of an alternative of a request.
+/// Facts about an alternative of a request.
 #[derive(Default)]
 struct Asked {
     /// How many devices.
     count: usize,
-    /// Those of a request for all.
+    /// The devices of a request for all.
     all: Option<Vec<u32>>,
     /// Whether each device matches, as far as it was asked.
     matches: Vec<Option<bool>>,
-    /// What is taken of each device's capacities, as far as it was asked.
+    /// Capacities that are taken of each device, as far as it was asked.
     takes: Vec<Share>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Search<'a> {
     asked: Vec<Vec<Vec<Asked>>>,
     constraints: Vec<Vec<Constraint<'a>>>,
     taken: Vec<Vec<Taken>>,
-    /// What this search has taken of the capacities of shared devices.
+    /// Capacities of shared devices that this search has taken.
     consumed: BTreeMap<u32, BTreeMap<&'a str, i128>>,
     steps: u64,
     /// By claim and request: the fewest devices of the request and those after it.
@@ -494,7 +494,7 @@ impl<'a> Search<'a> {
         Steps(self.steps)
     }
 
-    /// What was taken, claim by claim.
+    /// The devices taken, claim by claim.
     fn allocations(&self) -> Vec<Allocation> {
         self.taken.iter().map(|taken| self.allocation(taken)).collect()
     }

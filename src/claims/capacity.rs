@@ -6,8 +6,8 @@ use alloc::string::String;
 use crate::base::Quantity;
 use crate::model::{DeviceCapacity, PolicyRule, RequestPolicy, SliceDevice};
 
-/// What a request takes of each capacity of a device; `None` if the device lacks one that it names,
-/// or the policy of one forbids the amount.
+/// Amounts that a request takes of each capacity of a device. `None` if the device lacks one that
+/// it names, or the policy of one forbids the amount.
 pub(super) fn consumption(
     device: &SliceDevice,
     requested: &BTreeMap<String, Quantity>,
@@ -23,7 +23,7 @@ pub(super) fn consumption(
     amounts.collect()
 }
 
-/// What is taken of a capacity.
+/// The amount taken of a capacity.
 fn amount(requested: Option<Quantity>, capacity: &DeviceCapacity) -> Quantity {
     let Some(policy) = &capacity.policy else { return requested.unwrap_or(capacity.value) };
     let Some(requested) = requested else { return policy.default.unwrap_or(capacity.value) };

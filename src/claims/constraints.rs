@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::model::{Attribute, SliceDevice};
 
-/// What the devices of a constraint have in common so far.
+/// The value that the devices of a constraint share so far.
 pub(super) enum Rule<'a> {
     Match { attribute: &'a str, count: usize, value: Option<&'a Attribute> },
     Distinct { attribute: &'a str, values: Vec<(usize, &'a Attribute)> },

@@ -8,12 +8,12 @@ use crate::state::ClaimBook;
 
 /// The counters of a pool.
 pub(super) struct Counters<'a> {
-    /// What is left, by set and counter.
+    /// Amounts left, by set and counter.
     left: BTreeMap<(&'a str, &'a str), i128>,
 }
 
 impl<'a> Counters<'a> {
-    /// What allocations leave of them.
+    /// The amounts of a pool's counters that allocations leave.
     pub(super) fn of(pool: &Pool<'a>, book: &'a ClaimBook) -> Counters<'a> {
         let mut left = BTreeMap::new();
         for set in pool.slices.iter().flat_map(|slice| &slice.counters) {

@@ -1,9 +1,9 @@
 //! Resource claims: which devices serve them on a node.
 //!
-//! The order is that of kube-scheduler 1.36: pools by driver and name, slices by name, devices as
-//! listed; claims, requests and alternatives as given; the first solution of a search that goes back
-//! wherever it has to. A [`SelectorEvaluator`] says what expressions hold of; with the feature `cel`
-//! there is one for the expressions of Kubernetes.
+//! The order is that of kube-scheduler 1.36. Pools go by driver and name, slices by name, devices
+//! as listed; claims, requests and alternatives as given. The first solution counts of a search
+//! that goes back wherever it has to. A [`SelectorEvaluator`] tells whether an expression holds;
+//! with the feature `cel` there is one for the expressions of Kubernetes.
 //!
 //! Source: kube-scheduler 1.36, `dynamicresources`, `dynamic-resource-allocation/structured`.
 

@@ -30,7 +30,7 @@ pub struct ClaimRefusal {
     pub reason: String,
 }
 
-/// What becomes of the claims of a pod on a node.
+/// The verdict on the claims of a pod on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClaimVerdict {
@@ -47,10 +47,10 @@ pub enum ClaimVerdict {
 
 /// Claims of a pod shape, ready to be judged on nodes.
 pub struct PreparedClaims {
-    /// Those without devices yet: their names in the pod.
+    /// Claims without devices yet: their names in the pod.
     names: Vec<String>,
     wanted: Vec<Wanted>,
-    /// Those that have theirs.
+    /// Claims that have theirs.
     allocated: Vec<(String, Arc<Allocation>, Arc<ClaimSpec>)>,
     extended: Option<Extended>,
 }
@@ -125,7 +125,7 @@ impl PreparedClaims {
         Ok(if nothing { None } else { Some(all) })
     }
 
-    /// What becomes of the claims on a node.
+    /// The verdict on the claims on a node.
     pub fn on(&self, cluster: &Cluster, node: NodeView<'_>) -> ClaimVerdict {
         let mut offer = None;
         let found = self.each(cluster, node, (Steps::USUAL, None), &mut |found| {
@@ -190,7 +190,7 @@ impl PreparedClaims {
         Ok((accepted.map_err(|fault| fault.to_string())?, search.steps()))
     }
 
-    /// Which devices can stand for each other, for some claims.
+    /// Devices that can stand for each other, for some claims.
     pub(crate) fn alike(book: &ClaimBook, claims: &[&PreparedClaims]) -> Alike {
         Alike::new(book, claims.iter().flat_map(|claims| &claims.wanted))
     }

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use crate::base::clip::clip;
 use crate::model::SliceDevice;
 
-/// What an expression may read of a device.
+/// Facts of a device that an expression may read.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct DeviceFacts<'a> {

@@ -16,14 +16,14 @@ pub(super) const MAX_RESULTS: usize = 32;
 pub(crate) struct Steps(pub(crate) u64);
 
 impl Steps {
-    /// Of a pod on a node.
+    /// Steps for a pod on a node.
     pub(crate) const USUAL: Steps = Steps(1 << 22);
 }
 
 /// A claim whose expressions are ready.
 pub(super) struct Wanted {
     pub(super) spec: Arc<ClaimSpec>,
-    /// Those of each request, of each of its alternatives: of its class, then its own.
+    /// Selectors of each request, of each of its alternatives: of its class, then its own.
     pub(super) selectors: Vec<Vec<Vec<Compiled>>>,
 }
 

@@ -1,5 +1,4 @@
-//! What is known of an expression before it is evaluated: names, functions, and kinds as far as they
-//! are plain.
+//! Static facts about an expression: names, functions, and kinds as far as they are plain.
 
 use alloc::format;
 use alloc::string::String;
@@ -342,7 +341,7 @@ fn member(expr: &Expr) -> Kind {
     }
 }
 
-/// What a field or an entry is of.
+/// The expression that a field or an entry belongs to.
 fn inside(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::Field(of, ..) | Expr::Index(of, ..) => Some(of),

@@ -1,4 +1,4 @@
-//! What an evaluation comes to, and what it has cost.
+//! The result of an evaluation, and its cost.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ const MOST: u64 = 1_000_000;
 /// Why there is no value.
 #[derive(Debug, Clone)]
 pub(super) enum Fail {
-    /// What the operators `&&` and `||` may pass over.
+    /// An error that the operators `&&` and `||` may pass over.
     Error(String),
     /// It costs too much.
     Cost,
@@ -35,7 +35,7 @@ pub(super) fn no_overload(what: &str, value: &Value) -> Fail {
     format!("{what} takes no {:?}", value.kind()).into()
 }
 
-/// What an evaluation has cost so far, by the step.
+/// Cost of an evaluation so far, in steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost(u64);
 
