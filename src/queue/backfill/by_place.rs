@@ -1,8 +1,8 @@
 //! Conservative backfill, a group at a time: each start with its place.
 //!
-//! Where pods share nodes, sums say too much: what is free in all may be free in pieces. Here a
-//! promise keeps its place, free resources are known node by node over all time to come, and a
-//! group moves to an earlier start where there is a place for its whole run.
+//! If pods share nodes, sums promise too much: free capacity may be in pieces. Here a promise keeps
+//! its place, and free resources are known node by node over all time to come. A group moves to an
+//! earlier start where there is a place for its whole run.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -126,7 +126,7 @@ impl Needs {
     }
 }
 
-/// The need of a group; `None` unless it is a group of pods that all wait, of which each or as many
+/// The need of a group. `None` unless it is a group of pods that all wait, and each or as many
 /// alike must have a place where room alone decides.
 fn need(own: &mut BackfillLine, reads: Reads<'_>, id: GroupId) -> Option<Need> {
     let queued = reads.groups().get(&id)?;

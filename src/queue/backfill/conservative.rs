@@ -1,9 +1,9 @@
 //! Conservative backfill: each group of the line is promised a start.
 //!
-//! Times are found in a profile of sums, and proved by a run through the time to come: a working
-//! copy of the cluster in which running groups end as estimated, and promised groups start, one
-//! after the other. A group whose time has no place is tried at the next one. Where a promise would
-//! come later by that, or nodes are shared, groups are moved one at a time instead.
+//! Times are found in a profile of sums, and proved by a run through the time to come. That is a
+//! working copy of the cluster in which running groups end as estimated, and promised groups start,
+//! one after the other. A group whose time has no place is tried at the next one. If a promise
+//! would come later by that, or nodes are shared, groups are moved one at a time instead.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -297,7 +297,8 @@ impl BackfillLine {
     }
 
     /// The shortage of a group that runs beyond the promised start, if its plan may not be taken
-    /// up: the first of the line would have no place by then, neither the promised one nor another.
+    /// up. Then the first of the line would have no place by that time, neither the promised one
+    /// nor another.
     pub(in crate::queue) fn delays_promise(
         &mut self,
         reads: Reads<'_>,

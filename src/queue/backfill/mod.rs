@@ -1,9 +1,9 @@
 //! Backfill: groups that pass the first of the line, where run times are estimated.
 //!
 //! The line is all groups that wait, over all queues, in queue order. A *promise* is a place and a
-//! time: the plan that a group starts with, found in a working copy of the cluster from which
-//! running groups were released in the order of their ends. Every filter, the topology and devices
-//! are judged there as they are anywhere else.
+//! time, and has the plan that a group starts with. The plan is found in a working copy of the
+//! cluster from which running groups were released in the order of their ends. Every filter, the
+//! topology and devices are judged there as they are anywhere else.
 //!
 //! [`BackfillLine`] owns all of it. It reads the world, the groups and the holds, and decides; the
 //! scheduler carries its answers out. Files import downwards only, in this order:

@@ -65,9 +65,9 @@ impl Profile {
         self.0.get(next).map(|(time, _)| *time)
     }
 
-    /// The number of times that an amount is free for so long, `most` at most: `change` is called
-    /// with each start from which on the number is another, and by how much, in no particular
-    /// order.
+    /// The number of times that an amount is free for so long, `most` at most. `change` is called
+    /// with each start from which on the number is another, and with the difference, in no
+    /// particular order.
     pub(in crate::queue) fn room_for(
         &self,
         one: &Demand,

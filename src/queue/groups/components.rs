@@ -9,7 +9,7 @@ use crate::queue::terms::ids::GroupId;
 /// The groups that a group names or is named by, found one by one; some perhaps twice.
 pub(in crate::queue) type Neighbours<'a> = Box<dyn Iterator<Item = GroupId> + 'a>;
 
-/// What is left of a gang group, part by part.
+/// The remaining parts of a gang group.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct Components {
     /// The first neighbour of the group that left in each part, and the groups of the part. Those

@@ -1,8 +1,8 @@
 //! The index of gang groups: which root groups start together, and which of them are not ready.
 //!
 //! Groups that name each other, directly or over others, are one gang group. The index follows
-//! arrivals, removals and changes of readiness, so that an event costs in proportion to the groups
-//! whose phase it can change, not to the size of the gang group.
+//! arrivals, removals and changes of readiness. So an event costs in proportion to the groups whose
+//! phase it can change, not to the size of the gang group.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -44,7 +44,7 @@ struct Gang {
     settled: GangState,
 }
 
-/// What the groups of a gang group see of each other.
+/// The state of a gang group, as its groups see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum GangState {
     /// All may be tried.

@@ -22,7 +22,7 @@ use crate::state::{Cluster, DeviceNeed, NodeView, ResourceId, Row};
 /// The thousandths of a whole request.
 const WHOLE: i128 = 1_000;
 
-/// What a shape requests in one dimension: of a resource, of devices, of places for pods.
+/// The request of a shape in one dimension: a resource, devices, or places for pods.
 #[derive(Clone, Copy)]
 struct Need {
     /// Index of the dimension.
@@ -56,7 +56,7 @@ pub(in crate::queue) struct Drain<'a> {
     own: BTreeMap<Row, Vec<Arc<PodShape>>>,
 }
 
-/// What a node has by dimension: free now, and if all pods of others were gone.
+/// Capacity of a node by dimension: free now, and if all pods of others were gone.
 struct Left {
     free: Vec<i64>,
     empty: Vec<i64>,
@@ -143,7 +143,7 @@ impl<'a> Drain<'a> {
         Some(places)
     }
 
-    /// What a node has by dimension.
+    /// Capacity of a node by dimension.
     fn left(&self, row: Row) -> Left {
         let mut left = Left { free: Vec::new(), empty: Vec::new() };
         let node = self.cluster.view(row);
@@ -174,8 +174,8 @@ impl<'a> Drain<'a> {
     }
 }
 
-/// What is missing on a node for one more pod, in thousandths of its request; `None` if it would not
-/// fit if all pods of others were gone.
+/// The missing share of a node for one more pod, in thousandths of its request; `None` if it would
+/// not fit if all pods of others were gone.
 fn missing(left: &Left, needs: &[Need]) -> Option<u64> {
     let mut most = 0;
     for need in needs {
@@ -263,8 +263,8 @@ pub(in crate::queue) fn free_part(
     is_some.then_some((part, indexes))
 }
 
-/// What is missing for a group by domain, kept for as long as the members are the same and no node of
-/// the domain changes. It follows from the cluster, and is not saved.
+/// The missing shares of a group by domain, kept for as long as the members are the same and no
+/// node of the domain changes. They follow from the cluster, and are not saved.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct Distances {
     key: String,
@@ -272,7 +272,7 @@ pub(in crate::queue) struct Distances {
     domains: BTreeMap<String, Distance>,
 }
 
-/// What is missing in one domain.
+/// The missing share of one domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Distance {
     /// The last change of a node of the domain, and the number of its nodes.
@@ -281,9 +281,10 @@ struct Distance {
 }
 
 impl Distances {
-    /// What is missing in each domain of a key, in thousandths of members; `u64::MAX` where counting
-    /// says that the members would not fit if the domain were empty. Where members run, no other
-    /// domain is one. Nodes are looked at, and counted, in those domains of which a node has changed.
+    /// The missing share of each domain of a key, in thousandths of members; `u64::MAX` where
+    /// counting says that the members would not fit if the domain were empty. If members run, only
+    /// their domain counts. Nodes are looked at, and counted, in domains of which a node has
+    /// changed.
     pub(in crate::queue) fn update(
         &mut self,
         cluster: &Cluster,

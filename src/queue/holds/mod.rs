@@ -1,8 +1,9 @@
 //! Holds: the ledger of room that is kept free, for whom, and until when.
 //!
-//! A plan in flight, a permit's hold, a reservation, a nomination, a claim to the room of victims,
-//! a place of a unit that moves and a promised start are entries of one kind, each under its
-//! [`HoldId`]. Nothing else puts placeholders into the cluster or takes them out.
+//! A hold is a plan in flight, a permit's hold, a reservation or a nomination. It may also be a
+//! claim to the room of victims, a place of a unit that moves, or a promised start. All are entries
+//! of one kind, each under its [`HoldId`]. Nothing else puts placeholders into the cluster or takes
+//! them out.
 
 mod drain;
 mod entries;

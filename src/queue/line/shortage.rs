@@ -14,7 +14,7 @@ use crate::queue::terms::shortage::Shortage;
 use crate::queue::terms::wake::WakeCondition;
 use crate::state::Cluster;
 
-/// What is known before an attempt of the room that nodes have for a group.
+/// Knowledge before an attempt of the room that nodes have for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::queue) enum KnownRoom {
     /// Nothing: it is counted.

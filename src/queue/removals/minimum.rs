@@ -84,8 +84,9 @@ impl Removals {
         roots.into_iter().filter_map(is_in_part).collect()
     }
 
-    /// Takes the units of a decision out that are due to be asked for again, and of whose groups too
-    /// little would be left by then: more of them runs than when they were named.
+    /// Takes out units of a decision that are due to be asked for again, if too little would be
+    /// left of their groups by then. That is so if more of a group runs than when the unit was
+    /// named.
     pub(in crate::queue) fn take_due_parts(
         &mut self,
         (cluster, groups): (&Cluster, &Groups),
@@ -114,8 +115,8 @@ impl Removals {
         self.take(is_parted).into_iter().flat_map(|(_, units)| units).collect()
     }
 
-    /// Takes the units of a decision out that are due to be asked for again and would break a budget:
-    /// others are searched, and these are among them if there is no other way.
+    /// Takes out units of a decision that are due to be asked for again and would break a budget.
+    /// Others are searched, and these are among them if there is no other way.
     pub(in crate::queue) fn take_due_beyond_budgets(
         &mut self,
         cluster: &Cluster,

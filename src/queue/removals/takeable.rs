@@ -13,8 +13,9 @@ use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::ids::GroupId;
 use crate::state::{Cluster, PodView};
 
-/// The policy of the embedder, without pods that the queue keeps: placeholders, pods of plans in
-/// flight, pods of partners, victims of groups that are not less important, and those whose eviction has failed.
+/// The policy of the embedder, without pods that the queue keeps. Those are placeholders, pods of
+/// plans in flight, pods of partners, victims of groups that are not less important, and pods whose
+/// eviction has failed.
 #[derive(Debug)]
 pub(in crate::queue) struct Takeable<'a> {
     pub(in crate::queue) policy: &'a dyn Policy,

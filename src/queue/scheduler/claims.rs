@@ -77,9 +77,9 @@ impl Scheduler {
         is_found
     }
 
-    /// The claim of groups that start together, or of one, to the room that a plan takes: less
-    /// important groups give way, what is still to be evicted goes out as a decision, and
-    /// placeholders hold the room.
+    /// The claim of groups that start together, or of one, to the room that a plan takes. Less
+    /// important groups give way, the remaining evictions go out as a decision, and placeholders
+    /// hold the room.
     fn claim(&mut self, gang: &[GroupId], found: Found, shortage: &Shortage) {
         let Some(&id) = gang.first() else { return };
         for &other in gang {
@@ -141,10 +141,9 @@ impl Scheduler {
         }
     }
 
-    /// Groups whose reserved quota is taken give up what they hold, and less important groups what a
-    /// plan takes: their own nominations on its nodes, those
-    /// that count on its victims, and those that count on others of a group of which too little
-    /// would be left.
+    /// Groups whose reserved quota is taken give up their holds. Less important groups give up the
+    /// room that a plan takes. These are nominations on its nodes, claims on its victims, and
+    /// claims on other members of a group of which too little would be left.
     fn give_way(&mut self, id: GroupId, found: &Found, wanted: &BTreeSet<String>) {
         let way = &found.way;
         let (mut yields, mut others): (BTreeSet<GroupId>, BTreeSet<GroupId>) = self

@@ -240,7 +240,7 @@ impl Scheduler {
     }
 
     /// A change of the cluster; see [`Event`]. Members are recognised by name and by the group they
-    /// name: a pod bound from outside counts as bound, a deleted pod leaves its group, a pod
+    /// name. A pod bound from outside counts as bound, a deleted pod leaves its group, and a pod
     /// without a node is pending ([`Scheduler::handle_pod`]).
     ///
     /// # Errors

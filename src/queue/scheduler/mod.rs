@@ -1,9 +1,9 @@
 //! The driver: it holds the owners, passes facts on between them, and is what the embedder sees.
 //!
 //! Files call downwards only, in this order: `notes`, `quota`, `pods`, `phases`, `cancellation`,
-//! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`,
-//! `victims`, `seek`, `attempt`, `claims`, `reservation`, `backfill`, `turns`, `timers`, `decide`,
-//! and then inputs: `tenants`, `members`, `inputs`.
+//! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`. Then
+//! come `victims`, `seek`, `attempt`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
+//! `decide`, and at last inputs: `tenants`, `members`, `inputs`.
 
 mod attempt;
 mod backfill;

@@ -24,15 +24,15 @@ impl Scheduler {
     /// itself outlasts failed bindings, holds and conflicts, until the group starts or a reservation
     /// by [`Settings::reservation`](crate::queue::Settings::reservation) takes its place.
     ///
-    /// While the plan does not hold, the group is tried as any other. The nomination is dropped, and
-    /// what it reserved is given back, once it no longer suits the group: a pod of it is not pending
-    /// any more, is gated or requests something else, or a group of the tree would get part of its
-    /// minimum.
+    /// While the plan does not hold, the group is tried as any other. The nomination is dropped,
+    /// and its reserved room is freed, once it no longer suits the group. That is so if a pod of it
+    /// is not pending any more, is gated or requests something else. It is also so if a group of
+    /// the tree would get part of its minimum.
     ///
     /// # Errors
-    /// There is no root group of the plan's name; the plan is empty; a pod of it is not one of the
-    /// group's members; or a group of the tree would be below its minimum, members that run or are
-    /// planned counted.
+    /// There is no root group of the plan's name, the plan is empty, or a pod of it is not one of
+    /// the group's members. Or a group of the tree would be below its minimum, running and planned
+    /// members counted.
     pub fn handle_nomination(&mut self, plan: Plan, now: Time) -> Result<(), QueueError> {
         self.world.advance(now);
         let name = plan.group();

@@ -17,7 +17,7 @@ use crate::state::plan::PlanDomain;
 use crate::state::{Assignment, Cluster, Devices, Plan, Row};
 
 impl Scheduler {
-    /// The plan that puts members on nodes, as if they were pending; `None` if they are not all of
+    /// The plan that puts members on nodes, as if they were pending. `None` if they are not all of
     /// the group any more, or a required domain does not hold them together. It is still to be
     /// judged.
     pub(super) fn plan_of_places(

@@ -1,10 +1,10 @@
 //! Reservations: capacity set aside for the first groups in line as it frees.
 //!
-//! Reserved capacity is held by placeholder pods: pods in a namespace of their own that request
-//! what the members would, so that filters on capacity see them and filters on labels do not. After
-//! every change the group is tried without its placeholders; if no placement is found, placeholders
-//! are placed for as many members as fit, and for the others on what is free of the nodes on which
-//! least is missing for one ([`Drain`]).
+//! Reserved capacity is held by placeholder pods. They are in a namespace of their own and request
+//! the amounts of the members, so that filters on capacity see them and filters on labels do not.
+//! After every change the group is tried without its placeholders. If no placement is found,
+//! placeholders are placed for as many members as fit. For the others they take the free capacity
+//! of the nodes on which least is missing for one ([`Drain`]).
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -106,9 +106,9 @@ impl Scheduler {
         true
     }
 
-    /// The domain to reserve in; `Some(None)` if the group may go anywhere. Among the domains that
-    /// would fit the group if empty, the one in which least is missing; those in which a reservation
-    /// timed out may hold pods that never end, and come last.
+    /// The domain to reserve in; `Some(None)` if the group may go anywhere. It is the domain with
+    /// the least missing share among those that would fit the group if empty. Domains in which a
+    /// reservation timed out may hold pods that never end, and come last.
     #[allow(clippy::option_option)]
     fn reservation_domain(
         &mut self,
@@ -237,7 +237,7 @@ impl Scheduler {
 
     /// Refreshes reservations in order until none changes. Placeholders move only if their number
     /// grows or their place has become unsuitable, so they move no more often than there are
-    /// members; filters that are not monotone are held to the same limit.
+    /// members. Filters that are not monotone are held to the same limit.
     fn refresh_reservations(&mut self, groups: &[GroupId]) {
         let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
         let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);

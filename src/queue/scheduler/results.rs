@@ -313,8 +313,8 @@ impl Scheduler {
     ///
     /// # Errors
     /// The pod is not a member of a known group, or `ticket` is not that of the last plan that
-    /// placed it: the result is late, and says nothing of the plan in flight. The state is then
-    /// unchanged.
+    /// placed it. In that case the result is late, and says nothing of the plan in flight. The
+    /// state is then unchanged.
     pub fn handle_binding(
         &mut self,
         ticket: Ticket,

@@ -29,9 +29,9 @@ use crate::state::Cluster;
 
 /// The whole state of a [`Scheduler`], except for its framework and order, which are code.
 ///
-/// Equal states serialise to equal bytes. What contradicts itself is refused when it is read:
-/// identifiers that are used twice or are to be used again, a group under another's name, a waiting
-/// group without its place in the queue, a plan that no group has.
+/// Equal states serialise to equal bytes. A contradiction is refused when it is read: identifiers
+/// that are used twice or are to be used again, a group under another's name. So are a waiting
+/// group without its place in the queue, and a plan that no group has.
 ///
 /// ```
 /// use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};

@@ -4,11 +4,11 @@ use core::time::Duration;
 
 /// Backfill: groups that are not first in line may start, if no promised start comes later.
 ///
-/// It rests on [`PodGroup::run_time_estimate`](crate::model::PodGroup::run_time_estimate): an
-/// upper bound on the run time, as a time limit is. A group without an estimate counts as running
-/// for ever: it may pass others only where nothing has been promised, and a start that would have
-/// to wait for its end is promised to no group. A group that runs for longer than estimated is
-/// given as long again, and promises that rested on its end are replaced by later ones
+/// It rests on [`PodGroup::run_time_estimate`](crate::model::PodGroup::run_time_estimate): an upper
+/// bound on the run time, as a time limit is. A group without an estimate counts as running for
+/// ever. It may pass others only where nothing has been promised, and a start that would have to
+/// wait for its end is promised to no group. A group that runs for longer than estimated is given
+/// as long again, and promises that rested on its end are replaced by later ones
 /// ([`Metrics::promises_broken`](crate::queue::Metrics::promises_broken)).
 ///
 /// ```

@@ -251,9 +251,9 @@ impl Tenancy {
         (charge.holder == *name).then_some(id)
     }
 
-    /// The decision on a claim that preempts, and the groups whose reserved claims end for it: of
-    /// another leaf that gives back, what is reserved goes before what runs, the last in line first.
-    /// Where that spares no group that runs, nothing reserved is taken.
+    /// The decision on a claim that preempts, and the groups whose reserved claims end for it. If
+    /// another leaf gives back, its reserved quota goes before its running groups, the last in line
+    /// first. If that spares no running group, no reserved quota is taken.
     fn decide_before_reserved(
         &mut self,
         owners: Owners<'_>,

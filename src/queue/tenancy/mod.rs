@@ -423,8 +423,9 @@ impl Tenancy {
         self.charges.get(&id).is_some_and(|charge| charge.pods.keys().any(is_away))
     }
 
-    /// Checks the charges: each is of a pod that is in the cluster or has a place held for it, each
-    /// holder has what its group is charged with, and each leaf uses what its holders have.
+    /// Checks the charges. Each is of a pod that is in the cluster or has a place held for it. Each
+    /// holder has the amounts that its group is charged with, and each leaf uses the sum of its
+    /// holders.
     pub(in crate::queue) fn check(&self, is_there: impl Fn(&str) -> bool) -> Result<(), String> {
         let tree = self.tenants.tree();
         let mut pods = 0;

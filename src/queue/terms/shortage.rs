@@ -69,9 +69,9 @@ pub enum Shortage {
         flavor: String,
         /// The resource; empty where none is short.
         resource: String,
-        /// What the group asks for.
+        /// The request of the group.
         needed: i64,
-        /// What the queue may have now.
+        /// The amount that the queue may have now.
         available: i64,
         /// Why it may not have more.
         reason: QuotaReason,

@@ -128,8 +128,8 @@ pub struct ReservationView {
     pub until: Time,
     /// Number of pods that the reserved capacity holds so far, by node.
     pub pods: BTreeMap<String, usize>,
-    /// What is reserved so far, by node: that of those pods, and parts of others. Devices are under
-    /// their kind, in thousandths.
+    /// Reserved amounts so far, by node: requests of those pods, and parts of others. Devices are
+    /// under their kind, in thousandths.
     #[cfg_attr(feature = "serde", serde(default))]
     pub amounts: BTreeMap<String, Amounts>,
     /// Number of pods to reserve for.

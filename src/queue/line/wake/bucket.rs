@@ -1,7 +1,7 @@
 //! Buckets of the wait index: groups that wait for about the same amount of one resource.
 //!
 //! A bucket counts, node by node, how many times an amount of a resource is free. The amount is
-//! rounded down, so that there are few buckets for any set of shapes; the count is therefore an
+//! rounded down, so that there are few buckets for any set of shapes. The count is therefore an
 //! upper bound for every group in it, and is updated in O(log nodes) after an event. While the
 //! count is below what a group needs, that group costs nothing. A bucket may be limited to
 //! candidate nodes: the rows whose labels, taints and names suit its groups.
