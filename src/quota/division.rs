@@ -85,9 +85,9 @@ impl Division for LargestRemainder {
     }
 }
 
-/// Everyone's floor first; then the water rises in all at a speed by weight, until each has what it
-/// wants or all is given: no part can get more but at the cost of one whose share over weight is no
-/// larger. Rounded down to whole units; what rounding leaves stays undivided.
+/// Everyone's floor first. Then the water rises in all at a speed by weight, until each has its
+/// wish or all is given. No part can get more but at the cost of one whose share over weight is no
+/// larger. Rounded down to whole units; the rest of rounding stays undivided.
 ///
 /// The exact form of Volcano's weighted water filling. O(n log n).
 #[derive(Debug, Clone, Copy, Default)]

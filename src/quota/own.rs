@@ -86,9 +86,9 @@ pub struct QueueReport {
     pub share: i64,
     /// The resource that the share is of; `None` if nothing is borrowed.
     pub dominant: Option<String>,
-    /// Leaves of the same tree that borrow, and from which a claim of this queue could take as shares
-    /// stand, by name: all of them while something of this queue's guarantees is left, those on sides
-    /// of the tree with larger shares otherwise.
+    /// Leaves of the same tree that borrow, and from which a claim of this queue could take as
+    /// shares stand, by name. They are all such leaves while some of this queue's guarantees is
+    /// unused, otherwise those on sides of the tree with larger shares.
     pub may_take_from: Vec<String>,
 }
 
@@ -191,9 +191,10 @@ impl Tenants {
         })
     }
 
-    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit: the
-    /// tree's guarantees, divided from the root down by [`WaterFilling`] among those that use and
-    /// want some; guarantees first, the rest by weight. O(queues below those on the path).
+    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit. The
+    /// tree's guarantees are divided from the root down by [`WaterFilling`] among the queues that
+    /// use and want some. Guarantees come first, the rest goes by weight. O(queues below those on
+    /// the path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
         if let Dialect::Kai(kai) = &self.dialect {
             return self.kai_tables(kai).fair_share(queue, of);

@@ -47,10 +47,10 @@ impl Default for Weight {
 /// thousandths for `cpu`, whole units for everything else; [`UNLIMITED`](super::UNLIMITED) is no
 /// bound.
 ///
-/// Each dialect reads what it knows: Kueue `nominal` and the two limits on borrowing and lending;
-/// Volcano `nominal` (its guarantee), `deserved` and `limit` (its capability); `YuniKorn` `nominal`
-/// (guaranteed) and `limit` (max); Koordinator `nominal` (min), `limit` (max) and `weight`; KAI
-/// `deserved`, `limit` and `over_quota_weight`.
+/// Each dialect reads the fields that it knows. Kueue reads `nominal` and the two limits on
+/// borrowing and lending. Volcano reads `nominal` (its guarantee), `deserved` and `limit` (its
+/// capability). `YuniKorn` reads `nominal` (guaranteed) and `limit` (max). Koordinator reads
+/// `nominal` (min), `limit` (max) and `weight`; KAI `deserved`, `limit` and `over_quota_weight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]

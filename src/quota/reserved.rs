@@ -13,9 +13,9 @@ use super::tenants::{Reserved, Tenants};
 use super::tree::QueueId;
 
 impl Tenants {
-    /// Reserves quota for a claim, in place of what was reserved for it before: decisions on other
-    /// claims ([`Tenants::decide`]) leave it, and see its queue as if it were used there. It is not
-    /// used, and no sum shows it.
+    /// Reserves quota for a claim, in place of its former reservation. Decisions on other claims
+    /// ([`Tenants::decide`]) leave it, and see its queue as if it were used there. It is not used,
+    /// and no sum shows it.
     ///
     /// A claim that waits for its victims reserves what it is assigned, so that what they give back
     /// is its own; [`Tenants::fits_reserved`] says when that suffices.
@@ -90,8 +90,8 @@ impl Tenants {
         self.books.set_kept(holder, kept)
     }
 
-    /// How many sums have been changed so far, each queue on a path counted, those that searches have
-    /// tried and taken back among them: a measure of work that no clock disturbs.
+    /// How many sums have been changed so far, each queue on a path counted. Sums that searches
+    /// have tried and taken back are among them. It is a measure of work that no clock disturbs.
     pub fn steps(&self) -> u64 {
         self.books.tree.cells.steps
     }

@@ -259,9 +259,9 @@ pub(super) const PLACES: u32 = 22;
 /// The largest share: integers up to it are floats without rounding.
 const LARGEST: u128 = (1 << 53) - 1;
 
-/// The dominant share of what a queue draws beyond its guarantees, over what its tree has for its
-/// siblings and itself, over its weight: an integer, in units of 2⁻²² of a queue of weight 1. What is
-/// borrowed at all has a share of at least 1.
+/// The dominant share: the amount that a queue draws beyond its guarantees, over the amount that
+/// its tree has for its siblings and itself, over its weight. It is an integer, in units of 2⁻²² of
+/// a queue of weight 1. A borrowed amount has a share of at least 1.
 fn whole_share(
     tree: &QueueTree,
     cells: &Cells,

@@ -336,8 +336,8 @@ impl Tenants {
         kueue::flavor_order(rule, prefer(a), prefer(b))
     }
 
-    /// The leaves of a list in the order in which fair sharing looks for victims in them, if of each
-    /// only the first holder is taken, or (where `drops` says so) all are passed over.
+    /// The leaves of a list in the order in which fair sharing looks for victims in them. It takes
+    /// only the first holder of each, or (where `drops` says so) passes over all of them.
     ///
     /// # Errors
     /// A queue is not known.

@@ -125,9 +125,9 @@ impl Slot {
 
 /// Queues in trees, each with its quota and with what is used and waits in it and below.
 ///
-/// Pure data: it decides nothing. A change of what is used or waits costs the depth of the queue; a
-/// change of quota the depth for each resource and flavor; a move the same, however large the
-/// subtree.
+/// Pure data: it decides nothing. A change of used or waiting amounts costs the depth of the queue.
+/// A change of quota costs the depth for each resource and flavor; a move the same, however large
+/// the subtree.
 ///
 /// ```
 /// use phalanx::quota::{Queue, QueueKind, QueueTree, Quota};
@@ -319,7 +319,7 @@ impl QueueTree {
         queues.values().map(|&at| self.id(at))
     }
 
-    /// What was stated of a queue; `None` if it is gone.
+    /// The stated queue; `None` if it is gone.
     pub fn spec(&self, queue: QueueId) -> Option<&Queue> {
         self.slot(queue).ok().map(|at| &self.slots[at as usize].spec)
     }
@@ -398,7 +398,8 @@ impl QueueTree {
         })
     }
 
-    /// What a queue has books of, in no order that means anything, and whether its quota states it.
+    /// The resources in flavors that a queue has books of, in no order that means anything, and
+    /// whether its quota states each.
     pub fn books(&self, queue: QueueId) -> impl Iterator<Item = (FlavorResource, bool)> {
         let slot = self.slot(queue).ok().map(|at| &self.slots[at as usize]);
         let cells = slot.into_iter().flat_map(|slot| &slot.cells);
@@ -430,7 +431,7 @@ impl QueueTree {
         })
     }
 
-    /// What a queue may still use, by guarantees and by what it may borrow: Kueue's available
+    /// The amount that a queue may still use, by guarantees and by borrowing: Kueue's available
     /// amount. Negative where more is used than may be.
     ///
     /// With `kept` what a queue keeps for itself and has not used, and `stored` what it lends:
@@ -440,13 +441,14 @@ impl QueueTree {
         self.above(queue, of).map_or(0, |cell| self.cells.available(cell))
     }
 
-    /// What a queue could use if nothing else were in use: Kueue's potential amount. O(depth).
+    /// The amount that a queue could use if nothing else were in use: Kueue's potential amount.
+    /// O(depth).
     pub fn potential(&self, queue: QueueId, of: FlavorResource) -> i64 {
         self.above(queue, of).map_or(0, |cell| self.cells.potential(cell))
     }
 
-    /// What the tree of a queue could lend to its children, of all flavors of a resource. O(depth) for
-    /// each flavor.
+    /// The amount that the tree of a queue could lend to its children, of all flavors of a
+    /// resource. O(depth) for each flavor.
     pub fn lendable(&self, queue: QueueId, resource: &str) -> i64 {
         let number = self.resources.find(resource);
         match (self.slot(queue), number) {

@@ -19,9 +19,9 @@ use crate::Time;
 /// The sets of holders that may yield for one claim, in books that stand still.
 ///
 /// A set may yield if its holders can give back one after another, each allowed by the dialect as
-/// the sums stand at its turn. Holders that are leaving have given back before, and may be in any set. The rules only get stricter as other queues give back, so that every
-/// part of a set that may yield may yield too, but for holders of the claim's own queue: those come
-/// first in every order.
+/// the sums stand at its turn. Holders that are leaving have given back before, and may be in any
+/// set. The rules only get stricter as other queues give back. So every part of a set that may
+/// yield may yield too, but for holders of the claim's own queue: those come first in every order.
 ///
 /// | dialect | own queue | other queues |
 /// |---|---|---|
@@ -76,7 +76,7 @@ pub struct Yields<'t> {
     within: bool,
     /// The leaf and the queues above it.
     path: Vec<u32>,
-    /// Of the path: from which queue on the request fits a subtree below.
+    /// The queue on the path from which on the request fits a subtree below.
     advantage_from: usize,
     lacks: Usage,
     /// Holders of the tree.
@@ -99,11 +99,11 @@ impl Tenants {
     /// Who may yield for a claim that gets an assignment; `None` in dialects that name victims by
     /// their own search alone (Koordinator, Volcano, YuniKorn, KAI).
     ///
-    /// What is reserved for other claims and what is put aside stays theirs. O(queues + holders of the
-    /// tree).
+    /// Amounts that are reserved for other claims or put aside stay theirs. O(queues + holders of
+    /// the tree).
     ///
     /// # Errors
-    /// Those of [`Tenants::decide`].
+    /// The errors of [`Tenants::decide`].
     pub fn yields(
         &mut self,
         claim: &Claim,

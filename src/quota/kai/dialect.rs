@@ -117,9 +117,10 @@ impl Tenants {
     /// KAI-Scheduler's semantics: what is fair by level, priority and remainder; whose turn it is;
     /// what may be taken back. See `docs/tenants/kai.md`.
     ///
-    /// [`Quota::deserved`] is what a queue is promised (without it, [`Quota::nominal`]; there may be
-    /// [`UNLIMITED`] of it), [`Quota::limit`] the most it may hold, [`Quota::over_quota_weight`] its
-    /// weight in the surplus (without it, the queue's weight).
+    /// [`Quota::deserved`] is the promise to a queue, [`UNLIMITED`] included; without it,
+    /// [`Quota::nominal`] is. [`Quota::limit`] is the most it may hold.
+    /// [`Quota::over_quota_weight`] is its weight in the surplus; without it, the queue's weight
+    /// is.
     ///
     /// ```
     /// use phalanx::Time;

@@ -263,10 +263,10 @@ impl QueueShares {
         Ok(())
     }
 
-    /// Whose turn it is: `Less` if the first goes first. First what is not over its fair share of all
-    /// resources; then what stays within what it deserves; then priority; then what uses nothing that
-    /// it has no share of; then the dominant share with the request and without; then the smaller
-    /// share; then age, then the name.
+    /// The order of two queues: `Less` if the first goes first. A queue goes first that is not over
+    /// its fair share of all resources, then one that stays within its deserved amounts. Then
+    /// priority counts, and using nothing that it has no share of. Then come the dominant share
+    /// with the request and without, the smaller share, age, and the name.
     pub fn compare(&self, a: &Contender, b: &Contender) -> Ordering {
         let sides = [a, b];
         let over = sides.map(|side| {
@@ -340,8 +340,9 @@ impl QueueShares {
         most
     }
 
-    /// Whether work may take from other queues at all: with it, its leaf holds no more than is fair of
-    /// anything; and if it is not preemptible, no more such than the leaf deserves.
+    /// Whether work may take from other queues at all. With it, its leaf holds no more than its
+    /// fair share of anything. If the work is not preemptible, the leaf holds no more such work
+    /// than it deserves.
     pub fn may_reclaim(&self, reclaimer: &Reclaimer) -> bool {
         self.resources().all(|at| {
             let own = self.share(reclaimer.queue, at);

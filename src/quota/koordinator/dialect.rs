@@ -147,10 +147,10 @@ impl Tenants {
         self.dialect.koordinator().map(|own| &own.quotas)
     }
 
-    /// How much more of a resource in a flavor a leaf may use, limits aside: in Koordinator's dialect
-    /// its runtime less what it uses, if all of `wanted` were requested too; elsewhere
-    /// [`QueueTree::available`](crate::quota::QueueTree::available). Negative where more is used than
-    /// may be.
+    /// How much more of a resource in a flavor a leaf may use, limits aside. In Koordinator's
+    /// dialect it is its runtime less its use, if all of `wanted` were requested too. Elsewhere it
+    /// is [`QueueTree::available`](crate::quota::QueueTree::available). It is negative where more
+    /// is used than may be.
     pub fn room_for(&self, queue: QueueId, of: FlavorResource, wanted: &Usage) -> i64 {
         let tree = &self.books.tree;
         let (Some(own), Some(spec)) = (self.dialect.koordinator(), tree.spec(queue)) else {
@@ -320,7 +320,7 @@ impl Tenants {
         (mode, victims)
     }
 
-    /// Holders of the claim's own queue and of lower priority, as few as will do: all of them are
+    /// Holders of the claim's own queue and of lower priority, as few as will do. All of them are
     /// taken back, and given again from the most important down where the claim still fits. None if
     /// that does not suffice.
     fn lower_holders(

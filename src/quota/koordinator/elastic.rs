@@ -286,7 +286,7 @@ impl ElasticQuotas {
 
     /// Amounts that a quota may use now, of the resources that its maximum lists. Scaled minima and
     /// runtimes are brought up to date from the root down to it; those of other quotas stay as they
-    /// were, so that of siblings whose minima are scaled each counts as when it was last refreshed.
+    /// were. So a sibling whose minimum is scaled counts as when it was last refreshed.
     ///
     /// Nothing for a quota that is not known, or does not stand below the root. O(quotas right below
     /// each one on the path, for each resource).

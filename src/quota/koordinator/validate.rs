@@ -254,9 +254,9 @@ impl QuotaTopology {
         Ok(())
     }
 
-    /// Checks that the resources of a quota go with those of its parent and of the quotas in it: the
-    /// same in the maxima (or some of them, see [`QuotaTopology::subset_of_resources`]), some of them
-    /// in the minima.
+    /// Checks that the resources of a quota go with those of its parent and of the quotas in it.
+    /// They are the same in the maxima, or some of them, see
+    /// [`QuotaTopology::subset_of_resources`]. They are some of them in the minima.
     ///
     /// # Errors
     /// They do not.

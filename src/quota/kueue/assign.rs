@@ -59,8 +59,8 @@ pub(in crate::quota) fn flavor_order(rule: Fungibility, a: Prefer, b: Prefer) ->
     if rule.preemption_over_borrowing { level.then(outlook) } else { outlook.then(level) }
 }
 
-/// How far up the tree a leaf borrows from to have so much more, and whether the subtree that
-/// suffices has others around it, from which it could be taken back.
+/// How far up the tree a leaf borrows from to have so much more. Also whether the subtree that
+/// suffices has others around it, from which the amount could be taken back.
 pub(super) fn borrow_level(tree: &QueueTree, cells: &Cells, cell: u32, amount: i64) -> (u32, bool) {
     let own = &cells[cell];
     if own.parent == NONE || own.nominal >= own.drawn.saturating_add(amount) {

@@ -79,8 +79,8 @@ enum Source<'a> {
     Leaf(LeafCandidates<'a>),
 }
 
-/// The holders that use any of some resources in flavors, in leaves below inner queues, entering only
-/// queues that draw more than their guarantees of any of them; in the order of victims.
+/// The holders that use any of some resources in flavors, in leaves below inner queues, in the
+/// order of victims. Only queues are entered that draw more than their guarantees of any of them.
 ///
 /// A child of an inner queue is looked at when its first holder is next: O(log) for each queue looked
 /// at and each holder taken.

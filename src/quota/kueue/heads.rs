@@ -82,9 +82,9 @@ impl Eq for Key {}
 /// The heads of queues, one a leaf, in the order in which they are admitted.
 ///
 /// With fair sharing, every inner queue chooses among its children: the side of the smallest share
-/// wins, with the head that won on that side counted in. A head that is taken, and a change of what a
-/// queue uses ([`Heads::changed`]), cost O(depth² + depth · log), so that the order of n heads costs
-/// O(n log n) and follows what the heads before have been given.
+/// wins, with the head that won on that side counted in. A head that is taken, and a change of a
+/// queue's use ([`Heads::changed`]), cost O(depth² + depth · log). So the order of n heads costs
+/// O(n log n), and follows the amounts that the heads before have been given.
 #[derive(Debug, Clone)]
 pub struct Heads {
     rules: HeadRules,

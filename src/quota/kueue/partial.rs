@@ -9,10 +9,10 @@ use crate::quota::claim::{Claim, Decision, Mode};
 /// The counts of pod sets with the fewest pods left out that are accepted, and what `accept` makes of
 /// them. `sets` are counts and least counts.
 ///
-/// Omitted pods are spread in proportion to the pods that each set can do without: with `d` of one
-/// set and
-/// `T` of all, and `i` of `T` left out, `⌊d · i / T⌋` of the set. The smallest `i` is found by halves,
-/// so that what is accepted with some pods should be accepted with fewer. O(log T) calls.
+/// Omitted pods are spread in proportion to the pods that each set can do without. If that is `d`
+/// of one set and `T` of all, and `i` of `T` are left out, the set leaves out `⌊d · i / T⌋`. The
+/// smallest `i` is found by halves, so a count below an accepted one should be accepted, too. O(log
+/// T) calls.
 ///
 /// Source: Kueue's `podset_reducer.go`.
 ///

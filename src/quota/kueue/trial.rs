@@ -75,7 +75,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether a leaf still draws all that it is guaranteed of some resources, after a holder of it
-    /// has given back; a resource that the holder does not use is not taken.
+    /// has given back. A resource that the holder does not use is not taken.
     pub(in crate::quota) fn keeps_guarantee(&self, leaf: u32, holder: u32, pairs: &[u32]) -> bool {
         let Some(holder) = self.books.holder_at(holder) else { return true };
         let slot = &self.books.tree.slots[leaf as usize];
@@ -126,8 +126,8 @@ impl<'a> Trial<'a> {
         borrowed_share(&self.books.tree, &self.cells, at, &[])
     }
 
-    /// Drops victims that are not needed: from the last but one back to the first, each is given
-    /// back, and stays where the claim fits all the same; the last victim takes its place in the
+    /// Drops victims that are not needed. From the last but one back to the first, each is given
+    /// back, and stays where the claim fits all the same. The last victim takes its place in the
     /// list. All victims are given back at the end.
     pub(in crate::quota) fn fill_back(
         &mut self,

@@ -89,11 +89,11 @@ fn capabilities(total: &Resources, guarantees: &Resources, queues: &mut [Attribu
 /// The amount that each queue deserves by weight, by rounds of water filling; with the shares that
 /// follow.
 ///
-/// In a round each queue that is not satisfied gets its part of what remained before the round, by
-/// weight, within its real capability and its request; a resource that it does not ask for is none.
-/// It has its guarantee in any case. It is satisfied when it has what it asks for, or the round gave
-/// it nothing. Then what was given in the round, beyond what was taken back, is gone from what
-/// remains; the rounds end when that is nothing or unchanged.
+/// In a round each queue that is not satisfied gets its part of the amount that remained before the
+/// round. It is by weight, within its real capability and its request; a resource that it does not
+/// ask for is none. It has its guarantee in any case. It is satisfied when it has its request, or
+/// the round gave it nothing. Then the amount given in the round, less the amount taken back, is
+/// gone from the remainder; the rounds end when that is nothing or unchanged.
 ///
 /// `guarantees` is the sum over all queues; `queues` are those with jobs alone.
 pub fn proportion(total: &Resources, guarantees: &Resources, queues: &mut [Attributes]) {
@@ -169,10 +169,10 @@ pub(super) fn ancestors(queues: &BTreeMap<String, Attributes>, name: &str) -> Op
     Some(above)
 }
 
-/// The queues of `capacity` in a tree: what is counted in leaves is counted in all above; a child has
-/// the capability of its parent where it states none, and keeps clear of the guarantees of its
-/// siblings; the root's guarantee and deserved amounts are the sums of its children's. The root has no
-/// bound of its own, be it the total.
+/// The queues of `capacity` in a tree. Amounts counted in leaves are counted in all queues above. A
+/// child has the capability of its parent where it states none, and keeps clear of the guarantees
+/// of its siblings. The root's guarantee and deserved amounts are the sums of its children's. The
+/// root has no bound of its own, be it the total.
 ///
 /// Whether the tree makes sense: it has a root, no circle, and every parent.
 pub fn capacity_tree(total: &Resources, queues: &mut BTreeMap<String, Attributes>) -> bool {

@@ -63,9 +63,9 @@ impl Tenants {
         Tenants::of_peer(Peer::Volcano(VolcanoRule::Capacity))
     }
 
-    /// Volcano's `drf`, its queues in a tree of weights as with `hdrf`: limits aside each may have all,
-    /// and the smallest dominant share over weight goes first, from the root down. The rest is as with
-    /// [`Tenants::volcano_proportion`].
+    /// Volcano's `drf`, its queues in a tree of weights as with `hdrf`. Limits aside each may have
+    /// all, and the smallest dominant share over weight goes first, from the root down. The rest is
+    /// as with [`Tenants::volcano_proportion`].
     pub fn volcano_drf() -> Tenants {
         Tenants::of_peer(Peer::Volcano(VolcanoRule::Drf))
     }

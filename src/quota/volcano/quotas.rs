@@ -204,8 +204,9 @@ impl Quotas {
         self.plugin == Plugin::Proportion && self.queues.get(name).is_some_and(full)
     }
 
-    /// Whether a queue may have a task more: within what it deserves (`proportion`), or within the real
-    /// capability of itself and all above (`capacity`), of the resources that the task asks for.
+    /// Whether a queue may have a task more, by the resources that the task asks for. By
+    /// `proportion` it stays within its deserved amounts. By `capacity` it stays within the real
+    /// capability of itself and of all above.
     pub fn allocatable(&self, name: &str, request: &Resources) -> bool {
         let Some(queue) = self.queues.get(name).filter(|queue| queue.open) else { return false };
         let within = |queue: &Attributes, bound: &Resources| {
@@ -245,9 +246,9 @@ impl Quotas {
         deserves(queue) || ancestors.any(deserves)
     }
 
-    /// Whether a job may be admitted: its queue is open, and what it needs to begin fits into the real
-    /// capability beside what is allocated and admitted, without what others have beyond their needs.
-    /// One that states no needs may.
+    /// Whether a job may be admitted. Its queue is open, and its minimum fits into the real
+    /// capability beside the allocated and admitted amounts, without amounts of others beyond their
+    /// needs. A job that states no needs may.
     pub fn enqueueable(&self, name: &str, minimum: Option<&Resources>) -> bool {
         let Some(queue) = self.queues.get(name).filter(|queue| self.sound && queue.open) else {
             return false;
@@ -278,8 +279,9 @@ impl Quotas {
         }
     }
 
-    /// Tasks that may be taken for a task of a queue: for each, in the order given, with its
-    /// queue and what it has, whether it may, when those before it that may are gone.
+    /// Tasks that may be taken for a task of a queue. Tasks are given in order, each with its queue
+    /// and its amounts. The answer for each tells whether it may be taken once those before it that
+    /// may are gone.
     pub fn victims<'a>(
         &'a self,
         taker: &str,

@@ -155,7 +155,7 @@ impl Queues {
         amounts.fold(None, |least, own| resources::least(least.as_ref(), own.as_ref()))
     }
 
-    /// The denominator of a fair share where there is no guarantee: the amounts of the nodes,
+    /// The denominator of a fair share where there is no guarantee. It is the amounts of the nodes,
     /// without the types that they have none of, and down the path the limit of each queue in its
     /// place, type by type.
     pub fn fair_max(&self, path: &str) -> Option<Resource> {

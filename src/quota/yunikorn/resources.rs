@@ -362,9 +362,9 @@ pub fn fairness_ratio(
     if ratio.is_nan() { 1.0 } else { ratio }
 }
 
-/// The fair share of a queue: the largest, over types that it has some of, of what it has over its
-/// guarantee, or where it has none over its fair maximum. Without either a type is not looked at; over
-/// one that is not positive the share is 1, if there is any.
+/// The fair share of a queue. It is the largest ratio, over types that the queue has some of, of
+/// its amount to its guarantee, or where it has none to its fair maximum. Without either a type is
+/// not looked at. Over one that is not positive the share is 1, if there is any.
 pub fn fair_share(
     allocated: Option<&Resource>,
     guaranteed: Option<&Resource>,
