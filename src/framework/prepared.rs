@@ -1,4 +1,4 @@
-//! Plugins prepared for one pod shape: the only place where what a filter prepares is interpreted.
+//! Plugins prepared for one pod shape: their verdicts, capacities and scores for rows.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! The change log of a planner: what has changed since its results were made.
 //!
-//! It is the one follower of the cluster's journal, and takes in what the decision under way
-//! places and takes back. Results that are kept hold cursors into its three lists:
+//! It follows the cluster's journal on behalf of the planner, and takes in the pods that the decision
+//! under way places and takes back. Results that are kept hold cursors into its three lists:
 //!
 //! | list | entry | read by |
 //! |---|---|---|

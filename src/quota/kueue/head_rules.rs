@@ -74,9 +74,8 @@ impl HeadRules {
     /// Since when a claim counts as waiting: its creation, or where it goes back in the queue the time
     /// it lost its quota.
     ///
-    /// The time that orders a claim which was evicted. If priority does not count before time, a
-    /// victim of a queue that borrows goes right behind those that came when it was evicted. So it
-    /// does not take its place back.
+    /// If priority does not count before time, a victim of a queue that borrows goes right behind
+    /// claims that came when it was evicted. So it does not take its place back.
     pub fn since(&self, created: Time, losses: &[(Time, LossReason)]) -> Time {
         let back = |&(at, reason): &(Time, LossReason)| match reason {
             LossReason::PodsReadyTimeout => self.by_eviction.then_some(at),

@@ -3,8 +3,8 @@
 //! An unschedulable group waits in one of two ways:
 //! - *For capacity*: it needs `needed` pods of one shape in one domain, and every domain has
 //!   capacity for fewer. Node-local monotone filters tell which nodes take the shape, and how often
-//!   ([`Filter::room`](crate::framework::Filter::room)). The count is an upper bound under every
-//!   strategy, so while it is short nothing can help.
+//!   ([`PreparedFilter::capacity`](crate::framework::PreparedFilter::capacity)). The count is an
+//!   upper bound under every strategy, so while it is short nothing can help.
 //! - *For a hint*: capacity does not explain the failure. Any change on a node that could take one
 //!   of the shapes may help; if a plugin reads beyond the node, any change anywhere.
 //!
