@@ -118,9 +118,9 @@ impl Division for WaterFilling {
     }
 }
 
-/// Everyone's floor first; the rest by priority: those of one priority have what they want, by
-/// weight, before those below see anything of it. In a priority whole units are given by weight, in
-/// rounds while one of the parts has enough; remainders of less than a unit then go one by one to the
+/// Everyone's floor first; the rest by priority. Parts of one priority have their wish, by weight,
+/// before those below see anything of it. In a priority whole units are given by weight, in rounds
+/// while one of the parts has enough. Remainders of less than a unit then go one by one to the
 /// largest, first to the higher priorities.
 ///
 /// KAI's division of what is above the guarantees, [`kai::divide`](super::kai::divide), with units of one.

@@ -214,8 +214,8 @@ pub enum Denominator {
 /// allowed), in thousandths, weighted.
 ///
 /// A queue that uses anything of which it deserves nothing has a ratio of a thousand there, as one
-/// that uses all that it deserves; a resource without a bound counts as 0. This is Volcano's share of
-/// `proportion` and `capacity`.
+/// that uses all that it deserves. A resource without a bound counts as 0. This is Volcano's share
+/// of `proportion` and `capacity`.
 #[derive(Debug, Clone, Copy)]
 pub struct DominantShare {
     /// The divisor of usage.
