@@ -6,4 +6,5 @@ mod devices;
 mod explained;
 mod moves;
 mod planted;
+mod work;
 mod world;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use phalanx::model::{DisruptionMode, LabelSelector, PodAffinityTerm};
-use phalanx::preempt::{Cost, DisruptionBudget, RunningWork};
+use phalanx::preempt::{Cost, RunningWork};
 use phalanx::{Cluster, Node, Pod, PodGroup, Time};
 
+use super::work::{Budget, leaves, random_budgets, running};
 use crate::support::dice::Dice;
 
 /// The time of all requests, in seconds.
@@ -45,8 +46,7 @@ pub(super) struct World {
     pub(super) nodes: Vec<(u64, u64)>,
     pub(super) pods: Vec<RunningPod>,
     pub(super) groups: Vec<RunningGroup>,
-    /// App, how many may go, and pods that are counted already.
-    pub(super) budgets: Vec<(u64, i64, BTreeSet<String>)>,
+    pub(super) budgets: Vec<Budget>,
     pub(super) gang: PodGroup,
 }
 
@@ -68,6 +68,7 @@ impl World {
                 non_preemptible: dice.one_in(12),
             });
         }
+        let parents: Vec<_> = groups.iter().map(|group: &RunningGroup| group.parent).collect();
         let interplay = dice.one_in(4);
         let mut pods = Vec::new();
         let mut free: Vec<u64> = nodes.iter().map(|(_, gpus)| *gpus).collect();
@@ -78,12 +79,7 @@ impl World {
                 continue;
             }
             free[node] -= gpus;
-            // Groups of groups have no pods of their own.
-            let leaves: Vec<usize> = (0..groups.len())
-                .filter(|&group| {
-                    groups.iter().all(|other: &RunningGroup| other.parent != Some(group))
-                })
-                .collect();
+            let leaves = leaves(&parents);
             let group = (!leaves.is_empty() && !dice.one_in(3)).then(|| dice.of(&leaves));
             pods.push(RunningPod {
                 name: format!("r{number}"),
@@ -97,13 +93,7 @@ impl World {
                 apart: interplay && dice.one_in(3),
             });
         }
-        let budgets = (0..dice.roll(3))
-            .map(|app| {
-                let counted = pods.iter().filter(|_| dice.one_in(6)).map(|pod| pod.name.clone());
-                let counted = counted.collect();
-                (app, dice.roll(3) as i64, counted)
-            })
-            .collect();
+        let budgets = random_budgets(&mut dice, pods.iter().map(|pod| &pod.name));
         let mut pod = Pod::new().request(GPU, 1 + dice.roll(3) as i64);
         if interplay {
             pod = pod
@@ -159,19 +149,8 @@ impl World {
     }
 
     pub(super) fn running(&self) -> RunningWork {
-        let mut running = RunningWork::new();
-        for (number, group) in self.groups.iter().enumerate() {
-            if group.parent.is_none() {
-                running.add_group(&self.tree(number)).unwrap();
-            }
-        }
-        for (app, allowed, counted) in &self.budgets {
-            let selector = LabelSelector::label("app", format!("a{app}"));
-            let mut budget = DisruptionBudget::new(format!("b{app}"), selector, *allowed);
-            budget.disrupted_pods.clone_from(counted);
-            running.set_budget(budget);
-        }
-        running
+        let roots = (0..self.groups.len()).filter(|&group| self.groups[group].parent.is_none());
+        running(roots.map(|root| self.tree(root)), &self.budgets)
     }
 
     fn tree(&self, number: usize) -> PodGroup {

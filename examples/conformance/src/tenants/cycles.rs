@@ -10,8 +10,8 @@ use phalanx::quota::{
 use serde_json::Value;
 
 use super::fields::{Fields, amounts, now};
-use super::world::{self, Rules, Workload, World};
-use super::{Stop, Verdict, same, table, victims};
+use super::world::{self, Workload, World};
+use super::{Case, Stop, Verdict, same, table, victims};
 
 /// Assignment of a workload: queue, and by podset the count, the flavors and the usage.
 type Given = (String, Vec<world::Assigned>);
@@ -107,14 +107,8 @@ fn names_by_queue(
     Ok(queues)
 }
 
-pub(super) fn one(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    let workloads = world.workloads(input.list("workloads")?)?;
-    world.admit(&workloads)?;
+pub(super) fn one(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let (mut world, workloads) = World::with_holders(rules, input, "workloads")?;
     let pending = pending(&world, &workloads);
     let recompute = world.rules.recompute;
     let result = cycle(&mut world.tenants, &pending, now(), recompute)?;
@@ -137,14 +131,8 @@ pub(super) fn one(
     Ok(())
 }
 
-pub(super) fn two(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    let workloads = world.workloads(input.list("workloads")?)?;
-    world.admit(&workloads)?;
+pub(super) fn two(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let (mut world, workloads) = World::with_holders(rules, input, "workloads")?;
     let pending = pending(&world, &workloads);
     let recompute = world.rules.recompute;
     let first = cycle(&mut world.tenants, &pending, now(), recompute)?;
@@ -199,11 +187,7 @@ pub(super) fn two(
 }
 
 /// The head of one queue.
-pub(super) fn head(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn head(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     if input.flag("admissionFairSharing")? {
         return Err(Stop::Verdict(Verdict::Skipped("admission-fair-sharing")));
     }
@@ -228,11 +212,7 @@ pub(super) fn head(
 }
 
 /// The order of heads that are given, without fair sharing.
-pub(super) fn order(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn order(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let heads = rules.settings.heads;
     let mut entries: Vec<(String, HeadStanding)> = Vec::new();
     for value in input.list("entries")? {
@@ -260,11 +240,7 @@ pub(super) fn order(
 }
 
 /// One head before another, with fair sharing.
-pub(super) fn less(
-    mut rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn less(Case { mut rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     rules.settings = rules.settings.fair();
     let rules = rules;
     let beside = ["isPreemptor", "borrowing", "borrowingOnRequested", "requested", "share"];
@@ -292,13 +268,8 @@ pub(super) fn less(
 }
 
 /// Usage that is kept for a claim that finds no victims.
-pub(super) fn reserved(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    world.charge(&input.entries("usage")?)?;
+pub(super) fn reserved(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let mut world = World::charged(rules, input)?;
     let queue: QueueId = world.leaf(input.text("clusterQueue")?)?;
     let mut fields = Fields::new("assignment", input.take("assignment")?)?;
     let usage = world.usage(&amounts("usage", fields.list("usage")?)?);

@@ -6,17 +6,8 @@ use phalanx::quota::{Assignment, Claim, Mode, Outlook, Tenants, reduced_counts};
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::world::{Rules, World, fungibility};
-use super::{Stop, same, table, victims};
-
-fn mode(name: &str) -> Result<Mode, String> {
-    Ok(match name {
-        "Fit" => Mode::Fit,
-        "Preempt" => Mode::Preempt,
-        "NoFit" => Mode::NoFit,
-        other => return Err(format!("mode: {other:?} is not known")),
-    })
-}
+use super::world::{World, fungibility, mode};
+use super::{Case, Stop, same, table, victims};
 
 fn outlook(name: &str) -> Result<Outlook, String> {
     Ok(match name.to_ascii_lowercase().as_str() {
@@ -82,15 +73,9 @@ fn compare(
 }
 
 /// With a stub in place of the search for victims.
-pub(super) fn assigned(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    world.charge(&input.entries("usage")?)?;
-    let mut claim = world.workload(input.take("workload")?)?.claim;
-    claim.queue = input.text("clusterQueue")?.into();
+pub(super) fn assigned(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let mut world = World::charged(rules, input)?;
+    let mut claim = world.claim(input, "workload")?;
     if input.maybe("allowedFlavors").is_some() {
         let allowed = input.texts("allowedFlavors")?;
         claim.allowed_flavors = Some(allowed.into_iter().map(Into::into).collect());
@@ -117,16 +102,9 @@ pub(super) fn assigned(
     compare(&world, &claim, &assignment, expect)
 }
 
-pub(super) fn generated(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    let admitted = world.workloads(input.list("admitted")?)?;
-    world.admit(&admitted)?;
-    let mut claim = world.workload(input.take("incoming")?)?.claim;
-    claim.queue = input.text("clusterQueue")?.into();
+pub(super) fn generated(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let (mut world, _) = World::with_holders(rules, input, "admitted")?;
+    let claim = world.claim(input, "incoming")?;
     // These cases have no partial admission, which the settings say to `decide`.
     let assignment = world.tenants.assign(&claim)?;
     compare(&world, &claim, &assignment, expect)?;
@@ -135,11 +113,7 @@ pub(super) fn generated(
     victims::compare(&world, expect.list("targets")?, &decision.victims)
 }
 
-pub(super) fn preferred(
-    _: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn preferred(Case { input, expect, .. }: Case<'_, '_>) -> Result<(), Stop> {
     let rule = fungibility(input.take("fungibility")?)?;
     let side = |value: &Value| -> Result<(Outlook, u32), String> {
         let mut fields = Fields::new("side", value)?;
@@ -153,11 +127,7 @@ pub(super) fn preferred(
     same("preferred", &expect.flag("preferred")?, &preferred)
 }
 
-pub(super) fn search(
-    _: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn search(Case { input, expect, .. }: Case<'_, '_>) -> Result<(), Stop> {
     let mut sets = Vec::new();
     for value in input.list("podSets")? {
         let mut fields = Fields::new("podSet", value)?;

@@ -110,17 +110,24 @@ pub(super) fn run(case: &Value) -> Result<(String, String, Verdict), String> {
     Ok((name.into(), category, verdict))
 }
 
-fn compare(
+/// A question and its recorded answer.
+struct Case<'c, 'v> {
+    rules: Rules,
+    input: &'c mut Fields<'v>,
+    expect: &'c mut Fields<'v>,
+}
+
+fn compare<'v>(
     source: &str,
     gates: &Value,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
+    input: &mut Fields<'v>,
+    expect: &mut Fields<'v>,
 ) -> Result<(), Stop> {
     let rules = match world::rules(gates, input)? {
         Ok(rules) => rules,
         Err(rule) => return Err(Stop::Verdict(Verdict::Skipped(rule))),
     };
-    let compare: fn(Rules, &mut Fields<'_>, &mut Fields<'_>) -> Result<(), Stop> = match source {
+    let compare: fn(Case<'_, '_>) -> Result<(), Stop> = match source {
         "cache/TestAvailable" => quota::available,
         "cache/TestSnapshot"
         | "cache/TestSnapshotAddRemoveWorkload"
@@ -164,7 +171,7 @@ fn compare(
         }
         other => return Err(format!("source: {other:?} is not known").into()),
     };
-    compare(rules, input, expect)
+    compare(Case { rules, input, expect })
 }
 
 /// The amounts of a usage, by names; zeros are left out.

@@ -6,8 +6,8 @@ use phalanx::quota::{Queue, QueueId, QueueKind, Quota, Removal, ShareValue, Sums
 use serde_json::Value;
 
 use super::fields::{AmountTable, Fields, amounts};
-use super::world::{Rules, World};
-use super::{Stop, same};
+use super::world::World;
+use super::{Case, Stop, same};
 
 /// A sum of every resource in a flavor of a queue; zeros are left out.
 fn sums(world: &World, queue: QueueId, sum: impl Fn(Sums) -> i64) -> AmountTable {
@@ -97,11 +97,7 @@ fn each_available(
     Ok(())
 }
 
-pub(super) fn available(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn available(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let mut world = World::new(rules, input)?;
     let potential = expect.entries("potentiallyAvailable")?;
     each_available(&world, "available before usage", potential.clone(), available_of)?;
@@ -111,14 +107,8 @@ pub(super) fn available(
     nodes(&world, expect.take("nodes")?)
 }
 
-pub(super) fn snapshot(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    let admitted = world.workloads(input.list("admitted")?)?;
-    world.admit(&admitted)?;
+pub(super) fn snapshot(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let (mut world, admitted) = World::with_holders(rules, input, "admitted")?;
     for name in input.texts("remove")? {
         let holder = world.tenants.find(name).ok_or(format!("remove: {name:?} is not there"))?;
         world.tenants.release(holder)?;
@@ -146,11 +136,7 @@ pub(super) fn snapshot(
     nodes(&world, expect.take("nodes")?)
 }
 
-pub(super) fn usage(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn usage(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let mut world = World::new(rules, input)?;
     let all = world.workloads(input.list("admitted")?)?;
     let queue = world.leaf(input.text("clusterQueue")?)?;
@@ -182,11 +168,7 @@ pub(super) fn usage(
     Ok(())
 }
 
-pub(super) fn circles(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn circles(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let world = World::new(rules, input)?;
     for (name, value) in expect.entries("hasCycle")? {
         let expected = value.as_bool().ok_or("hasCycle: is no boolean")?;
@@ -196,11 +178,7 @@ pub(super) fn circles(
     Ok(())
 }
 
-pub(super) fn deletion(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn deletion(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     // The nodes are read below.
     let mut world = World::new(rules, input)?;
     for (list_name, kind) in
@@ -244,13 +222,8 @@ fn precise(share: &ShareValue) -> String {
     if weighted.is_infinite() { "+Inf".into() } else { format!("{weighted}") }
 }
 
-pub(super) fn shares(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    world.charge(&input.entries("usage")?)?;
+pub(super) fn shares(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let mut world = World::charged(rules, input)?;
     let extra = world.usage(&amounts("extra", input.list("extra")?)?);
     for value in expect.list("shares")? {
         let mut fields = Fields::new("share", value)?;
@@ -282,13 +255,8 @@ pub(super) fn shares(
     Ok(())
 }
 
-pub(super) fn borrowing(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    world.charge(&input.entries("usage")?)?;
+pub(super) fn borrowing(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let mut world = World::charged(rules, input)?;
     let queue = world.leaf(input.text("clusterQueue")?)?;
     let requested: Usage = world.usage(&amounts("requested", input.list("requested")?)?);
     let share = world.tenants.share(queue);
@@ -299,11 +267,7 @@ pub(super) fn borrowing(
     same("borrowingOnRequested", &expect.flag("borrowingOnRequested")?, &on_requested)
 }
 
-pub(super) fn lendable(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn lendable(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let world = World::new(rules, input)?;
     let queue = named(&world, QueueKind::Inner, input.text("cohort")?)?;
     let expected = expect.integers("lendable")?;
@@ -314,11 +278,7 @@ pub(super) fn lendable(
     same("lendable", &expected, &actual)
 }
 
-pub(super) fn weighted(
-    _: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn weighted(Case { input, expect, .. }: Case<'_, '_>) -> Result<(), Stop> {
     let number = |value: &Value| value.as_f64().ok_or("is no number");
     let ratio = number(input.take("unweighted")?)?;
     let weight = Weight::from_nanos((number(input.take("weight")?)? * 1e9).round() as u64);
@@ -326,14 +286,8 @@ pub(super) fn weighted(
     same("preciseShare", &expect.text("preciseShare")?, &precise(&share).as_str())
 }
 
-pub(super) fn generated(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    let admitted = world.workloads(input.list("admitted")?)?;
-    world.admit(&admitted)?;
+pub(super) fn generated(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let (world, _) = World::with_holders(rules, input, "admitted")?;
     for (group, kind) in [("clusterQueues", QueueKind::Leaf), ("cohorts", QueueKind::Inner)] {
         for (name, value) in expect.entries(group)? {
             let queue = named(&world, kind, name)?;

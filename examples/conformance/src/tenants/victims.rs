@@ -10,8 +10,8 @@ use phalanx::quota::{
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::world::{self, Rules, World};
-use super::{Stop, same};
+use super::world::{self, World};
+use super::{Case, Stop, same};
 
 /// Victims that an answer names, with the reason for each. `what` is what the answer calls them.
 pub(super) fn named(
@@ -39,16 +39,9 @@ pub(super) fn compare(world: &World, expected: &[Value], victims: &[Victim]) -> 
 }
 
 /// Victims for an assignment that is given.
-pub(super) fn targets(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
-    let mut world = World::new(rules, input)?;
-    let admitted = world.workloads(input.list("admitted")?)?;
-    world.admit(&admitted)?;
-    let mut claim = world.workload(input.take("incoming")?)?.claim;
-    claim.queue = input.text("clusterQueue")?.into();
+pub(super) fn targets(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
+    let (mut world, _) = World::with_holders(rules, input, "admitted")?;
+    let claim = world.claim(input, "incoming")?;
     let mut assignment = Assignment::new(Usage::new(), Mode::Preempt, 0);
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for (at, value) in input.list("assignment")?.iter().enumerate() {
@@ -64,11 +57,7 @@ pub(super) fn targets(
         for (resource, value) in fields.entries("flavors")? {
             let mut choice = Fields::new("flavor", value)?;
             let of = world.tenants.intern(choice.text("flavor")?, resource);
-            let mode = match choice.text("mode")? {
-                "Fit" => Mode::Fit,
-                "Preempt" => Mode::Preempt,
-                other => return Err(format!("mode: {other:?} is not known").into()),
-            };
+            let mode = world::mode(choice.text("mode")?)?;
             choice.end()?;
             own.flavors.push(FlavorChoice { of, mode, tried: None });
             own.requests.push(requests.of(resource));
@@ -83,11 +72,7 @@ pub(super) fn targets(
 }
 
 /// The order of candidates.
-pub(super) fn order(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn order(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     input.pass(&["admissionFairSharing"]);
     let own = input.text("clusterQueue")?;
     let mut world = World::new(rules, input)?;
@@ -113,16 +98,10 @@ pub(super) fn order(
 }
 
 /// The order of queues with fair sharing.
-pub(super) fn queues(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn queues(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let mut rules = rules;
     rules.settings = rules.settings.fair();
-    let mut world = World::new(rules, input)?;
-    let admitted = world.workloads(input.list("admitted")?)?;
-    world.admit(&admitted)?;
+    let (mut world, _) = World::with_holders(rules, input, "admitted")?;
     let mut drops = Vec::new();
     for action in input.texts("actions")? {
         drops.push(match action {
@@ -141,11 +120,7 @@ pub(super) fn queues(
     same("order", &expect.texts("order")?, &names)
 }
 
-pub(super) fn policy(
-    rules: Rules,
-    input: &mut Fields<'_>,
-    expect: &mut Fields<'_>,
-) -> Result<(), Stop> {
+pub(super) fn policy(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let policy = world::policy(input.text("policy")?)?;
     let preemptor = world::workload(input.take("preemptor")?, &rules)?.claim;
     let candidate = world::workload(input.take("candidate")?, &rules)?.claim;

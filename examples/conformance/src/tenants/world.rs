@@ -8,8 +8,8 @@ use phalanx::model::{
 };
 use phalanx::quota::{
     BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility, HeadRules,
-    KueueSettings, LossReason, PodSet, Preemption, PreemptionPolicy, Queue, QueueId, QueueKind,
-    QueueingStrategy, Quota, ResourceGroup, Tenants, Usage, VictimReason, Weight,
+    KueueSettings, LossReason, Mode, PodSet, Preemption, PreemptionPolicy, Queue, QueueId,
+    QueueKind, QueueingStrategy, Quota, ResourceGroup, Tenants, Usage, VictimReason, Weight,
     effective_priority,
 };
 use serde_json::Value;
@@ -133,6 +133,32 @@ impl World {
             world.namespaces.insert(name.to_string(), labels("namespaces", value)?);
         }
         Ok(world)
+    }
+
+    /// As [`World::new`], with queues charged for the usage of the input.
+    pub(super) fn charged(rules: Rules, input: &mut Fields<'_>) -> Result<World, String> {
+        let mut world = World::new(rules, input)?;
+        world.charge(&input.entries("usage")?)?;
+        Ok(world)
+    }
+
+    /// As [`World::new`], with a list of workloads, of which those with quota hold it.
+    pub(super) fn with_holders<'v>(
+        rules: Rules,
+        input: &mut Fields<'v>,
+        list: &'v str,
+    ) -> Result<(World, Vec<Workload>), String> {
+        let mut world = World::new(rules, input)?;
+        let workloads = world.workloads(input.list(list)?)?;
+        world.admit(&workloads)?;
+        Ok((world, workloads))
+    }
+
+    /// The claim of a workload of the input, in the queue of the input.
+    pub(super) fn claim<'v>(&self, input: &mut Fields<'v>, name: &'v str) -> Result<Claim, String> {
+        let mut claim = self.workload(input.take(name)?)?.claim;
+        claim.queue = input.text("clusterQueue")?.into();
+        Ok(claim)
     }
 
     pub(super) fn leaf(&self, name: &str) -> Result<QueueId, String> {
@@ -579,4 +605,14 @@ fn groups(list: &[Value]) -> Result<Vec<ResourceGroup>, String> {
         })
     };
     list.iter().map(read).collect()
+}
+
+/// How well a claim fits.
+pub(super) fn mode(name: &str) -> Result<Mode, String> {
+    Ok(match name {
+        "Fit" => Mode::Fit,
+        "Preempt" => Mode::Preempt,
+        "NoFit" => Mode::NoFit,
+        other => return Err(format!("mode: {other:?} is not known")),
+    })
 }

@@ -170,6 +170,15 @@ fn altered(value: &Value) -> Vec<(String, Value)> {
     all
 }
 
+/// Checks that a case with an altered answer fails, or is refused.
+#[track_caller]
+fn assert_noticed(case: &Value, path: &str) {
+    let mut tally = Tally::default();
+    let read = tally.run("file", &case.to_string());
+    let noticed = read.is_err() || (tally.passed(), tally.failed()) == (0, 1);
+    assert!(noticed, "{} {path}\n{case}", case["name"]);
+}
+
 #[test]
 fn altered_answers_of_preemption_are_noticed() {
     let mut tried = 0;
@@ -188,10 +197,7 @@ fn altered_answers_of_preemption_are_noticed() {
                     continue;
                 }
                 case["expect"] = expect;
-                let mut tally = Tally::default();
-                let read = tally.run("file", &case.to_string());
-                let noticed = read.is_err() || (tally.passed(), tally.failed()) == (0, 1);
-                assert!(noticed, "{} {path}\n{case}", case["name"]);
+                assert_noticed(&case, &path);
                 tried += 1;
             }
         }
@@ -355,67 +361,105 @@ fn paths(value: &serde_json::Value, at: &str, found: &mut Vec<(String, bool)>) {
     }
 }
 
+/// Whether a case fails, or is refused.
+fn is_noticed(case: &Value) -> bool {
+    let mut tally = Tally::default();
+    let run = tally.run("f", &case.to_string());
+    run.is_err() || tally.failed() > 0
+}
+
+/// Whether a case is compared and agrees.
+fn agrees(case: &str) -> bool {
+    let mut tally = Tally::default();
+    tally.run("f", case).expect("sound");
+    tally.passed() > 0
+}
+
+/// Alters a value, so that it is another: an object if `is_object` gets a field that nobody knows.
+fn alter(value: &mut Value, is_object: bool) {
+    match value {
+        Value::Object(object) if is_object => {
+            object.insert("unheard".into(), 1.into());
+        }
+        Value::Bool(flag) => *flag = !*flag,
+        Value::String(text) => text.push('1'),
+        Value::Number(number) => {
+            let other = number.as_f64().expect("a number") as i64;
+            *value = other.checked_add(1).unwrap_or(0).into();
+        }
+        other => *other = serde_json::json!(["unheard"]),
+    }
+}
+
+/// Alterations of a case that were tried, and those that nobody noticed.
+#[derive(Default)]
+struct Alterations {
+    tried: usize,
+    unnoticed: Vec<String>,
+}
+
+impl Alterations {
+    /// Alters the values of a case at some paths, one at a time.
+    fn try_each<'p>(&mut self, case: &Value, paths: impl Iterator<Item = &'p (String, bool)>) {
+        for (path, is_object) in paths {
+            let mut altered = case.clone();
+            let Some(value) = altered.pointer_mut(path) else { continue };
+            alter(value, *is_object);
+            if !is_noticed(&altered) {
+                self.unnoticed.push(format!("{path} of {}", case["name"]));
+            }
+            self.tried += 1;
+        }
+    }
+
+    /// Whether more than so many were tried, and each was noticed.
+    #[track_caller]
+    fn check(&self, least: usize) {
+        assert!(
+            self.unnoticed.is_empty(),
+            "{} of {}: {:#?}",
+            self.unnoticed.len(),
+            self.tried,
+            self.unnoticed
+        );
+        assert!(self.tried > least, "{}", self.tried);
+    }
+}
+
+/// Fields that nobody knows are refused in the objects at some paths, as far as a case has them.
+#[track_caller]
+fn refuses_unknown_fields(case: &str, paths: &[&str]) {
+    let case: Value = serde_json::from_str(case).expect("JSON");
+    for path in paths {
+        let mut case = case.clone();
+        let Some(object) = case.pointer_mut(path).and_then(Value::as_object_mut) else { continue };
+        object.insert("unheard".into(), true.into());
+        let run = Tally::default().run("f", &case.to_string());
+        assert!(run.is_err(), "{path} of {}", case["name"]);
+    }
+}
+
 #[test]
 fn altered_answers_about_tenants_are_noticed() {
-    let (mut altered, mut unnoticed) = (0, Vec::new());
+    let mut alterations = Alterations::default();
     for text in TENANTS.map(unpack) {
-        for (number, line) in text.lines().enumerate() {
-            let case: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let mut tally = Tally::default();
-            tally.run("f", line).expect("sound");
-            if tally.passed() == 0 {
-                continue;
-            }
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| agrees(line)) {
+            let case: Value = serde_json::from_str(line).expect("JSON");
             let mut found = Vec::new();
             paths(&case["expect"], "/expect", &mut found);
             // All of it would take long: another part of each case.
-            for (path, is_object) in found.iter().skip(number % 5).step_by(5) {
-                let mut case = case.clone();
-                let value = case.pointer_mut(path).expect("a path");
-                match value {
-                    serde_json::Value::Object(object) if *is_object => {
-                        object.insert("unheard".into(), 1.into());
-                    }
-                    serde_json::Value::Bool(flag) => *flag = !*flag,
-                    serde_json::Value::String(text) => text.push('1'),
-                    serde_json::Value::Number(number) => {
-                        let other = number.as_f64().expect("a number") as i64;
-                        *value = other.checked_add(1).unwrap_or(0).into();
-                    }
-                    other => *other = serde_json::json!(["unheard"]),
-                }
-                let mut tally = Tally::default();
-                let run = tally.run("f", &case.to_string());
-                if run.is_ok() && tally.failed() == 0 {
-                    unnoticed.push(format!("{path} of {}", case["name"]));
-                }
-                altered += 1;
-            }
+            alterations.try_each(&case, found.iter().skip(number % 5).step_by(5));
         }
     }
-    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
-    assert!(altered > 500, "{altered}");
+    alterations.check(500);
 }
 
 #[test]
 fn unknown_fields_of_cases_about_tenants_are_errors() {
+    let within = ["", "/input", "/gates", "/input/clusterQueues/0", "/input/workloads/0"];
     for text in TENANTS.map(unpack) {
-        for line in text.lines().step_by(3) {
-            let case: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let mut tally = Tally::default();
-            tally.run("f", line).expect("sound");
-            if tally.passed() == 0 {
-                continue;
-            }
-            for path in ["", "/input", "/gates", "/input/clusterQueues/0", "/input/workloads/0"] {
-                let mut case = case.clone();
-                let Some(object) = case.pointer_mut(path).and_then(|at| at.as_object_mut()) else {
-                    continue;
-                };
-                object.insert("unheard".into(), true.into());
-                let error = Tally::default().run("f", &case.to_string());
-                assert!(error.is_err(), "{path} of {}", case["name"]);
-            }
+        for line in text.lines().step_by(3).filter(|line| agrees(line)) {
+            refuses_unknown_fields(line, &within);
         }
     }
 }
@@ -430,14 +474,9 @@ fn every_case_of_koordinator_agrees() {
 
 #[test]
 fn altered_answers_of_koordinator_are_noticed() {
-    let (mut altered, mut unnoticed) = (0, Vec::new());
-    for line in unpack(KOORDINATOR).lines() {
+    let mut alterations = Alterations::default();
+    for line in unpack(KOORDINATOR).lines().filter(|line| agrees(line)) {
         let case: Value = serde_json::from_str(line).expect("JSON");
-        let mut tally = Tally::default();
-        tally.run("f", line).expect("sound");
-        if tally.passed() == 0 {
-            continue;
-        }
         let mut found = Vec::new();
         paths(&case["expect"], "/expect", &mut found);
         // The answers of a script stand in its steps.
@@ -449,28 +488,9 @@ fn altered_answers_of_koordinator_are_noticed() {
         }
         // That a quota is refused is compared, not in which words.
         let words = |path: &str| path == "/expect/err" && case["expect"]["err"].is_string();
-        for (path, is_object) in found.iter().filter(|(path, _)| !words(path)) {
-            let mut case = case.clone();
-            let value = case.pointer_mut(path).expect("a path");
-            match value {
-                Value::Object(object) if *is_object => {
-                    object.insert("unheard".into(), 1.into());
-                }
-                Value::Bool(flag) => *flag = !*flag,
-                Value::String(text) => text.push('1'),
-                Value::Number(number) => *value = (number.as_f64().expect("a number") + 1.0).into(),
-                other => *other = serde_json::json!(["unheard"]),
-            }
-            let mut tally = Tally::default();
-            let run = tally.run("f", &case.to_string());
-            if run.is_ok() && tally.failed() == 0 {
-                unnoticed.push(format!("{} {path}", case["name"]));
-            }
-            altered += 1;
-        }
+        alterations.try_each(&case, found.iter().filter(|(path, _)| !words(path)));
     }
-    assert!(unnoticed.is_empty(), "{} of {altered}: {unnoticed:#?}", unnoticed.len());
-    assert!(altered > 200, "{altered}");
+    alterations.check(200);
 }
 
 const KAI: &[u8] = include_bytes!("../../data/kai.jsonl.gz");
@@ -503,53 +523,22 @@ fn altered_answers_of_kai_are_noticed() {
         "gpus_accepted",
         "started_ago_at_least_s",
     ];
-    let (mut altered, mut unnoticed) = (0, Vec::new());
+    let mut alterations = Alterations::default();
     for (number, line) in unpack(KAI).lines().enumerate() {
         let case: Value = serde_json::from_str(line).expect("JSON");
         let mut found = Vec::new();
         paths(&case["expect"], "/expect", &mut found);
         paths(&case["fair_shares_at_open"], "/fair_shares_at_open", &mut found);
         found.retain(|(path, _)| !PASSED_OVER.iter().any(|name| path.contains(name)));
-        for (path, is_object) in found.iter().skip(number % 3).step_by(3) {
-            let mut case = case.clone();
-            let Some(value) = case.pointer_mut(path) else { continue };
-            match value {
-                Value::Object(object) if *is_object => {
-                    object.insert("unheard".into(), 1.into());
-                }
-                Value::Bool(flag) => *flag = !*flag,
-                Value::String(text) => text.push('1'),
-                Value::Number(number) => {
-                    *value = (number.as_f64().expect("a number") + 1.0).into();
-                }
-                other => *other = serde_json::json!(["unheard"]),
-            }
-            let mut tally = Tally::default();
-            let run = tally.run("f", &case.to_string());
-            if run.is_ok() && tally.failed() == 0 {
-                unnoticed.push(format!("{path} of {}", case["name"]));
-            }
-            altered += 1;
-        }
+        alterations.try_each(&case, found.iter().skip(number % 3).step_by(3));
     }
-    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
-    assert!(altered > 300, "{altered}");
+    alterations.check(300);
 }
 
 #[test]
 fn unknown_fields_of_kai_cases_are_errors() {
+    let within = ["", "/input", "/input/config", "/input/nodes/0", "/input/jobs/0/tasks/0/request"];
     for line in unpack(KAI).lines().step_by(3) {
-        let case: Value = serde_json::from_str(line).expect("JSON");
-        let within =
-            ["", "/input", "/input/config", "/input/nodes/0", "/input/jobs/0/tasks/0/request"];
-        for path in within {
-            let mut case = case.clone();
-            let Some(object) = case.pointer_mut(path).and_then(|at| at.as_object_mut()) else {
-                continue;
-            };
-            object.insert("unheard".into(), true.into());
-            let error = Tally::default().run("f", &case.to_string());
-            assert!(error.is_err(), "{path} of {}", case["name"]);
-        }
+        refuses_unknown_fields(line, &within);
     }
 }

@@ -1,15 +1,13 @@
 //! Small worlds as plain data: several resources, host ports, selectors, racks, groups of mixed
 //! priorities, terminating pods, budgets, queues.
 
-use std::collections::BTreeSet;
-
 use phalanx::model::{DisruptionMode, LabelSelector, PodAffinityTerm};
 use phalanx::preempt::{
-    Candidate, DisruptionBudget, LowerPriority, OtherQueues, Policy, Preemptor, RunningWork,
-    SameQueue,
+    Candidate, LowerPriority, OtherQueues, Policy, Preemptor, RunningWork, SameQueue,
 };
 use phalanx::{Cluster, Node, Pod, PodGroup, Time};
 
+use super::super::work::{Budget, leaves, random_budgets, running};
 use crate::support::dice::Dice;
 
 /// The time of all requests, in seconds.
@@ -94,8 +92,7 @@ pub(super) struct World {
     pub(super) machines: Vec<Machine>,
     pub(super) pods: Vec<RunningPod>,
     pub(super) groups: Vec<RunningGroup>,
-    /// App, how many may go, and pods that are counted already.
-    pub(super) budgets: Vec<(u64, i64, BTreeSet<String>)>,
+    pub(super) budgets: Vec<Budget>,
     pub(super) shapes: Vec<Shape>,
     pub(super) leaves: Vec<Leaf>,
     /// How many of the leaves are needed.
@@ -169,6 +166,7 @@ impl World {
                 non_preemptible: dice.one_in(14),
             });
         }
+        let parents: Vec<_> = groups.iter().map(|group| group.parent).collect();
         let ports = dice.one_in(3);
         let own = dice.one_in(12);
         let mut pods = Vec::new();
@@ -184,9 +182,7 @@ impl World {
             }
             (0..3).for_each(|at| free[node][at] -= wanted[at]);
             room[node] -= 1;
-            // Groups of groups have no pods of their own.
-            let is_leaf = |group: &usize| groups.iter().all(|other| other.parent != Some(*group));
-            let leaves: Vec<usize> = (0..groups.len()).filter(is_leaf).collect();
+            let leaves = leaves(&parents);
             let own = own && dice.one_in(4);
             let group = (!own && !leaves.is_empty() && !dice.one_in(3)).then(|| dice.of(&leaves));
             let port = ports && !ported[node] && dice.one_in(2);
@@ -204,13 +200,7 @@ impl World {
                 own,
             });
         }
-        let budgets = (0..dice.roll(3))
-            .map(|app| {
-                let counted = pods.iter().filter(|_| dice.one_in(6)).map(|pod| pod.name.clone());
-                let counted = counted.collect();
-                (app, dice.roll(3) as i64, counted)
-            })
-            .collect();
+        let budgets = random_budgets(&mut dice, pods.iter().map(|pod| &pod.name));
         let (apart, beside) = (dice.one_in(8), dice.one_in(12));
         let shapes: Vec<Shape> = (0..1 + dice.roll(2))
             .map(|_| Shape {
@@ -356,19 +346,8 @@ impl World {
     }
 
     pub(super) fn running(&self) -> RunningWork {
-        let mut running = RunningWork::new();
-        for (number, group) in self.groups.iter().enumerate() {
-            if group.parent.is_none() {
-                running.add_group(&self.tree(number)).unwrap();
-            }
-        }
-        for (app, allowed, counted) in &self.budgets {
-            let selector = LabelSelector::label("app", format!("a{app}"));
-            let mut budget = DisruptionBudget::new(format!("b{app}"), selector, *allowed);
-            budget.disrupted_pods.clone_from(counted);
-            running.set_budget(budget);
-        }
-        running
+        let roots = (0..self.groups.len()).filter(|&group| self.groups[group].parent.is_none());
+        running(roots.map(|root| self.tree(root)), &self.budgets)
     }
 
     fn tree(&self, number: usize) -> PodGroup {
