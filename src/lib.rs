@@ -74,6 +74,11 @@
 //! README says what each costs.
 #![no_std]
 #![forbid(unsafe_code)]
+// Nothing that ships may panic: an invariant is a total expression, or an error that is handed on.
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::panic, clippy::todo, clippy::unreachable, clippy::unwrap_used)
+)]
 // A layer that is left out leaves helpers of the layers below it unused; the whole has none.
 #![cfg_attr(
     not(all(
