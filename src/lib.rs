@@ -77,7 +77,13 @@
 // Nothing that ships may panic: an invariant is a total expression, or an error that is handed on.
 #![cfg_attr(
     not(test),
-    deny(clippy::expect_used, clippy::panic, clippy::todo, clippy::unreachable, clippy::unwrap_used)
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
 )]
 // A layer that is left out leaves helpers of the layers below it unused; the whole has none.
 #![cfg_attr(
