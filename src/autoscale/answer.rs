@@ -1,4 +1,4 @@
-//! Answers: what is added, for which groups, and what is claimed.
+//! Answers: nodes to add, the groups that they start, and the claim.
 
 use alloc::string::String;
 use alloc::vec::Vec;

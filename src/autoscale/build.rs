@@ -1,4 +1,5 @@
-//! Sets that are built group by group: a first answer for what is too large to be searched whole.
+//! Sets that are built group by group: a first answer for lists that are too large to be searched
+//! whole.
 //!
 //! A set starts from what the linear program buys in whole blocks. The groups are placed on it one by
 //! one; one that finds no place gets the cheapest blocks with which it does, by a search of its own.

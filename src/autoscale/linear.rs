@@ -1,5 +1,5 @@
-//! The linear bound: what any set of blocks costs at least that covers some needs, if blocks could be
-//! bought in parts.
+//! The linear bound: the least price of blocks that cover some needs, if blocks could be bought in
+//! parts.
 //!
 //! The program is solved in its dual form, where nothing bought for nothing is a first solution, by
 //! the simplex method on floats. What it finds only guides: the bound is counted anew in integers from

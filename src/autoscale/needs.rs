@@ -1,4 +1,4 @@
-//! The needs of groups in numbers, and what a block of each variant gives.
+//! The needs of groups in numbers, and the part that a block of each variant covers.
 //!
 //! A set that does not suffice by these numbers does not suffice. The planner judges all others.
 

@@ -1,4 +1,5 @@
-//! Weights of groups that must each be within one domain: what a domain holds of them at most.
+//! Weights of groups that must each be within one domain: an upper bound on the groups that a
+//! domain holds.
 //!
 //! Where a domain holds 8, groups of 5 and of 4 do not go together, though 5 and 3 would. A group
 //! that leaves less than 4 counts for all of a domain, and smaller ones than 4 for nothing. Any

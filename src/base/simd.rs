@@ -1,4 +1,4 @@
-//! Vectors: loops over columns, compiled for what the machine has.
+//! Vectors: loops over columns, compiled for the machine's instructions.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Capacities that are consumed in parts: what a request takes of a device, and whether it may.
+//! Capacities that are consumed in parts: the amounts of a request, and the policy on them.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

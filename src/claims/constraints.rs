@@ -1,4 +1,4 @@
-//! Constraints: what devices of a claim must have in common, or must not.
+//! Constraints on attributes that devices of a claim share, or must not share.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Resources of nodes that device classes serve, and what a class makes ready.
+//! Resources of nodes that device classes serve, with the expressions of the class made ready.
 
 use alloc::string::String;
 use alloc::sync::Arc;

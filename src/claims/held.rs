@@ -1,4 +1,4 @@
-//! Allocations that were made before: whether they can still be had.
+//! Allocations that were made before, judged again on a node.
 
 use alloc::format;
 use alloc::string::String;

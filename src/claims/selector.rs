@@ -1,4 +1,4 @@
-//! Selectors: expressions over devices, and who evaluates them.
+//! Selectors: expressions over devices, and their evaluators.
 
 use alloc::boxed::Box;
 use alloc::string::String;

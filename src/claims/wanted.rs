@@ -1,4 +1,4 @@
-//! Claims whose devices are to be found, with their expressions made ready.
+//! Claims that need devices, with their expressions made ready.
 
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Contexts: what plugins may read.
+//! Contexts: the cluster, the group and the time, as plugins may read them.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,4 +1,5 @@
-//! Declarations: what a plugin reads, so that its answers can be kept, and the questions about it.
+//! Declarations: the inputs of a plugin, so that its answers can be kept, and the questions about
+//! it.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! Devices of a node matched with the requests of a pod: whether they serve them, how many such
-//! pods they serve, and which devices a pod that is placed gets.
+//! Devices of a node matched with the requests of a pod: the verdict, the number of such pods, and
+//! the devices of a placed pod.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Plugins: filters, scores, permits, and what they declare.
+//! Plugins: filters, scores, permits, and their declarations.
 
 pub(crate) mod block;
 pub(crate) mod builder;

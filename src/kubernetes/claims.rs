@@ -1,4 +1,4 @@
-//! Objects of `resource.k8s.io/v1`, and what pods say of claims.
+//! Objects of `resource.k8s.io/v1`, and claims of pods.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

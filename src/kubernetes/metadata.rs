@@ -1,4 +1,4 @@
-//! Names, namespaces, labels: what every object has.
+//! Metadata of every object: names, namespaces, labels.
 
 use alloc::format;
 use alloc::string::String;

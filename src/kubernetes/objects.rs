@@ -1,4 +1,4 @@
-//! Objects taken one by one: what scheduling reads of them is kept.
+//! Objects taken one by one; only the parts that scheduling reads are kept.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Amounts of resources: what nodes have and what containers ask for.
+//! Amounts of resources: capacities of nodes and requests of containers.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Trees of groups: parents, roles, and what their members must agree on.
+//! Trees of groups: parents, roles, and fields that their members must agree on.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

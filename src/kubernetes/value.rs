@@ -1,4 +1,4 @@
-//! A tree of plain values: what any self-describing format can hold.
+//! A tree of plain values, as any self-describing format can hold.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,4 +1,4 @@
-//! Overcommitment: what pods of lower bands may be given of what services do not use.
+//! Overcommitment: amounts for pods of lower bands, out of the capacity that services do not use.
 //!
 //! Source: Koordinator, `slo-controller/noderesource/plugins`, of which one defect is kept: by
 //! [`CalculatePolicy::MaxUsageRequest`], a pod that no report names counts as nothing.

@@ -1,4 +1,4 @@
-//! Committing a plan: what moved is checked again, then all pods are bound or none.
+//! Committing a plan: changed nodes are checked again, then all pods are bound or none.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! The filter for room: whether a node has what a pod requests.
+//! The filter for room: a node passes if its free resources cover the pod's request.
 
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tests: what is prepared and then kept up to date answers as what is prepared anew.
+//! Tests: prepared plugins that follow changes answer as ones that are prepared anew.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tests: blocks and nodes are judged alike at the limits of what floats hold exactly, and beyond.
+//! Tests: blocks and nodes are judged alike at the limits of exact floats, and beyond.
 
 use std::sync::Arc;
 use std::vec::Vec;

@@ -1,4 +1,4 @@
-//! Answers: victims, moves, and what is claimed.
+//! Answers: victims, moves, and claims.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! A domain in numbers: what is free on its nodes, and what each unit would give back.
+//! A domain in numbers: free amounts of its nodes, and amounts that each unit frees.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! Devices in numbers: how often those of a node serve a need, and what each pod that goes adds.
+//! Devices in numbers: the number of times that a node's devices serve a need, and the devices that
+//! each evicted pod adds.
 //!
 //! However many pods of a node go, its devices serve a need no more often than they do now and what
 //! those pods add, summed. A pod adds

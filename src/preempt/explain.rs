@@ -1,4 +1,4 @@
-//! Explanations: what each victim is taken for, and which rules keep cheaper ones.
+//! Explanations: the reason for each victim, and the rules that keep cheaper ones.
 
 use alloc::string::String;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! The need of a request in numbers: how many pods of which shape, and what one of them takes.
+//! The need of a request in numbers: how many pods of which shape, and their least amounts.
 //!
 //! A set that does not suffice by these numbers does not suffice. The planner judges the others.
 

@@ -1,4 +1,4 @@
-//! Policies: which units a preemptor may take, and what they are worth.
+//! Policies: units that a preemptor may take, and their worth.
 
 use core::fmt;
 

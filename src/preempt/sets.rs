@@ -1,4 +1,4 @@
-//! Sets that are judged: what branching has taken, and sets found without branching.
+//! Sets that are judged: those of branching, and those found without it.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Units of eviction: what goes together.
+//! Units of eviction: pods that go together.
 //!
 //! | what runs | its units |
 //! |---|---|

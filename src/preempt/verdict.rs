@@ -1,4 +1,4 @@
-//! Verdicts: whether a unit may be taken, and the work that is lost with it.
+//! Verdicts: units that may be taken, and the work lost with each.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Who holds quota, and an index of those that may have to give it back.
+//! Holders of quota, and an index of those that may have to give it back.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};

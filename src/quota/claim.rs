@@ -1,4 +1,4 @@
-//! Claims to quota, and what is assigned to them.
+//! Claims to quota, and their assignments.
 
 use alloc::string::String;
 use alloc::vec::Vec;

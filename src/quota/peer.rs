@@ -1,4 +1,4 @@
-//! The dialects of other schedulers: what they have in common.
+//! The common part of other schedulers' dialects.
 //!
 //! A resource has one flavor. What there is to divide is the guarantee of the inner queue `root`, in
 //! which every queue stands that names no parent. A claim is given what it asks for whole, or fewer of

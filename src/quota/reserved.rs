@@ -1,5 +1,4 @@
-//! Quota reserved for claims that wait until their victims have given back, and holders that do not
-//! give back.
+//! Quota reserved for claims that wait for their victims, and holders that do not give back.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;

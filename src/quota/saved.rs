@@ -1,5 +1,5 @@
-//! Tenants as data: the dialect, its queues and flavors, and what is put aside. Who holds quota is
-//! the embedder's to restore.
+//! Tenants as data: the dialect, its queues and flavors, and quota that is put aside. Holders of
+//! quota are the embedder's to restore.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! Who may yield for a claim: every set of holders that a dialect's order of victims allows, not
-//! only the one that its own search takes.
+//! Sets that may yield for a claim: every set of holders that a dialect's order of victims allows,
+//! not only the one that its own search takes.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Whether a plan keeps what its request was promised.
+//! Soundness: a plan keeps every promise to its request.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -1,4 +1,4 @@
-//! Volumes of a plan: whether each claim gets one that it may have, and none is given twice.
+//! Volumes of a plan: each claim gets one that it may have, and none is given twice.
 //!
 //! Written from the rules, without the code that chooses volumes.
 

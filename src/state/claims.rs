@@ -1,4 +1,4 @@
-//! Claims of a cluster: what drivers publish, the claims there are, and which devices are in use.
+//! Claims of a cluster: published devices, the claims, and the devices in use.
 
 mod book;
 mod published;

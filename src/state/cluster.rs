@@ -1,4 +1,4 @@
-//! The cluster: nodes, what runs on them, and how they are labelled.
+//! The cluster: nodes, their pods, and their labels.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

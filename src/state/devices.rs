@@ -1,4 +1,4 @@
-//! Devices: what each of a node is, what is left of it, and what pods need of them.
+//! Devices of each node: their facts and free amounts, and the needs of pods.
 //!
 //! Names are numbers here ([`DeviceTerm`]), and the free devices of a node are one short list of
 //! integers. So judging a node does no string work and allocates nothing. A chunk of nodes without

@@ -1,4 +1,4 @@
-//! Devices held: what pods hold of the devices of nodes, and what that leaves.
+//! Devices held by pods, and the free amounts that this leaves.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The change log of a cluster: which rows changed, what of them, and which pods came and went.
+//! The change log of a cluster: changed rows, the kind of change, and pods that came and went.
 //!
 //! # What a follower does
 //!

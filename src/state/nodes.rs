@@ -1,4 +1,4 @@
-//! Nodes in the columns: adding, replacing and removing one, and what of it has changed.
+//! Nodes in the columns: adding, replacing and removing one, and the changes of each.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Volumes of pods: what their claims get on nodes, and how clusters and transactions keep it.
+//! Volumes of pods: choices for their claims on nodes, kept in clusters and transactions.
 
 mod matching;
 mod needs;

@@ -1,4 +1,4 @@
-//! The account of a reading: what becomes of each field.
+//! The account of a reading: a verdict on each field.
 //!
 //! One table, in the files beside this one, says of each dialect, kind and field whether it is
 //! honoured, refused or ignored. The reader leaves alone what a refused field belongs to;

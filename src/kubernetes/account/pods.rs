@@ -1,4 +1,4 @@
-//! Pods, their templates, and what is around them: nodes, namespaces, services, classes.
+//! Pods, their templates, and the objects around them: nodes, namespaces, services, classes.
 
 use super::keys::{
     NAMESPACE_ANNOTATION_KEYS, NODE_ANNOTATION_KEYS, POD_ANNOTATION_KEYS, POD_LABEL_KEYS,

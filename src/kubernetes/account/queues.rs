@@ -1,4 +1,4 @@
-//! Queues, quotas and their flavours: another reader's, but for what bears on nodes.
+//! Queues, quotas and their flavours: fields that bear on nodes; another reader has the others.
 
 use super::rule::Rule::{Each, Fields, Ignored, Metadata, Refused, Silent};
 use super::rule::{Entry, Keys, Kind, Rule};

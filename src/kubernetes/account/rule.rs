@@ -1,4 +1,4 @@
-//! Rules: what becomes of a field and of what is inside it.
+//! Rules: the verdict on a field and on the fields inside it.
 
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::value::Value;

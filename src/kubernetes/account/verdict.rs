@@ -1,4 +1,4 @@
-//! The answer: what became of each field of a document.
+//! The answer: a verdict on each field of a document.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Workloads: what people submit, and the runtimes that they refer to.
+//! Workloads that people submit, and the runtimes that they refer to.
 
 use super::groups::NETWORK_TOPOLOGY;
 use super::keys::{MINIMUM_ANNOTATION_KEYS, WORKLOAD_ANNOTATION_KEYS, WORKLOAD_LABEL_KEYS};

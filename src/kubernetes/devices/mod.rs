@@ -1,5 +1,5 @@
-//! Devices of the dialects without claims: what nodes have, what containers ask of single cards, and
-//! how what is chosen is written back.
+//! Devices of the dialects without claims: cards of nodes, requests of containers for single cards,
+//! and annotations that are written back.
 
 mod asks;
 mod supply;

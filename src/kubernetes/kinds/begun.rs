@@ -1,4 +1,4 @@
-//! Whether a workload has begun, by its status.
+//! The start of a workload, by its status.
 
 use alloc::string::String;
 

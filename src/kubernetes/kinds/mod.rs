@@ -1,4 +1,4 @@
-//! Workloads of other kinds: what people submit, as groups and pods.
+//! Workloads of other kinds, as people submit them, as groups and pods.
 //!
 //! One file a kind. Each reads an object to a [`Submitted`]: its groups, and the templates of the
 //! pods in them.

@@ -1,4 +1,4 @@
-//! Topologies of the dialects: the levels that objects declare, and what groups ask of them.
+//! Topologies of the dialects: the levels that objects declare, and the requests of groups.
 
 mod hyper_node;
 mod pattern;

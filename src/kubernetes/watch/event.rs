@@ -1,4 +1,4 @@
-//! Lines of a watch: what the API server sends, one JSON object each.
+//! Lines of a watch as the API server sends them, one JSON object each.
 
 use alloc::borrow::ToOwned;
 use alloc::format;

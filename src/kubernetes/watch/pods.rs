@@ -1,4 +1,4 @@
-//! Pods of a store: what of each the scheduler is shown.
+//! Pods of a store, as the scheduler is shown them.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};

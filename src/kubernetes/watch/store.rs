@@ -1,4 +1,4 @@
-//! The store: what the events of all watches add up to.
+//! The store: the sum of the events of all watches.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;

@@ -1,4 +1,4 @@
-//! Trees of groups: what a store knows of parents and children.
+//! Trees of groups: parents and children that a store knows.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Updates: what an event of a watch means to a scheduler.
+//! Updates: inputs of a scheduler that follow from an event of a watch.
 
 use alloc::string::String;
 

@@ -1,4 +1,4 @@
-//! Workloads of a store: groups that follow from what people submit.
+//! Workloads of a store, and their groups.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Resource claims: devices that drivers publish, classes of them, and what pods claim of them.
+//! Resource claims: devices that drivers publish, classes of them, and claims of pods.
 
 mod allocation;
 mod claim;

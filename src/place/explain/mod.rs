@@ -1,4 +1,5 @@
-//! Explanations: why a group is not placed, as data and as text, and what would change that.
+//! Explanations: the reasons a group is not placed, as data and as text, and changes that would
+//! help.
 
 mod remedies;
 mod report;

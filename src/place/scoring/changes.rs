@@ -1,4 +1,4 @@
-//! The change log of a planner: what has changed since its results were made.
+//! The change log of a planner: changes since its results were made.
 //!
 //! It follows the cluster's journal on behalf of the planner, and takes in the pods that the decision
 //! under way places and takes back. Results that are kept hold cursors into its three lists:

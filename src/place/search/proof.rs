@@ -1,4 +1,4 @@
-//! Certificates from what a search has learnt.
+//! Certificates from the facts that a search has found.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

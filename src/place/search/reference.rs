@@ -1,4 +1,4 @@
-//! Brute force: the executable definition of what the search strategy can place.
+//! Brute force: the executable definition of the groups that the search strategy can place.
 //!
 //! Every choice of domains, in canonical order, and in each every order and every node for the
 //! members. It shares with the search what defines a request (which keys confine a group, which

@@ -1,5 +1,5 @@
-//! The fast engine of the sequential strategy: one score table per pod shape, and an overlay of what
-//! was placed.
+//! The fast engine of the sequential strategy: one score table per pod shape, and an overlay of
+//! placements.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! Tiers of a group: the keys it is confined by, best first, and what tells the domains of a key
-//! apart.
+//! Tiers of a group: the keys that confine it, best first, and the labels that tell the domains of
+//! a key apart.
 //!
 //! This is the one definition of what a request asks of the topology. Strategies, certificates and
 //! their check all read it.

@@ -1,4 +1,4 @@
-//! Dot product: a score for how much a node has left of what the pod requests.
+//! Dot product: a score for the free amounts of a node along a pod's request.
 
 use alloc::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The filter for devices: whether those of a node serve a pod.
+//! The filter for devices: a node passes if its devices serve the pod.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Devices: whether a node's devices serve a pod, which of them it gets, and the published scores.
+//! Devices: the filter, the choice of devices on a node, and the published scores.
 
 mod best_fit;
 mod choices;

@@ -1,4 +1,4 @@
-//! Typical pods of a workload, and what of a node they could not use.
+//! Typical pods of a workload, and the part of a node that they could not use.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Load-aware placement: nodes are judged by what is in use on them, not by what was promised.
+//! Load-aware placement: nodes are judged by measured use, not by promises.
 //!
 //! Source: Koordinator, `scheduler/plugins/loadaware`.
 

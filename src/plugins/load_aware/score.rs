@@ -1,4 +1,4 @@
-//! A score that prefers nodes of which less is in use.
+//! A score that prefers nodes with less in use.
 
 use alloc::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The filter and the score for claims: whether a node can meet them, and how much storage that
-//! takes of what there is.
+//! The filter and the score for claims: a node passes if it can meet them, and is scored by the
+//! part of its storage that they take.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

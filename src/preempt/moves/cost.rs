@@ -1,4 +1,4 @@
-//! The cost of a set of moves, and what is claimed of it.
+//! The cost of a set of moves, and the claim on it.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Defragmentation: what moves free, and the room that is won by them.
+//! Defragmentation: moves that free a domain, and the room that they win.
 
 use alloc::string::String;
 use alloc::vec::Vec;

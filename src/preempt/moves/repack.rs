@@ -1,4 +1,4 @@
-//! Repacking: a group and running units that are taken off their nodes, all laid out anew.
+//! Repacking: a group and running units that leave their nodes, all laid out together.
 //!
 //! The group and the units are one request to the search strategy. It is a tree with the group, and
 //! every running group that has pods among them, each with its own constraints, under a root

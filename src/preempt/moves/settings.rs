@@ -1,4 +1,4 @@
-//! Settings of consolidation: what may move, and how much of it.
+//! Settings of consolidation: units that may move, and how many.
 
 use crate::preempt::policy::{Candidate, Policy, Preemptor};
 

@@ -1,4 +1,4 @@
-//! Free resources in all, kept in step with the cluster.
+//! The sum of free resources, kept in step with the cluster.
 
 use alloc::vec::Vec;
 

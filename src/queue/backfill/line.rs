@@ -1,4 +1,4 @@
-//! The line: groups that wait, in queue order, and by what they need.
+//! The line: groups that wait, in queue order, and by their needs.
 //!
 //! Groups that need the same are a class. A pass finds its next candidate by class: all others of a
 //! class that does not fit cost nothing, however many they are.

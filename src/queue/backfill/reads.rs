@@ -1,4 +1,4 @@
-//! The owners that backfill reads, and what it asks of them about a group.
+//! The owners that backfill reads, and its questions to them about a group.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! A walk over the groups behind the first of the line, and what it has found out about classes.
+//! A walk over the groups behind the first of the line, with its findings about classes.
 
 use alloc::collections::{BTreeSet, VecDeque};
 

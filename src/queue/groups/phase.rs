@@ -1,4 +1,4 @@
-//! Phases of a group: where it stands in the queue, how much of it runs, and whether it leaves.
+//! Phases of a group: its place in the queue, the running part, and its leaving.
 //!
 //! | health \ event | enough members run | too few run | its minimum is raised | nothing is left |
 //! |---|---|---|---|---|

@@ -1,5 +1,5 @@
-//! Draining: what has yet to be freed before the pending members of a group fit, by node and by
-//! domain.
+//! Draining: the amounts that have yet to be freed before the pending members of a group fit, by
+//! node and by domain.
 //!
 //! A node is a place for a member if the member would fit were all pods of others gone. What is
 //! missing there for the member is the largest share of any of its requests that is not free, in

@@ -1,4 +1,4 @@
-//! The entries of the ledger: how they begin, what they say, and how they end.
+//! The entries of the ledger: their begin, content and end.
 
 #[cfg(feature = "serde")]
 use alloc::collections::BTreeMap;

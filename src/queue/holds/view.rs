@@ -1,4 +1,4 @@
-//! Views: the cluster without some of what is in it.
+//! Views: the cluster without some of its pods.
 
 use alloc::string::String;
 use alloc::vec::Vec;

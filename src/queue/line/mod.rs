@@ -1,4 +1,4 @@
-//! The line: whose turn it is, and who sleeps until when.
+//! The line: the next group, and sleepers with their times.
 
 pub(in crate::queue) mod capacity;
 pub(in crate::queue) mod refusals;

@@ -1,4 +1,4 @@
-//! Counting of capacity: whether too little is there for a group, and what wakes it then.
+//! Counting of capacity: the shortage of a group, and the changes that wake it.
 
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Work that runs: the groups of this scheduler and of others, and what budgets allow.
+//! Running work: the groups of this scheduler and of others, and disruptions that budgets allow.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;

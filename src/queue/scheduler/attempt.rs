@@ -1,4 +1,4 @@
-//! Attempts to place a group, and what becomes of one that found no place.
+//! Attempts to place a group, and the fate of a group without a place.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};

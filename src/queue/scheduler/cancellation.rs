@@ -1,4 +1,4 @@
-//! Evictions and moves that are taken back, and groups of which all or some stay.
+//! Evictions and moves that are cancelled, and groups of which all or some stay.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Places that are held: put up, given back, nominated.
+//! Held places: put up, given up, nominated.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

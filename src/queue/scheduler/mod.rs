@@ -1,4 +1,4 @@
-//! The driver: it holds the owners, passes facts on between them, and is what the embedder sees.
+//! The driver: it holds the owners, passes facts on between them, and is the embedder's interface.
 //!
 //! Files call downwards only, in this order: `notes`, `quota`, `pods`, `phases`, `cancellation`,
 //! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`. Then

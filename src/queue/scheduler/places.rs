@@ -1,4 +1,4 @@
-//! Places of units that move: plans for them, and who has reached or lost one.
+//! Places of units that move: plans for them, and pods that have reached or lost one.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Pods in the cluster: removed, begun, terminating; and placeholders that are given back.
+//! Pods in the cluster: removed, begun, terminating; and placeholders that are taken out.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! The search for room: victims of least cost, or moves, beside what goes anyway.
+//! The search for room: victims of least cost, or moves, beside pods that leave anyway.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Timers of the scheduler: what happens when they fire.
+//! Timers of the scheduler, and their effects.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Whose turn it is: the next group, and groups that sleep and are woken.
+//! Turns: the next group, and groups that sleep and are woken.
 
 use super::Scheduler;
 use super::attempt::AttemptResult;

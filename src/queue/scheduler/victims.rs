@@ -1,4 +1,5 @@
-//! Victims from the decision to their end: deadlines, failures, and what is asked for again.
+//! Victims from the decision to their end: deadlines, failures, and evictions that are asked for
+//! again.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Shortages: where a claim lacks quota, and whether a group that waits there may have some.
+//! Shortages: the queue where a claim lacks quota, and the test for groups that wait there.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Standing: whether a group can give quota back now, and the group as one unit that leaves.
+//! Standing: groups that can give quota back now, each as one unit that leaves.
 
 use alloc::format;
 use alloc::vec::Vec;

@@ -1,5 +1,4 @@
-//! KAI-Scheduler's semantics: what is fair by level, priority and remainder; whose turn it is; what
-//! may be taken back.
+//! KAI-Scheduler's semantics: fair shares by level, priority and remainder; turns; victims.
 //!
 //! The tests here are on plain tables of queues ([`QueueShares`]), so that the dialect
 //! ([`Tenants::kai`](super::Tenants::kai)) and the session in `examples/conformance` share them.

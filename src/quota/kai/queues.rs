@@ -1,4 +1,4 @@
-//! Queues with what they deserve, what they hold and what is fair, and the tests on them.
+//! Queues with their deserved, held and fair amounts, and the tests on them.
 
 use alloc::string::String;
 use alloc::vec::Vec;

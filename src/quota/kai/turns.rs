@@ -1,4 +1,4 @@
-//! Whose turn it is among queues that have something to ask for, or to give back.
+//! Turns among queues that have something to ask for, or to give back.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Elastic quotas: what each quota of a tree may use now, from what all of them request.
+//! Elastic quotas: the amount that each quota of a tree may use now, given all requests.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Elastic quotas as they are stated, and what is added up of them.
+//! Elastic quotas as they are stated, and their sums.
 
 use alloc::string::String;
 

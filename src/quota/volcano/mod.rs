@@ -1,4 +1,4 @@
-//! Volcano's queues: what they deserve, whose turn it is, and what may be taken back.
+//! Volcano's queues: deserved amounts, turns, and victims.
 //!
 //! [`Quotas`] decides as the plugins `proportion` and `capacity` do, on amounts of floats with their
 //! tolerance; [`HierarchicalShares`] orders queues as `drf` with a hierarchy does.

@@ -1,5 +1,5 @@
-//! YuniKorn's queues: limits along the path, fair shares, priorities with offsets and fences, and what
-//! is left of guarantees.
+//! YuniKorn's queues: limits along the path, fair shares, priorities with offsets and fences, and
+//! the rest of guarantees.
 //!
 //! [`Tenants::yunikorn`](super::Tenants::yunikorn) puts them in charge of a scheduler; the search for
 //! victims on nodes is in `examples/conformance`.

@@ -1,4 +1,4 @@
-//! The book of claims: who holds which devices.
+//! The book of claims: devices and their holders.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The serialised form of storage: objects by kind and name, and what commits have bound.
+//! The serialised form of storage: objects by kind and name, and bindings of commits.
 
 use alloc::vec::Vec;
 

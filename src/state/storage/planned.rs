@@ -1,4 +1,4 @@
-//! Claims that pods of a transaction bind, and what they take.
+//! Claims that pods of a transaction bind, and the capacity that they take.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Storage: claims, volumes, classes and pools of a cluster, and what plans have bound of them.
+//! Storage: claims, volumes, classes and pools of a cluster, and bindings of plans.
 //!
 //! | part | changed by |
 //! |---|---|

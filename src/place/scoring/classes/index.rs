@@ -1,4 +1,5 @@
-//! Rows in units: within a unit, what reads beyond the node says the same of every row.
+//! Rows grouped into units; every row of a unit has the same verdict and score from all plugins
+//! with domain reach.
 
 use alloc::vec::Vec;
 

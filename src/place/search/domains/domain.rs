@@ -1,4 +1,4 @@
-//! A domain in the search: its nodes, and what is free on them.
+//! A domain in the search: its nodes, and their free resources.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

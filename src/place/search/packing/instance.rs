@@ -1,4 +1,4 @@
-//! A packing instance in numbers: demands, bins, and what may be left out.
+//! A packing instance in numbers: demands, bins, and pods that may be left out.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;

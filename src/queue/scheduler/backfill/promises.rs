@@ -1,4 +1,4 @@
-//! Promised starts: what is read of them, and how they are set and end.
+//! Promised starts: reading, setting and ending them.
 
 use alloc::vec::Vec;
 use core::time::Duration;
