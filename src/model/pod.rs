@@ -344,7 +344,7 @@ impl Pod {
         self.check_after(None)
     }
 
-    /// [`Pod::check`] after that of a sound pod, whose shape is not checked again.
+    /// [`Pod::check`] after the check of a sound pod; if both share a shape, it is not checked again.
     pub(crate) fn check_after(&self, sound: Option<&Pod>) -> Result<(), ModelError> {
         let object = || format!("pod {}/{}", self.shape.namespace, self.name);
         self.defect.check(object)?;

@@ -1,4 +1,4 @@
-//! Amounts of quota: integers with an end that absorbs.
+//! Amounts of quota: saturating integers, with `UNLIMITED` at their end.
 
 /// No bound. The sum of anything and this is this; what is left of it after taking any bounded
 /// amount is this too.

@@ -83,7 +83,7 @@ impl Tenants {
         if tree.parent(at).is_none() { limit.min(tree.sums(at, of).nominal) } else { limit }
     }
 
-    /// Whether so much more fits into what there is in all, once so much is free.
+    /// Whether an amount more fits into the capacity of the cluster, once another is freed.
     pub(super) fn has_whole(&self, queue: QueueId, usage: &Usage, freed: &Usage) -> bool {
         let tree = &self.books.tree;
         let Some(root) = tree.path(queue).last() else { return false };

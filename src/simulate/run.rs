@@ -21,7 +21,7 @@ use crate::queue::{Decision, Gone, GroupChange, QueueError, Scheduler, Ticket};
 use crate::state::{Event, Plan};
 
 /// Wake-ups without a decision, while nothing runs and nothing is to come, after which a simulation
-/// ends: jobs that still wait would wait for ever.
+/// ends: no waiting job can ever start.
 const IDLE_WAKES: u32 = 64;
 
 /// An event of a simulation. Jobs are numbered in the order in which they arrive.
@@ -115,7 +115,7 @@ impl<'a, W: World> Simulation<'a, W> {
         self
     }
 
-    /// Runs until all jobs have ended, or those that wait would wait for ever.
+    /// Runs until all jobs have ended, or until no waiting job can ever start.
     ///
     /// `jobs` come in order of arrival; one that comes late arrives at the time of the one before.
     /// At one instant, ends come first, then results of bindings, changes of nodes, arrivals, and

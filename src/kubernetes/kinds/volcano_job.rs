@@ -106,8 +106,7 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
     Ok(job.finish())
 }
 
-/// Opens the tasks of which those that they wait for have their minimum running or done, by the
-/// status.
+/// Opens the tasks whose dependencies have their minimum running or done, by the status.
 fn open(root: &Field<'_>, roles: &mut [Role]) -> Fault<()> {
     let Some(status) = root.get("status")? else { return Ok(()) };
     let Some(counts) = status.get("taskStatusCount")? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! `Workload`. This file and the one above import each other, as that one says.
+//! `Workload`. This file and `mod.rs` import each other, as `mod.rs` says.
 
 use alloc::borrow::ToOwned;
 use alloc::format;

@@ -19,7 +19,7 @@ use super::settings::{Kai, KaiSettings};
 use super::turns::{best_served, first_leaf, give_way, has_room};
 use crate::Time;
 
-/// The queue above the top queues, which has what there is in all.
+/// The queue above the top queues, which has the capacity of the cluster.
 pub(in crate::quota) const CLUSTER: &str = "(cluster)";
 
 impl Kai {
@@ -51,7 +51,7 @@ impl Kai {
     }
 }
 
-/// A queue as it stands in the tree: guarantees are what is deserved, and nothing is lent.
+/// A queue as it stands in the tree: guarantees are the deserved amounts, and nothing is lent.
 fn stands(mut queue: Queue) -> Queue {
     if queue.name != CLUSTER {
         queue.parent.get_or_insert_with(|| CLUSTER.into());
@@ -206,7 +206,7 @@ impl Tenants {
         Ok(id)
     }
 
-    /// States what there is in all at the queue above the top queues.
+    /// States the capacity of the cluster at the queue above the top queues.
     fn state_capacity(&mut self) -> Result<(), QuotaError> {
         let Dialect::Kai(kai) = &self.dialect else { return Ok(()) };
         let tree = &self.books.tree;

@@ -1,4 +1,4 @@
-//! Fewer pods than all.
+//! Partial admission: fewer pods than all.
 
 use alloc::vec::Vec;
 
