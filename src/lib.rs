@@ -1,7 +1,8 @@
 //! An embeddable scheduling core for gangs.
 //!
-//! You give it a cluster and a group of pods; it gives back where every pod goes, all or nothing,
-//! or why it cannot. No I/O, no clock, no randomness, no thread of its own: state in, plan out.
+//! You give it a cluster and a group of pods; it gives back a node for every pod, all or nothing,
+//! or the reason why it cannot. No I/O, no clock, no randomness, no thread of its own: state in,
+//! plan out.
 //!
 //! # A tour
 //!
@@ -17,7 +18,8 @@
 //!    again only what has moved since the plan was made.
 //! 5. **Judge.** A [`Framework`] is a set of [`plugins`]: filters, scores, permits. Write your own
 //!    as a closure or a small trait ([`framework`]), and test it with [`laws`].
-//! 6. **Share.** [`quota`] says which tenant may have how much, whose turn it is, and who gives back.
+//! 6. **Share.** [`quota`] tells how much each tenant may have, whose turn it is, and which work is
+//!    taken back.
 //! 7. **What-if** with a [`Txn`]: a working copy that reads like a cluster. Evict, add nodes,
 //!    place, and roll back.
 //!

@@ -121,8 +121,8 @@ impl Boxes {
         Ok(Searched::Nothing)
     }
 
-    /// Cuts a box along the variant of which the linear program has the most uneven part; where it has
-    /// whole blocks of all, along the first that is open.
+    /// Cuts a box along the variant with the most fractional part in the linear program; if all
+    /// parts are whole, along the first that is open.
     fn cut(
         &mut self,
         program: &Program,

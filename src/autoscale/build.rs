@@ -23,7 +23,7 @@ const REPAIR_STEPS: u64 = 400;
 /// How many blocks there may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Nodes in all.
+    /// The number of all nodes.
     pub(super) nodes: u32,
     /// Blocks of each template.
     pub(super) templates: Vec<Option<u32>>,

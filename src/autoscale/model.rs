@@ -1,9 +1,9 @@
 //! The linear program of some groups: counts that every set of blocks must cover.
 //!
-//! - **by shape**: so many pods of one shape, of which so many fit each node;
+//! - **by shape**: a number of pods of one shape; counts tell how many fit each node;
 //! - **by amount**: of shapes that can go to the same variants, what they take of a dimension;
-//! - **by share**: of those, so many pods that take so much of a dimension or more, of which a node
-//!   takes no more than whole ones;
+//! - **by share**: a number of pods that take so much of a dimension or more; a node takes whole
+//!   ones only;
 //! - **by domain**: amounts of groups that must each be within one domain; nodes outside of all
 //!   domains give nothing to them. There are four such bounds. One adds up the amounts. One counts
 //!   the groups that take so much or more, of which a domain takes whole ones only. One tells by

@@ -25,8 +25,8 @@ pub(super) enum Dimension {
     Pods,
     /// A resource.
     Resource(String, ResourceId),
-    /// Devices of a kind, in millionths of one; by a unit that is shared, of which one has at most so
-    /// much.
+    /// Devices of a kind, in millionths of one; by a unit that is shared, with the largest amount
+    /// that one device has.
     Devices { kind: String, unit: Option<String>, most: i64 },
 }
 

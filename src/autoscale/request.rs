@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::template::NodeTemplate;
 use crate::place::Request;
 
-/// Nodes added at most in all unless the request says otherwise.
+/// Limit of added nodes unless the request says otherwise.
 pub const DEFAULT_NODES: u32 = 1_000;
 /// Steps that a search for nodes may take unless the request says otherwise.
 pub const DEFAULT_BUDGET: u64 = 20_000;
@@ -61,7 +61,7 @@ impl<'a> ScaleUpRequest<'a> {
         self
     }
 
-    /// Sets how many nodes may be added at most in all; 65,536 is the highest limit.
+    /// Sets the limit of added nodes; 65,536 is the highest.
     pub fn max_nodes(mut self, nodes: u32) -> ScaleUpRequest<'a> {
         self.max_nodes = nodes.min(MOST_NODES);
         self

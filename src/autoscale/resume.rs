@@ -11,8 +11,8 @@ use crate::framework::Framework;
 use crate::model::PodGroup;
 use crate::state::journal::Moment;
 
-/// Lists of which no more than one group in so many has changed since an answer was made from nothing
-/// start from the last one.
+/// The last answer was made from nothing for a list of groups. If no more than one group in so many
+/// has changed since, the next answer starts from it.
 const FEW: usize = 8;
 
 /// The last answer for many groups.

@@ -48,7 +48,7 @@ pub struct NodeTemplate {
     pub nodes: u32,
     /// How many blocks may be added at most, over all domains; `None` sets no limit of its own.
     pub limit: Option<u32>,
-    /// Labels of which each block has a value of its own, `<name>-<block>`.
+    /// Labels with a value of its own for each block, `<name>-<block>`.
     pub own_domains: Vec<String>,
     /// The domain that a block goes to is one of these: a label, and its values in order.
     pub among: Option<(String, Vec<String>)>,

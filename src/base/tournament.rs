@@ -41,8 +41,8 @@ impl Tournament {
         (self.built, self.queries) = (0, 0);
     }
 
-    /// Adds places without keys, up to so many in all. The tree is made anew where they are too
-    /// many for its last nodes, which leaves room for more.
+    /// Adds places without keys, up to a total. The tree is rebuilt where they are too many for its
+    /// last nodes, which leaves room for more.
     pub(crate) fn grow(&mut self, places: usize) {
         if places <= self.keys.len() {
             return;

@@ -230,7 +230,7 @@ impl<'a> Laid<'a> {
         }
     }
 
-    /// The bits of what there is beside the amounts of the cluster.
+    /// The bits of the capacities beside the amounts of the cluster.
     fn bits(self) -> u64 {
         let rows = self.rows;
         let takes = rows.takes.iter().chain(&rows.takes_scored);
@@ -436,7 +436,7 @@ impl<'a> Block<'a> {
         self.cluster.columns.is_narrow() && self.own_bits() >> BITS == 0
     }
 
-    /// The bits of what there is beside the amounts of the cluster.
+    /// The bits of the capacities beside the amounts of the cluster.
     #[inline]
     fn own_bits(&self) -> u64 {
         match self.rows {

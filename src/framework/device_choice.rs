@@ -42,9 +42,9 @@ pub trait DeviceChoice: Send + Sync {
     /// The name.
     fn name(&self) -> &str;
 
-    /// [`DeviceOffer::count`] different devices of [`DeviceOffer::candidates`], of which there
-    /// are at least as many. Their order does not matter. An answer that is anything else counts
-    /// as the first candidates.
+    /// [`DeviceOffer::count`] different devices of [`DeviceOffer::candidates`], which has at least
+    /// as many. Their order does not matter. An answer that is anything else counts as the first
+    /// candidates.
     fn choose(&self, cx: &Context<'_>, offer: &DeviceOffer<'_>) -> Vec<u32>;
 }
 

@@ -16,7 +16,7 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredNodeTerm>,
 }
 
-/// Terms of which one must match.
+/// Terms; one of them must match.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -84,7 +84,7 @@ impl NodeAffinity {
         NodeAffinity::default()
     }
 
-    /// Adds a term of which one must match.
+    /// Adds a term; one of all terms must match.
     #[must_use]
     pub fn require(mut self, term: NodeSelectorTerm) -> NodeAffinity {
         self.required.get_or_insert_default().terms.push(term);
@@ -100,7 +100,7 @@ impl NodeAffinity {
 }
 
 impl NodeSelector {
-    /// A selector of terms, of which one must match.
+    /// A selector of terms; one of them must match.
     pub fn any_of(terms: impl IntoIterator<Item = NodeSelectorTerm>) -> NodeSelector {
         NodeSelector { terms: terms.into_iter().collect() }
     }

@@ -165,7 +165,7 @@ pub struct Slice {
 }
 
 impl PodGroup {
-    /// A group of which at least `min_count` members count, in namespace `default`.
+    /// A group with a minimum of `min_count` members, in namespace `default`.
     pub fn gang(name: impl Into<String>, min_count: u32) -> PodGroup {
         PodGroup {
             namespace: "default".into(),
@@ -322,7 +322,7 @@ impl PodGroup {
         self
     }
 
-    /// Asks that so many pods are placed in all, beside the minimum of groups.
+    /// Asks for a minimum of pods over the whole tree, beside the minimum of groups.
     #[must_use]
     pub fn min_pods(mut self, pods: u32) -> PodGroup {
         self.min_pods = Some(pods);

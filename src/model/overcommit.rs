@@ -1,6 +1,6 @@
 //! Overcommitment: amounts for pods of lower bands, out of the capacity that services do not use.
 //!
-//! Source: Koordinator, `slo-controller/noderesource/plugins`, of which one defect is kept: by
+//! Source: Koordinator, `slo-controller/noderesource/plugins`, with one defect kept: by
 //! [`CalculatePolicy::MaxUsageRequest`], a pod that no report names counts as nothing.
 
 use alloc::collections::BTreeMap;
@@ -119,8 +119,8 @@ impl Overcommit {
         usage.updated.is_none_or(|updated| now.since(updated) > self.degrade_after)
     }
 
-    /// The amounts of all batch pods of a node: `kubernetes.io/batch-cpu`, a unit of which is a
-    /// thousandth of a core, and `kubernetes.io/batch-memory`. `None` if the report is too old.
+    /// The amounts of all batch pods of a node: `kubernetes.io/batch-cpu`, in thousandths of a
+    /// core, and `kubernetes.io/batch-memory`. `None` if the report is too old.
     ///
     /// Capacity, less a margin, less the system's use (or its reserved amount, if that is more),
     /// less the use of services. By policy it is instead less the larger of use and request of each
@@ -203,8 +203,8 @@ impl Overcommit {
         Some(named(PriorityBand::Batch, amounts))
     }
 
-    /// The amounts of all mid pods of a node: `kubernetes.io/mid-cpu`, a unit of which is a
-    /// thousandth of a core, and `kubernetes.io/mid-memory`. `None` if the report is too old.
+    /// The amounts of all mid pods of a node: `kubernetes.io/mid-cpu`, in thousandths of a core,
+    /// and `kubernetes.io/mid-memory`. `None` if the report is too old.
     ///
     /// The amount promised to services and predicted unused, if the node does not use it now. A
     /// part of the amounts that services were not given is added. The sum is at most a part of the

@@ -47,7 +47,7 @@ pub struct Pod {
     pub group: Option<String>,
     /// Whether it is being deleted: it still takes room.
     pub deleting: bool,
-    /// Since when it runs; `None` for a pod that does not run yet, or of which it is not known.
+    /// Time of its start; `None` if it does not run yet, or if the time is not known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub start: Option<Time>,
     /// Whether it may preempt. Read of pods that are to be placed.

@@ -33,7 +33,7 @@ const LIMIT: &str = "limits.";
 pub enum QosClass {
     /// `LSE`: cores of its own, which no other pod is given the rest of.
     Lse,
-    /// `LSR`: cores of its own, the rest of which best-effort pods may use.
+    /// `LSR`: cores of its own; best-effort pods may use the rest of them.
     Lsr,
     /// `LS`: latency-sensitive, on shared cores.
     Ls,

@@ -30,7 +30,8 @@ pub struct Refusal {
     /// Every domain it may go to, and what that lacks. Empty if there is no such domain, or if the
     /// group cannot count anywhere.
     pub candidates: Vec<CandidateLack>,
-    /// More must be placed than there is, whatever the cluster: what there is, what is needed.
+    /// More must be placed than the group has, whatever the cluster: the members it has, and the
+    /// members it needs.
     pub too_few: Option<(u32, u32)>,
 }
 

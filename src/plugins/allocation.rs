@@ -252,7 +252,7 @@ fn held(bits: i64) -> f64 {
     f64::from_bits(bits as u64)
 }
 
-/// Whether none of some amounts is 0, of which none is below 0.
+/// Whether no amount is 0; none may be below 0.
 #[inline(always)]
 pub(super) fn are_all_there(amounts: &[i64]) -> bool {
     amounts.iter().fold(0, |signs, amount| signs | (amount - 1)) >= 0

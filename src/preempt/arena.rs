@@ -38,7 +38,7 @@ pub(crate) struct Sizes {
     of_pod: Vec<i64>,
 }
 
-/// Some atoms of a domain, and what each would give back.
+/// Some atoms of a domain, and the amounts that each frees.
 #[derive(Debug)]
 pub(crate) struct Arena<'g> {
     pub(crate) ground: &'g Ground,
@@ -47,7 +47,7 @@ pub(crate) struct Arena<'g> {
     gains_at: Vec<u32>,
     gains: Vec<Gain>,
     amounts: Vec<i64>,
-    /// The sum of what each atom gives back on nodes that may be used, by dimension.
+    /// The sum that each atom frees on nodes that may be used, by dimension.
     pub(crate) sums: Vec<i128>,
 }
 

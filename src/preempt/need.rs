@@ -258,7 +258,7 @@ impl<'a> Need<'a> {
         self.amounts() + self.devices.len()
     }
 
-    /// How many of them are amounts of nodes, those of which a pod takes as much as it gives back.
+    /// How many of them are amounts of nodes, for which a pod takes as much as it frees.
     pub(crate) fn amounts(&self) -> usize {
         1 + self.resources.len()
     }

@@ -389,7 +389,7 @@ fn moved(
     }))
 }
 
-/// The answer for victims, as many of which move instead as can be.
+/// The answer for victims; as many of them as possible move instead.
 fn exchanged(
     mut repack: Repack<'_>,
     (units, work, rule): (&Units, &[Option<u64>], Option<&Rule<'_>>),

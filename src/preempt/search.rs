@@ -156,7 +156,7 @@ fn tie_rank(cluster: &Cluster, row: Row) -> (i64, &str) {
     cluster.view(row).map_or((0, ""), |node| (node.tie_rank(), node.name()))
 }
 
-/// Counts what a pod gives back as free on its node, and notes the node if there is room then.
+/// Counts the amounts of a pod as free on its node, and notes the node if there is room then.
 fn give_back(
     need: &Need<'_>,
     cluster: &Cluster,

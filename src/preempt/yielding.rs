@@ -23,7 +23,7 @@ pub trait Yielding: fmt::Debug {
     /// Whether a set may yield, whole.
     fn may_yield(&self, holders: &[u32]) -> bool;
 
-    /// Whether there is enough once a set has given back. More holders never make it too little.
+    /// Whether the sums suffice once a set has given back. More holders never make them too small.
     fn suffices(&self, holders: &[u32]) -> bool;
 
     /// The amounts that are short now; empty if there is enough.
@@ -167,7 +167,8 @@ impl<'a> Rule<'a> {
         Some(most)
     }
 
-    /// The rate at which an atom gives back what is short, in 2⁻³² of work; the last rate if nothing.
+    /// The rate at which an atom frees the short amounts, in 2⁻³² of work; the last rate if it
+    /// frees nothing.
     pub(crate) fn rate(&self, atom: u32, work: u64) -> u128 {
         let holder = self.of_atom[atom as usize];
         let lacks = 0..self.yielding.lacks().len();

@@ -45,8 +45,9 @@ impl<'a> Domains<'a> {
         Some(above.chain([Some(own)]).collect())
     }
 
-    /// The keys of one of which a group is promised one domain, loosest first; none if it is
-    /// promised nothing. Several are a preference's levels: where keys do not nest, each will do.
+    /// Topology keys, coarsest first: all members must share one value of at least one of them.
+    /// Empty if the group has no topology requirement. Several keys are a preference's levels:
+    /// where keys do not nest, each will do.
     pub(super) fn required<'t>(&'t self, topology: &'t TopologyRequest) -> Vec<&'t str> {
         if let Some(require) = &topology.require {
             return Vec::from([&**require]);

@@ -155,7 +155,7 @@ fn ratio(part: u128, whole: u128) -> f64 {
 }
 
 impl Results {
-    /// Results of which nothing has happened yet.
+    /// Results before anything has happened.
     pub(super) fn empty() -> Results {
         Results {
             jobs: Vec::new(),

@@ -345,7 +345,7 @@ impl Plan {
         self.members_by_group_if(|_| true)
     }
 
-    /// The same of those members of which this holds.
+    /// The same, over the members that a test accepts.
     pub(crate) fn members_by_group_if(&self, holds: impl Fn(&Pod) -> bool) -> Vec<u32> {
         let firsts = self.first_members();
         let mut members = alloc::vec![0; firsts.len()];
@@ -372,8 +372,8 @@ impl Plan {
         firsts.partition_point(|first| *first <= member).saturating_sub(1)
     }
 
-    /// Leaves out the pods of which this does not hold.
-    /// Forgets the nodes that its pods were kept from: the pods are as their group has them.
+    /// Leaves out the pods that a test rejects. Forgets the nodes that its pods were kept from: the
+    /// pods are as their group has them.
     pub(crate) fn forget_avoided(&mut self) {
         if self.roster.shapes().iter().all(|shape| shape.avoids.is_empty()) {
             return;

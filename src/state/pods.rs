@@ -96,7 +96,7 @@ impl PodRecord {
     }
 }
 
-/// A group of which pods are bound.
+/// A group with bound pods.
 ///
 /// Its name in the slab is the full name. Neither part is free of slashes, so the length of the
 /// namespace is kept, so that `a/b` + `c` is not `a` + `b/c`.

@@ -52,7 +52,7 @@ pub(super) struct Kind {
 /// Rules of labels or annotations.
 #[derive(Debug)]
 pub(super) struct Keys {
-    /// The name of the keys together; empty for keys of which none is named.
+    /// The name of the keys together; empty if none of them is named.
     pub(super) name: &'static str,
     pub(super) known: &'static [&'static [Entry]],
     /// For keys that are not known, by how they begin.

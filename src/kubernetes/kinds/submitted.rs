@@ -102,7 +102,7 @@ pub(super) struct Role {
 }
 
 impl Role {
-    /// A role of which all pods are needed.
+    /// A role that needs all of its pods.
     pub(super) fn new(name: &str, count: i64, prefix: String, template: PodRecord) -> Role {
         Role {
             name: name.into(),

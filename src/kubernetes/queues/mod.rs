@@ -243,8 +243,8 @@ impl QueueManifests {
         }
     }
 
-    /// Gives flavors and queues to tenants of any dialect. A queue that another names as its parent is
-    /// an inner one. What there is in all is the caller's to say, at the queue `root`.
+    /// Gives flavors and queues to tenants of any dialect. A queue that another names as its parent
+    /// is an inner one. The caller states the capacity of the cluster, at the queue `root`.
     ///
     /// ```
     /// use phalanx::kubernetes::{Mode, Value, queues::QueueManifests};

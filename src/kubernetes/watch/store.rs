@@ -584,8 +584,8 @@ fn condition(root: &Field<'_>, name: &str) -> Fault<Option<String>> {
     Ok(found)
 }
 
-/// Keeps pods from a node of which a field is refused, and those that ask for whole cards from one
-/// whose cards are given away in parts.
+/// Keeps pods from a node with a refused field. Keeps pods that ask for whole cards from a node
+/// whose cards are shared out in parts.
 fn unfollowed(root: &Field<'_>, node: &mut Node) -> Fault<()> {
     node.unschedulable |= !account::refused_of(root.value, root.object.mode).is_empty();
     if devices::registered(root)?.is_some() {

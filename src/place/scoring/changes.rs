@@ -18,7 +18,7 @@ use crate::state::journal::{Change, Moment, NodeChange};
 use crate::state::{Cluster, Row};
 
 /// Changes of nodes and events of pods remembered at least; results that are further behind are
-/// made anew.
+/// computed again.
 const REMEMBERED: usize = 4_096;
 
 /// A change of a node.

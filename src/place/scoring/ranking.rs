@@ -26,7 +26,7 @@ pub(crate) struct Normalized<'a> {
 /// Places with their keys: total score first, then the order of ties.
 ///
 /// A place is feasible if its key is not 0. Normalisation is exact at all times: when a change
-/// moves an extreme, all keys are made anew, which is O(places) without asking any plugin.
+/// moves an extreme, all keys are computed again, which is O(places) without asking any plugin.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ranking {
     /// Lower is better; the low half of a key, reversed.
@@ -245,7 +245,7 @@ impl Ranking {
         }
     }
 
-    /// Gives a place another rank. Its key has to be made anew.
+    /// Gives a place another rank. Its key has to be computed again.
     pub(crate) fn set_rank(&mut self, place: usize, rank: u32) {
         if let Some(known) = self.ranks.get_mut(place) {
             *known = rank;

@@ -34,7 +34,7 @@ pub(crate) struct ScoreTable {
     pub(crate) ranking: Ranking,
     /// Whether the ranking is made; it is not where too few pods fit for it to be of use.
     pub(crate) scored: bool,
-    /// An upper bound on how many pods of the shape fit in all, if it was worked out.
+    /// An upper bound on how many pods of the shape fit on all nodes, if it was computed.
     room: Option<i64>,
     /// How much of the planner's log of changed rows is accounted for, and of changed nodes.
     pub(crate) cursor: u64,
@@ -353,7 +353,7 @@ impl ScoreTable {
         self.calls += (scores * cluster.rows()) as u64;
     }
 
-    /// An upper bound on how many pods of the shape fit in all.
+    /// An upper bound on how many pods of the shape fit on all nodes.
     ///
     /// O(1) if it is known for the rows as they are, else a pass. The ranking must be made, or the
     /// bound known.

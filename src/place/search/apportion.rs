@@ -70,8 +70,8 @@ pub(crate) fn level(room: &[i64], pods: i64) -> Option<Vec<i64>> {
     Some(shares)
 }
 
-/// The domains to use: the fewest that hold so many pods, all with room for at least
-/// `least`; and among such choices one with the least room in all.
+/// The domains to use: the fewest that hold so many pods, each with room for at least `least`.
+/// Among such choices, one with the least room together.
 fn choose(room: &[i64], pods: i64, least: i64) -> Option<Vec<bool>> {
     let usable: Vec<usize> =
         (0..room.len()).filter(|&domain| room[domain] >= least.max(1)).collect();

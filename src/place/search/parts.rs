@@ -77,8 +77,8 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// The same tree, of which some member of a part must be placed. It has no twins: what is
-    /// asked of one is not asked of the others.
+    /// The same tree, with a member of a part that must be placed. It has no twins: a request to
+    /// one is not a request to the others.
     pub(crate) fn forcing(&self, part: usize) -> Parts<'a> {
         let mut forced = self.clone();
         forced.parts[part].need = forced.parts[part].need.max(1);

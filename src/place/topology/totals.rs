@@ -28,7 +28,7 @@ pub(crate) struct Totals<'a> {
 #[derive(Debug)]
 struct Natives {
     resources: [ResourceId; 2],
-    /// By domain: what there is of both, and what scores count as used on nodes that have some.
+    /// By domain: the capacity of both, and the use as scores count it, on nodes that have some.
     sums: Vec<[i64; 4]>,
 }
 
@@ -191,8 +191,8 @@ impl<'a> Totals<'a> {
     }
 }
 
-/// Adds the CPU and memory of a block, both what there is and what is counted as used, to the
-/// domains of its rows. No amount is below zero.
+/// Adds the CPU and memory of a block, both capacity and counted use, to the domains of its rows.
+/// No amount is below zero.
 #[inline(always)]
 fn add_natives(domains: &[u32], columns: Columns<'_>, sums: &mut [[i64; 4]]) -> Option<()> {
     let there = |amounts: &[i64]| amounts.iter().fold(0, |signs, amount| signs | (amount - 1)) >= 0;

@@ -9,7 +9,7 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::NodeView;
 
-/// Likes nodes of which little CPU and little of the devices would be left.
+/// Likes nodes that would keep little CPU and little of the devices.
 ///
 /// The raw score is `100 · (1 − (cpu left after ÷ cpu scale + devices left after ÷ device scale) ÷
 /// 2)`, truncated; the scores of the feasible nodes are then stretched over 0 to 100, by integer

@@ -13,7 +13,7 @@ use crate::state::NodeView;
 /// The attribute of a shape that says which kind controls its pods.
 const CONTROLLER: &str = "controller";
 
-/// Rejects nodes of which more than a threshold will be in use with the pod: `⌊100 · use ÷ total⌉` of a
+/// Rejects nodes whose use with the pod will be above a threshold: `⌊100 · use ÷ total⌉` of a
 /// resource is above it. Nodes without a report pass; those with an old one do or do not as
 /// [`LoadAware`] says, and pods whose attribute `controller` is `DaemonSet` always do.
 ///

@@ -10,8 +10,8 @@ use crate::framework::{
 use crate::model::{Amounts, PodShape, PriorityBand};
 use crate::state::NodeView;
 
-/// Prefers nodes of which less will be in use with the pod: of each resource
-/// `⌊(total − use) · 100 ÷ total⌋`, weighted, and the least of these with a weight of its own. Nodes
+/// Prefers nodes with less in use once they have the pod. The score is `⌊(total − use) · 100 ÷
+/// total⌋` of each resource, weighted, and the least of these with a weight of its own. Nodes
 /// without a report, or with an old one, have 0.
 ///
 /// O(pods of the node · pods of the report) a node.

@@ -10,7 +10,7 @@ use crate::model::{
     LabelSelector, NodeInclusion, PodShape, SelectorError, SpreadConstraint, WhenUnsatisfiable,
 };
 
-/// The label of which each node has its own value.
+/// The label with a value of its own on each node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 

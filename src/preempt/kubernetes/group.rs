@@ -53,7 +53,7 @@ impl GroupPreemption {
         self.violations
     }
 
-    /// The victims of which evictions are asked for, by namespace and name.
+    /// The victims to evict, by namespace and name.
     pub fn deleted(&self) -> Vec<&EvictedPod> {
         deleted(&self.victims)
     }

@@ -85,8 +85,7 @@ impl PodPreemption {
         self.best().next()
     }
 
-    /// The victims of which evictions are asked for, by namespace and name: those that are not
-    /// being deleted already.
+    /// The victims to evict, by namespace and name: those that are not being deleted already.
     pub fn deleted(&self) -> Vec<&EvictedPod> {
         deleted(self.chosen().into_iter().flat_map(Candidate::victims))
     }

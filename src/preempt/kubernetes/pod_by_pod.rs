@@ -38,7 +38,7 @@ impl PodByPodPreemption {
         &self.preempting
     }
 
-    /// The pods of which evictions are asked for, by namespace and name.
+    /// The pods to evict, by namespace and name.
     pub fn deleted(&self) -> Vec<&EvictedPod> {
         deleted(&self.victims)
     }

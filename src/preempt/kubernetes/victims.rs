@@ -36,7 +36,7 @@ impl Victim {
     }
 }
 
-/// The pods of victims of which evictions are asked for, by namespace and name.
+/// The pods of victims to evict, by namespace and name.
 pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<&'v EvictedPod> {
     let going = victims.into_iter().filter(|victim| !victim.deleting);
     let mut deleted: Vec<&EvictedPod> = going.map(|victim| &victim.pod).collect();

@@ -22,7 +22,8 @@ const MOST_ON_NODE: i64 = 16;
 pub(crate) struct Prices {
     /// The kind that most members lack of; `None` if none is counted.
     kind: Option<usize>,
-    /// By node: the atoms with pods on it, by place in the arena, and what each gives back there.
+    /// By node: the atoms with pods on it, by place in the arena, and the amounts that each frees
+    /// there.
     on_node: Vec<Vec<(usize, Vec<i64>)>>,
     /// By dimension: gain and pods of each atom, best rate first.
     rates: Vec<Vec<(i128, u64, usize)>>,

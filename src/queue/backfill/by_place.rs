@@ -48,7 +48,7 @@ impl Needs {
         Some(Needs(needs))
     }
 
-    /// Whether pods share nodes, or may: then free resources in all may be free in pieces.
+    /// Whether pods share nodes, or may: then the free sum may be in pieces.
     pub(in crate::queue) fn share_nodes(&self, reads: Reads<'_>) -> bool {
         let mut shapes = self.0.values().flat_map(|need| &need.shapes);
         let is_shared = |row| reads.cluster().view(row).is_some_and(|node| node.pod_count() > 1);
@@ -57,7 +57,7 @@ impl Needs {
 
     /// The starts of the line, each with its place; those that change, with their plans. If room
     /// was released, each in queue order is moved to an earlier one if there is one; a promise
-    /// whose place is gone is made anew. O(groups · steps), and a placement for each that moves.
+    /// whose place is gone is made again. O(groups · steps), and a placement for each that moves.
     pub(super) fn starts(
         &self,
         own: &mut BackfillLine,

@@ -1,6 +1,6 @@
 //! Sums of requests: the least need of a group, and the free resources of nodes.
 //!
-//! A group whose need exceeds what is free in all has no place; no planner need be asked. On equal
+//! A group whose need exceeds the free sums has no place; no planner need be asked. On equal
 //! processors the sums decide alone, on other clusters they are a bound.
 
 use alloc::boxed::Box;

@@ -30,7 +30,7 @@ pub(in crate::queue) enum HeadStart {
 pub(in crate::queue) enum Verdict {
     /// It is not tried, and nothing is said of it.
     Skip,
-    /// It waits: there is too little room in all.
+    /// It waits: the free sums are too small.
     NoRoom,
     /// It waits for a reason that is known.
     Waits(Shortage),

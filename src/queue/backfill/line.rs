@@ -155,7 +155,7 @@ impl Alike {
         &self.shape
     }
 
-    /// The label key within one domain of which all pods go.
+    /// The label key that all pods share a domain of.
     pub(super) fn level(&self) -> Option<&str> {
         self.topology.require.as_deref().filter(|_| self.topology.prefer.is_none())
     }

@@ -259,7 +259,7 @@ impl BackfillLine {
 
     // Room.
 
-    /// Free resources in all. O(what has changed).
+    /// The sum of free resources. O(changes).
     pub(in crate::queue) fn free_now(&mut self, reads: Reads<'_>) -> Demand {
         self.tally.free_now(reads.cluster())
     }

@@ -17,7 +17,7 @@ pub(super) struct Room {
     capacity: CapacityByDomain,
 }
 
-/// The bounds of those classes that have room in all.
+/// The bounds of classes whose need is within the free sums.
 pub(super) type Rooms = BTreeMap<ClassId, Room>;
 
 impl Room {

@@ -21,7 +21,7 @@ use crate::state::{Cluster, NodeView, Plan};
 /// The most classes that are counted node by node at a time.
 const MOST: usize = 64;
 
-/// Free resources in all, the running groups by their ends, and the room of classes. Each is
+/// Sums of free resources, the running groups by their ends, and the room of classes. Each is
 /// brought in step with the cluster when it is asked for.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
@@ -65,7 +65,7 @@ impl Tally {
         self.running.note_group(id);
     }
 
-    /// Free resources in all. O(what has changed).
+    /// The sum of free resources. O(changes).
     pub(super) fn free_now(&mut self, cluster: &Cluster) -> Demand {
         self.read_changes(cluster);
         self.free.sum()
@@ -181,7 +181,7 @@ impl Tally {
         None
     }
 
-    /// Free resources in all over time, promises not counted.
+    /// The sum of free resources over time, promises not counted.
     pub(super) fn profile(&mut self, reads: Reads<'_>, releases: &[Release]) -> Profile {
         let mut profile = Profile::new(reads.now(), self.free_now(reads.cluster()));
         for release in releases {
@@ -209,7 +209,7 @@ impl Tally {
         nodes
     }
 
-    /// The resources that a plan takes in all.
+    /// The sum of resources that a plan takes.
     pub(super) fn demand_of(&mut self, plan: &Plan) -> Demand {
         let mut sum = Demand::default();
         for assignment in plan.assignments() {

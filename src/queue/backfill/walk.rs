@@ -10,7 +10,7 @@ use crate::queue::terms::shortage::Shortage;
 /// A walk over groups behind the first of the line, in the order in which they are tried.
 #[derive(Debug)]
 pub(in crate::queue) struct Walk {
-    /// Free resources in all.
+    /// The sum of free resources.
     pub(super) free: Demand,
     pub(super) refused: Refused,
     pub(super) ahead: Ahead,

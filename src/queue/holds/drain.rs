@@ -64,7 +64,7 @@ struct Left {
 
 /// Places for members: the shape and the node of each.
 pub(in crate::queue) struct Places {
-    /// Thousandths of members that are missing, in all.
+    /// Thousandths of members that are missing, summed.
     pub(in crate::queue) missing: u64,
     pub(in crate::queue) of: Vec<(Arc<PodShape>, Row)>,
 }

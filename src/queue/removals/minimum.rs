@@ -62,8 +62,8 @@ impl Removals {
             && !has_minimum(root, &|group| count(group, &stays)).0
     }
 
-    /// The groups of which too little would be left if these victims went beside all that go
-    /// already, but for what groups that give way take back.
+    /// The groups that would be left with too little if these victims went beside all that go
+    /// already. Evictions that groups that give way cancel are not counted.
     pub(in crate::queue) fn left_in_part(
         &self,
         (cluster, groups): (&Cluster, &Groups),

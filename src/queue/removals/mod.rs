@@ -103,7 +103,7 @@ impl Removals {
         self.entries.begun()
     }
 
-    /// The root groups and members of which pods are to go. `find` returns those of a pod.
+    /// The root groups and members whose pods are to go. `find` returns those of a pod.
     pub(in crate::queue) fn members(
         &self,
         find: impl Fn(&str) -> Option<(GroupId, u64)>,

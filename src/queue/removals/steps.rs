@@ -23,7 +23,7 @@ use crate::state::{Cluster, Plan, PodView};
 /// Changes that [`Removals::update`] has seen.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct Progress {
-    /// Groups of which pods have begun to go, or are gone.
+    /// Groups with pods that have begun to go, or are gone.
     pub(in crate::queue) roots: BTreeSet<GroupId>,
     /// Pods of units that have begun to go.
     pub(in crate::queue) begun: Vec<EvictedPod>,
@@ -88,8 +88,8 @@ impl Removals {
         by_ticket
     }
 
-    /// Drops the units that are to be asked for again for a group later, and stay until then, of
-    /// which it wants pods now: they are asked for anew.
+    /// Drops units that are to be asked for again for a group later, and stay until then, if the
+    /// group wants pods of them now: they are asked for again at once.
     pub(in crate::queue) fn drop_put_off(&mut self, id: GroupId, wanted: &BTreeSet<String>) {
         self.take(|own| {
             own.by == id

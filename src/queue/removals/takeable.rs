@@ -24,11 +24,11 @@ pub(in crate::queue) struct Takeable<'a> {
     pub(in crate::queue) removals: &'a Removals,
     /// Victims of decisions before, and whether they may be taken for this group instead.
     pub(in crate::queue) victims: BTreeMap<String, bool>,
-    /// With tenants, the only queue of which units are taken; the others' quota is not short.
+    /// With tenants, the only queue whose units are taken; the others' quota is not short.
     pub(in crate::queue) queue: Option<&'a str>,
     /// The groups that the preemptor names or is named by: it would wait for them to start again.
     pub(in crate::queue) partners: Option<&'a BTreeSet<GroupId>>,
-    /// Where units are to move, the groups of which any may.
+    /// Where units are to move, the groups whose units may.
     pub(in crate::queue) movable: Option<BTreeSet<GroupId>>,
 }
 
@@ -62,8 +62,8 @@ impl<'a> Takeable<'a> {
 }
 
 impl Takeable<'_> {
-    /// Whether a pod is of a group of which another has begun to go, and does not end: it may go yet,
-    /// and the group be below its minimum then.
+    /// Whether another pod of the pod's group has begun to go, and does not end. It may go yet, and
+    /// the group be below its minimum then.
     fn loses_one_late(&self, unit: &Candidate<'_>, name: &str) -> bool {
         let is_late = |own: &&Removal| own.retry_at().is_some();
         let mut late = self.removals.begun().filter(is_late).peekable();

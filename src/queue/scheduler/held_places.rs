@@ -15,7 +15,7 @@ use crate::queue::terms::observe::ReservationEnd;
 use crate::state::NodeView;
 
 impl Scheduler {
-    /// Holds places that are not, and gives back those that are not needed any more: a pod runs
+    /// Holds places that are not held yet, and frees those that are not needed any more: a pod runs
     /// elsewhere. Members that are back are nominated to theirs.
     pub(super) fn update_places(&mut self) {
         if !self.holds.has_moves() {

@@ -26,8 +26,8 @@ impl Scheduler {
     /// Until [`Scheduler::end_sync`] time stands still: no timer fires, nothing is decided, and
     /// [`Scheduler::next_wake`] is `None`.
     ///
-    /// Without it, a gang of which the lists have shown a part for longer than
-    /// [`Settings::stale_after`](crate::queue::Settings::stale_after) would count as below its minimum.
+    /// Without it, a gang counts as below its minimum if the lists have shown only a part of it for
+    /// longer than [`Settings::stale_after`](crate::queue::Settings::stale_after).
     ///
     /// ```
     /// use phalanx::queue::{GroupState, Settings};

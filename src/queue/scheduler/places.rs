@@ -101,7 +101,7 @@ impl Scheduler {
         held.chain(later.flat_map(UnitMove::placeholders).map(|(pod, _)| pod)).collect()
     }
 
-    /// The places whose time is over are given back.
+    /// Frees places whose time is over.
     pub(super) fn places_due(&mut self) {
         let now = self.world.now();
         self.release_places(|_, place, until| !place.is_nominated() && until <= now);

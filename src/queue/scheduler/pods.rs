@@ -42,7 +42,7 @@ impl Scheduler {
         }
     }
 
-    /// Records that room was given back on nodes.
+    /// Records that capacity was freed on nodes.
     fn room_released(&mut self, nodes: &[String]) {
         if !nodes.is_empty() {
             self.backfill.note_freed();

@@ -209,7 +209,7 @@ impl Scheduler {
         moves
     }
 
-    /// The groups of which units may move for another: they run whole and by themselves.
+    /// The groups whose units may move for another: they run whole and by themselves.
     fn movable(&self, id: GroupId) -> BTreeSet<GroupId> {
         if self.world.settings().preemption.is_none_or(|own| own.consolidation == 0) {
             return BTreeSet::new();

@@ -69,9 +69,8 @@ pub enum BackfillRule {
     /// As [`BackfillRule::Easy`], the others in the order of their estimates, shortest first.
     EasyShortestFirst,
     /// Every group is promised a start when it joins the line: the earliest that leaves all earlier
-    /// promises as they are. When room is given back, each in queue order is moved to the earliest
-    /// start that there is for it by then; never to a later one. (Mu'alem and Feitelson, IEEE TPDS
-    /// 12(6), 2001.)
+    /// promises as they are. When capacity is freed, each in queue order is moved to its earliest
+    /// start by then; never to a later one. (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001.)
     Conservative,
 }
 

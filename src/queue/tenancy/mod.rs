@@ -49,8 +49,8 @@ pub(in crate::queue) struct Tenancy {
     asked: BTreeMap<GroupId, (QueueId, Usage)>,
     /// Places where quota has become free since groups were last woken.
     moved: BTreeSet<Place>,
-    /// Queues of which the turn of a group has ended since, with the first such group: where quota
-    /// has not moved, only groups behind it may be woken next.
+    /// Queues with a group whose turn has ended since, with the first such group. If quota has not
+    /// moved, only groups behind it may be woken next.
     ended: BTreeMap<String, QueueKey>,
     /// The group that quota is put aside for.
     aside: Option<GroupId>,

@@ -66,8 +66,8 @@ pub(in crate::queue) struct SavedTenancy {
 }
 
 impl SavedTenancy {
-    /// The tenancy as it is saved. `changed` names the queues of which another group came first
-    /// since their head was entered.
+    /// The tenancy as it is saved. `changed` names the queues whose first group is another since
+    /// their head was entered.
     pub(in crate::queue) fn of(tenancy: &Tenancy, changed: &BTreeSet<String>) -> SavedTenancy {
         let tree = tenancy.tenants.tree();
         let place = |(queue, of): &Place| {

@@ -117,7 +117,7 @@ impl QuotaSleepers {
         }
     }
 
-    /// Queues of which a group waits at a place for no more than an amount.
+    /// Queues with a group that waits at a place for no more than an amount.
     pub(super) fn within(&self, place: Place, most: i64) -> Vec<String> {
         let least = self.least.get(&place).into_iter().flatten();
         let within = least.take_while(|(need, _)| *need <= most);

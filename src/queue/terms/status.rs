@@ -146,7 +146,7 @@ pub struct MemoryStats {
     pub members: usize,
     /// Capacity counts in the wait index.
     pub capacity_counts: usize,
-    /// Nodes in those counts, in all.
+    /// The sum of nodes in those counts.
     pub counted_nodes: usize,
     /// Timers.
     pub timers: usize,

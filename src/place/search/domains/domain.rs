@@ -17,7 +17,7 @@ pub(crate) struct Domain {
     pub(crate) nodes: Arc<[u32]>,
     pub(crate) rows: Arc<[Row]>,
     pub(crate) area: Area,
-    /// Free amounts in all, a dimension each.
+    /// Sums of free amounts, a dimension each.
     pub(crate) sums: Vec<i64>,
     /// How many pods of a class fit; -1 where not yet known.
     pub(crate) counts: Vec<i64>,
@@ -26,7 +26,7 @@ pub(crate) struct Domain {
 /// The extent of a domain.
 #[derive(Debug)]
 pub(crate) enum Area {
-    /// One of which the cache keeps sums.
+    /// A domain with sums in the cache.
     Kept(Extent),
     /// Any other set of nodes.
     Own(RowSet),

@@ -33,7 +33,8 @@ impl Scheduler {
         self.wake_for_promises(at.map(|at| at.after(Duration::from_nanos(1))));
     }
 
-    /// Tries the groups of a walk: an attempt for each class that has room in all and no place.
+    /// Tries the groups of a walk: an attempt for each class whose need is within the free sums and
+    /// that has no place.
     fn try_in_turn(&mut self, mut walk: Walk) {
         loop {
             let (backfill, reads) = self.backfill_parts();

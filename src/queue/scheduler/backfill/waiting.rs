@@ -37,7 +37,7 @@ impl Scheduler {
         }
     }
 
-    /// A group that waits on in the line because there is too little room in all.
+    /// A group that waits on in the line because the free sums are too small.
     pub(super) fn wait_for_room(&mut self, id: GroupId) {
         if self.groups.get(&id).is_some_and(|queued| *queued.phase() == Phase::Queued) {
             self.wait_without_start(id);
