@@ -88,8 +88,8 @@ impl Removals {
         by_ticket
     }
 
-    /// Drops units that are to be asked for again for a group later, and stay until then, if the
-    /// group wants pods of them now: they are asked for again at once.
+    /// Drops units that are put off for a group, if the group wants pods of them now: they are asked for
+    /// again at once. A unit that is put off stays until its time.
     pub(in crate::queue) fn drop_put_off(&mut self, id: GroupId, wanted: &BTreeSet<String>) {
         self.take(|own| {
             own.by == id
