@@ -1,45 +1,35 @@
-//! Division: what a queue has, among its children.
+//! Division of an amount of one resource among siblings.
+//!
+//! No part is given more than it wants. Floors are given even where their sum exceeds the amount, and
+//! an amount that nobody wants stays undivided. The order of the parts changes nothing.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::amount::UNLIMITED;
-use super::kai::{DivisionRules, Sibling, divide};
 use super::queue::Weight;
 
 /// One of the queues among which an amount of one resource is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part<'a> {
+pub(super) struct Part<'a> {
     /// Decides the last ties.
-    pub name: &'a str,
-    /// Higher takes first, where a division goes by priority.
-    pub priority: i32,
+    pub(super) name: &'a str,
     /// Its least part, as far as it wants it.
-    pub floor: i64,
+    pub(super) floor: i64,
     /// Its wish: usage and waiting requests, within its limit.
-    pub wants: i64,
+    pub(super) wants: i64,
     /// Its weight in the division of the rest.
-    pub weight: Weight,
+    pub(super) weight: Weight,
 }
 
 impl<'a> Part<'a> {
     /// A queue that wants so much, without a floor.
-    pub fn new(name: &'a str, wants: i64, weight: Weight) -> Part<'a> {
-        Part { name, priority: 0, floor: 0, wants, weight }
+    pub(super) fn new(name: &'a str, wants: i64, weight: Weight) -> Part<'a> {
+        Part { name, floor: 0, wants, weight }
     }
 
     fn granted(&self) -> i64 {
         self.floor.min(self.wants).max(0)
     }
-}
-
-/// A division of an amount of one resource among siblings.
-///
-/// No one is given more than is wanted; floors are given even where their sum exceeds the amount;
-/// what is not wanted stays undivided. The order of the parts changes nothing.
-pub trait Division {
-    /// The amount of each part.
-    fn divide(&self, total: i64, parts: &[Part<'_>]) -> Vec<i64>;
 }
 
 /// Everyone's floor first; the rest by weight, one unit at a time being the measure: rounds of
@@ -48,39 +38,33 @@ pub trait Division {
 ///
 /// The integer form of Koordinator's division; O(n² log n) at worst, for as many rounds as there are
 /// parts that are satisfied.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LargestRemainder;
-
-impl Division for LargestRemainder {
-    fn divide(&self, total: i64, parts: &[Part<'_>]) -> Vec<i64> {
-        let mut shares: Vec<i64> = parts.iter().map(Part::granted).collect();
-        let mut rest = left(total, &shares);
-        let wanting = |shares: &[i64], at: &usize| {
-            parts[*at].weight > Weight::ZERO && shares[*at] < parts[*at].wants
+pub(super) fn largest_remainder(total: i64, parts: &[Part<'_>]) -> Vec<i64> {
+    let mut shares: Vec<i64> = parts.iter().map(Part::granted).collect();
+    let mut rest = left(total, &shares);
+    let wanting = |shares: &[i64], at: &usize| {
+        parts[*at].weight > Weight::ZERO && shares[*at] < parts[*at].wants
+    };
+    loop {
+        let open: Vec<usize> = (0..parts.len()).filter(|at| wanting(&shares, at)).collect();
+        let weights: u128 = open.iter().map(|at| u128::from(parts[*at].weight.as_nanos())).sum();
+        if rest <= 0 || open.is_empty() {
+            return shares;
+        }
+        let quotient = |at: usize| {
+            let product = u128::from(parts[at].weight.as_nanos()) * rest as u128;
+            (product / weights, product % weights)
         };
-        loop {
-            let open: Vec<usize> = (0..parts.len()).filter(|at| wanting(&shares, at)).collect();
-            let weights: u128 =
-                open.iter().map(|at| u128::from(parts[*at].weight.as_nanos())).sum();
-            if rest <= 0 || open.is_empty() {
-                return shares;
-            }
-            let quotient = |at: usize| {
-                let product = u128::from(parts[at].weight.as_nanos()) * rest as u128;
-                (product / weights, product % weights)
-            };
-            let mut given: Vec<(usize, i64, u128)> = open
-                .iter()
-                .map(|&at| (at, i64::try_from(quotient(at).0).unwrap_or(i64::MAX), quotient(at).1))
-                .collect();
-            let spare = rest - given.iter().map(|(_, whole, _)| *whole).sum::<i64>();
-            given.sort_by_key(|&(at, _, remainder)| (Reverse(remainder), parts[at].name));
-            for (place, (at, whole, _)) in given.into_iter().enumerate() {
-                let whole = whole + i64::from((place as i64) < spare);
-                let taken = whole.min(parts[at].wants - shares[at]);
-                shares[at] += taken;
-                rest -= taken;
-            }
+        let mut given: Vec<(usize, i64, u128)> = open
+            .iter()
+            .map(|&at| (at, i64::try_from(quotient(at).0).unwrap_or(i64::MAX), quotient(at).1))
+            .collect();
+        let spare = rest - given.iter().map(|(_, whole, _)| *whole).sum::<i64>();
+        given.sort_by_key(|&(at, _, remainder)| (Reverse(remainder), parts[at].name));
+        for (place, (at, whole, _)) in given.into_iter().enumerate() {
+            let whole = whole + i64::from((place as i64) < spare);
+            let taken = whole.min(parts[at].wants - shares[at]);
+            shares[at] += taken;
+            rest -= taken;
         }
     }
 }
@@ -90,61 +74,27 @@ impl Division for LargestRemainder {
 /// larger. Rounded down to whole units; the rest of rounding stays undivided.
 ///
 /// The exact form of Volcano's weighted water filling. O(n log n).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct WaterFilling;
-
-impl Division for WaterFilling {
-    fn divide(&self, total: i64, parts: &[Part<'_>]) -> Vec<i64> {
-        let mut shares: Vec<i64> = parts.iter().map(Part::granted).collect();
-        let mut rest = left(total, &shares).max(0) as u128;
-        let weight = |at: usize| u128::from(parts[at].weight.as_nanos());
-        let missing = |shares: &[i64], at: usize| (parts[at].wants - shares[at]).max(0) as u128;
-        let mut open: Vec<usize> =
-            (0..parts.len()).filter(|&at| weight(at) > 0 && missing(&shares, at) > 0).collect();
-        // The one that is full first: the least of what is missing over the weight.
-        open.sort_by(|&a, &b| {
-            let (one, other) = (missing(&shares, a), missing(&shares, b));
-            (one * weight(b)).cmp(&(other * weight(a))).then(parts[a].name.cmp(parts[b].name))
-        });
-        let mut weights: u128 = open.iter().map(|&at| weight(at)).sum();
-        for &at in &open {
-            let part = (rest * weight(at) / weights).min(missing(&shares, at));
-            shares[at] += part as i64;
-            weights -= weight(at);
-            // The parts behind are no fuller at the same height, so that rounding here is theirs.
-            rest -= part;
-        }
-        shares
+pub(super) fn water_filling(total: i64, parts: &[Part<'_>]) -> Vec<i64> {
+    let mut shares: Vec<i64> = parts.iter().map(Part::granted).collect();
+    let mut rest = left(total, &shares).max(0) as u128;
+    let weight = |at: usize| u128::from(parts[at].weight.as_nanos());
+    let missing = |shares: &[i64], at: usize| (parts[at].wants - shares[at]).max(0) as u128;
+    let mut open: Vec<usize> =
+        (0..parts.len()).filter(|&at| weight(at) > 0 && missing(&shares, at) > 0).collect();
+    // The one that is full first: the least of what is missing over the weight.
+    open.sort_by(|&a, &b| {
+        let (one, other) = (missing(&shares, a), missing(&shares, b));
+        (one * weight(b)).cmp(&(other * weight(a))).then(parts[a].name.cmp(parts[b].name))
+    });
+    let mut weights: u128 = open.iter().map(|&at| weight(at)).sum();
+    for &at in &open {
+        let part = (rest * weight(at) / weights).min(missing(&shares, at));
+        shares[at] += part as i64;
+        weights -= weight(at);
+        // The parts behind are no fuller at the same height, so that rounding here is theirs.
+        rest -= part;
     }
-}
-
-/// Everyone's floor first; the rest by priority. Parts of one priority have their wish, by weight,
-/// before those below see anything of it. In a priority whole units are given by weight, in rounds
-/// while one of the parts has enough. Remainders of less than a unit then go one by one to the
-/// largest, first to the higher priorities.
-///
-/// KAI's division of what is above the guarantees, [`kai::divide`](super::kai::divide), with units of one.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ByPriority;
-
-impl Division for ByPriority {
-    fn divide(&self, total: i64, parts: &[Part<'_>]) -> Vec<i64> {
-        fn sibling<'a>(part: &Part<'a>) -> Sibling<'a> {
-            Sibling {
-                name: part.name,
-                priority: part.priority,
-                created: 0,
-                deserved: part.granted(),
-                limit: UNLIMITED,
-                weight: part.weight,
-                request: part.wants.max(0),
-                usage: 0,
-                share: 0,
-            }
-        }
-        let siblings: Vec<Sibling<'_>> = parts.iter().map(sibling).collect();
-        divide(total, DivisionRules::default(), &siblings).0
-    }
+    shares
 }
 
 /// The rest of an amount; not below the range of integers.
@@ -164,20 +114,10 @@ mod tests {
     #[test]
     fn remainders_go_to_the_largest_then_by_name() {
         let parts = [part("c", 9, 1), part("a", 9, 1), part("b", 9, 1)];
-        assert_eq!(LargestRemainder.divide(8, &parts), [2, 3, 3]);
-        assert_eq!(WaterFilling.divide(8, &parts).iter().sum::<i64>(), 8);
+        assert_eq!(largest_remainder(8, &parts), [2, 3, 3]);
+        assert_eq!(water_filling(8, &parts).iter().sum::<i64>(), 8);
         let parts = [part("a", 9, 3), part("b", 1, 3), part("c", 9, 0)];
-        assert_eq!(LargestRemainder.divide(10, &parts), [9, 1, 0]);
-    }
-
-    #[test]
-    fn a_priority_is_served_before_those_below() {
-        let mut parts = [part("a", 6, 1), part("b", 9, 1), part("c", 9, 2)];
-        parts[0].priority = 1;
-        parts[2].floor = 1;
-        assert_eq!(ByPriority.divide(11, &parts), [6, 1, 4]);
-        parts[1].floor = 4;
-        assert_eq!(ByPriority.divide(3, &parts), [0, 4, 1]);
+        assert_eq!(largest_remainder(10, &parts), [9, 1, 0]);
     }
 
     /// The promises of all divisions, for random parts.
@@ -190,16 +130,15 @@ mod tests {
             let parts: Vec<Part<'_>> = (0..count)
                 .map(|at| Part {
                     name: names[at],
-                    priority: (next() % 3) as i32,
                     floor: (next() % 5) as i64,
                     wants: (next() % 20) as i64,
                     weight: Weight::new(next() % 4),
                 })
                 .collect();
             let total = (next() % 40) as i64;
-            let all: [&dyn Division; 3] = [&LargestRemainder, &WaterFilling, &ByPriority];
-            for (number, division) in all.into_iter().enumerate() {
-                let shares = division.divide(total, &parts);
+            let all: [fn(i64, &[Part<'_>]) -> Vec<i64>; 2] = [largest_remainder, water_filling];
+            for (number, divide) in all.into_iter().enumerate() {
+                let shares = divide(total, &parts);
                 let floors: i64 = parts.iter().map(Part::granted).sum();
                 let sum: i64 = shares.iter().sum();
                 assert!(sum <= total.max(floors), "{parts:?} {shares:?}");
@@ -214,7 +153,7 @@ mod tests {
                     assert!(sum >= total, "{number}: {total} {parts:?} {shares:?}");
                 }
                 let reversed: Vec<Part<'_>> = parts.iter().rev().copied().collect();
-                let mut again = division.divide(total, &reversed);
+                let mut again = divide(total, &reversed);
                 again.reverse();
                 assert_eq!(shares, again, "{number}: {total} {parts:?}");
             }

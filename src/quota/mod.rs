@@ -2,34 +2,22 @@
 //!
 //! A [`QueueTree`] holds the numbers: queues in a tree, what each is promised and allowed of a
 //! resource in a flavor, and what is used and waits. [`Tenants`] decides: which claim may have what,
-//! whose turn it is, who gives back. It is made of parts that a dialect puts together:
-//!
-//! | part | trait | ready |
-//! |---|---|---|
-//! | division among siblings | [`Division`] | [`WaterFilling`], [`ByPriority`], [`LargestRemainder`] |
-//! | admission | [`Admission`] | [`Lending`], [`PathLimits`] |
-//! | share | [`Share`] | [`BorrowedShare`], [`DominantShare`] |
-//! | order of queues and of groups in them | [`QueueOrder`], [`GroupOrder`] | [`ByShare`], [`PriorityThenAge`], [`Heads`] |
-//! | entitlement | [`Entitlement`] | [`AboveNominal`], [`AboveDeserved`] |
-//! | victims | [`VictimSearch`] | [`ByQuota`] |
+//! whose turn it is, who gives back.
 //!
 //! The layer knows claims and amounts, and neither nodes nor placement; `docs/tenants.md` says which
 //! rule of Kueue is where.
 
-mod admission;
 mod amount;
 mod books;
 mod cells;
 mod claim;
 mod dialect;
 mod division;
-mod entitlement;
 mod error;
 mod flavor;
 pub mod kai;
 mod koordinator;
 mod kueue;
-mod order;
 mod own;
 mod peer;
 mod peer_share;
@@ -44,7 +32,6 @@ pub mod volcano;
 mod yields;
 pub mod yunikorn;
 
-pub use admission::{Admission, Lending, PathLimits};
 pub use amount::{MOST, UNLIMITED, minus, plus};
 pub use books::Holder;
 pub use claim::{
@@ -52,8 +39,6 @@ pub use claim::{
     Victim, VictimReason,
 };
 pub use dialect::TenantSettings;
-pub use division::{ByPriority, Division, LargestRemainder, Part, WaterFilling};
-pub use entitlement::{AboveDeserved, AboveNominal, ByQuota, Entitlement, VictimSearch};
 pub use error::QuotaError;
 pub use flavor::Flavor;
 pub use koordinator::{
@@ -63,7 +48,6 @@ pub use koordinator::{
 pub use kueue::head_rules::{HeadRules, HeadStanding, LossReason};
 pub use kueue::heads::{Head, Heads};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
-pub use order::{ByShare, GroupOrder, PriorityThenAge, QueueOrder, Waiting};
 pub use own::{QueueReport, ResourceReport};
 pub use queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
@@ -71,7 +55,7 @@ pub use queue::{
 };
 #[cfg(feature = "serde")]
 pub use saved::SavedTenants;
-pub use share::{BorrowedShare, Denominator, DominantShare, Share, ShareValue};
+pub use share::ShareValue;
 pub use tenants::{KueueSettings, Tenants};
 pub use tree::{FlavorResource, MAX_DEPTH, QueueId, QueueTree, Removal, Sums};
 pub use yields::Yields;

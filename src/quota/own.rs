@@ -8,7 +8,7 @@ use super::amount::{UNLIMITED, minus};
 use super::cells::{Cells, NONE};
 use super::claim::{Assignment, Claim, Decision, Mode, Usage};
 use super::dialect::{Aside, Dialect, TenantSettings};
-use super::division::{Division, Part, WaterFilling};
+use super::division::{Part, water_filling};
 use super::error::QuotaError;
 use super::queue::QueueKind;
 use super::share::PLACES;
@@ -191,10 +191,9 @@ impl Tenants {
         })
     }
 
-    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit. The
-    /// tree's guarantees are divided from the root down by [`WaterFilling`] among the queues that
-    /// use and want some. Guarantees come first, the rest goes by weight. O(queues below those on
-    /// the path).
+    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit: the
+    /// tree's guarantees, divided from the root down by water filling among those that use and
+    /// want some; guarantees first, the rest by weight. O(queues below those on the path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
         if let Dialect::Kai(kai) = &self.dialect {
             return self.kai_tables(kai).fair_share(queue, of);
@@ -216,14 +215,13 @@ impl Tenants {
                     let spec = tree.spec(child);
                     Part {
                         name: spec.map_or("", |spec| &spec.name),
-                        priority: 0,
                         floor: tree.sums(child, of).subtree,
                         wants: wants(child),
                         weight: spec.map_or_else(Default::default, |spec| spec.weight),
                     }
                 })
                 .collect();
-            let shares = WaterFilling.divide(total, &parts);
+            let shares = water_filling(total, &parts);
             let at = children.iter().position(|&child| child == next);
             total = at.and_then(|at| shares.get(at).copied()).unwrap_or(0);
             parent = next;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::amount::{UNLIMITED, minus, plus};
 use super::cells::{Cells, NONE};
 use super::peer_share::PeerShare;
-use super::tree::{FlavorResource, QueueId, QueueTree, Slot};
+use super::tree::{FlavorResource, QueueTree, Slot};
 
 /// A share, in total order.
 ///
@@ -86,38 +86,6 @@ impl PartialEq for ShareValue {
 
 impl Eq for ShareValue {}
 
-/// How much of what it might have a queue has.
-pub trait Share {
-    /// The share of a queue; [`ShareValue::NONE`] of one that is gone.
-    fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue;
-}
-
-/// Kueue's dominant resource share: the largest, over resources, of what a queue borrows over what
-/// the tree can lend to its siblings and itself, weighted. A root has none.
-///
-/// Source: Kueue's `fair_sharing.go`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct BorrowedShare;
-
-impl Share for BorrowedShare {
-    fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue {
-        self.with(tree, queue, &[])
-    }
-}
-
-impl BorrowedShare {
-    /// The share of a queue if so much more were drawn from it.
-    pub fn with(
-        &self,
-        tree: &QueueTree,
-        queue: QueueId,
-        more: &[(FlavorResource, i64)],
-    ) -> ShareValue {
-        let share = |at| borrowed_share(tree, &tree.cells, at, more);
-        tree.slot(queue).map_or(ShareValue::NONE, share)
-    }
-}
-
 /// Calls `add` for each resource in a flavor of a queue with what the queue would draw beyond its own
 /// quota, with more: below zero where it would not.
 fn each_beyond(
@@ -136,8 +104,11 @@ fn each_beyond(
     }
 }
 
-/// [`BorrowedShare`] by slot, with sums that may stand apart. O(resources and flavors of the queue ·
-/// depth).
+/// Kueue's dominant resource share, with sums that may stand apart: the largest, over resources, of
+/// the amount that a queue borrows over the amount that the tree can lend to its siblings and itself,
+/// weighted. A root has none. O(resources and flavors of the queue · depth).
+///
+/// Source: Kueue's `fair_sharing.go`.
 pub(super) fn borrowed_share(
     tree: &QueueTree,
     cells: &Cells,
@@ -197,61 +168,6 @@ pub(super) fn borrows_any(
                 minus(cell.drawn, cell.subtree) > 0
             })
         })
-}
-
-/// The denominator of a [`DominantShare`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Denominator {
-    /// The amount that a queue deserves by configuration; its guarantee if that is absent.
-    Deserved,
-    /// Its guarantee.
-    Nominal,
-    /// The most that it may use.
-    Limit,
-}
-
-/// The largest, over resources and flavors, of what is used over what is deserved (or guaranteed, or
-/// allowed), in thousandths, weighted.
-///
-/// A queue that uses anything of which it deserves nothing has a ratio of a thousand there, as one
-/// that uses all that it deserves. A resource without a bound counts as 0. This is Volcano's share
-/// of `proportion` and `capacity`.
-#[derive(Debug, Clone, Copy)]
-pub struct DominantShare {
-    /// The divisor of usage.
-    pub over: Denominator,
-}
-
-impl Share for DominantShare {
-    fn share(&self, tree: &QueueTree, queue: QueueId) -> ShareValue {
-        let Ok(at) = tree.slot(queue) else { return ShareValue::NONE };
-        let slot = &tree.slots[at as usize];
-        let mut share = ShareValue { weight: slot.spec.weight.as_f64(), ..ShareValue::NONE };
-        for &(pair, cell) in &slot.cells {
-            let used = tree.cells[cell].used;
-            if used <= 0 {
-                continue;
-            }
-            let quota = tree.quota(queue, FlavorResource(pair));
-            let of = quota.map_or(0, |quota| match self.over {
-                Denominator::Deserved => quota.deserved.unwrap_or(quota.nominal),
-                Denominator::Nominal => quota.nominal,
-                Denominator::Limit => quota.limit.unwrap_or(UNLIMITED),
-            });
-            let ratio = match of {
-                UNLIMITED => 0.0,
-                0 => 1000.0,
-                of => used as f64 * 1000.0 / of as f64,
-            };
-            share.borrowing |= used > of;
-            let resource = tree.resource_of(pair);
-            let before = || tree.resource_name(resource) < tree.resource_name(share.dominant);
-            if ratio > share.ratio || (ratio == share.ratio && ratio > 0.0 && before()) {
-                (share.ratio, share.dominant) = (ratio, resource);
-            }
-        }
-        share
-    }
 }
 
 /// Binary places of a share's ratio.

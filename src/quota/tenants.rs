@@ -4,7 +4,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::amount::{minus, plus};
 use super::books::{Books, Holder};
 use super::cells::Cells;
 use super::claim::{Assignment, Claim, Decision, HolderId, Mode, Usage, Victim};
@@ -14,8 +13,8 @@ use super::flavor::Flavor;
 use super::kueue::head_rules::HeadRules;
 use super::kueue::trial::{Trial, named};
 use super::kueue::{self, FairStrategy, Outlook};
-use super::queue::{Fungibility, PreemptionPolicy, Queue, QueueKind};
-use super::share::{BorrowedShare, Share, ShareValue};
+use super::queue::{Fungibility, Queue, QueueKind};
+use super::share::{ShareValue, borrowed_share};
 use super::tree::{FlavorResource, QueueId, QueueTree, Removal};
 use crate::Time;
 
@@ -225,9 +224,16 @@ impl Tenants {
             && flavors.all(|flavor| self.books.flavor(&flavor.name).is_some())
     }
 
-    /// The share of a queue by the rules in force.
+    /// The share of a queue by the rules in force; [`ShareValue::NONE`] for a queue that is gone.
     pub fn share(&self, queue: QueueId) -> ShareValue {
-        BorrowedShare.share(&self.books.tree, queue)
+        self.share_with(queue, &[])
+    }
+
+    /// The share of a queue if so much more were drawn from it.
+    pub fn share_with(&self, queue: QueueId, more: &[(FlavorResource, i64)]) -> ShareValue {
+        let tree = &self.books.tree;
+        let share = |at| borrowed_share(tree, &tree.cells, at, more);
+        tree.slot(queue).map_or(ShareValue::NONE, share)
     }
 
     /// Flavors for a claim, how they can be had, and which holders must give back first. The books are as
@@ -362,33 +368,6 @@ impl Tenants {
         let without: Vec<u32> =
             without.iter().filter(|id| self.books.holder(**id).is_some()).map(|id| id.at).collect();
         self.trial(|trial, _| trial.fits_without(queue.slot, usage, &without))
-    }
-
-    /// Usage kept for a claim that needs victims and has found none, so that others do not take it
-    /// meanwhile. Nothing where the queue may reclaim from all anyway.
-    pub fn kept_for(&self, queue: QueueId, assignment: &Assignment) -> Usage {
-        let tree = &self.books.tree;
-        let reclaims = tree
-            .spec(queue)
-            .is_none_or(|spec| spec.preemption.reclaim_within_cohort == PreemptionPolicy::Any);
-        if reclaims {
-            return Usage::new();
-        }
-        let kept = |&(of, amount): &(FlavorResource, i64)| {
-            let sums = tree.sums(queue, of);
-            let mut most = minus(sums.nominal, sums.drawn);
-            let limit = tree.quota(queue, of).and_then(|quota| quota.borrowing_limit);
-            let kept = if assignment.level == 0 {
-                amount.min(most).max(0)
-            } else if let Some(limit) = limit {
-                most = minus(plus(sums.nominal, limit), sums.drawn);
-                amount.min(most)
-            } else {
-                amount
-            };
-            (of, kept)
-        };
-        assignment.usage.iter().map(kept).collect()
     }
 
     /// Charges a claim's queue with what is assigned to it; the claim is a holder from then on.

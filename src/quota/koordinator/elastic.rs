@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::division::{Division, LargestRemainder, Part};
+use super::super::division::{Part, largest_remainder};
 use super::super::queue::Weight;
 use super::stated::{DEFAULT_QUOTA, ElasticQuota, QuotaSums, ROOT_QUOTA, SYSTEM_QUOTA, is_apart};
 use crate::model::Amounts;
@@ -438,7 +438,7 @@ impl ElasticQuotas {
                 part(&sibling.quota, request.of(resource), min, resource)
             });
             let parts: Vec<Part<'_>> = parts.collect();
-            let shares = LargestRemainder.divide(total.of(resource), &parts);
+            let shares = largest_remainder(total.of(resource), &parts);
             runtime.set(resource, own.and_then(|own| shares.get(own).copied()).unwrap_or(0));
         }
         runtime

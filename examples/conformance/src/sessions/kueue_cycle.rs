@@ -5,14 +5,15 @@
 //!
 //! Source: Kueue's `scheduler.go`.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::string::String;
 use std::vec::Vec;
 
 use phalanx::Time;
 use phalanx::quota::{
-    Assignment, Claim, Decision, GroupOrder, Head, HolderId, Mode, PriorityThenAge, QueueId,
-    QueueKind, QueueingStrategy, QuotaError, Tenants, Usage, Victim, VictimReason, Waiting,
+    Assignment, Claim, Decision, FlavorResource, Head, HolderId, Mode, PreemptionPolicy, QueueId,
+    QueueKind, QueueingStrategy, QuotaError, Tenants, Usage, Victim, VictimReason, minus, plus,
 };
 
 /// A claim that waits for a cycle.
@@ -118,17 +119,48 @@ pub fn cycle(
     Ok(result)
 }
 
+/// The order of claims in one queue: the higher priority first, then the older, then uid and name.
+#[must_use]
+pub fn claim_order(a: &Claim, b: &Claim) -> Ordering {
+    let identity = |claim: &Claim| (claim.uid.clone(), claim.name.clone());
+    (b.priority.cmp(&a.priority))
+        .then(a.created.cmp(&b.created))
+        .then_with(|| identity(a).cmp(&identity(b)))
+}
+
+/// Usage kept for a claim that needs victims and has found none, so that others do not take it
+/// meanwhile. Nothing if the queue may reclaim from all.
+#[must_use]
+pub fn kept_for(tenants: &Tenants, queue: QueueId, assignment: &Assignment) -> Usage {
+    let tree = tenants.tree();
+    let reclaims = tree
+        .spec(queue)
+        .is_none_or(|spec| spec.preemption.reclaim_within_cohort == PreemptionPolicy::Any);
+    if reclaims {
+        return Usage::new();
+    }
+    let kept = |&(of, amount): &(FlavorResource, i64)| {
+        let sums = tree.sums(queue, of);
+        let limit = tree.quota(queue, of).and_then(|quota| quota.borrowing_limit);
+        let kept = if assignment.level == 0 {
+            amount.min(minus(sums.nominal, sums.drawn)).max(0)
+        } else if let Some(limit) = limit {
+            amount.min(minus(plus(sums.nominal, limit), sums.drawn))
+        } else {
+            amount
+        };
+        (of, kept)
+    };
+    assignment.usage.iter().map(kept).collect()
+}
+
 /// The head of each active queue.
 fn pick_heads(tenants: &Tenants, pending: &[Pending]) -> Vec<(QueueId, usize)> {
     let mut heads: BTreeMap<&str, usize> = BTreeMap::new();
-    let waiting = |at: usize| {
-        let Claim { priority, created, uid, name, .. } = &pending[at].claim;
-        Waiting { priority: *priority, since: *created, uid, name }
-    };
     for (at, Pending { claim, .. }) in pending.iter().enumerate() {
         let head = heads.entry(&claim.queue).or_insert(at);
         let sticks = |at: usize| pending[at].awaits_victims && !is_strict(tenants, claim);
-        let order = PriorityThenAge.compare(&waiting(at), &waiting(*head));
+        let order = claim_order(claim, &pending[*head].claim);
         if sticks(*head).cmp(&sticks(at)).then(order).is_lt() {
             *head = at;
         }
@@ -184,7 +216,7 @@ impl Turn<'_> {
             return Ok(End::NoRoom);
         }
         if assignment.mode == Mode::Preempt && decision.victims.is_empty() {
-            let kept = self.tenants.kept_for(self.queue, assignment);
+            let kept = kept_for(self.tenants, self.queue, assignment);
             self.keep(&kept)?;
             return Ok(End::NoRoom);
         }

@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::sessions::kueue_cycle::{Cycle, Pending, cycle};
-use phalanx::quota::{
-    Assignment, Claim, GroupOrder, HeadStanding, Mode, PriorityThenAge, QueueId, ShareValue,
-    Waiting,
-};
+use crate::sessions::kueue_cycle::{Cycle, Pending, claim_order, cycle, kept_for};
+use phalanx::quota::{Assignment, HeadStanding, Mode, QueueId, ShareValue};
 use serde_json::Value;
 
 use super::fields::{Fields, amounts, now};
@@ -198,15 +195,8 @@ pub(super) fn head(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), St
     input.pass(&["clusterQueues", "initialLocalQueueUsage", "localQueues"]);
     let read = |value| world::workload(value, &rules);
     let workloads = input.list("workloads")?.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let waiting = |claim: &'_ Claim| (claim.priority, claim.created);
-    let first = workloads.iter().map(|workload| &workload.claim).min_by(|a, b| {
-        let of = |claim: &'_ Claim| waiting(claim);
-        let (one, other) = (of(a), of(b));
-        PriorityThenAge.compare(
-            &Waiting { priority: one.0, since: one.1, uid: &a.uid, name: &a.name },
-            &Waiting { priority: other.0, since: other.1, uid: &b.uid, name: &b.name },
-        )
-    });
+    let claims = workloads.iter().map(|workload| &workload.claim);
+    let first = claims.min_by(|a, b| claim_order(a, b));
     let name = first.map_or("", |claim| claim.name.rsplit('/').next().unwrap_or(""));
     same("head", &expect.text("head")?, &name)
 }
@@ -282,7 +272,7 @@ pub(super) fn reserved(Case { rules, input, expect }: Case<'_, '_>) -> Result<()
     };
     fields.end()?;
     let assignment = Assignment::new(usage, mode, level);
-    let kept = world.tenants.kept_for(queue, &assignment);
+    let kept = kept_for(&world.tenants, queue, &assignment);
     let expected = world.expected("reserved", expect.list("reserved")?)?;
     same("reserved", &expected, &table(&world, &kept))
 }

@@ -235,7 +235,7 @@ pub(super) fn shares(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), 
         };
         let queue = named(&world, kind, name)?;
         let tree = world.tenants.tree();
-        let share = phalanx::quota::BorrowedShare.with(tree, queue, &extra);
+        let share = world.tenants.share_with(queue, &extra);
         let of = |what: &str| format!("{name} {what}");
         same(of("share"), &fields.integer("share")?, &Some(share.rounded()))?;
         same(of("preciseShare"), &fields.text("preciseShare")?, &precise(&share).as_str())?;
