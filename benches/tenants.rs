@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Claim, Flavor, Head, KueueSettings, Mode, PodSet, Preemption, PreemptionPolicy, Queue, QueueId,
-    QueueKind, Quota, Tenants,
+    AssignmentMode, Claim, Flavor, Head, KueueSettings, PodSet, Queue, QueueId, QueueKind,
+    QueuePreemption, QueuePreemptionPolicy, Quota, Tenants,
 };
 
 const CPU: i64 = 1_000;
@@ -55,9 +55,9 @@ fn world(queues: usize, tree: bool, rules: Rules, low: usize, high: usize) -> Te
         let queue = Queue::leaf(format!("q{at}"))
             .parent(parent)
             .quota("default", "cpu", Quota::nominal(10 * CPU))
-            .preemption(Preemption {
-                reclaim_within_cohort: PreemptionPolicy::Any,
-                ..Preemption::default()
+            .preemption(QueuePreemption {
+                reclaim_within_cohort: QueuePreemptionPolicy::Any,
+                ..QueuePreemption::default()
             });
         tenants.set_queue(queue).expect("sound");
     }
@@ -190,7 +190,7 @@ fn measure(queues: usize, tree: bool, rules: Rules) {
         |number| claim("in".into(), number * 2 % queues, 1),
         |claim| {
             let decision = room.decide(&claim).expect("sound");
-            assert_eq!(black_box(decision).assignment.mode, Mode::Fit);
+            assert_eq!(black_box(decision).assignment.mode, AssignmentMode::Fit);
         },
     );
     print("a head that fits", time);

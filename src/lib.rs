@@ -66,6 +66,8 @@
 //! - `kubernetes`: Kubernetes' manifests are read, and with `scheduler` its queues and watches; brings
 //!   `serde`.
 //! - `cel`: selectors of devices as Kubernetes writes them ([`claims`]).
+//! - `peers`: other schedulers' own algorithms, to compare with: [`reference::kueue`], and with
+//!   `scheduler` [`preempt::kubernetes`].
 //! - `parallel`: coarse work in the caller's rayon pool. The answers do not change.
 //! - `simd`: loops over columns in AVX2 or AVX-512 where the machine has it
 //!   ([`framework::math::simd_level`]). The answers do not change.
@@ -87,11 +89,13 @@
         clippy::unwrap_used
     )
 )]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // A layer that is left out leaves helpers of the layers below it unused; the whole has none.
 #![cfg_attr(
     not(all(
         feature = "autoscale",
         feature = "kubernetes",
+        feature = "peers",
         feature = "scheduler",
         feature = "simulate"
     )),

@@ -71,7 +71,7 @@ fn decide(scene: &Scene, budget: u64, json: bool) -> Result<Finish, Box<dyn Erro
     }
     let mut running = scene.running.clone();
     for group in &scene.backlog {
-        running.add_group(group)?;
+        running.set_group(group)?;
     }
     let gpu = cluster.resource(GPU).ok_or("there are no GPUs")?;
     let prices: Vec<(String, u64)> = cluster

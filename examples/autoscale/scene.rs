@@ -94,7 +94,7 @@ impl Filling {
             self.gangs += 1;
             let group = PodGroup::gang(&self.gang, self.left as u32);
             let whole = dice.below(4) == 0;
-            self.running.add_group(&if whole { group.evicted_whole() } else { group })?;
+            self.running.set_group(&if whole { group.evicted_whole() } else { group })?;
         }
         let pod = Pod::new()
             .name(format!("{}-{}", self.gang, self.left))

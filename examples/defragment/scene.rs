@@ -73,7 +73,7 @@ pub(crate) fn filled(shape: &Shape) -> Result<Scene, Box<dyn Error>> {
             && 2 * size <= left
         {
             let name = format!("pair-{number}");
-            running.add_group(&PodGroup::gang(&name, 2).require(RACK).evicted_whole())?;
+            running.set_group(&PodGroup::gang(&name, 2).require(RACK).evicted_whole())?;
             for (member, node) in [first, second].into_iter().enumerate() {
                 let pod = pod.clone().name(format!("{name}-{member}")).in_group(&name);
                 cluster.add_pod(pod.on(format!("n{node:03}")))?;

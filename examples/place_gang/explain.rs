@@ -114,7 +114,7 @@ fn rejections(cluster: &Cluster, framework: &Framework, group: &PodGroup, pod: &
     let pass = thousands(pass);
     let mut text = format!("{pass} of {} would do", count(cluster.node_count(), "node"));
     for (index, (filter, nodes)) in counts.iter().enumerate() {
-        let name = framework.filters().get(*filter).map_or("another node is named", |f| f.name());
+        let name = framework.filter_names().nth(*filter).unwrap_or("another node is named");
         let (before, nodes) = (if index == 0 { ":" } else { "," }, thousands(*nodes as u64));
         let _ = write!(text, "{before} {nodes} rejected by {name}");
     }

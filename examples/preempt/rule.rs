@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 
-use phalanx::preempt::kubernetes::{GroupRefusal, Snapshot, preempt_group};
+use phalanx::preempt::kubernetes::{GroupRefusal, PreemptionSnapshot, preempt_group};
 use phalanx::preempt::{Cost, PreemptionRequest};
 use phalanx::{Framework, PodGroup, Time};
 
@@ -20,7 +20,7 @@ pub(crate) fn beside(
 ) -> Result<String, Box<dyn Error>> {
     let framework = Framework::kubernetes();
     let now = Time::from_secs(NOW);
-    let snapshot = Snapshot::new(&scene.cluster, &framework, &scene.running, now);
+    let snapshot = PreemptionSnapshot::new(&scene.cluster, &framework, &scene.running, now);
     let mut out = String::from("\n");
     if preempt_group(&snapshot, gang)?.refusal() == Some(GroupRefusal::TopologyConstraint) {
         out += "kube-scheduler evicts nothing: it refuses a group with a topology constraint\n";

@@ -54,7 +54,7 @@ pub(crate) fn filled(seed: u64) -> Result<Scene, Box<dyn Error>> {
                 next += 1;
                 let priority = PRIORITIES[dice.below(3) as usize];
                 let group = PodGroup::gang(&name, left as u32).priority(priority);
-                running.add_group(&group.evicted_whole())?;
+                running.set_group(&group.evicted_whole())?;
                 let start = Time::from_secs(dice.below(NOW));
                 template = Pod::new().priority(priority).since(start).in_group(&name);
             }

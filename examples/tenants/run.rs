@@ -8,7 +8,7 @@ use std::io::Read;
 use phalanx::queue::{Gone, PreemptionSettings, Settings, Ticket};
 use phalanx::quota::kai::KaiSettings;
 use phalanx::quota::{
-    Flavor, Preemption, PreemptionPolicy, Queue, Quota, ROOT_QUOTA, Tenants, Weight,
+    Flavor, Queue, QueuePreemption, QueuePreemptionPolicy, Quota, ROOT_QUOTA, Tenants, Weight,
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde::Serialize;
@@ -237,10 +237,10 @@ fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> 
         tenants.set_queue(Queue::inner(root).quota("all", GPU, all)).expect("sound");
     }
     // Kueue reclaims where a queue says so; the others do not read it.
-    let reclaims = Preemption {
-        reclaim_within_cohort: PreemptionPolicy::Any,
-        within_cluster_queue: PreemptionPolicy::LowerPriority,
-        ..Preemption::default()
+    let reclaims = QueuePreemption {
+        reclaim_within_cohort: QueuePreemptionPolicy::Any,
+        within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
+        ..QueuePreemption::default()
     };
     for ((name, _), own) in totals.iter().zip(guaranteed) {
         let queue = Queue::leaf(name.as_str()).parent(root).preemption(reclaims);

@@ -293,7 +293,7 @@ fn decide(
     match way {
         Way::Fast { .. } => planner.place(cluster, framework, request).ok(),
         Way::Once => place_gang(cluster, framework, request).ok(),
-        Way::Reference => reference::place_gang(cluster, framework, request).ok(),
+        Way::Reference => reference::place_by_definition(cluster, framework, request).ok(),
     }
 }
 

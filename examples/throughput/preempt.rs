@@ -54,7 +54,7 @@ fn fill(scene: &Scene, cluster: &mut Cluster) -> RunningWork {
                 let priority = PRIORITIES[dice.below(PRIORITIES.len())];
                 let group = PodGroup::gang(&name, left as u32).priority(priority).evicted_whole();
                 // Groups of a name are sound.
-                let _ = running.add_group(&group);
+                let _ = running.set_group(&group);
                 let start = Time::from_secs(dice.below(NOW as usize) as u64);
                 template = Pod::new().request("cpu", 1).request("memory", "2Gi").request(GPU, 1);
                 template = template.priority(priority).since(start).in_group(&name);

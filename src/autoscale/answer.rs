@@ -104,17 +104,17 @@ impl ScaleUp {
     }
 
     /// The groups that have pods on the nodes of a block, by full name. O(pods · nodes of the block).
-    pub fn groups_on(&self, block: &NewBlock) -> Vec<String> {
+    pub fn groups_on(&self, block: &NewBlock) -> Vec<ObjectName> {
         let is_on = |assignment: &Assignment<'_>| {
             block.nodes.iter().any(|node| node.name == assignment.node())
         };
-        let mut names: Vec<String> = Vec::new();
+        let mut names: Vec<ObjectName> = Vec::new();
         for plan in &self.plans {
             for assignment in plan.assignments().filter(is_on) {
                 let pod = assignment.pod();
                 let name = match &pod.group {
-                    Some(group) => ObjectName::new(pod.namespace(), group).into(),
-                    None => String::from(plan.group()),
+                    Some(group) => ObjectName::new(pod.namespace(), group),
+                    None => plan.group(),
                 };
                 if !names.contains(&name) {
                     names.push(name);

@@ -10,16 +10,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::error::AutoscaleError;
-use super::shrink::{Blocked, KeptNode, Removal, ScaleDown, ScaleDownRequest};
+use super::shrink::{Blocked, KeptNode, NodeRemoval, ScaleDown, ScaleDownRequest};
 use super::up::{Autoscaler, CLOSED};
 use crate::base::ObjectName;
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::place::Request;
+use crate::place::{Planner, Request};
 use crate::plugins::NodeUnschedulable;
 use crate::preempt::moves::{Joint, Relocated, Repack, movable, named, relocate};
 use crate::preempt::unit::Units;
-use crate::preempt::{Consolidation, MOST_UNITS, Move, PreemptionRequest, Preemptor, RunningWork};
+use crate::preempt::{Consolidation, Move, PreemptionRequest, Preemptor, RunningWork};
 use crate::state::{Cluster, PodView, Row, Txn};
 
 impl Autoscaler {
@@ -70,13 +70,10 @@ impl Autoscaler {
         let mut request = request;
         let named = request.candidates.take();
         let candidates = candidates(cluster, (&request, named))?;
-        let mut txn = self.copy_of(cluster);
         let units = Units::new(cluster, running);
         let down = Down { cluster, units: &units, request: &request };
-        let answer = down.run(self, (&mut txn, &closing), running, candidates);
-        txn.rollback_to(0)?;
-        self.keep(cluster, txn);
-        answer
+        self.session
+            .ask(cluster, |planner, txn| down.run((planner, txn), &closing, running, candidates))
     }
 }
 
@@ -137,15 +134,15 @@ struct Decided {
 impl Down<'_> {
     fn run(
         &self,
-        scaler: &mut Autoscaler,
-        (txn, framework): (&mut Txn, &Framework),
+        (planner, txn): (&mut Planner, &mut Txn),
+        framework: &Framework,
         running: &RunningWork,
         candidates: Vec<Candidate>,
     ) -> Result<ScaleDown, AutoscaleError> {
         let leaving = PodGroup::basic("leaving pods");
         let ask = PreemptionRequest::new(Request::new(&leaving).now(self.request.now));
         let ask = ask.policy(self.request.policy);
-        let settings = Consolidation::new(MOST_UNITS).policy(self.request.policy);
+        let settings = Consolidation::new(Consolidation::MOST_UNITS).policy(self.request.policy);
         let preemptor = Preemptor { group: &leaving, now: self.request.now, runs: false };
         let own = (self.units, running);
         let work = movable(self.cluster, own, (&ask, &settings), &preemptor);
@@ -157,7 +154,7 @@ impl Down<'_> {
             (self.cluster, self.units, &work),
             running,
             (framework, &request),
-            (&mut scaler.planner, txn),
+            (planner, txn),
         );
         let mut decided = Decided {
             steps: self.request.budget,
@@ -178,7 +175,7 @@ impl Down<'_> {
                 Ok(moves) => {
                     answer.price = answer.price.saturating_add(candidate.price);
                     let Candidate { name, price, .. } = candidate;
-                    answer.removals.push(Removal { node: name, price, moves });
+                    answer.removals.push(NodeRemoval { node: name, price, moves });
                 }
                 Err(reason) => answer.kept.push(KeptNode { node: candidate.name, reason }),
             }

@@ -26,7 +26,7 @@ mod weights;
 
 pub use answer::{NewBlock, ScaleUp, ScaleUpClaim, ScaleUpOutcome};
 pub use error::AutoscaleError;
-pub use request::{DEFAULT_BUDGET, DEFAULT_NODES, ScaleUpRequest};
-pub use shrink::{Blocked, KeptNode, Removal, ScaleDown, ScaleDownRequest};
-pub use template::{MAX_BLOCK, MAX_PRICE, NodeTemplate};
+pub use request::ScaleUpRequest;
+pub use shrink::{Blocked, KeptNode, NodeRemoval, ScaleDown, ScaleDownRequest};
+pub use template::NodeTemplate;
 pub use up::Autoscaler;

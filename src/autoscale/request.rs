@@ -5,11 +5,6 @@ use alloc::vec::Vec;
 use super::template::NodeTemplate;
 use crate::place::Request;
 
-/// Limit of added nodes unless the request says otherwise.
-pub const DEFAULT_NODES: u32 = 1_000;
-/// Steps that a search for nodes may take unless the request says otherwise.
-pub const DEFAULT_BUDGET: u64 = 20_000;
-
 /// The most nodes that one answer adds; a higher limit counts as this.
 pub(super) const MOST_NODES: u32 = 1 << 16;
 
@@ -34,14 +29,19 @@ pub struct ScaleUpRequest<'a> {
 }
 
 impl<'a> ScaleUpRequest<'a> {
+    /// Nodes added at most in all unless the request says otherwise.
+    pub const DEFAULT_NODES: u32 = 1_000;
+    /// Steps that a search for nodes may take unless the request says otherwise.
+    pub const DEFAULT_BUDGET: u64 = 20_000;
+
     /// A request for groups, in the order in which they would be placed.
     pub fn new<R: Into<Request<'a>>>(groups: impl IntoIterator<Item = R>) -> ScaleUpRequest<'a> {
         ScaleUpRequest {
             groups: groups.into_iter().map(Into::into).collect(),
             templates: Vec::new(),
-            max_nodes: DEFAULT_NODES,
+            max_nodes: ScaleUpRequest::DEFAULT_NODES,
             all_members: false,
-            budget: DEFAULT_BUDGET,
+            budget: ScaleUpRequest::DEFAULT_BUDGET,
         }
     }
 

@@ -102,7 +102,7 @@ impl<'a> ScaleDownRequest<'a> {
 #[non_exhaustive]
 pub struct ScaleDown {
     /// The nodes that can go, in the order in which they are emptied.
-    pub removals: Vec<Removal>,
+    pub removals: Vec<NodeRemoval>,
     /// The others that were asked about, by name.
     pub kept: Vec<KeptNode>,
     /// Price of the nodes that can go, together.
@@ -116,7 +116,7 @@ pub struct ScaleDown {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
-pub struct Removal {
+pub struct NodeRemoval {
     /// The node.
     pub node: String,
     /// Its price.

@@ -12,11 +12,6 @@ use crate::state::Cluster;
 /// The label by which a node is told apart from all others.
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The highest price of a block.
-pub const MAX_PRICE: u64 = 1 << 40;
-/// The most nodes of a block.
-pub const MAX_BLOCK: u32 = 4_096;
-
 /// A node that can be added, at a price: one by one, or in blocks.
 ///
 /// New nodes are like the template's node but for their names, `<name>-<block>` or, in blocks of
@@ -55,6 +50,11 @@ pub struct NodeTemplate {
 }
 
 impl NodeTemplate {
+    /// The highest price of a block.
+    pub const MAX_PRICE: u64 = 1 << 40;
+    /// The most nodes of a block.
+    pub const MAX_BLOCK: u32 = 4_096;
+
     /// A node that is added one by one, at a price.
     pub fn new(node: Node, price: u64) -> NodeTemplate {
         NodeTemplate { node, price, nodes: 1, limit: None, own_domains: Vec::new(), among: None }
@@ -120,10 +120,10 @@ impl NodeTemplate {
     fn check(&self) -> Result<(), AutoscaleError> {
         self.node.check()?;
         let fault = |reason| AutoscaleError::Template { name: self.name().into(), reason };
-        if self.nodes == 0 || self.nodes > MAX_BLOCK {
+        if self.nodes == 0 || self.nodes > NodeTemplate::MAX_BLOCK {
             return Err(fault("a block has from 1 to 4096 nodes"));
         }
-        if self.price > MAX_PRICE {
+        if self.price > NodeTemplate::MAX_PRICE {
             return Err(fault("its price is above 2^40"));
         }
         if self.among.as_ref().is_some_and(|(_, values)| values.is_empty()) {

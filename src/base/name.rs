@@ -178,6 +178,12 @@ impl From<ObjectName> for String {
     }
 }
 
+impl From<&ObjectName> for String {
+    fn from(name: &ObjectName) -> String {
+        String::from(&*name.text)
+    }
+}
+
 impl TryFrom<String> for ObjectName {
     type Error = NameError;
 

@@ -23,6 +23,7 @@ pub(crate) const EXTENDED: &str = "<extended-resources>";
 /// Why no node will do for a pod: one of its claims cannot be allocated anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("claim {:?}: {}", clip(.claim), reason)]
+#[non_exhaustive]
 pub struct ClaimRefusal {
     /// The name of the claim in the pod.
     pub claim: String,

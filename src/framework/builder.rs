@@ -120,6 +120,41 @@ impl FrameworkBuilder {
         self
     }
 
+    /// Takes out the filter of a name; nothing if there is none.
+    ///
+    /// ```
+    /// use phalanx::Framework;
+    ///
+    /// let framework = Framework::kubernetes().to_builder().without_filter("NodePorts").build()?;
+    /// assert!(!framework.filter_names().any(|name| name == "NodePorts"));
+    /// # Ok::<(), phalanx::framework::FrameworkError>(())
+    /// ```
+    pub fn without_filter(mut self, name: &str) -> FrameworkBuilder {
+        self.parts.filters.retain(|filter| filter.name() != name);
+        self
+    }
+
+    /// Sets the weight of the scores of a name, of nodes and of domains; 0 takes them out. Nothing if
+    /// there is none.
+    ///
+    /// ```
+    /// use phalanx::Framework;
+    ///
+    /// let framework = Framework::kubernetes().to_builder().weigh("ImageLocality", 7).build()?;
+    /// assert!(framework.score_names().any(|score| score == (7, "ImageLocality")));
+    /// # Ok::<(), phalanx::framework::FrameworkError>(())
+    /// ```
+    pub fn weigh(mut self, name: &str, weight: u32) -> FrameworkBuilder {
+        let weight = i64::from(weight);
+        self.parts.scores.retain(|(_, score)| weight > 0 || score.name() != name);
+        self.parts.domain_scores.retain(|(_, score)| weight > 0 || score.name() != name);
+        let scores = self.parts.scores.iter_mut().filter(|(_, score)| score.name() == name);
+        scores.for_each(|(own, _)| *own = weight);
+        let scores = self.parts.domain_scores.iter_mut().filter(|(_, score)| score.name() == name);
+        scores.for_each(|(own, _)| *own = weight);
+        self
+    }
+
     /// Does without a filter that judges room, such as [`Fit`](crate::plugins::Fit): any number of
     /// pods then goes to a node, whatever they request.
     pub fn without_room_filter(mut self) -> FrameworkBuilder {
@@ -230,25 +265,45 @@ impl Framework {
     ///
     /// let warm = score_fn("warm", Reach::Static, |_, node| 100 * i64::from(node.has_label("warm", "true")));
     /// let framework = Framework::kubernetes().to_builder().score(5, warm).build()?;
-    /// assert_eq!(framework.scores().len(), Framework::kubernetes().scores().len() + 1);
+    /// assert_eq!(framework.score_names().len(), Framework::kubernetes().score_names().len() + 1);
     /// # Ok::<(), phalanx::framework::FrameworkError>(())
     /// ```
     pub fn to_builder(&self) -> FrameworkBuilder {
         FrameworkBuilder { parts: Parts::clone(&self.parts) }
     }
 
+    /// The names of the filters, in order.
+    pub fn filter_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.parts.filters.iter().map(|filter| filter.name())
+    }
+
+    /// Weights and names of the scores, in order.
+    pub fn score_names(&self) -> impl ExactSizeIterator<Item = (i64, &str)> {
+        self.parts.scores.iter().map(|(weight, score)| (*weight, score.name()))
+    }
+
+    /// The names of the permits, in order.
+    pub fn permit_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.parts.permits.iter().map(|permit| permit.name())
+    }
+
+    /// Weights and names of the scores of domains, in order.
+    pub fn domain_score_names(&self) -> impl ExactSizeIterator<Item = (i64, &str)> {
+        self.parts.domain_scores.iter().map(|(weight, score)| (*weight, score.name()))
+    }
+
     /// The filters, in order.
-    pub fn filters(&self) -> &[Arc<dyn FilterPlugin>] {
+    pub(crate) fn filters(&self) -> &[Arc<dyn FilterPlugin>] {
         &self.parts.filters
     }
 
     /// The scores with their weights, in order.
-    pub fn scores(&self) -> &[(i64, Arc<dyn ScorePlugin>)] {
+    pub(crate) fn scores(&self) -> &[(i64, Arc<dyn ScorePlugin>)] {
         &self.parts.scores
     }
 
     /// The permits, in order.
-    pub fn permits(&self) -> &[Arc<dyn Permit>] {
+    pub(crate) fn permits(&self) -> &[Arc<dyn Permit>] {
         &self.parts.permits
     }
 
@@ -262,13 +317,11 @@ impl Framework {
 
     /// The framework without the filters of a name.
     pub(crate) fn without_filter(&self, name: &str) -> Framework {
-        let mut parts = Parts::clone(&self.parts);
-        parts.filters.retain(|filter| filter.name() != name);
-        FrameworkBuilder { parts }.build_sound()
+        self.to_builder().without_filter(name).build_sound()
     }
 
     /// The domain-level scores with their weights, in order.
-    pub fn domain_scores(&self) -> &[(i64, Arc<dyn DomainScore>)] {
+    pub(crate) fn domain_scores(&self) -> &[(i64, Arc<dyn DomainScore>)] {
         &self.parts.domain_scores
     }
 

@@ -46,6 +46,7 @@ impl PreparedScore for Constant {
 
 /// The scores that one plugin gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScoreColumn {
     /// The plugin's place among the framework's scores.
     pub plugin: usize,

@@ -31,11 +31,12 @@ pub use plugin::{
     Capacity, FilterPlugin, FilterPreparation, Incremental, PreparedFilter, PreparedScore,
     ScorePlugin, ScorePreparation,
 };
+pub use strategy::KueueGates;
 pub use traits::{DomainScore, Normalization, PermitVerdict, Verdict};
 
 // Public at the root of the crate.
 pub(crate) use builder::Framework;
-pub(crate) use strategy::{KueueGates, Strategy};
+pub(crate) use strategy::Strategy;
 pub(crate) use traits::Permit;
 
 /// The highest score a plugin gives a node, after normalisation.

@@ -210,6 +210,9 @@ pub trait PreparedFilter: Send + Sync {
     }
 
     /// The updater of the filter while pods come and go, if it has one.
+    ///
+    /// Planners ask for it only if the declaration is [grained](Declaration::grained). Without that,
+    /// they prepare the filter anew whenever a pod comes or goes.
     fn incremental(&mut self) -> Option<&mut dyn Incremental> {
         None
     }
@@ -237,6 +240,9 @@ pub trait PreparedScore: Send + Sync {
     }
 
     /// The updater of the score while pods come and go, if it has one.
+    ///
+    /// Planners ask for it only if the declaration is [grained](Declaration::grained). Without that,
+    /// they prepare the score anew whenever a pod comes or goes.
     fn incremental(&mut self) -> Option<&mut dyn Incremental> {
         None
     }

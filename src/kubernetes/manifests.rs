@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::devices::NodeDevices;
+use super::devices::NodeCards;
 use super::field::Field;
 use super::kinds::SubmittedWorkload;
 use crate::model::{Labels, Node, Pod, PodGroup};
@@ -22,7 +22,7 @@ pub struct Manifests {
     /// declare: what a cluster is to be built with. Nodes have the labels.
     pub levels: Vec<String>,
     /// The cards of nodes by which pods ask for parts of one, by the name of the node.
-    pub devices: BTreeMap<String, NodeDevices>,
+    pub devices: BTreeMap<String, NodeCards>,
     /// The labels of namespaces, by name. Only those that have a manifest.
     pub namespaces: BTreeMap<String, Labels>,
     /// Claims, volumes and other storage objects, by kind and name.

@@ -112,6 +112,7 @@ pub struct PodResources {
 
 /// A pod's requests, computed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct EffectiveRequests {
     /// Amounts that the pod takes of a node.
     pub requests: Amounts,

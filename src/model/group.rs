@@ -13,12 +13,6 @@ use super::pod::Pod;
 use crate::base::ObjectName;
 use crate::base::hash::{FixedMap, FixedState};
 
-/// The deepest tree of groups accepted. Kubernetes allows 4 levels.
-///
-/// A deeper one is an error of [`PodGroup::check`], which looks no deeper. Copying and dropping a
-/// tree recurse, as they do for any nested value: do not build trees of thousands of levels.
-pub const MAX_DEPTH: usize = 16;
-
 /// Pods that are placed together: a leaf holds pods, an inner group holds groups.
 ///
 /// A group is a tree by construction, so it cannot contain itself.
@@ -165,6 +159,12 @@ pub struct Slice {
 }
 
 impl PodGroup {
+    /// The deepest tree of groups accepted. Kubernetes allows 4 levels.
+    ///
+    /// A deeper one is an error of [`PodGroup::check`], which looks no deeper. Copying and dropping a
+    /// tree recurse, as they do for any nested value: do not build trees of thousands of levels.
+    pub const MAX_DEPTH: usize = 16;
+
     /// A group with a minimum of `min_count` members, in namespace `default`.
     pub fn gang(name: impl Into<String>, min_count: u32) -> PodGroup {
         PodGroup {
@@ -173,6 +173,21 @@ impl PodGroup {
             policy: GroupPolicy::Gang { min_count },
             ..PodGroup::default()
         }
+    }
+
+    /// A gang of `count` pods like `template`, in namespace `default`: all start, or none.
+    ///
+    /// The same as [`PodGroup::gang`] with [`PodGroup::pods`], where the minimum is the number of pods.
+    /// O(count).
+    ///
+    /// ```
+    /// use phalanx::{Pod, PodGroup};
+    ///
+    /// let gang = PodGroup::of("trainer", 4, Pod::new().request("nvidia.com/gpu", 8));
+    /// assert_eq!((gang.policy.minimum(), gang.pods.len()), (4, 4));
+    /// ```
+    pub fn of(name: impl Into<String>, count: u32, template: Pod) -> PodGroup {
+        PodGroup::gang(name, count).pods(count as usize, template)
     }
 
     /// A group without a minimum, in namespace `default`.
@@ -298,6 +313,20 @@ impl PodGroup {
     #[must_use]
     pub fn evicted_whole(mut self) -> PodGroup {
         self.disruption = DisruptionMode::All;
+        self
+    }
+
+    /// Makes its members safe from preemption: they are never taken for others.
+    #[must_use]
+    pub fn non_preemptible(mut self) -> PodGroup {
+        self.non_preemptible = true;
+        self
+    }
+
+    /// Sets how long a member that has started is not taken for others.
+    #[must_use]
+    pub fn min_run_time(mut self, time: Duration) -> PodGroup {
+        self.min_run_time = Some(time);
         self
     }
 
@@ -431,7 +460,7 @@ impl PodGroup {
     ///
     /// # Errors
     /// A name is empty or used twice, a group is empty or holds both pods and groups, or a minimum
-    /// is 0. The tree is deeper than [`MAX_DEPTH`]. A pod is not sound, names another group or is
+    /// is 0. The tree is deeper than [`PodGroup::MAX_DEPTH`]. A pod is not sound, names another group or is
     /// of another namespace. Group names are unique in their tree; pod names in their namespace.
     pub fn check(&self) -> Result<(), ModelError> {
         let mut numbered = true;
@@ -460,12 +489,12 @@ impl PodGroup {
         }
     }
 
-    /// Whether the tree is no deeper than [`MAX_DEPTH`]; looks no deeper itself.
+    /// Whether the tree is no deeper than [`PodGroup::MAX_DEPTH`]; looks no deeper itself.
     pub(crate) fn check_depth(&self) -> Result<(), ModelError> {
-        if self.is_within(MAX_DEPTH) {
+        if self.is_within(PodGroup::MAX_DEPTH) {
             return Ok(());
         }
-        let text = format!("is nested deeper than {MAX_DEPTH} levels");
+        let text = format!("is nested deeper than {} levels", PodGroup::MAX_DEPTH);
         Err(ModelError::new(self.object(), "groups", Problem::Invalid(text)))
     }
 
@@ -503,8 +532,8 @@ impl PodGroup {
         if self.name.is_empty() {
             return fault("name", Problem::Required);
         }
-        if depth > MAX_DEPTH {
-            let text = format!("is nested deeper than {MAX_DEPTH} levels");
+        if depth > PodGroup::MAX_DEPTH {
+            let text = format!("is nested deeper than {} levels", PodGroup::MAX_DEPTH);
             return fault("groups", Problem::Invalid(text));
         }
         if self.policy == (GroupPolicy::Gang { min_count: 0 }) {
@@ -573,7 +602,7 @@ mod tests {
         assert!(mixed.pod(pod.clone().name("g-0")).check().is_err());
         let bad = pod.clone().name("h").request("cpu", -1);
         assert_eq!(sound.clone().pod(bad).check().unwrap_err().object, "pod default/h");
-        let deep = (0..MAX_DEPTH)
+        let deep = (0..PodGroup::MAX_DEPTH)
             .fold(sound, |inner, depth| PodGroup::gang(format!("level-{depth}"), 1).group(inner));
         assert_eq!(deep.check().unwrap_err().field, "groups");
     }

@@ -35,7 +35,7 @@ pub use claims::{
 pub use device::{Device, DeviceAsk, DeviceRequest, IslandRule};
 pub use effective::{Container, EffectiveRequests, PodResources, Quantities};
 pub use error::Problem;
-pub use group::{DisruptionMode, GroupPolicy, MAX_DEPTH, Slice, TopologyRequest};
+pub use group::{DisruptionMode, GroupPolicy, Slice, TopologyRequest};
 pub use node::Image;
 pub use overcommit::{CalculatePolicy, NodePod, Overcommit, overcommitted};
 pub use pod::PreemptionPolicy;

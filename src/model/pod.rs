@@ -181,6 +181,20 @@ impl Pod {
         self
     }
 
+    /// Marks the pod as one that is being deleted: it still takes room.
+    #[must_use]
+    pub fn deleting(mut self) -> Pod {
+        self.deleting = true;
+        self
+    }
+
+    /// Adds a reason for which the pod must not be placed yet.
+    #[must_use]
+    pub fn scheduling_gate(mut self, reason: impl Into<String>) -> Pod {
+        self.scheduling_gates.push(reason.into());
+        self
+    }
+
     /// Makes the pod a member of a group.
     #[must_use]
     pub fn in_group(mut self, group: impl Into<String>) -> Pod {

@@ -28,9 +28,9 @@ pub const DEFAULT_MEMORY: i64 = 209_715_200;
 /// ```
 /// use phalanx::model::Amounts;
 ///
-/// let mut amounts = Amounts::new();
-/// amounts.set("cpu", 1_500);
+/// let amounts = Amounts::new().with("cpu", 1_500).with("nvidia.com/gpu", 8);
 /// assert_eq!((amounts.of("cpu"), amounts.of("memory")), (1_500, 0));
+/// assert_eq!(amounts, [("nvidia.com/gpu", 8), ("cpu", 1_500)].into());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(
@@ -61,6 +61,13 @@ impl Amounts {
     /// No amounts.
     pub const fn new() -> Amounts {
         Amounts(Vec::new())
+    }
+
+    /// These amounts, with that of a resource set: a builder.
+    #[must_use]
+    pub fn with(mut self, name: &str, amount: i64) -> Amounts {
+        self.set(name, amount);
+        self
     }
 
     /// The amount of a resource; zero where it is absent. O(log n).
@@ -96,9 +103,38 @@ impl Amounts {
     }
 }
 
+/// Amounts by name; of a name that comes twice, the last.
+impl<S: AsRef<str>> FromIterator<(S, i64)> for Amounts {
+    fn from_iter<I: IntoIterator<Item = (S, i64)>>(amounts: I) -> Amounts {
+        amounts
+            .into_iter()
+            .fold(Amounts::new(), |all, (name, amount)| all.with(name.as_ref(), amount))
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> From<[(S, i64); N]> for Amounts {
+    fn from(amounts: [(S, i64); N]) -> Amounts {
+        amounts.into_iter().collect()
+    }
+}
+
+/// The types that become a quantity; no other crate adds one.
+mod sealed {
+    use super::{Quantity, String};
+
+    pub trait Sealed {}
+    impl Sealed for Quantity {}
+    impl Sealed for i64 {}
+    impl Sealed for i32 {}
+    impl Sealed for u32 {}
+    impl Sealed for &str {}
+    impl Sealed for &String {}
+    impl Sealed for String {}
+}
+
 /// A quantity, or a value that becomes one: a [`Quantity`], an integer, or Kubernetes'
-/// quantity text.
-pub trait IntoQuantity {
+/// quantity text. The trait is sealed: these are all.
+pub trait IntoQuantity: sealed::Sealed {
     /// The quantity, or why the text is none.
     ///
     /// # Errors

@@ -153,9 +153,10 @@ impl Failure {
 /// How much of a pod set had room, and which nodes were out of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct NoFit {
     /// The room there was.
-    pub room: Room,
+    pub room: KueueRoom,
     /// Leaves looked at: hosts if the hostname is the finest level.
     pub nodes_considered: u64,
     /// Leaves left out, by reason. Empty if the room was too small for another reason.
@@ -165,7 +166,7 @@ pub struct NoFit {
 /// The room there was for a pod set that did not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Room {
+pub enum KueueRoom {
     /// A request with at most one slice layer.
     Whole {
         /// Units with room: for required requests in the best domain, else over all domains.
@@ -183,6 +184,7 @@ pub enum Room {
 /// The room for one slice layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct LayerRoom {
     /// The level of the layer.
     pub level: String,
@@ -192,7 +194,7 @@ pub struct LayerRoom {
     pub of: u64,
 }
 
-/// The unit that [`Room`] counts.
+/// The unit that [`KueueRoom`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Unit {
@@ -206,6 +208,7 @@ pub enum Unit {
 /// affinity, domain, resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Exclusions {
     /// By the first taint that is not tolerated, written `key=value:effect`.
     pub taints: BTreeMap<String, u64>,
@@ -229,14 +232,14 @@ impl Exclusions {
 impl core::fmt::Display for NoFit {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match &self.room {
-            Room::Whole { fits, of, unit } => {
+            KueueRoom::Whole { fits, of, unit } => {
                 let unit = match unit {
                     Unit::Pod => "pods",
                     Unit::Slice => "slices",
                 };
                 write!(f, "{fits} of {of} {unit} fit")?;
             }
-            Room::Layers(layers) => {
+            KueueRoom::Layers(layers) => {
                 for (at, layer) in layers.iter().enumerate() {
                     let comma = if at == 0 { "" } else { ", " };
                     write!(

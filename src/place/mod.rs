@@ -25,9 +25,10 @@ mod verify;
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
 pub use commit::VolumeProblem;
 pub use explain::{DomainReport, Explanation, LevelReport, Rejections, Remedy};
+pub use failure::{Exclusions, Failure, KueueRoom, LayerRoom, NoFit, Unit};
 pub use gang::Gang;
 pub use outcome::UnplacedKind;
-pub use request::{DEFAULT_BUDGET, Domain};
+pub use request::Domain;
 
 // Public at the root of the crate.
 #[allow(unused_imports, reason = "the layers above name them here")]

@@ -1,5 +1,8 @@
 //! The planner: checks a request, runs its strategy, and makes the plan.
 
+#[cfg(any(feature = "scheduler", feature = "autoscale"))]
+pub(crate) mod what_if;
+
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -136,7 +139,7 @@ impl Planner {
         Ok(outcome(task, answer, &mut self.workspace.spare))
     }
 
-    /// [`reference::place_gang`](crate::reference::place_gang).
+    /// [`reference::place_by_definition`](crate::reference::place_by_definition).
     pub(crate) fn place_reference<'a>(
         cluster: &Cluster,
         framework: &Framework,

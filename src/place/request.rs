@@ -44,10 +44,10 @@ pub struct Domain {
     pub value: String,
 }
 
-/// Steps a search may take unless the request says otherwise.
-pub const DEFAULT_BUDGET: u64 = 200_000;
-
 impl<'a> Request<'a> {
+    /// Steps a search may take unless the request says otherwise.
+    pub const DEFAULT_BUDGET: u64 = 200_000;
+
     /// A request for a group.
     pub fn new(group: &'a PodGroup) -> Request<'a> {
         Request::of(Subject::Group(group))
@@ -57,7 +57,7 @@ impl<'a> Request<'a> {
         Request {
             subject,
             now: Time::ZERO,
-            budget: DEFAULT_BUDGET,
+            budget: Request::DEFAULT_BUDGET,
             salt: 0,
             strategy: None,
             within: None,

@@ -33,7 +33,7 @@ use crate::state::{Cluster, NodeView, ResourceId};
 ///
 /// Source: kube-scheduler, `noderesources/{resource_allocation,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 #[derive(Debug, Clone)]
-pub struct Allocation {
+pub struct AllocationScore {
     name: &'static str,
     liking: Liking,
     resources: Vec<(String, i64)>,
@@ -61,15 +61,15 @@ pub struct RequestedToCapacityRatio;
 
 impl MostAllocated {
     /// Over these resources, with these weights.
-    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> Allocation {
-        Allocation::new("MostAllocated", Liking::Full, resources)
+    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> AllocationScore {
+        AllocationScore::new("MostAllocated", Liking::Full, resources)
     }
 }
 
 impl LeastAllocated {
     /// Over these resources, with these weights.
-    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> Allocation {
-        Allocation::new("LeastAllocated", Liking::Empty, resources)
+    pub fn of<S: Into<String>>(resources: impl IntoIterator<Item = (S, u32)>) -> AllocationScore {
+        AllocationScore::new("LeastAllocated", Liking::Empty, resources)
     }
 }
 
@@ -78,25 +78,25 @@ impl RequestedToCapacityRatio {
     pub fn of<S: Into<String>>(
         curve: Utilization,
         resources: impl IntoIterator<Item = (S, u32)>,
-    ) -> Allocation {
-        Allocation::new("RequestedToCapacityRatio", Liking::Curve(curve), resources)
+    ) -> AllocationScore {
+        AllocationScore::new("RequestedToCapacityRatio", Liking::Curve(curve), resources)
     }
 }
 
-impl Allocation {
+impl AllocationScore {
     fn new<S: Into<String>>(
         name: &'static str,
         liking: Liking,
         resources: impl IntoIterator<Item = (S, u32)>,
-    ) -> Allocation {
+    ) -> AllocationScore {
         let resources =
             resources.into_iter().map(|(name, weight)| (name.into(), i64::from(weight))).collect();
-        Allocation { name, liking, resources }
+        AllocationScore { name, liking, resources }
     }
 
     /// The same under another name.
     #[must_use]
-    pub fn named(mut self, name: &'static str) -> Allocation {
+    pub fn named(mut self, name: &'static str) -> AllocationScore {
         self.name = name;
         self
     }
@@ -317,7 +317,7 @@ pub(super) fn percent(part: i64, whole: i64) -> i64 {
     }
 }
 
-impl ScorePlugin for Allocation {
+impl ScorePlugin for AllocationScore {
     fn name(&self) -> &'static str {
         self.name
     }

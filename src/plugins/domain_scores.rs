@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::allocation::{Allocation, Part, parts, percent};
+use super::allocation::{AllocationScore, Part, parts, percent};
 use crate::framework::{DomainContext, DomainScore, MAX_SCORE, Normalization};
 
 /// Likes domains that the group would fill, so that others stay whole.
@@ -32,7 +32,7 @@ impl DomainAllocation {
     }
 
     /// Over the resources of a node-level score, with its weights.
-    pub fn like(score: &Allocation) -> DomainAllocation {
+    pub fn like(score: &AllocationScore) -> DomainAllocation {
         DomainAllocation { resources: score.resources().to_vec(), likes_full: true }
     }
 

@@ -3,8 +3,8 @@
 use alloc::string::String;
 
 use super::{
-    Allocation, BalancedAllocation, DeviceFit, DomainAllocation, DynamicResources, Fit,
-    FitIgnoring, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinity, NodeName,
+    AllocationScore, BalancedAllocation, DeviceFit, DomainAllocation, DynamicResources, Fit,
+    FitIgnoring, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinityPlugin, NodeName,
     NodePorts, NodeUnschedulable, NodeVolumeLimits, PodGroupPodsCount, PodTopologySpread,
     SpreadDefaults, StorageCapacityScore, TaintToleration, Utilization, VolumeBinding,
     VolumeRestrictions, VolumeZone,
@@ -29,14 +29,14 @@ use crate::model::{CPU, MEMORY};
 ///
 /// let packing = MostAllocated::of([("nvidia.com/gpu", 5), ("cpu", 1), ("memory", 1)]);
 /// let framework = KubernetesProfile::new().fit_strategy(packing).framework();
-/// assert_eq!(framework.filters()[5].name(), "NodeResourcesFit");
+/// assert_eq!(framework.filter_names().nth(5), Some("NodeResourcesFit"));
 /// ```
 ///
 /// Source: kube-scheduler, `apis/config/v1/default_plugins.go`.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct KubernetesProfile {
-    fit: Allocation,
+    fit: AllocationScore,
     ignoring: FitIgnoring,
     balanced: BalancedAllocation,
     added_affinity: model::NodeAffinity,
@@ -68,7 +68,7 @@ impl KubernetesProfile {
     }
 
     /// Sets how `NodeResourcesFit` scores (`scoringStrategy`).
-    pub fn fit_strategy(mut self, strategy: Allocation) -> KubernetesProfile {
+    pub fn fit_strategy(mut self, strategy: AllocationScore) -> KubernetesProfile {
         self.fit = strategy;
         self
     }
@@ -144,7 +144,7 @@ impl KubernetesProfile {
         let claims = self.claims;
         let framework = filters
             .score(3, TaintToleration)
-            .score(2, NodeAffinity::with_added(self.added_affinity))
+            .score(2, NodeAffinityPlugin::with_added(self.added_affinity))
             .score(1, fit)
             .score(2, PodTopologySpread::with_defaults(self.spread))
             .score(2, self.company)
@@ -170,7 +170,7 @@ impl KubernetesProfile {
             .filter(NodeUnschedulable)
             .filter(NodeName)
             .filter(TaintToleration)
-            .filter(NodeAffinity::with_added(self.added_affinity.clone()))
+            .filter(NodeAffinityPlugin::with_added(self.added_affinity.clone()))
             .filter(NodePorts)
             .filter(self.ignoring.clone())
             .filter(VolumeRestrictions)
@@ -192,6 +192,24 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::framework::{Context, FilterPreparation};
+    use crate::model::{Node, Pod};
+    use crate::state::Cluster;
+
+    #[test]
+    fn plain_pods_are_not_looked_at_by_what_does_not_concern_them() {
+        let pod = Pod::new().request("cpu", 1);
+        let mut cluster = Cluster::new();
+        cluster.add_node(Node::new("n").capacity("cpu", 1)).unwrap();
+        let cx = Context::new(&cluster, pod.shape());
+        let framework = Framework::kubernetes();
+        let looks = |(at, _): &(usize, &str)| {
+            !matches!(framework.prepare_filter(*at, &cx), FilterPreparation::Skip)
+        };
+        let asked: Vec<&str> =
+            framework.filter_names().enumerate().filter(looks).map(|(_, name)| name).collect();
+        assert_eq!(asked, ["NodeResourcesFit"]);
+    }
 
     #[test]
     fn the_profile_is_a_sound_set_in_the_order_of_kube_scheduler() {

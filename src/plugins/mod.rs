@@ -40,7 +40,7 @@ mod topology_spread;
 mod utilization;
 mod volumes;
 
-pub use allocation::{Allocation, LeastAllocated, MostAllocated, RequestedToCapacityRatio};
+pub use allocation::{AllocationScore, LeastAllocated, MostAllocated, RequestedToCapacityRatio};
 pub use balanced_allocation::BalancedAllocation;
 pub use devices::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, LowestIndex,
@@ -55,7 +55,7 @@ pub use inter_pod_affinity::InterPodAffinity;
 pub use kubernetes_profile::KubernetesProfile;
 pub use load_aware::{LoadAware, LoadAwareFilter, LoadAwareScore};
 pub use minimum_count::MinimumCount;
-pub use node_affinity::NodeAffinity;
+pub use node_affinity::NodeAffinityPlugin;
 pub use node_name::NodeName;
 pub use node_ports::NodePorts;
 pub use node_unschedulable::NodeUnschedulable;

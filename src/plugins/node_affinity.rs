@@ -28,7 +28,7 @@ use crate::state::RowSet;
 ///
 /// Source: kube-scheduler, `nodeaffinity/node_affinity.go`.
 #[derive(Debug, Clone, Default)]
-pub struct NodeAffinity {
+pub struct NodeAffinityPlugin {
     added: model::NodeAffinity,
 }
 
@@ -41,19 +41,19 @@ struct Required {
 /// Terms that the score resolves.
 struct Preferred(Vec<(i64, Term)>);
 
-impl NodeAffinity {
+impl NodeAffinityPlugin {
     /// Judges by the requests of each pod.
-    pub fn new() -> NodeAffinity {
-        NodeAffinity::default()
+    pub fn new() -> NodeAffinityPlugin {
+        NodeAffinityPlugin::default()
     }
 
     /// Judges by the requests of each pod, and by `added` for all of them (`addedAffinity`).
-    pub fn with_added(added: model::NodeAffinity) -> NodeAffinity {
-        NodeAffinity { added }
+    pub fn with_added(added: model::NodeAffinity) -> NodeAffinityPlugin {
+        NodeAffinityPlugin { added }
     }
 }
 
-impl FilterPlugin for NodeAffinity {
+impl FilterPlugin for NodeAffinityPlugin {
     fn name(&self) -> &'static str {
         "NodeAffinity"
     }
@@ -92,7 +92,7 @@ impl PreparedFilter for Required {
     }
 }
 
-impl ScorePlugin for NodeAffinity {
+impl ScorePlugin for NodeAffinityPlugin {
     fn name(&self) -> &'static str {
         "NodeAffinity"
     }
@@ -185,12 +185,19 @@ mod tests {
             (Operator::Unknown("Near".into()), &["2"], &[]),
         ] {
             let pod = requiring(&[expression("gen", operator.clone(), values)]);
-            assert_eq!(passing(NodeAffinity::new(), &cluster, &pod), expected, "{operator:?}");
+            assert_eq!(
+                passing(NodeAffinityPlugin::new(), &cluster, &pod),
+                expected,
+                "{operator:?}"
+            );
         }
         let disk = |operator| requiring(&[expression("disk", operator, &[])]);
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &disk(Operator::Exists)), ["a", "b"]);
+        assert_eq!(
+            passing(NodeAffinityPlugin::new(), &cluster, &disk(Operator::Exists)),
+            ["a", "b"]
+        );
         let absent = disk(Operator::DoesNotExist);
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &absent), ["c", "d"]);
+        assert_eq!(passing(NodeAffinityPlugin::new(), &cluster, &absent), ["c", "d"]);
     }
 
     #[test]
@@ -198,38 +205,38 @@ mod tests {
         let cluster = nodes();
         let broken = expression("gen", Operator::In, &[]);
         for terms in [&[][..], &[NodeSelectorTerm::default()], core::slice::from_ref(&broken)] {
-            assert!(passing(NodeAffinity::new(), &cluster, &requiring(terms)).is_empty());
+            assert!(passing(NodeAffinityPlugin::new(), &cluster, &requiring(terms)).is_empty());
         }
         let pod = requiring(&[broken, expression("gen", Operator::In, &["2"])]);
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &pod), ["a"]);
+        assert_eq!(passing(NodeAffinityPlugin::new(), &cluster, &pod), ["a"]);
     }
 
     #[test]
     fn names_narrow_the_nodes() {
         let cluster = nodes();
         let pod = requiring(&[names(Operator::In, &["a"]), names(Operator::In, &["d"])]);
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &pod), ["a", "d"]);
+        assert_eq!(passing(NodeAffinityPlugin::new(), &cluster, &pod), ["a", "d"]);
         // Several values narrow, but never match.
         let pod = requiring(&[names(Operator::In, &["a", "b"])]);
-        assert!(passing(NodeAffinity::new(), &cluster, &pod).is_empty());
+        assert!(passing(NodeAffinityPlugin::new(), &cluster, &pod).is_empty());
         let pod = requiring(&[names(Operator::NotIn, &["a"])]);
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &pod), ["b", "c", "d"]);
+        assert_eq!(passing(NodeAffinityPlugin::new(), &cluster, &pod), ["b", "c", "d"]);
         let mut term = names(Operator::In, &["a"]);
         term.match_fields.push(Requirement::new("metadata.name", Operator::In, ["b"]));
-        assert!(refused(NodeAffinity::new(), &cluster, &requiring(&[term])));
+        assert!(refused(NodeAffinityPlugin::new(), &cluster, &requiring(&[term])));
         let mut unknown = names(Operator::In, &[""]);
         unknown.match_fields[0].key = "metadata.uid".into();
         let pod = requiring(&[unknown]);
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &pod), ["a", "b", "c", "d"]);
+        assert_eq!(passing(NodeAffinityPlugin::new(), &cluster, &pod), ["a", "b", "c", "d"]);
     }
 
     #[test]
     fn node_selectors_are_compared_as_they_are() {
         let cluster = nodes();
         let pod = Pod::new().node_selector("disk", "");
-        assert_eq!(passing(NodeAffinity::new(), &cluster, &pod), ["b"]);
+        assert_eq!(passing(NodeAffinityPlugin::new(), &cluster, &pod), ["b"]);
         let pod = Pod::new().node_selector("not a key!", "v");
-        assert!(passing(NodeAffinity::new(), &cluster, &pod).is_empty());
+        assert!(passing(NodeAffinityPlugin::new(), &cluster, &pod).is_empty());
     }
 
     #[test]
@@ -246,15 +253,15 @@ mod tests {
             ],
         };
         let pod = Pod::new().node_affinity(affinity.clone());
-        assert_eq!(scores(NodeAffinity::new(), &cluster, &pod), [33, 100, 66, 0]);
-        let added = NodeAffinity::with_added(affinity);
+        assert_eq!(scores(NodeAffinityPlugin::new(), &cluster, &pod), [33, 100, 66, 0]);
+        let added = NodeAffinityPlugin::with_added(affinity);
         assert_eq!(scores(added, &cluster, &Pod::new()), [33, 100, 66, 0]);
     }
 
     #[test]
     fn added_affinity_holds_beside_the_pods_own() {
         let cluster = nodes();
-        let added = NodeAffinity::with_added(model::NodeAffinity {
+        let added = NodeAffinityPlugin::with_added(model::NodeAffinity {
             required: Some(NodeSelector {
                 terms: alloc::vec![expression("gen", Operator::Gt, &["5"])],
             }),

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{
-    Allocation, DomainAllocation, InterPodAffinity, KubernetesProfile, LeastAllocated,
-    MostAllocated, NodeAffinity, PodGroupPodsCount, PodTopologySpread, SpreadDefaults,
+    AllocationScore, DomainAllocation, InterPodAffinity, KubernetesProfile, LeastAllocated,
+    MostAllocated, NodeAffinityPlugin, PodGroupPodsCount, PodTopologySpread, SpreadDefaults,
     TaintToleration,
 };
 use crate::framework::{Framework, Strategy};
@@ -38,13 +38,13 @@ impl Framework {
     }
 }
 
-fn profile(nodes: Allocation, domains: DomainAllocation) -> Framework {
+fn profile(nodes: AllocationScore, domains: DomainAllocation) -> Framework {
     let unspread = SpreadDefaults::List(Vec::new());
     KubernetesProfile::new()
         .default_constraints(unspread.clone())
         .filters()
         .score(3, TaintToleration)
-        .score(2, NodeAffinity::new())
+        .score(2, NodeAffinityPlugin::new())
         .score(1, nodes)
         .score(2, PodTopologySpread::with_defaults(unspread))
         .score(2, InterPodAffinity::new())

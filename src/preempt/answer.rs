@@ -74,8 +74,8 @@ pub struct Preempt {
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub struct Victim {
-    /// The full name of the group that goes whole, or of the pod: `namespace/name`.
-    pub name: String,
+    /// The full name of the group that goes whole, or of the pod.
+    pub name: ObjectName,
     /// Whether it is a group that goes whole.
     pub whole: bool,
     /// The full name of the group that the pods belong to, if that is known.
@@ -116,8 +116,7 @@ pub struct Move {
     pub pod: EvictedPod,
     /// The unit that it moves with: the full name of the group that goes whole, or of the pod. Moves
     /// of one unit come one after another.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub unit: String,
+    pub unit: ObjectName,
     /// The node it goes to. Of a group that moves whole, a member may come back to its own.
     pub to: String,
     /// The devices chosen for it there, one list a device request: indexes of the node's devices.
@@ -178,6 +177,11 @@ impl EvictedPod {
             key: pod.key(),
             node: pod.node().map(NodeView::name).map(String::from).unwrap_or_default(),
         }
+    }
+
+    /// The full name: namespace and name in one value.
+    pub fn full_name(&self) -> ObjectName {
+        ObjectName::new(&self.namespace, &self.name)
     }
 }
 

@@ -114,7 +114,7 @@ impl PreemptingPlanner {
     ///     cluster.add_pod(pod.since(Time::from_secs(start)).on(name))?;
     ///     let mut group = PodGroup::gang(name, 1).evicted_whole();
     ///     group.min_run_time = Some(Duration::from_secs(60));
-    ///     running.add_group(&group)?;
+    ///     running.set_group(&group)?;
     /// }
     ///
     /// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 4)).priority(1);

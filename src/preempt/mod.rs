@@ -20,6 +20,7 @@ mod cost;
 mod devices;
 mod domains;
 mod explain;
+#[cfg(feature = "peers")]
 pub mod kubernetes;
 pub(crate) mod moves;
 mod need;
@@ -39,12 +40,10 @@ pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption
 pub use budget::DisruptionBudget;
 pub use cost::Cost;
 pub use explain::{Instead, Kept, PreemptionExplanation, Taken, TakenFor};
-pub use moves::{
-    AnyUnit, Consolidation, DEFAULT_UNITS, Defragmentation, MOST_UNITS, MoveClaim, MoveCost, Room,
-};
+pub use moves::{AnyUnit, Consolidation, Defragmentation, MoveClaim, MoveCost, Room};
 pub use planner::PreemptingPlanner;
 pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue};
-pub use request::{DEFAULT_BUDGET, PreemptionRequest};
+pub use request::PreemptionRequest;
 pub use running::RunningWork;
 pub use verdict::KeptBy;
 pub use yielding::Yielding;

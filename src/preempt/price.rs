@@ -36,7 +36,7 @@ impl PreemptionRequest<'_> {
     ///     cluster.add_pod(pod.request("gpu", 4).on("n"))?;
     /// }
     /// let mut running = RunningWork::new();
-    /// running.add_group(&PodGroup::gang("old", 2).evicted_whole())?;
+    /// running.set_group(&PodGroup::gang("old", 2).evicted_whole())?;
     ///
     /// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 2)).priority(1);
     /// let request = PreemptionRequest::new(Request::new(&gang).now(Time::from_secs(100)));

@@ -36,17 +36,17 @@ pub(crate) enum Lifted {
     Policy,
 }
 
-/// Steps that a search for victims may take unless the request says otherwise.
-pub const DEFAULT_BUDGET: u64 = 50_000;
-
 impl<'a> PreemptionRequest<'a> {
+    /// Steps that a search for victims may take unless the request says otherwise.
+    pub const DEFAULT_BUDGET: u64 = 50_000;
+
     /// A request that may take units of strictly lower priority.
     pub fn new(request: impl Into<Request<'a>>) -> PreemptionRequest<'a> {
         let request = request.into();
         PreemptionRequest {
             request,
             policy: &LowerPriority,
-            budget: DEFAULT_BUDGET,
+            budget: PreemptionRequest::DEFAULT_BUDGET,
             lifted: Lifted::Nothing,
             consolidation: None,
             yielding: None,

@@ -20,7 +20,7 @@ use crate::model::{ModelError, PodGroup};
 /// use phalanx::PodGroup;
 ///
 /// let mut running = RunningWork::new();
-/// running.add_group(&PodGroup::gang("trainer", 8).priority(10).evicted_whole())?;
+/// running.set_group(&PodGroup::gang("trainer", 8).priority(10).evicted_whole())?;
 /// assert_eq!(running.group("default", "trainer").unwrap().priority, 10);
 /// # Ok::<(), phalanx::ModelError>(())
 /// ```
@@ -60,12 +60,12 @@ impl RunningWork {
         self.stamp
     }
 
-    /// Adds a tree of groups, in place of one with that root. Of its pods nothing is kept: those
+    /// Sets a tree of groups, in place of one with that root. Of its pods nothing is kept: those
     /// that run are in the cluster.
     ///
     /// # Errors
     /// The tree is nested too deep.
-    pub fn add_group(&mut self, group: &PodGroup) -> Result<(), ModelError> {
+    pub fn set_group(&mut self, group: &PodGroup) -> Result<(), ModelError> {
         group.check_depth()?;
         let key = (group.namespace.clone(), group.name.clone());
         let tree = Tree::of(group);

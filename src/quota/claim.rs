@@ -135,7 +135,7 @@ pub(super) fn add_usage(usage: &mut Usage, of: FlavorResource, amount: i64) {
 /// How a resource in a flavor, pods, or a claim can have what they ask. Later is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Mode {
+pub enum AssignmentMode {
     /// Not at all.
     NoFit,
     /// With victims, or when others are done.
@@ -150,7 +150,7 @@ pub struct FlavorChoice {
     /// The resource in the flavor.
     pub of: FlavorResource,
     /// How the flavor can be had.
-    pub mode: Mode,
+    pub mode: AssignmentMode,
     /// Where the search ended in the group; `None`: at the last flavor, so that it begins again.
     pub tried: Option<u32>,
 }
@@ -170,13 +170,13 @@ pub struct PodSetAssignment {
 
 /// Flavors for a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assignment {
+pub struct QuotaAssignment {
     /// By pod set, in order; those behind one that gets no flavor are absent.
     pub pod_sets: SmallVec<[PodSetAssignment; 1]>,
     /// Usage of the claim.
     pub usage: Usage,
     /// How the claim can have it.
-    pub mode: Mode,
+    pub mode: AssignmentMode,
     /// How far up the tree quota is borrowed from: the height of the lowest queue whose subtree
     /// suffices; 0 if nothing is borrowed.
     pub level: u32,
@@ -189,14 +189,14 @@ impl PodSetAssignment {
     }
 }
 
-impl Assignment {
+impl QuotaAssignment {
     /// An assignment of which no more is known.
-    pub fn new(usage: Usage, mode: Mode, level: u32) -> Assignment {
-        Assignment { pod_sets: SmallVec::new(), usage, mode, level }
+    pub fn new(usage: Usage, mode: AssignmentMode, level: u32) -> QuotaAssignment {
+        QuotaAssignment { pod_sets: SmallVec::new(), usage, mode, level }
     }
 
     /// Sets how the claim, and with it each resource, can have what it asks.
-    pub(super) fn set_mode(&mut self, mode: Mode) {
+    pub(super) fn set_mode(&mut self, mode: AssignmentMode) {
         self.mode = mode;
         for choice in self.pod_sets.iter_mut().flat_map(|set| &mut set.flavors) {
             choice.mode = mode;
@@ -233,11 +233,12 @@ impl VictimReason {
 
 /// The answer to a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+#[non_exhaustive]
+pub struct QuotaDecision {
     /// The flavors, and how they can be had.
-    pub assignment: Assignment,
+    pub assignment: QuotaAssignment,
     /// Whose quota must be given back first; empty if nothing has to, or nothing helps.
-    pub victims: Vec<Victim>,
+    pub victims: Vec<QuotaVictim>,
 }
 
 /// A holder of quota. Ids of holders that are gone are known as such.
@@ -249,7 +250,7 @@ pub struct HolderId {
 
 /// A holder of quota that has to give it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Victim {
+pub struct QuotaVictim {
     /// The holder.
     pub holder: HolderId,
     /// Why.

@@ -35,8 +35,8 @@ pub mod yunikorn;
 pub use amount::{MOST, UNLIMITED, minus, plus};
 pub use books::Holder;
 pub use claim::{
-    Assignment, Claim, Decision, FlavorChoice, HolderId, Mode, PodSet, PodSetAssignment, Usage,
-    Victim, VictimReason,
+    AssignmentMode, Claim, FlavorChoice, HolderId, PodSet, PodSetAssignment, QuotaAssignment,
+    QuotaDecision, QuotaVictim, Usage, VictimReason,
 };
 pub use dialect::TenantSettings;
 pub use error::QuotaError;
@@ -50,12 +50,12 @@ pub use kueue::heads::{Head, Heads};
 pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
 pub use own::{QueueReport, ResourceReport};
 pub use queue::{
-    BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue, QueueKind,
-    QueueingStrategy, Quota, ResourceGroup, Weight,
+    BorrowWithinCohort, FlavorQuotas, Fungibility, Queue, QueueKind, QueuePreemption,
+    QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Weight,
 };
 #[cfg(feature = "serde")]
 pub use saved::SavedTenants;
 pub use share::ShareValue;
 pub use tenants::{KueueSettings, Tenants};
-pub use tree::{FlavorResource, MAX_DEPTH, QueueId, QueueTree, Removal, Sums};
+pub use tree::{FlavorResource, QueueId, QueueTree, Removal, Sums};
 pub use yields::Yields;

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::amount::{UNLIMITED, minus};
 use super::cells::{Cells, NONE};
-use super::claim::{Assignment, Claim, Decision, Mode, Usage};
+use super::claim::{AssignmentMode, Claim, QuotaAssignment, QuotaDecision, Usage};
 use super::dialect::{Aside, Dialect, TenantSettings};
 use super::division::{Part, water_filling};
 use super::error::QuotaError;
@@ -22,7 +22,7 @@ impl Default for Tenants {
     /// ```
     /// use phalanx::Time;
     /// use phalanx::model::Amounts;
-    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+    /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::default();
     /// tenants.set_flavor(Flavor::new("all"));
@@ -42,7 +42,7 @@ impl Default for Tenants {
     /// }
     /// // Once it is not, it takes back what is guaranteed to it, and no more.
     /// let decision = tenants.decide(&gang("own", "speech", 8))?;
-    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (Mode::Preempt, 1));
+    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (AssignmentMode::Preempt, 1));
     /// # Ok::<(), phalanx::quota::QuotaError>(())
     /// ```
     fn default() -> Tenants {
@@ -127,7 +127,7 @@ impl Tenants {
                     && amount <= borrowable(&tree.cells, cell)
             })
         };
-        let can = decision.assignment.mode != Mode::NoFit && usage.iter().all(bounded);
+        let can = decision.assignment.mode != AssignmentMode::NoFit && usage.iter().all(bounded);
         if can && let Dialect::Own(own) = &mut self.dialect {
             own.aside = Some(Aside { claim: claim.name.clone(), queue, usage });
         }
@@ -154,7 +154,7 @@ impl Tenants {
 
     /// The decision on a claim, which leaves what is put aside for another, unless it is within its
     /// queue's guarantee.
-    pub(super) fn decide_own(&mut self, queue: QueueId, claim: &Claim) -> Decision {
+    pub(super) fn decide_own(&mut self, queue: QueueId, claim: &Claim) -> QuotaDecision {
         let aside = self.dialect.own().and_then(|own| own.aside.clone());
         let Some(aside) = aside.filter(|aside| aside.claim != claim.name) else {
             return self.decide_plain(queue, claim);
@@ -171,20 +171,20 @@ impl Tenants {
             trial.take(aside.queue.slot, &aside.usage);
             found
         });
-        if kept.mode == Mode::Fit {
-            return Decision { assignment: kept, victims: Vec::new() };
+        if kept.mode == AssignmentMode::Fit {
+            return QuotaDecision { assignment: kept, victims: Vec::new() };
         }
         let mut decision = self.decide_plain(queue, claim);
         let within = aside.queue != queue && self.is_within(queue, &decision.assignment);
-        if !within && decision.assignment.mode != Mode::NoFit {
-            decision.assignment.set_mode(Mode::Preempt);
+        if !within && decision.assignment.mode != AssignmentMode::NoFit {
+            decision.assignment.set_mode(AssignmentMode::Preempt);
             decision.victims.clear();
         }
         decision
     }
 
     /// Whether a leaf stays within its guarantees with what is assigned to a claim.
-    pub fn is_within(&self, queue: QueueId, assignment: &Assignment) -> bool {
+    pub fn is_within(&self, queue: QueueId, assignment: &QuotaAssignment) -> bool {
         assignment.usage.iter().all(|&(of, amount)| {
             let sums = self.books.tree.sums(queue, of);
             amount == 0 || sums.drawn.saturating_add(amount) <= sums.subtree

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use super::amount::{MOST, UNLIMITED, minus};
 use super::books::Holder;
 use super::claim::{
-    Assignment, Claim, Decision, FlavorChoice, HolderId, Mode, PodSetAssignment, Usage, Victim,
-    VictimReason, add_usage,
+    AssignmentMode, Claim, FlavorChoice, HolderId, PodSetAssignment, QuotaAssignment,
+    QuotaDecision, QuotaVictim, Usage, VictimReason, add_usage,
 };
 use super::dialect::{Dialect, Peer};
 use super::error::QuotaError;
@@ -114,7 +114,7 @@ impl Tenants {
     }
 
     /// The decision on a claim of an active leaf, by another scheduler's rules.
-    pub(super) fn decide_peer(&self, peer: &Peer, queue: QueueId, claim: &Claim) -> Decision {
+    pub(super) fn decide_peer(&self, peer: &Peer, queue: QueueId, claim: &Claim) -> QuotaDecision {
         decide_reduced(claim, |counts| self.attempt_peer(peer, queue, claim, counts))
     }
 
@@ -124,7 +124,7 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
         counts: Option<&[u32]>,
-    ) -> Decision {
+    ) -> QuotaDecision {
         let (pod_sets, usage) = self.wanted_of_peer(queue, claim, counts);
         let (mode, victims) = if self.is_possible(queue, &usage) {
             match peer {
@@ -132,17 +132,17 @@ impl Tenants {
                 Peer::YuniKorn(settings) => self.judge_yunikorn(settings, queue, claim, &usage),
             }
         } else {
-            (Mode::NoFit, Vec::new())
+            (AssignmentMode::NoFit, Vec::new())
         };
         let named = |id| {
             let own = self.books.holder(id).is_some_and(|holder| holder.queue == queue);
             let reason =
                 if own { VictimReason::InClusterQueue } else { VictimReason::InCohortReclamation };
-            Victim { holder: id, reason }
+            QuotaVictim { holder: id, reason }
         };
-        let mut assignment = Assignment { pod_sets, usage, mode, level: 0 };
+        let mut assignment = QuotaAssignment { pod_sets, usage, mode, level: 0 };
         assignment.set_mode(mode);
-        Decision { assignment, victims: victims.into_iter().map(named).collect() }
+        QuotaDecision { assignment, victims: victims.into_iter().map(named).collect() }
     }
 
     /// Usage of a claim, for the resources that a queue on its path has quota of.
@@ -169,7 +169,7 @@ impl Tenants {
             let stated = stated.map(|(name, amount)| (name, set.scaled(amount, count)));
             for (name, amount) in stated.chain([(PODS, i64::from(count))]) {
                 let Some(of) = flavor_of(name).filter(|_| amount != 0) else { continue };
-                chosen.flavors.push(FlavorChoice { of, mode: Mode::Fit, tried: None });
+                chosen.flavors.push(FlavorChoice { of, mode: AssignmentMode::Fit, tried: None });
                 chosen.requests.push(amount);
                 add_usage(&mut usage, of, amount);
             }

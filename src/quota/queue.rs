@@ -156,7 +156,7 @@ pub struct ResourceGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub enum PreemptionPolicy {
+pub enum QueuePreemptionPolicy {
     /// None.
     #[default]
     Never,
@@ -183,11 +183,11 @@ pub struct BorrowWithinCohort {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
-pub struct Preemption {
+pub struct QueuePreemption {
     /// Victims of the same queue.
-    pub within_cluster_queue: PreemptionPolicy,
+    pub within_cluster_queue: QueuePreemptionPolicy,
     /// Victims of other queues that use more than their own.
-    pub reclaim_within_cohort: PreemptionPolicy,
+    pub reclaim_within_cohort: QueuePreemptionPolicy,
     /// Victims of other queues, though the queue itself will use more than its own.
     pub borrow_within_cohort: BorrowWithinCohort,
 }
@@ -257,7 +257,7 @@ pub struct Queue {
     /// Higher goes first, where a dialect orders queues by priority.
     pub priority: i32,
     /// Whose claims its claims may evict.
-    pub preemption: Preemption,
+    pub preemption: QueuePreemption,
     /// The flavor that wins.
     pub fungibility: Fungibility,
     /// The fate of its head.
@@ -275,7 +275,7 @@ impl Queue {
             groups: Vec::new(),
             weight: Weight::ONE,
             priority: 0,
-            preemption: Preemption::default(),
+            preemption: QueuePreemption::default(),
             fungibility: Fungibility::default(),
             strategy: QueueingStrategy::default(),
             stopped: false,
@@ -351,7 +351,7 @@ impl Queue {
 
     /// Sets whose claims its claims may evict.
     #[must_use]
-    pub fn preemption(mut self, preemption: Preemption) -> Queue {
+    pub fn preemption(mut self, preemption: QueuePreemption) -> Queue {
         self.preemption = preemption;
         self
     }
@@ -405,9 +405,9 @@ impl Queue {
 
 /// Whose claims a claim may evict in this crate's own dialect: those of lower priority in its own queue, and those of queues that
 /// borrow, as shares allow.
-pub(super) const OWN_PREEMPTION: Preemption = Preemption {
-    within_cluster_queue: PreemptionPolicy::LowerPriority,
-    reclaim_within_cohort: PreemptionPolicy::Any,
+pub(super) const OWN_PREEMPTION: QueuePreemption = QueuePreemption {
+    within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
+    reclaim_within_cohort: QueuePreemptionPolicy::Any,
     borrow_within_cohort: BorrowWithinCohort {
         lower_priority: false,
         max_priority_threshold: None,

@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 
 use super::books::{Books, Holder};
 use super::cells::Cells;
-use super::claim::{Assignment, Claim, Decision, HolderId, Mode, Usage, Victim};
+use super::claim::{
+    AssignmentMode, Claim, HolderId, QuotaAssignment, QuotaDecision, QuotaVictim, Usage,
+};
 use super::dialect::{Dialect, Own, TenantSettings};
 use super::error::QuotaError;
 use super::flavor::Flavor;
@@ -85,7 +87,7 @@ impl KueueSettings {
 /// ```
 /// use phalanx::Time;
 /// use phalanx::model::Amounts;
-/// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+/// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
 ///
 /// let mut tenants = Tenants::kueue();
 /// tenants.set_flavor(Flavor::new("spot"));
@@ -99,9 +101,9 @@ impl KueueSettings {
 /// };
 /// let large = gang("large", 12);
 /// let decision = tenants.decide(&large)?;
-/// assert_eq!((decision.assignment.mode, decision.assignment.level), (Mode::Fit, 1));
+/// assert_eq!((decision.assignment.mode, decision.assignment.level), (AssignmentMode::Fit, 1));
 /// tenants.admit(&large, &decision.assignment, Time::ZERO)?;
-/// assert_eq!(tenants.decide(&gang("more", 5))?.assignment.mode, Mode::Preempt);
+/// assert_eq!(tenants.decide(&gang("more", 5))?.assignment.mode, AssignmentMode::Preempt);
 /// # Ok::<(), phalanx::quota::QuotaError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -248,22 +250,22 @@ impl Tenants {
     ///
     /// # Errors
     /// The queue is not known; an amount is negative. One beyond [`MOST`](super::MOST) fits nowhere.
-    pub fn decide(&mut self, claim: &Claim) -> Result<Decision, QuotaError> {
+    pub fn decide(&mut self, claim: &Claim) -> Result<QuotaDecision, QuotaError> {
         let queue = self.leaf(claim)?;
         if !self.is_active(queue) {
-            let assignment = Assignment {
+            let assignment = QuotaAssignment {
                 pod_sets: smallvec::SmallVec::new(),
                 usage: Usage::new(),
-                mode: Mode::NoFit,
+                mode: AssignmentMode::NoFit,
                 level: 0,
             };
-            return Ok(Decision { assignment, victims: Vec::new() });
+            return Ok(QuotaDecision { assignment, victims: Vec::new() });
         }
         Ok(self.beside_reserved(&claim.name, |tenants| tenants.decide_active(queue, claim)))
     }
 
     /// The decision on a claim of an active leaf, beside what is reserved for others.
-    fn decide_active(&mut self, queue: QueueId, claim: &Claim) -> Decision {
+    fn decide_active(&mut self, queue: QueueId, claim: &Claim) -> QuotaDecision {
         match &self.dialect {
             Dialect::Kueue => self.decide_plain(queue, claim),
             Dialect::Own(_) => self.decide_own(queue, claim),
@@ -274,7 +276,7 @@ impl Tenants {
     }
 
     /// The decision on a claim of an active leaf, with nothing put aside.
-    pub(super) fn decide_plain(&mut self, queue: QueueId, claim: &Claim) -> Decision {
+    pub(super) fn decide_plain(&mut self, queue: QueueId, claim: &Claim) -> QuotaDecision {
         let partial = self.rules.partial_admission;
         self.trial(|trial, strategies| kueue::decide(trial, queue.slot, claim, strategies, partial))
     }
@@ -288,7 +290,7 @@ impl Tenants {
         &mut self,
         claim: &Claim,
         mut outlook: impl FnMut(FlavorResource, i64) -> (Outlook, Option<u32>),
-    ) -> Result<Assignment, QuotaError> {
+    ) -> Result<QuotaAssignment, QuotaError> {
         let queue = self.leaf(claim)?;
         Ok(self.trial(|trial, _| {
             let mut simulate = |_: &mut Trial<'_>, of, amount| outlook(of, amount);
@@ -300,7 +302,7 @@ impl Tenants {
     ///
     /// # Errors
     /// The errors of [`Tenants::decide`].
-    pub fn assign(&mut self, claim: &Claim) -> Result<Assignment, QuotaError> {
+    pub fn assign(&mut self, claim: &Claim) -> Result<QuotaAssignment, QuotaError> {
         let queue = self.leaf(claim)?;
         Ok(self.trial(|trial, strategies| {
             let mut simulate = kueue::simulate_levels(claim, queue.slot, strategies);
@@ -316,8 +318,8 @@ impl Tenants {
     pub fn victims(
         &mut self,
         claim: &Claim,
-        assignment: &Assignment,
-    ) -> Result<Vec<Victim>, QuotaError> {
+        assignment: &QuotaAssignment,
+    ) -> Result<Vec<QuotaVictim>, QuotaError> {
         let queue = self.leaf(claim)?;
         for &(of, _) in &assignment.usage {
             if self.books.tree.names(of).1.is_empty() {
@@ -378,7 +380,7 @@ impl Tenants {
     pub fn admit(
         &mut self,
         claim: &Claim,
-        assignment: &Assignment,
+        assignment: &QuotaAssignment,
         now: Time,
     ) -> Result<HolderId, QuotaError> {
         self.leaf(claim)?;

@@ -14,10 +14,6 @@ use super::queue::{Queue, QueueKind, Quota};
 use crate::base::hash::FixedMap;
 use crate::base::intern::Interner;
 
-/// Levels that a tree may have. A queue that would be deeper is not linked; see
-/// [`QueueTree::is_linked`].
-pub const MAX_DEPTH: u32 = 64;
-
 /// A queue of a tree. Ids of queues that are gone are known as such, also after their places are
 /// taken by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,6 +164,10 @@ pub struct QueueTree {
 }
 
 impl QueueTree {
+    /// Levels that a tree may have. A queue that would be deeper is not linked; see
+    /// [`QueueTree::is_linked`].
+    pub const MAX_DEPTH: u32 = 64;
+
     /// A tree without queues.
     pub fn new() -> QueueTree {
         QueueTree::default()
@@ -177,7 +177,7 @@ impl QueueTree {
     /// and waits stays counted, at the new place.
     ///
     /// A parent that does not exist is made. A parent that would close a circle, or make the tree
-    /// deeper than [`MAX_DEPTH`], is remembered and the queue stays a root until the parent can be
+    /// deeper than [`QueueTree::MAX_DEPTH`], is remembered and the queue stays a root until the parent can be
     /// taken: see [`QueueTree::is_linked`].
     ///
     /// O(depth) for each resource and flavor.

@@ -6,13 +6,13 @@ use core::cell::RefCell;
 use core::fmt;
 
 use super::cells::NONE;
-use super::claim::{Assignment, Claim, HolderId, Usage};
+use super::claim::{Claim, HolderId, QuotaAssignment, Usage};
 use super::dialect::Dialect;
 use super::error::QuotaError;
 use super::kueue::FairStrategy;
 use super::kueue::is_candidate;
 use super::kueue::trial::Trial;
-use super::queue::{OWN_PREEMPTION, Preemption, PreemptionPolicy};
+use super::queue::{OWN_PREEMPTION, QueuePreemption, QueuePreemptionPolicy};
 use super::tenants::Tenants;
 use crate::Time;
 
@@ -68,7 +68,7 @@ pub struct Yields<'t> {
     pairs: Vec<u32>,
     priority: i64,
     created: Time,
-    policy: Preemption,
+    policy: QueuePreemption,
     fair: bool,
     keeps_guarantees: bool,
     initial_share: bool,
@@ -107,7 +107,7 @@ impl Tenants {
     pub fn yields(
         &mut self,
         claim: &Claim,
-        assignment: &Assignment,
+        assignment: &QuotaAssignment,
     ) -> Result<Option<Yields<'_>>, QuotaError> {
         let queue = self.leaf(claim)?;
         if !matches!(self.dialect, Dialect::Own(_) | Dialect::Kueue) {
@@ -306,7 +306,7 @@ impl<'t> Yields<'t> {
         } else {
             self.policy.reclaim_within_cohort
         };
-        policy != PreemptionPolicy::Never
+        policy != QueuePreemptionPolicy::Never
             && is_candidate(policy, (self.priority, self.created), (own.priority, own.created))
     }
 

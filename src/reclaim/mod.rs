@@ -15,7 +15,7 @@ use crate::model::PodGroup;
 use crate::preempt::{
     NoVictims, NoVictimsHelp, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
 };
-use crate::quota::{Assignment, Claim, HolderId, Mode, Tenants};
+use crate::quota::{AssignmentMode, Claim, HolderId, QuotaAssignment, Tenants};
 use crate::state::Cluster;
 
 pub use error::ReclaimError;
@@ -26,7 +26,7 @@ pub(crate) use rule::{Entitled, Quota};
 #[non_exhaustive]
 pub struct Reclaim {
     /// The quota that the claim gets once the victims have given back.
-    pub assignment: Assignment,
+    pub assignment: QuotaAssignment,
     /// The victims and moves, the plan, and what is claimed of them.
     pub answer: Preemption,
     /// The holders that give back, in the order of ids.
@@ -106,7 +106,7 @@ pub fn reclaim(
     request: PreemptionRequest<'_>,
 ) -> Result<Reclaim, ReclaimError> {
     let assignment = tenants.decide(claim)?.assignment;
-    if assignment.mode == Mode::NoFit {
+    if assignment.mode == AssignmentMode::NoFit {
         let answer = not_entitled(request.request.group());
         return Ok(Reclaim { assignment, answer, holders: Vec::new() });
     }

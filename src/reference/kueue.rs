@@ -2,8 +2,8 @@
 //!
 //! A topology is an ordered list of node-label keys, the levels. A domain is a path of label
 //! values; a leaf is a domain of the finest level, which is a host if that level is
-//! [`HOSTNAME_LABEL`]. A [`Snapshot`] holds the tree of domains of one flavor and the free
-//! capacity of its leaves; [`Snapshot::assign`] divides pod sets among the leaves or says why it
+//! [`HOSTNAME_LABEL`]. A [`KueueSnapshot`] holds the tree of domains of one flavor and the free
+//! capacity of its leaves; [`KueueSnapshot::assign`] divides pod sets among the leaves or says why it
 //! cannot.
 //!
 //! The module works on plain data with string names, so it can serve as a reference for other
@@ -19,7 +19,7 @@
 //!    one with the least room; *least free capacity* (unconstrained requests) takes the domains
 //!    with the least room first. Required requests fail if no domain of the level holds them,
 //!    preferred ones move up level by level and in the end take several domains of the coarsest
-//!    level. With [`KueueGates::balanced_placement`], preferred requests try an even spread first.
+//!    level. With [`balanced_placement`](crate::framework::KueueGates::balanced_placement), preferred requests try an even spread first.
 //! 3. **Descend**. Above the slice level the children of all chosen domains form one pool; at
 //!    and below it every domain divides its share among its own children.
 //!
@@ -32,8 +32,8 @@
 //!
 //! Kueue rounds a count down to whole slices, publishes what a failed descent has placed, and
 //! takes two pod sets of any larger group. Here these are the failures
-//! [`CountNotDivisible`](Failure::CountNotDivisible), [`Incomplete`](Failure::Incomplete) and
-//! [`GroupShape`](Failure::GroupShape). An elastic unit that shrinks or keeps its size and whose
+//! [`CountNotDivisible`](crate::place::Failure::CountNotDivisible), [`Incomplete`](crate::place::Failure::Incomplete) and
+//! [`GroupShape`](crate::place::Failure::GroupShape). An elastic unit that shrinks or keeps its size and whose
 //! leader has no previous assignment is placed afresh. Balanced placement gives way to best fit
 //! where Kueue's descent would fail, and where the choice of domains would take more than some
 //! hundred megabytes.
@@ -48,29 +48,29 @@
 //! Four hosts with room for 3, 3, 2 and 1 pods, and a pod set of 7:
 //!
 //! ```
-//! use phalanx::reference::kueue::{Cluster, HOSTNAME_LABEL, Node, PodSet, Snapshot};
+//! use phalanx::reference::kueue::{KueueCluster, HOSTNAME_LABEL, KueueNode, KueuePodSet, KueueSnapshot};
 //!
-//! let host = |name: &str, cpu: i64| Node {
+//! let host = |name: &str, cpu: i64| KueueNode {
 //!     name: name.into(),
 //!     labels: [(HOSTNAME_LABEL.into(), name.into())].into(),
 //!     allocatable: [("cpu".into(), cpu * 1000), ("pods".into(), 10)].into(),
 //!     ready: true,
-//!     ..Node::default()
+//!     ..KueueNode::default()
 //! };
-//! let cluster = Cluster {
+//! let cluster = KueueCluster {
 //!     levels: vec![HOSTNAME_LABEL.into()],
 //!     nodes: vec![host("a", 3), host("b", 3), host("c", 2), host("d", 1)],
-//!     ..Cluster::default()
+//!     ..KueueCluster::default()
 //! };
-//! let mut workers = PodSet {
+//! let mut workers = KueuePodSet {
 //!     name: "workers".into(),
 //!     count: 7,
 //!     requests: [("cpu".into(), 1000)].into(),
-//!     ..PodSet::default()
+//!     ..KueuePodSet::default()
 //! };
 //! workers.topology.preferred = Some(HOSTNAME_LABEL.into());
 //!
-//! let outcome = Snapshot::new(&cluster)?.assign(&[workers]);
+//! let outcome = KueueSnapshot::new(&cluster)?.assign(&[workers]);
 //! let assignment = outcome.assignment("workers").ok_or("no assignment")?;
 //! let counts: Vec<_> =
 //!     assignment.domains.iter().map(|d| (d.values[0].as_str(), d.count)).collect();
@@ -79,8 +79,8 @@
 //! ```
 
 pub use crate::place::kueue::{
-    Amounts, AssignedDomain, Assignment, BackgroundPod, Cluster, ClusterError, Exclusions,
-    Expression, Failure, Flavor, HOSTNAME_LABEL, KueueGates, LayerRoom, NoFit, Node, NodeAffinity,
-    Operator, Outcome, PODS_RESOURCE, PodSet, PodSetOutcome, PreferredTerm, Room, SliceLayer,
-    Snapshot, Taint, Toleration, TolerationOperator, TopologyRequest, Unit, Usage,
+    AssignedDomain, BackgroundPod, ClusterError, Expression, HOSTNAME_LABEL, KueueAmounts,
+    KueueAssignment, KueueCluster, KueueFlavor, KueueNode, KueueNodeAffinity, KueueOperator,
+    KueueOutcome, KueuePodSet, KueueSnapshot, KueueTaint, KueueToleration, KueueTolerationOperator,
+    KueueTopologyRequest, KueueUsage, PODS_RESOURCE, PodSetOutcome, PreferredTerm, SliceLayer,
 };

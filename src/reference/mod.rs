@@ -3,12 +3,13 @@
 //!
 //! [`is_sound`] reads a plan and the request it answers, and says which promises the plan breaks.
 //! It shares no code with the planners, with commit or with the check of certificates. So an error
-//! that they have in common is found too. [`place_gang`] is the definition that the planners are
+//! that they have in common is found too. [`place_by_definition`] is the definition that the planners are
 //! held to. [`kueue`] is Kueue's algorithm on Kueue's own types.
 
 mod broken;
 mod devices;
 mod domains;
+#[cfg(feature = "peers")]
 pub mod kueue;
 mod members;
 mod soundness;
@@ -39,7 +40,7 @@ use crate::state::Cluster;
 /// As [`place_gang`]. Under [`Strategy::Search`](crate::Strategy::Search) also
 /// [`TooManyMembers`](PlaceError::TooManyMembers) for a group of more than 10 pending members,
 /// and [`Unsupported`](PlaceError::Unsupported) for more than 64 groups and slices.
-pub fn place_gang<'a>(
+pub fn place_by_definition<'a>(
     cluster: &Cluster,
     framework: &Framework,
     request: impl Into<Request<'a>>,

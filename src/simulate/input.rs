@@ -38,7 +38,7 @@ pub enum Input {
     /// [`Scheduler::handle_conflict`].
     Conflict { ticket: Ticket, reason: String },
     /// [`Scheduler::handle_permit`].
-    Permit { group: String, verdict: Verdict },
+    Permit { group: String, verdict: PermitInput },
     /// [`Scheduler::handle_permit_changed`].
     PermitChanged(String),
     /// [`Scheduler::handle_pause`].
@@ -60,18 +60,18 @@ pub enum Input {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[allow(missing_docs, reason = "as those of the verdict")]
-pub enum Verdict {
+pub enum PermitInput {
     Admit,
     Hold { until: Time },
     Deny { reason: String },
 }
 
-impl From<Verdict> for PermitVerdict {
-    fn from(verdict: Verdict) -> PermitVerdict {
+impl From<PermitInput> for PermitVerdict {
+    fn from(verdict: PermitInput) -> PermitVerdict {
         match verdict {
-            Verdict::Admit => PermitVerdict::Admit,
-            Verdict::Hold { until } => PermitVerdict::Hold { until },
-            Verdict::Deny { reason } => PermitVerdict::Deny { reason },
+            PermitInput::Admit => PermitVerdict::Admit,
+            PermitInput::Hold { until } => PermitVerdict::Hold { until },
+            PermitInput::Deny { reason } => PermitVerdict::Deny { reason },
         }
     }
 }

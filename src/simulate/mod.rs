@@ -50,7 +50,7 @@ mod results;
 mod run;
 mod world;
 
-pub use input::{Input, Verdict};
+pub use input::{Input, PermitInput};
 pub use job::{Estimates, Job};
 pub use preemptive::{
     OrderPolicy, Preemptive, PreemptiveError, PreemptiveJob, PreemptiveResults, Srsf, Srtf,

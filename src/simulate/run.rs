@@ -51,6 +51,7 @@ pub enum Happening<'a> {
 /// Why a simulation cannot go on: an input that the scheduler refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("job {job}: {error}")]
+#[non_exhaustive]
 pub struct SimulationError {
     /// Full name of the job's group, or of what the input was about.
     pub job: String,

@@ -47,7 +47,7 @@ pub(super) fn compare(
         if !feasible {
             continue;
         }
-        let plugins = scenario.framework.domain_scores().iter().map(|(_, plugin)| plugin.name());
+        let plugins = scenario.framework.domain_score_names().map(|(_, name)| name);
         let scores: BTreeMap<&str, i64> = plugins.zip(trial.scores.iter().copied()).collect();
         let expected_scores = integers(domain, "scores")?;
         for (plugin, score) in &scores {

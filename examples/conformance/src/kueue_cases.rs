@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use phalanx::Quantity;
+use phalanx::framework::KueueGates;
+use phalanx::place::{Failure, KueueRoom, Unit};
 use phalanx::reference::kueue::{
-    Amounts, AssignedDomain, Assignment, BackgroundPod, Cluster, Expression, Failure, Flavor,
-    KueueGates, Node, NodeAffinity, Operator, Outcome, PodSet, PreferredTerm, Room, SliceLayer,
-    Snapshot, Taint, Toleration, TolerationOperator, TopologyRequest, Unit, Usage,
+    AssignedDomain, BackgroundPod, Expression, KueueAmounts, KueueAssignment, KueueCluster,
+    KueueFlavor, KueueNode, KueueNodeAffinity, KueueOperator, KueueOutcome, KueuePodSet,
+    KueueSnapshot, KueueTaint, KueueToleration, KueueTolerationOperator, KueueTopologyRequest,
+    KueueUsage, PreferredTerm, SliceLayer,
 };
 use serde_json::{Map, Value, json};
 
@@ -43,7 +46,7 @@ pub fn run_case(line: &str) -> Result<Verdict, String> {
     let case: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let (cluster, pod_sets) = (cluster(&case)?, list(&case, "podSets", pod_set)?);
     let expect = field(&case, "expect")?;
-    let snapshot = Snapshot::new(&cluster).map_err(|error| error.to_string())?;
+    let snapshot = KueueSnapshot::new(&cluster).map_err(|error| error.to_string())?;
     let mut difference = compare(expect, &snapshot.assign(&pod_sets))?;
     // The same through the planner, where a group can say it.
     let placed = kueue_strategy::assign(&cluster, &pod_sets)?;
@@ -58,7 +61,7 @@ pub fn run_case(line: &str) -> Result<Verdict, String> {
     })
 }
 
-fn compare(expect: &Value, outcome: &Outcome) -> Result<Option<Difference>, String> {
+fn compare(expect: &Value, outcome: &KueueOutcome) -> Result<Option<Difference>, String> {
     let difference = |name: &str, expected: String, actual: String| {
         let actual = format!("{name}: {actual}");
         Ok(Some(Difference { expected: format!("{name}: {expected}"), actual }))
@@ -68,7 +71,7 @@ fn compare(expect: &Value, outcome: &Outcome) -> Result<Option<Difference>, Stri
         let expected = if expected.is_null() { None } else { Some(assignment(expected)?) };
         let actual = outcome.assignment(name);
         if expected.as_ref() != actual {
-            let show = |one: Option<&Assignment>| one.map_or("none".into(), show_assignment);
+            let show = |one: Option<&KueueAssignment>| one.map_or("none".into(), show_assignment);
             return difference(name, show(expected.as_ref()), show(actual));
         }
     }
@@ -135,13 +138,13 @@ fn describe(failure: &Failure) -> Map<String, Value> {
     match failure {
         Failure::NoFit(no_fit) => {
             match &no_fit.room {
-                Room::Whole { fits, of, unit } => {
+                KueueRoom::Whole { fits, of, unit } => {
                     let unit = if *unit == Unit::Pod { "pod" } else { "slice" };
                     result.insert("fits".into(), json!(fits));
                     result.insert("of".into(), json!(of));
                     result.insert("unit".into(), json!(unit));
                 }
-                Room::Layers(layers) => {
+                KueueRoom::Layers(layers) => {
                     let layer = layers.iter().map(
                         |layer| json!({"level": layer.level, "fits": layer.fits, "of": layer.of}),
                     );
@@ -184,20 +187,20 @@ fn describe(failure: &Failure) -> Map<String, Value> {
     result
 }
 
-fn show_assignment(assignment: &Assignment) -> String {
+fn show_assignment(assignment: &KueueAssignment) -> String {
     let domains = assignment.domains.iter();
     let domains: Vec<String> =
         domains.map(|domain| format!("{}={}", domain.values.join("/"), domain.count)).collect();
     format!("[{}] by {}", domains.join(" "), assignment.levels.join("/"))
 }
 
-fn cluster(case: &Value) -> Result<Cluster, String> {
+fn cluster(case: &Value) -> Result<KueueCluster, String> {
     let flavor = field(case, "flavor")?;
-    Ok(Cluster {
+    Ok(KueueCluster {
         levels: list(case, "levels", owned)?,
         nodes: list(case, "nodes", node)?,
         pods: list(case, "pods", background_pod)?,
-        flavor: Flavor {
+        flavor: KueueFlavor {
             node_labels: labels(flavor, "nodeLabels")?,
             tolerations: list(flavor, "tolerations", toleration)?,
         },
@@ -223,15 +226,15 @@ fn gates(case: &Value) -> Result<KueueGates, String> {
     Ok(gates)
 }
 
-fn node(value: &Value) -> Result<Node, String> {
-    Ok(Node {
+fn node(value: &Value) -> Result<KueueNode, String> {
+    Ok(KueueNode {
         name: text(value, "name")?,
         labels: labels(value, "labels")?,
         allocatable: amounts(value, "allocatable")?,
         ready: flag(value, "ready")?,
         unschedulable: flag(value, "unschedulable")?,
         taints: list(value, "taints", |taint| {
-            Ok(Taint {
+            Ok(KueueTaint {
                 key: text(taint, "key")?,
                 value: optional_text(taint, "value")?.unwrap_or_default(),
                 effect: text(taint, "effect")?,
@@ -249,8 +252,8 @@ fn background_pod(value: &Value) -> Result<BackgroundPod, String> {
     })
 }
 
-fn usage(value: &Value) -> Result<Usage, String> {
-    Ok(Usage {
+fn usage(value: &Value) -> Result<KueueUsage, String> {
+    Ok(KueueUsage {
         values: list(value, "values", owned)?,
         requests: amounts(value, "requests")?,
         count: number(value, "count")?,
@@ -262,15 +265,15 @@ fn usage(value: &Value) -> Result<Usage, String> {
     })
 }
 
-fn toleration(value: &Value) -> Result<Toleration, String> {
+fn toleration(value: &Value) -> Result<KueueToleration, String> {
     let operator = match optional_text(value, "op")?.unwrap_or_default().as_str() {
-        "" | "Equal" => TolerationOperator::Equal,
-        "Exists" => TolerationOperator::Exists,
-        "Gt" => TolerationOperator::Gt,
-        "Lt" => TolerationOperator::Lt,
+        "" | "Equal" => KueueTolerationOperator::Equal,
+        "Exists" => KueueTolerationOperator::Exists,
+        "Gt" => KueueTolerationOperator::Gt,
+        "Lt" => KueueTolerationOperator::Lt,
         other => return Err(format!("the toleration operator {other} is not known")),
     };
-    Ok(Toleration {
+    Ok(KueueToleration {
         key: optional_text(value, "key")?.unwrap_or_default(),
         operator,
         value: optional_text(value, "value")?.unwrap_or_default(),
@@ -278,7 +281,7 @@ fn toleration(value: &Value) -> Result<Toleration, String> {
     })
 }
 
-fn pod_set(value: &Value) -> Result<PodSet, String> {
+fn pod_set(value: &Value) -> Result<KueuePodSet, String> {
     let mut slices = Vec::new();
     if let Some(level) = optional_text(value, "sliceRequired")? {
         let size = optional_number(value, "sliceSize")?;
@@ -289,11 +292,11 @@ fn pod_set(value: &Value) -> Result<PodSet, String> {
     })?);
     let previous = field(value, "previous")?;
     let affinity = field(value, "affinity")?;
-    Ok(PodSet {
+    Ok(KueuePodSet {
         name: text(value, "name")?,
         count: number(value, "count")?,
         requests: amounts(value, "requests")?,
-        topology: TopologyRequest {
+        topology: KueueTopologyRequest {
             required: optional_text(value, "required")?,
             preferred: optional_text(value, "preferred")?,
             slices,
@@ -302,7 +305,11 @@ fn pod_set(value: &Value) -> Result<PodSet, String> {
         },
         group: optional_text(value, "group")?,
         node_selector: labels(value, "nodeSelector")?,
-        affinity: if affinity.is_null() { NodeAffinity::default() } else { affinity_of(affinity)? },
+        affinity: if affinity.is_null() {
+            KueueNodeAffinity::default()
+        } else {
+            affinity_of(affinity)?
+        },
         tolerations: list(value, "tolerations", toleration)?,
         elastic: flag(value, "elastic")?,
         replace_node: optional_text(value, "replaceNode")?,
@@ -310,8 +317,8 @@ fn pod_set(value: &Value) -> Result<PodSet, String> {
     })
 }
 
-fn affinity_of(value: &Value) -> Result<NodeAffinity, String> {
-    Ok(NodeAffinity {
+fn affinity_of(value: &Value) -> Result<KueueNodeAffinity, String> {
+    Ok(KueueNodeAffinity {
         required: list(value, "required", |term| items(term, "a term", expression))?,
         preferred: list(value, "preferred", |term| {
             let weight = field(term, "weight")?.as_i64().and_then(|one| i32::try_from(one).ok());
@@ -325,20 +332,20 @@ fn affinity_of(value: &Value) -> Result<NodeAffinity, String> {
 
 fn expression(value: &Value) -> Result<Expression, String> {
     let operator = match text(value, "op")?.as_str() {
-        "In" => Operator::In,
-        "NotIn" => Operator::NotIn,
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        "Gt" => Operator::Gt,
-        "Lt" => Operator::Lt,
+        "In" => KueueOperator::In,
+        "NotIn" => KueueOperator::NotIn,
+        "Exists" => KueueOperator::Exists,
+        "DoesNotExist" => KueueOperator::DoesNotExist,
+        "Gt" => KueueOperator::Gt,
+        "Lt" => KueueOperator::Lt,
         other => return Err(format!("the operator {other} is not known")),
     };
     let values = list(value, "values", owned)?;
     Ok(Expression { key: text(value, "key")?, operator, values })
 }
 
-fn assignment(value: &Value) -> Result<Assignment, String> {
-    Ok(Assignment {
+fn assignment(value: &Value) -> Result<KueueAssignment, String> {
+    Ok(KueueAssignment {
         levels: list(value, "levels", owned)?,
         domains: list(value, "domains", |domain| {
             let values = list(domain, "values", owned)?;
@@ -400,7 +407,7 @@ fn labels(value: &Value, name: &str) -> Result<BTreeMap<String, String>, String>
     object(value, name)?.iter().map(|(key, value)| Ok((key.clone(), owned(value)?))).collect()
 }
 
-fn amounts(value: &Value, name: &str) -> Result<Amounts, String> {
+fn amounts(value: &Value, name: &str) -> Result<KueueAmounts, String> {
     let amount = |(name, value): (&String, &Value)| {
         let quantity: Quantity = owned(value)?.parse().map_err(|error| format!("{error}"))?;
         let amount = if name == "cpu" { quantity.milli_ceil() } else { Some(quantity.ceil()) };

@@ -8,8 +8,8 @@ use phalanx::model::{
 };
 use phalanx::plugins::Fit;
 use phalanx::reference::kueue::{
-    self, Amounts, AssignedDomain, Assignment, HOSTNAME_LABEL, Outcome, PODS_RESOURCE, PodSet,
-    PodSetOutcome,
+    self, AssignedDomain, HOSTNAME_LABEL, KueueAmounts, KueueAssignment, KueueOutcome, KueuePodSet,
+    PODS_RESOURCE, PodSetOutcome,
 };
 use phalanx::state::PodView;
 use phalanx::{Cluster, Framework, Plan, Planner, Pod, PodGroup, Request, Strategy, model};
@@ -20,16 +20,16 @@ use phalanx::{Cluster, Framework, Plan, Planner, Pod, PodGroup, Request, Strateg
 /// # Errors
 /// The cluster or the request is unsound.
 pub(crate) fn assign(
-    input: &kueue::Cluster,
-    pod_sets: &[PodSet],
-) -> Result<Option<Outcome>, String> {
+    input: &kueue::KueueCluster,
+    pod_sets: &[KueuePodSet],
+) -> Result<Option<KueueOutcome>, String> {
     let Some(problem) = Problem::new(input, pod_sets)? else { return Ok(None) };
     let framework = Framework::builder().filter(Fit).strategy(Strategy::Kueue);
     let framework = framework.build().map_err(|error| error.to_string())?;
     let request = Request::new(&problem.group).kueue_gates(input.gates);
     let outcome = Planner::new().place(&problem.cluster, &framework, request);
     let outcome = outcome.map_err(|error| error.to_string())?;
-    let mut found = Outcome::default();
+    let mut found = KueueOutcome::default();
     let (plan, unplaced) = match &outcome {
         phalanx::Outcome::Unplaced(unplaced) => (unplaced.partial.as_ref(), Some(unplaced)),
         placed => (placed.plan(), None),
@@ -62,7 +62,7 @@ pub(crate) fn assign(
             .into_iter()
             .map(|(path, count)| AssignedDomain { values: path[first..].to_vec(), count });
         let levels = input.levels[first..].to_vec();
-        let result = Ok(Assignment { levels, domains: domains.collect() });
+        let result = Ok(KueueAssignment { levels, domains: domains.collect() });
         // Sets after the one that failed were not tried.
         if unplaced.is_none() || result.as_ref().is_ok_and(|one| !one.domains.is_empty()) {
             found.pod_sets.push(PodSetOutcome { name, result });
@@ -77,13 +77,16 @@ struct Problem {
 }
 
 impl Problem {
-    fn new(input: &kueue::Cluster, pod_sets: &[PodSet]) -> Result<Option<Problem>, String> {
+    fn new(
+        input: &kueue::KueueCluster,
+        pod_sets: &[KueuePodSet],
+    ) -> Result<Option<Problem>, String> {
         let cluster = Cluster::builder().levels(input.levels.iter().cloned()).build();
         let mut problem = Problem {
             cluster: cluster.map_err(|error| error.to_string())?,
             group: PodGroup::gang("workload", pod_sets.len() as u32),
         };
-        let mut nodes: BTreeMap<Vec<&str>, &kueue::Node> = BTreeMap::new();
+        let mut nodes: BTreeMap<Vec<&str>, &kueue::KueueNode> = BTreeMap::new();
         let spare: usize = pod_sets.iter().map(|set| set.count as usize).sum();
         for node in &input.nodes {
             let own = |(key, value)| node.labels.get(key) == Some(value);
@@ -145,7 +148,7 @@ impl Problem {
         Ok((!problem.group.groups.is_empty()).then_some(problem))
     }
 
-    fn add_node(&mut self, own: &kueue::Node, pods: i64) -> Result<(), String> {
+    fn add_node(&mut self, own: &kueue::KueueNode, pods: i64) -> Result<(), String> {
         let mut node = phalanx::Node::new(&*own.name);
         for (key, value) in &own.labels {
             node = node.label(key, value);
@@ -172,8 +175,8 @@ impl Problem {
     /// The group of a pod set, with the pods that run bound; `None` for what a group cannot say.
     fn leaf_of(
         &mut self,
-        input: &kueue::Cluster,
-        set: &PodSet,
+        input: &kueue::KueueCluster,
+        set: &KueuePodSet,
         leaf: &impl Fn(&[String]) -> Option<String>,
     ) -> Result<Option<PodGroup>, String> {
         let mut running: Vec<(String, u32)> = Vec::new();
@@ -198,7 +201,7 @@ impl Problem {
         for (node, count) in &running {
             for number in numbers.by_ref().take(*count as usize) {
                 // Kueue does not charge the pods that survive a node.
-                let requests = if replaces { Amounts::new() } else { set.requests.clone() };
+                let requests = if replaces { KueueAmounts::new() } else { set.requests.clone() };
                 let name = format!("{}-{number}", set.name);
                 self.bind(pod_of(&requests).name(name).in_group(&*set.name), node)?;
             }
@@ -226,11 +229,11 @@ impl Problem {
     }
 }
 
-fn replaces(pod_sets: &[PodSet]) -> bool {
+fn replaces(pod_sets: &[KueuePodSet]) -> bool {
     pod_sets.iter().any(|set| set.replace_node.is_some())
 }
 
-fn pod_of(requests: &Amounts) -> Pod {
+fn pod_of(requests: &KueueAmounts) -> Pod {
     let mut pod = Pod::new();
     for (resource, amount) in requests {
         pod.shape_mut().set_request(resource, *amount);
@@ -238,7 +241,7 @@ fn pod_of(requests: &Amounts) -> Pod {
     pod
 }
 
-fn template(set: &PodSet) -> Option<Pod> {
+fn template(set: &KueuePodSet) -> Option<Pod> {
     let mut pod = pod_of(&set.requests);
     for (key, value) in &set.node_selector {
         pod = pod.node_selector(key, value);
@@ -265,8 +268,8 @@ fn template(set: &PodSet) -> Option<Pod> {
     }
     for own in &set.tolerations {
         let operator = match own.operator {
-            kueue::TolerationOperator::Equal => model::TolerationOperator::Equal,
-            kueue::TolerationOperator::Exists => model::TolerationOperator::Exists,
+            kueue::KueueTolerationOperator::Equal => model::TolerationOperator::Equal,
+            kueue::KueueTolerationOperator::Exists => model::TolerationOperator::Exists,
             _ => return None,
         };
         let effect = own.effect.clone().map(Into::into);

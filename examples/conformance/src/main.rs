@@ -15,6 +15,9 @@ fn main() -> ExitCode {
     if files.iter().any(|file| file == "--help" || file == "-h") {
         return Finish::with(DONE, conformance::USAGE.to_string()).exit();
     }
+    if let Some(flag) = files.iter().find(|file| file.starts_with('-')) {
+        return Finish::misuse(&format!("{flag} is no option"), conformance::USAGE).exit();
+    }
     if files.is_empty() {
         return Finish::misuse("no file is named", conformance::USAGE).exit();
     }

@@ -49,7 +49,7 @@ fn compare_step(
     let differ = |plugin: &str, node: &str, expected: String, actual: String| {
         Ok(Err(Disagreement::new(&pod.name, plugin, node, expected, actual)))
     };
-    let plugin = |number: usize| framework.filters()[number].name();
+    let plugin = |number: usize| framework.filter_names().nth(number).expect("a filter");
     let mut evaluation = Evaluation::new(framework, txn, pod.shape(), None, Time::ZERO);
     let refused = evaluation.refused().map_or("", |(number, _)| plugin(number));
     let expected_refused = step.get("prefilterRejectedBy").and_then(Value::as_str).unwrap_or("");
@@ -100,7 +100,7 @@ fn compare_step(
         for (node, score) in &scores {
             *totals.entry(node).or_default() += score;
         }
-        actual.insert(framework.scores()[column.plugin].1.name(), scores);
+        actual.insert(framework.score_names().nth(column.plugin).expect("a score").1, scores);
     }
     let expected = tables(step, "scores")?;
     let plugins: BTreeSet<&str> = expected.keys().chain(actual.keys()).copied().collect();
@@ -147,7 +147,7 @@ pub(super) fn passes(
     let view = txn.node(node).ok_or_else(|| format!("{node}: no such node"))?;
     let evaluation = Evaluation::new(framework, txn, pod.shape(), None, Time::ZERO);
     let by = |number: usize, verdict: Verdict| {
-        let plugin = framework.filters()[number].name();
+        let plugin = framework.filter_names().nth(number).expect("a filter");
         format!("{plugin} rejects {} on {node}: {verdict:?}", pod.name)
     };
     evaluation.filter(view).map_err(|rejection| match rejection {

@@ -3,7 +3,7 @@
 use phalanx::claims::Cel;
 use phalanx::kubernetes::{self, Mode};
 use phalanx::plugins::{
-    Allocation, KubernetesProfile, LeastAllocated, MostAllocated, RequestedToCapacityRatio,
+    AllocationScore, KubernetesProfile, LeastAllocated, MostAllocated, RequestedToCapacityRatio,
     Utilization,
 };
 use phalanx::{Cluster, Framework, Pod, PodGroup};
@@ -134,7 +134,7 @@ fn gang(gang: &Value) -> Result<(u32, Option<String>), String> {
 }
 
 /// The scoring strategy of `NodeResourcesFit`.
-fn strategy(fit: &Value) -> Result<Allocation, String> {
+fn strategy(fit: &Value) -> Result<AllocationScore, String> {
     let mut resources: Vec<(String, u32)> = Vec::new();
     if fit.get("Resources").is_some_and(|resources| !resources.is_null()) {
         for resource in list(fit, "Resources")? {

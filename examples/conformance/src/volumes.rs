@@ -143,7 +143,7 @@ fn compare_step(
     let differ = |plugin: &str, node: &str, expected: String, actual: String| {
         Ok(Err(Disagreement::new(&pod.name, plugin, node, expected, actual)))
     };
-    let plugin = |number: usize| framework.filters()[number].name();
+    let plugin = |number: usize| framework.filter_names().nth(number).expect("a filter");
     let mut evaluation = Evaluation::new(framework, cluster, pod.shape(), None, Time::ZERO);
     let refused = evaluation.refused().map_or("", |(number, _)| plugin(number));
     let expected_refused = step.get("prefilterRejectedBy").and_then(Value::as_str).unwrap_or("");
@@ -224,7 +224,10 @@ fn compare_step(
         }
         // Plugins with 0 everywhere are left out.
         if column_scores.values().any(|score| *score != 0) {
-            scores.insert(framework.scores()[column.plugin].1.name(), column_scores);
+            scores.insert(
+                framework.score_names().nth(column.plugin).expect("a score").1,
+                column_scores,
+            );
         }
     }
     let expected = tables(step, "scores")?;
@@ -298,7 +301,7 @@ fn compare_gang(scenario: &Scenario, expected: &Value) -> Result<Option<Disagree
     // Those that are not placed, in their turn.
     let (mut unplaced, mut refused) = (BTreeMap::new(), BTreeMap::new());
     let framework = &scenario.framework;
-    let plugin = |number: usize| framework.filters()[number].name();
+    let plugin = |number: usize| framework.filter_names().nth(number).expect("a filter");
     for pod in &scenario.pending {
         if let Some(node) = placed.get(&*pod.name) {
             let id = txn.node(node).ok_or("no such node")?.id();

@@ -20,14 +20,13 @@ fn framework(file: &File) -> Result<Framework, String> {
         Profile::Kubernetes => Framework::kubernetes(),
     };
     for name in &file.plugins.disabled {
-        if !profile.filters().iter().any(|filter| filter.name() == name.value) {
-            let known: Vec<&str> = profile.filters().iter().map(|filter| filter.name()).collect();
+        if !profile.filter_names().any(|filter| filter == name.value) {
+            let known: Vec<&str> = profile.filter_names().collect();
             return Err(unknown(name.defined.line(), "filter", &name.value, &known));
         }
     }
     let names = || {
-        let domains = profile.domain_scores().iter().map(|(_, score)| score.name());
-        profile.scores().iter().map(|(_, score)| score.name()).chain(domains)
+        profile.score_names().chain(profile.domain_score_names()).map(|(_, name)| name)
     };
     for (name, weight) in &file.plugins.weights {
         if !names().any(|known| known == name) {
@@ -35,27 +34,12 @@ fn framework(file: &File) -> Result<Framework, String> {
             return Err(unknown(weight.defined.line(), "score", name, &known));
         }
     }
-    let mut builder = Framework::builder().strategy(profile.strategy());
-    for filter in profile.filters() {
-        if !file.plugins.disabled.iter().any(|name| name.value == filter.name()) {
-            builder = builder.filter(filter.clone());
-        }
+    let mut builder = profile.to_builder();
+    for name in &file.plugins.disabled {
+        builder = builder.without_filter(&name.value);
     }
-    let weight = |name: &str, own: i64| {
-        let own = u32::try_from(own).unwrap_or(1);
-        file.plugins.weights.get(name).map_or(own, |weight| weight.value)
-    };
-    for (own, score) in profile.scores() {
-        let weight = weight(score.name(), *own);
-        if weight > 0 {
-            builder = builder.score(weight, score.clone());
-        }
-    }
-    for (own, score) in profile.domain_scores() {
-        let weight = weight(score.name(), *own);
-        if weight > 0 {
-            builder = builder.domain_score(weight, score.clone());
-        }
+    for (name, weight) in &file.plugins.weights {
+        builder = builder.weigh(name, weight.value);
     }
     builder.build().map_err(|error| format!("plugins: {error}"))
 }

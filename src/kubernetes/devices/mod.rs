@@ -5,7 +5,7 @@ mod asks;
 mod supply;
 mod written;
 
-pub use supply::{DeviceCard, DeviceDialect, NodeDevices};
+pub use supply::{DeviceCard, DeviceDialect, NodeCards};
 
 pub(super) use asks::{Ask, asks};
 pub(super) use supply::registered;
@@ -27,7 +27,7 @@ use written::CONTAINERS;
 /// The cards of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Cards {
-    nodes: BTreeMap<String, NodeDevices>,
+    nodes: BTreeMap<String, NodeCards>,
 }
 
 impl Cards {
@@ -58,7 +58,7 @@ impl Cards {
     }
 
     /// The cards by node.
-    pub(super) fn into_nodes(self) -> BTreeMap<String, NodeDevices> {
+    pub(super) fn into_nodes(self) -> BTreeMap<String, NodeCards> {
         self.nodes
     }
 

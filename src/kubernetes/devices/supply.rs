@@ -60,14 +60,14 @@ pub struct DeviceCard {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct NodeDevices {
+pub struct NodeCards {
     /// The dialect that they are registered in.
     pub dialect: DeviceDialect,
     /// The cards.
     pub cards: Vec<DeviceCard>,
 }
 
-impl NodeDevices {
+impl NodeCards {
     /// The cards as devices of the model.
     pub(super) fn model(&self) -> Vec<Device> {
         let device = |card: &DeviceCard| {
@@ -88,18 +88,18 @@ const MIB: i64 = 1 << 20;
 const MANY: i64 = 100;
 
 /// The cards that annotations of a node register.
-pub(in crate::kubernetes) fn registered(root: &Field<'_>) -> Fault<Option<NodeDevices>> {
+pub(in crate::kubernetes) fn registered(root: &Field<'_>) -> Fault<Option<NodeCards>> {
     let Some(metadata) = root.get("metadata")? else { return Ok(None) };
     let Some(annotations) = metadata.get("annotations")? else { return Ok(None) };
     if let Some(field) = annotations.get("hami.io/node-nvidia-register")? {
         let cards = hami(field.text()?);
         let cards = cards.ok_or_else(|| field.invalid("is no list of cards"))?;
-        return Ok(Some(NodeDevices { dialect: DeviceDialect::Hami, cards }));
+        return Ok(Some(NodeCards { dialect: DeviceDialect::Hami, cards }));
     }
     if let Some(field) = annotations.get("volcano.sh/node-vgpu-register")? {
         let cards = volcano(field.text()?);
         let cards = cards.ok_or_else(|| field.invalid("is no list of cards"))?;
-        return Ok(Some(NodeDevices { dialect: DeviceDialect::Volcano, cards }));
+        return Ok(Some(NodeCards { dialect: DeviceDialect::Volcano, cards }));
     }
     Ok(None)
 }
@@ -141,7 +141,7 @@ fn volcano(text: &str) -> Option<Vec<DeviceCard>> {
 }
 
 /// The cards of a `Device` of Koordinator.
-pub(super) fn koordinator(root: &Field<'_>) -> Fault<Option<NodeDevices>> {
+pub(super) fn koordinator(root: &Field<'_>) -> Fault<Option<NodeCards>> {
     let Some(spec) = root.get("spec")? else { return Ok(None) };
     let mut cards = Vec::new();
     spec.each("devices", |device| {
@@ -186,5 +186,5 @@ pub(super) fn koordinator(root: &Field<'_>) -> Fault<Option<NodeDevices>> {
             crate::model::Problem::Duplicate(format!("minor {}", twice.1.minor)),
         ));
     }
-    Ok(Some(NodeDevices { dialect: DeviceDialect::Koordinator, cards }))
+    Ok(Some(NodeCards { dialect: DeviceDialect::Koordinator, cards }))
 }

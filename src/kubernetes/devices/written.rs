@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::supply::{DeviceCard, DeviceDialect, NodeDevices};
+use super::supply::{DeviceCard, DeviceDialect, NodeCards};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::json;
 use crate::kubernetes::value::Value;
@@ -54,7 +54,7 @@ fn listed(text: &str) -> Vec<Vec<String>> {
 impl Held {
     /// The numbers of the cards among those of the node, request by request; `None` if one is not
     /// there.
-    pub(super) fn indexes(&self, devices: &NodeDevices) -> Option<Vec<Vec<u32>>> {
+    pub(super) fn indexes(&self, devices: &NodeCards) -> Option<Vec<Vec<u32>>> {
         let index = |name: &String| {
             let at = devices.cards.iter().position(|card| match devices.dialect {
                 DeviceDialect::Koordinator => card.minor.to_string() == *name,
@@ -66,7 +66,7 @@ impl Held {
     }
 }
 
-impl NodeDevices {
+impl NodeCards {
     /// The annotations by which a pod's cards are told to the plugin of the node: with the binding,
     /// or before it. `devices` are those of the plan ([`Assignment::devices`]). Times are left to
     /// the embedder: `hami.io/vgpu-time` and its kin.

@@ -12,7 +12,7 @@ use super::unread::unread;
 use crate::model::resources::amount_of;
 use crate::model::{LabelSelector, Problem};
 use crate::quota::{
-    BorrowWithinCohort, FlavorQuotas, Fungibility, Preemption, PreemptionPolicy, Queue,
+    BorrowWithinCohort, FlavorQuotas, Fungibility, Queue, QueuePreemption, QueuePreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, UNLIMITED, Weight,
 };
 
@@ -94,15 +94,15 @@ fn choice(of: &Field<'_>, name: &str, names: &[&str]) -> Fault<String> {
     Ok(text.to_owned())
 }
 
-fn read_preemption(field: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Preemption> {
+fn read_preemption(field: &Field<'_>, notes: &mut Vec<Note>) -> Fault<QueuePreemption> {
     let known = ["reclaimWithinCohort", "withinClusterQueue", "borrowWithinCohort"];
     unread(field, &known, notes);
     let policy = |name, names: &[&str]| {
         Ok(match choice(field, name, names)?.as_str() {
-            "LowerPriority" => PreemptionPolicy::LowerPriority,
-            "LowerOrNewerEqualPriority" => PreemptionPolicy::LowerOrNewerEqualPriority,
-            "Any" => PreemptionPolicy::Any,
-            _ => PreemptionPolicy::Never,
+            "LowerPriority" => QueuePreemptionPolicy::LowerPriority,
+            "LowerOrNewerEqualPriority" => QueuePreemptionPolicy::LowerOrNewerEqualPriority,
+            "Any" => QueuePreemptionPolicy::Any,
+            _ => QueuePreemptionPolicy::Never,
         })
     };
     let mut borrow_within_cohort = BorrowWithinCohort::default();
@@ -117,7 +117,7 @@ fn read_preemption(field: &Field<'_>, notes: &mut Vec<Note>) -> Fault<Preemption
                 .transpose()?,
         };
     }
-    Ok(Preemption {
+    Ok(QueuePreemption {
         within_cluster_queue: policy(
             "withinClusterQueue",
             &["Never", "LowerPriority", "LowerOrNewerEqualPriority"],

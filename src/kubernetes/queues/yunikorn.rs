@@ -12,7 +12,9 @@ use super::super::value::Value;
 use super::unread::unread;
 use super::volcano::FLAVOR;
 use crate::model::Problem;
-use crate::quota::yunikorn::{PreemptionPolicy, QueueRules, Resource, YuniKornSettings, resources};
+use crate::quota::yunikorn::{
+    QueueRules, Resource, YuniKornPreemptionPolicy, YuniKornSettings, resources,
+};
 use crate::quota::{Queue, Quota};
 
 /// The queues of all partitions, named by their paths, and what their properties say.
@@ -107,9 +109,11 @@ impl Reader<'_> {
                     rules.priority.offset = value.parse().unwrap_or_default();
                 }
                 ("priority.policy", value) => rules.priority.fence = value == "fence",
-                ("preemption.policy", "fence") => rules.preemption = PreemptionPolicy::Fence,
+                ("preemption.policy", "fence") => {
+                    rules.preemption = YuniKornPreemptionPolicy::Fence
+                }
                 ("preemption.policy", "disabled") => {
-                    rules.preemption = PreemptionPolicy::Disabled;
+                    rules.preemption = YuniKornPreemptionPolicy::Disabled;
                 }
                 // Leaves are sorted by priority and age here, their parents by share.
                 ("preemption.policy", _)

@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::filter::{Filter, Mismatch};
 use super::request::Plan;
 use super::tree::{Demand, Tree};
-use crate::place::failure::{Exclusions, NoFit, Room};
+use crate::place::failure::{Exclusions, KueueRoom, NoFit};
 
 /// Capacity of a domain; once domains are chosen, its share.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,7 +63,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn no_fit(&self, room: Room) -> NoFit {
+    pub(super) fn no_fit(&self, room: KueueRoom) -> NoFit {
         NoFit { room, nodes_considered: self.leaves, excluded: self.excluded.clone() }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn count(
                 Ok(sum) => score = sum,
                 Err(mismatch) => {
                     match mismatch {
-                        Mismatch::Taint(taint) => {
+                        Mismatch::KueueTaint(taint) => {
                             *survey.excluded.taints.entry(taint).or_default() += 1;
                         }
                         Mismatch::NodeSelector => survey.excluded.node_selector += 1,

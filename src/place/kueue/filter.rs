@@ -7,22 +7,22 @@ use alloc::format;
 use alloc::string::String;
 
 use super::input::{
-    Expression, Flavor, Node, Operator, PodSet, PreferredTerm, Taint, Toleration,
-    TolerationOperator,
+    Expression, KueueFlavor, KueueNode, KueueOperator, KueuePodSet, KueueTaint, KueueToleration,
+    KueueTolerationOperator, PreferredTerm,
 };
 use crate::framework::KueueGates;
 use crate::place::failure::Failure;
 
 /// The conditions of one pod set on a host.
 pub(super) struct Filter<'a> {
-    flavor: &'a Flavor,
-    pod_set: &'a PodSet,
+    flavor: &'a KueueFlavor,
+    pod_set: &'a KueuePodSet,
     preferred: &'a [PreferredTerm],
 }
 
 /// Why a host is out of the question.
 pub(super) enum Mismatch {
-    Taint(String),
+    KueueTaint(String),
     NodeSelector,
     Affinity,
 }
@@ -30,8 +30,8 @@ pub(super) enum Mismatch {
 impl<'a> Filter<'a> {
     /// Checks the affinity expressions and prepares the filter.
     pub(super) fn new(
-        pod_set: &'a PodSet,
-        flavor: &'a Flavor,
+        pod_set: &'a KueuePodSet,
+        flavor: &'a KueueFlavor,
         gates: KueueGates,
     ) -> Result<Filter<'a>, Failure> {
         let preferred: &[PreferredTerm] =
@@ -48,16 +48,17 @@ impl<'a> Filter<'a> {
     }
 
     /// The affinity score of a host, or why it is out of the question.
-    pub(super) fn check(&self, node: &Node) -> Result<i64, Mismatch> {
-        let tolerated = |taint: &Taint| {
+    pub(super) fn check(&self, node: &KueueNode) -> Result<i64, Mismatch> {
+        let tolerated = |taint: &KueueTaint| {
             let own = self.pod_set.tolerations.iter();
             own.chain(&self.flavor.tolerations).any(|toleration| tolerates(toleration, taint))
         };
-        let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+        let repels =
+            |taint: &&KueueTaint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
         if let Some(taint) =
-            node.taints.iter().filter(repels).find(|taint: &&Taint| !tolerated(taint))
+            node.taints.iter().filter(repels).find(|taint: &&KueueTaint| !tolerated(taint))
         {
-            return Err(Mismatch::Taint(taint_text(taint)));
+            return Err(Mismatch::KueueTaint(taint_text(taint)));
         }
         let selector = &self.pod_set.node_selector;
         if !selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)) {
@@ -73,7 +74,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn taint_text(taint: &Taint) -> String {
+fn taint_text(taint: &KueueTaint) -> String {
     if taint.value.is_empty() {
         format!("{}:{}", taint.key, taint.effect)
     } else {
@@ -81,7 +82,7 @@ fn taint_text(taint: &Taint) -> String {
     }
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+fn tolerates(toleration: &KueueToleration, taint: &KueueTaint) -> bool {
     let integers = || {
         let taint: i64 = taint.value.parse().ok()?;
         Some((taint, toleration.value.parse::<i64>().ok()?))
@@ -89,18 +90,18 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     toleration.effect.as_ref().is_none_or(|effect| effect.is_empty() || *effect == taint.effect)
         && (toleration.key.is_empty() || toleration.key == taint.key)
         && match toleration.operator {
-            TolerationOperator::Equal => toleration.value == taint.value,
-            TolerationOperator::Exists => true,
-            TolerationOperator::Gt => integers().is_some_and(|(have, limit)| have > limit),
-            TolerationOperator::Lt => integers().is_some_and(|(have, limit)| have < limit),
+            KueueTolerationOperator::Equal => toleration.value == taint.value,
+            KueueTolerationOperator::Exists => true,
+            KueueTolerationOperator::Gt => integers().is_some_and(|(have, limit)| have > limit),
+            KueueTolerationOperator::Lt => integers().is_some_and(|(have, limit)| have < limit),
         }
 }
 
 fn well_formed(expression: &Expression) -> bool {
     match expression.operator {
-        Operator::In | Operator::NotIn => !expression.values.is_empty(),
-        Operator::Exists | Operator::DoesNotExist => expression.values.is_empty(),
-        Operator::Gt | Operator::Lt => {
+        KueueOperator::In | KueueOperator::NotIn => !expression.values.is_empty(),
+        KueueOperator::Exists | KueueOperator::DoesNotExist => expression.values.is_empty(),
+        KueueOperator::Gt | KueueOperator::Lt => {
             matches!(expression.values.as_slice(), [one] if one.parse::<i64>().is_ok())
         }
     }
@@ -117,12 +118,12 @@ fn matches(expression: &Expression, labels: &BTreeMap<String, String>) -> bool {
         Some((label, expression.values.first()?.parse::<i64>().ok()?))
     };
     match expression.operator {
-        Operator::In => label.is_some_and(|label| expression.values.contains(label)),
-        Operator::NotIn => label.is_none_or(|label| !expression.values.contains(label)),
-        Operator::Exists => label.is_some(),
-        Operator::DoesNotExist => label.is_none(),
-        Operator::Gt => integers().is_some_and(|(have, limit)| have > limit),
-        Operator::Lt => integers().is_some_and(|(have, limit)| have < limit),
+        KueueOperator::In => label.is_some_and(|label| expression.values.contains(label)),
+        KueueOperator::NotIn => label.is_none_or(|label| !expression.values.contains(label)),
+        KueueOperator::Exists => label.is_some(),
+        KueueOperator::DoesNotExist => label.is_none(),
+        KueueOperator::Gt => integers().is_some_and(|(have, limit)| have > limit),
+        KueueOperator::Lt => integers().is_some_and(|(have, limit)| have < limit),
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    fn expression(operator: Operator, values: &[&str]) -> Expression {
+    fn expression(operator: KueueOperator, values: &[&str]) -> Expression {
         let values: Vec<String> = values.iter().map(|&value| value.into()).collect();
         Expression { key: "k".into(), operator, values }
     }
@@ -142,15 +143,15 @@ mod tests {
         let labels = BTreeMap::from([("k".into(), "5".into())]);
         let none = BTreeMap::new();
         for (operator, values, with, without) in [
-            (Operator::In, &["5", "6"][..], true, false),
-            (Operator::In, &["6"], false, false),
-            (Operator::NotIn, &["6"], true, true),
-            (Operator::NotIn, &["5"], false, true),
-            (Operator::Exists, &[], true, false),
-            (Operator::DoesNotExist, &[], false, true),
-            (Operator::Gt, &["4"], true, false),
-            (Operator::Gt, &["5"], false, false),
-            (Operator::Lt, &["6"], true, false),
+            (KueueOperator::In, &["5", "6"][..], true, false),
+            (KueueOperator::In, &["6"], false, false),
+            (KueueOperator::NotIn, &["6"], true, true),
+            (KueueOperator::NotIn, &["5"], false, true),
+            (KueueOperator::Exists, &[], true, false),
+            (KueueOperator::DoesNotExist, &[], false, true),
+            (KueueOperator::Gt, &["4"], true, false),
+            (KueueOperator::Gt, &["5"], false, false),
+            (KueueOperator::Lt, &["6"], true, false),
         ] {
             let one = expression(operator, values);
             assert!(well_formed(&one));
@@ -159,40 +160,40 @@ mod tests {
         }
         assert!(!matches_term(&[], &labels));
         for broken in [
-            expression(Operator::In, &[]),
-            expression(Operator::Exists, &["5"]),
-            expression(Operator::Gt, &["x"]),
-            expression(Operator::Lt, &["1", "2"]),
+            expression(KueueOperator::In, &[]),
+            expression(KueueOperator::Exists, &["5"]),
+            expression(KueueOperator::Gt, &["x"]),
+            expression(KueueOperator::Lt, &["1", "2"]),
         ] {
             assert!(!well_formed(&broken), "{broken:?}");
-            let mut pod_set = PodSet::default();
+            let mut pod_set = KueuePodSet::default();
             pod_set.affinity.required = vec![vec![broken]];
-            assert!(Filter::new(&pod_set, &Flavor::default(), KueueGates::default()).is_err());
+            assert!(Filter::new(&pod_set, &KueueFlavor::default(), KueueGates::default()).is_err());
         }
     }
 
     #[test]
     fn tolerations_follow_kubernetes() {
-        let taint = Taint { key: "k".into(), value: "5".into(), effect: "NoSchedule".into() };
-        let toleration = |key: &str, operator, value: &str, effect: Option<&str>| Toleration {
+        let taint = KueueTaint { key: "k".into(), value: "5".into(), effect: "NoSchedule".into() };
+        let toleration = |key: &str, operator, value: &str, effect: Option<&str>| KueueToleration {
             key: key.into(),
             operator,
             value: value.into(),
             effect: effect.map(String::from),
         };
         for (one, expected) in [
-            (toleration("k", TolerationOperator::Equal, "5", None), true),
-            (toleration("k", TolerationOperator::Equal, "6", None), false),
-            (toleration("", TolerationOperator::Exists, "", Some("NoSchedule")), true),
-            (toleration("", TolerationOperator::Exists, "", Some("NoExecute")), false),
-            (toleration("x", TolerationOperator::Exists, "", None), false),
-            (toleration("k", TolerationOperator::Gt, "4", None), true),
-            (toleration("k", TolerationOperator::Lt, "4", None), false),
-            (toleration("k", TolerationOperator::Lt, "x", None), false),
+            (toleration("k", KueueTolerationOperator::Equal, "5", None), true),
+            (toleration("k", KueueTolerationOperator::Equal, "6", None), false),
+            (toleration("", KueueTolerationOperator::Exists, "", Some("NoSchedule")), true),
+            (toleration("", KueueTolerationOperator::Exists, "", Some("NoExecute")), false),
+            (toleration("x", KueueTolerationOperator::Exists, "", None), false),
+            (toleration("k", KueueTolerationOperator::Gt, "4", None), true),
+            (toleration("k", KueueTolerationOperator::Lt, "4", None), false),
+            (toleration("k", KueueTolerationOperator::Lt, "x", None), false),
         ] {
             assert_eq!(tolerates(&one, &taint), expected, "{one:?}");
         }
         assert_eq!(taint_text(&taint), "k=5:NoSchedule");
-        assert_eq!(taint_text(&Taint { value: String::new(), ..taint }), "k:NoSchedule");
+        assert_eq!(taint_text(&KueueTaint { value: String::new(), ..taint }), "k:NoSchedule");
     }
 }

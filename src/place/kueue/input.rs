@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::outcome::Assignment;
+use super::outcome::KueueAssignment;
 use crate::framework::KueueGates;
 
 /// The label key that makes every host a leaf when it is the finest level.
@@ -17,30 +17,30 @@ pub const PODS_RESOURCE: &str = "pods";
 ///
 /// A resource that is not listed is 0. Amounts below zero are taken as they are; a request of
 /// zero or less never limits.
-pub type Amounts = BTreeMap<String, i64>;
+pub type KueueAmounts = BTreeMap<String, i64>;
 
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Node {
+pub struct KueueNode {
     /// The name, by which background pods refer to the node. Unique in a snapshot.
     pub name: String,
     /// The labels; the levels of the topology are label keys.
     pub labels: BTreeMap<String, String>,
     /// Amounts allocatable to pods.
-    pub allocatable: Amounts,
+    pub allocatable: KueueAmounts,
     /// Whether the node reports ready; others are left out.
     pub ready: bool,
     /// Whether the node is cordoned; such nodes are left out.
     pub unschedulable: bool,
     /// The taints, in the node's order.
-    pub taints: Vec<Taint>,
+    pub taints: Vec<KueueTaint>,
 }
 
 /// A taint of a node. The effects `NoSchedule` and `NoExecute` exclude, others do nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Taint {
+pub struct KueueTaint {
     /// The key.
     pub key: String,
     /// The value; often empty.
@@ -52,21 +52,21 @@ pub struct Taint {
 /// Consent to taints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Toleration {
+pub struct KueueToleration {
     /// The key consented to; empty means any.
     pub key: String,
     /// How the taint's value is compared.
-    pub operator: TolerationOperator,
+    pub operator: KueueTolerationOperator,
     /// The value to compare with.
     pub value: String,
     /// The effect consented to; `None` means any.
     pub effect: Option<String>,
 }
 
-/// How a [`Toleration`] compares the taint's value with its own.
+/// How a [`KueueToleration`] compares the taint's value with its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum TolerationOperator {
+pub enum KueueTolerationOperator {
     /// Both are equal.
     #[default]
     Equal,
@@ -88,27 +88,27 @@ pub struct BackgroundPod {
     /// Whether the pod succeeded or failed, and so takes nothing any more.
     pub terminated: bool,
     /// Requests of the whole pod, besides one of [`PODS_RESOURCE`].
-    pub requests: Amounts,
+    pub requests: KueueAmounts,
 }
 
 /// The resource flavor that pod sets are placed on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Flavor {
+pub struct KueueFlavor {
     /// Labels a node must have to belong to the flavor.
     pub node_labels: BTreeMap<String, String>,
     /// Tolerations added to those of every pod set.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<KueueToleration>,
 }
 
 /// Pods that a topology assignment put on a leaf earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Usage {
-    /// The leaf, written as in an [`Assignment`]. Usage of a leaf that is not there is dropped.
+pub struct KueueUsage {
+    /// The leaf, written as in an [`KueueAssignment`]. Usage of a leaf that is not there is dropped.
     pub values: Vec<String>,
     /// Requests of one pod, besides one of [`PODS_RESOURCE`].
-    pub requests: Amounts,
+    pub requests: KueueAmounts,
     /// How many pods.
     pub count: u32,
     /// Whether the pods run on another flavor over the same nodes; counted under
@@ -116,23 +116,23 @@ pub struct Usage {
     pub other_flavor: bool,
 }
 
-/// One flavor of a cluster, as [`Snapshot::new`](super::Snapshot::new) takes it.
+/// One flavor of a cluster, as [`KueueSnapshot::new`](super::KueueSnapshot::new) takes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Cluster {
+pub struct KueueCluster {
     /// The node-label keys of the topology, coarsest first. If the last is [`HOSTNAME_LABEL`],
     /// the leaves are hosts; otherwise a leaf sums up all nodes with the same label values, and
     /// node selector, affinity and taints are ignored.
     pub levels: Vec<String>,
     /// The nodes. Those that are not ready, cordoned, without a level label or outside the
     /// flavor are left out.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<KueueNode>,
     /// Pods that run besides those with a topology assignment.
     pub pods: Vec<BackgroundPod>,
     /// The flavor.
-    pub flavor: Flavor,
+    pub flavor: KueueFlavor,
     /// Pods with a topology assignment.
-    pub usage: Vec<Usage>,
+    pub usage: Vec<KueueUsage>,
     /// The feature gates.
     pub gates: KueueGates,
 }
@@ -140,15 +140,15 @@ pub struct Cluster {
 /// A number of equal pods to place.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct PodSet {
+pub struct KueuePodSet {
     /// The name under which the outcome is reported.
     pub name: String,
     /// How many pods.
     pub count: u32,
     /// Requests of one pod, besides one of [`PODS_RESOURCE`].
-    pub requests: Amounts,
+    pub requests: KueueAmounts,
     /// The topology requested.
-    pub topology: TopologyRequest,
+    pub topology: KueueTopologyRequest,
     /// Pod sets with the same group are one unit of two: the workers (the larger count, the
     /// first on a tie) and the one-pod leader. The workers' topology request, selector, affinity
     /// and tolerations steer both.
@@ -156,24 +156,24 @@ pub struct PodSet {
     /// Labels a node must have.
     pub node_selector: BTreeMap<String, String>,
     /// Node affinity.
-    pub affinity: NodeAffinity,
+    pub affinity: KueueNodeAffinity,
     /// Taints that the pods tolerate, besides the flavor's tolerations.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<KueueToleration>,
     /// Whether the pods in `previous` keep running and only the difference is placed or cut;
     /// needs [`KueueGates::elastic`].
     pub elastic: bool,
     /// The name of a host whose pods, according to `previous`, are placed again.
     pub replace_node: Option<String>,
     /// The current assignment. Read for elastic pod sets and for replacements only.
-    pub previous: Option<Assignment>,
+    pub previous: Option<KueueAssignment>,
 }
 
-/// The topology that a [`PodSet`] requests.
+/// The topology that a [`KueuePodSet`] requests.
 ///
 /// If several of the fields are set, the first in the order of declaration decides the level.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct TopologyRequest {
+pub struct KueueTopologyRequest {
     /// All pods within one domain of this level, or no placement.
     pub required: Option<String>,
     /// All pods within one domain of this level; else of the next coarser one, and so on; else
@@ -200,10 +200,10 @@ pub struct SliceLayer {
     pub size: Option<u32>,
 }
 
-/// Node affinity of a [`PodSet`].
+/// Node affinity of a [`KueuePodSet`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct NodeAffinity {
+pub struct KueueNodeAffinity {
     /// A node must match one of these terms, if there are any; it matches a term if it matches
     /// all its expressions. An empty term matches nothing.
     pub required: Vec<Vec<Expression>>,
@@ -212,7 +212,7 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredTerm>,
 }
 
-/// A weighted term of [`NodeAffinity::preferred`]. An empty term adds nothing.
+/// A weighted term of [`KueueNodeAffinity::preferred`]. An empty term adds nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PreferredTerm {
@@ -229,7 +229,7 @@ pub struct Expression {
     /// The label key.
     pub key: String,
     /// The condition.
-    pub operator: Operator,
+    pub operator: KueueOperator,
     /// Operands: one or more values for `In` and `NotIn`, one integer
     /// for `Gt` and `Lt`, none for the others.
     pub values: Vec<String>,
@@ -238,7 +238,7 @@ pub struct Expression {
 /// The condition of an [`Expression`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Operator {
+pub enum KueueOperator {
     /// The label has one of the values.
     #[default]
     In,

@@ -6,7 +6,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::input::{
-    self as kueue, Amounts, HOSTNAME_LABEL, PODS_RESOURCE, PodSet, SliceLayer, TopologyRequest,
+    Expression, HOSTNAME_LABEL, KueueAmounts, KueueCluster, KueueNode, KueueNodeAffinity,
+    KueueOperator, KueuePodSet, KueueTaint, KueueToleration, KueueTolerationOperator,
+    KueueTopologyRequest, PODS_RESOURCE, PreferredTerm, SliceLayer,
 };
 use crate::model::{
     NodeSelectorTerm, Operator, PodGroup, PodShape, Requirement, Toleration, TolerationOperator,
@@ -21,7 +23,7 @@ pub(super) fn value<'a>(node: NodeView<'a>, level: &str) -> Option<&'a str> {
 
 /// Some nodes with what is free on them, as far as the pods of a gang ask. Without declared levels
 /// the topology is one of hosts.
-pub(super) fn input(cluster: &Cluster, rows: &[Row], gang: &Gang) -> kueue::Cluster {
+pub(super) fn input(cluster: &Cluster, rows: &[Row], gang: &Gang) -> KueueCluster {
     let mut levels: Vec<String> = cluster.levels().map(String::from).collect();
     if levels.is_empty() {
         levels.push(HOSTNAME_LABEL.into());
@@ -37,16 +39,16 @@ pub(super) fn input(cluster: &Cluster, rows: &[Row], gang: &Gang) -> kueue::Clus
     }
     let nodes = rows.iter().filter_map(|&row| cluster.view(row)).map(|node| {
         let free = |name: &&str| Some((name.to_string(), node.free(cluster.resource(name)?)));
-        let mut allocatable: Amounts = resources.iter().filter_map(free).collect();
+        let mut allocatable: KueueAmounts = resources.iter().filter_map(free).collect();
         let pods = node.pod_limit().saturating_sub(node.pod_count());
         allocatable.insert(PODS_RESOURCE.into(), pods);
         let label = |key: &&str| Some((key.to_string(), value(node, key)?.to_string()));
-        let taint = |taint: &crate::model::Taint| kueue::Taint {
+        let taint = |taint: &crate::model::Taint| KueueTaint {
             key: taint.key.clone(),
             value: taint.value.clone(),
             effect: taint.effect.clone().into(),
         };
-        kueue::Node {
+        KueueNode {
             name: node.name().into(),
             labels: keys.iter().filter_map(label).collect(),
             allocatable,
@@ -56,7 +58,7 @@ pub(super) fn input(cluster: &Cluster, rows: &[Row], gang: &Gang) -> kueue::Clus
         }
     });
     let nodes = nodes.collect();
-    kueue::Cluster { levels, nodes, ..kueue::Cluster::default() }
+    KueueCluster { levels, nodes, ..KueueCluster::default() }
 }
 
 fn terms(shape: &PodShape) -> impl Iterator<Item = &NodeSelectorTerm> {
@@ -71,13 +73,13 @@ fn terms(shape: &PodShape) -> impl Iterator<Item = &NodeSelectorTerm> {
 
 /// So many equal pods of a group. What it asks of the topology is asked as Kueue's annotations do;
 /// a group that asks nothing is placed as Kueue places one in a queue for topologies only.
-pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> PodSet {
+pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> KueuePodSet {
     let asked = &group.topology;
     let slices = asked
         .slices
         .iter()
         .map(|slice| SliceLayer { level: slice.level.clone(), size: Some(slice.size) });
-    let topology = TopologyRequest {
+    let topology = KueueTopologyRequest {
         required: asked.require.clone(),
         preferred: asked.prefer.clone(),
         slices: slices.collect(),
@@ -85,20 +87,20 @@ pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> PodSe
         implied: asked.require.is_none() && asked.prefer.is_none() && asked.slices.is_empty(),
     };
     let requests = shape.requests.iter().map(|(name, amount)| (name.to_string(), amount));
-    let mut affinity = kueue::NodeAffinity::default();
+    let mut affinity = KueueNodeAffinity::default();
     if let Some(own) = &shape.node_affinity {
         let required = own.required.as_ref().map_or(&[][..], |required| &required.terms);
         affinity.required = required.iter().map(expressions).collect();
         affinity.preferred = own
             .preferred
             .iter()
-            .map(|term| kueue::PreferredTerm {
+            .map(|term| PreferredTerm {
                 weight: term.weight,
                 expressions: expressions(&term.preference),
             })
             .collect();
     }
-    PodSet {
+    KueuePodSet {
         name: group.full_name().into(),
         count: u32::try_from(count).unwrap_or(u32::MAX),
         requests: requests.collect(),
@@ -106,34 +108,34 @@ pub(super) fn pod_set(group: &PodGroup, shape: &PodShape, count: usize) -> PodSe
         node_selector: shape.node_selector.clone(),
         affinity,
         tolerations: shape.tolerations.iter().filter_map(toleration).collect(),
-        ..PodSet::default()
+        ..KueuePodSet::default()
     }
 }
 
 /// An unknown operator matches nothing: no value is in an empty list.
-fn expressions(term: &NodeSelectorTerm) -> Vec<kueue::Expression> {
+fn expressions(term: &NodeSelectorTerm) -> Vec<Expression> {
     let expression = |one: &Requirement| {
         let (operator, values) = match &one.operator {
-            Operator::In => (kueue::Operator::In, one.values.clone()),
-            Operator::NotIn => (kueue::Operator::NotIn, one.values.clone()),
-            Operator::Exists => (kueue::Operator::Exists, one.values.clone()),
-            Operator::DoesNotExist => (kueue::Operator::DoesNotExist, one.values.clone()),
-            Operator::Gt => (kueue::Operator::Gt, one.values.clone()),
-            Operator::Lt => (kueue::Operator::Lt, one.values.clone()),
-            Operator::Unknown(_) => (kueue::Operator::In, vec![]),
+            Operator::In => (KueueOperator::In, one.values.clone()),
+            Operator::NotIn => (KueueOperator::NotIn, one.values.clone()),
+            Operator::Exists => (KueueOperator::Exists, one.values.clone()),
+            Operator::DoesNotExist => (KueueOperator::DoesNotExist, one.values.clone()),
+            Operator::Gt => (KueueOperator::Gt, one.values.clone()),
+            Operator::Lt => (KueueOperator::Lt, one.values.clone()),
+            Operator::Unknown(_) => (KueueOperator::In, vec![]),
         };
-        kueue::Expression { key: one.key.clone(), operator, values }
+        Expression { key: one.key.clone(), operator, values }
     };
     term.match_expressions.iter().map(expression).collect()
 }
 
-fn toleration(own: &Toleration) -> Option<kueue::Toleration> {
+fn toleration(own: &Toleration) -> Option<KueueToleration> {
     let operator = match own.operator {
-        TolerationOperator::Equal => kueue::TolerationOperator::Equal,
-        TolerationOperator::Exists => kueue::TolerationOperator::Exists,
+        TolerationOperator::Equal => KueueTolerationOperator::Equal,
+        TolerationOperator::Exists => KueueTolerationOperator::Exists,
         TolerationOperator::Unknown(_) => return None,
     };
-    Some(kueue::Toleration {
+    Some(KueueToleration {
         key: own.key.clone(),
         operator,
         value: own.value.clone(),

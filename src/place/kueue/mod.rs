@@ -14,31 +14,32 @@ mod select;
 pub(crate) mod strategy;
 mod tree;
 
-pub use super::failure::{Exclusions, Failure, LayerRoom, NoFit, Room, Unit};
+pub use super::failure::{Exclusions, Failure, KueueRoom, LayerRoom, NoFit, Unit};
 pub use crate::framework::strategy::KueueGates;
 pub use input::{
-    Amounts, BackgroundPod, Cluster, Expression, Flavor, HOSTNAME_LABEL, Node, NodeAffinity,
-    Operator, PODS_RESOURCE, PodSet, PreferredTerm, SliceLayer, Taint, Toleration,
-    TolerationOperator, TopologyRequest, Usage,
+    BackgroundPod, Expression, HOSTNAME_LABEL, KueueAmounts, KueueCluster, KueueFlavor, KueueNode,
+    KueueNodeAffinity, KueueOperator, KueuePodSet, KueueTaint, KueueToleration,
+    KueueTolerationOperator, KueueTopologyRequest, KueueUsage, PODS_RESOURCE, PreferredTerm,
+    SliceLayer,
 };
-pub use outcome::{AssignedDomain, Assignment, ClusterError, Outcome, PodSetOutcome};
+pub use outcome::{AssignedDomain, ClusterError, KueueAssignment, KueueOutcome, PodSetOutcome};
 
 /// The topology tree of one flavor with the free capacity of its leaves.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct KueueSnapshot {
     tree: tree::Tree,
-    flavor: Flavor,
+    flavor: KueueFlavor,
     gates: KueueGates,
 }
 
-impl Snapshot {
+impl KueueSnapshot {
     /// Builds the tree. Takes O(N·(L + R)·log N) for N nodes, L levels and R resources.
     ///
     /// # Errors
     ///
     /// The cluster has no level, or a level or a node twice.
-    pub fn new(cluster: &Cluster) -> Result<Snapshot, ClusterError> {
-        Ok(Snapshot {
+    pub fn new(cluster: &KueueCluster) -> Result<KueueSnapshot, ClusterError> {
+        Ok(KueueSnapshot {
             tree: tree::Tree::new(cluster)?,
             flavor: cluster.flavor.clone(),
             gates: cluster.gates,
@@ -46,7 +47,7 @@ impl Snapshot {
     }
 
     /// Places pod sets, each in view of those before it. The snapshot does not change; see
-    /// [`charge`](Snapshot::charge).
+    /// [`charge`](KueueSnapshot::charge).
     ///
     /// If one member of a group has a node to replace, the group's other members keep their
     /// previous assignment; members without one are missing from the outcome.
@@ -55,19 +56,19 @@ impl Snapshot {
     /// domains, this takes O(N·R + D·log D). Balanced placement adds
     /// O(d·k·p) for the `d` domains it chooses `k` from and the `p` different numbers of pods
     /// they can hold together.
-    pub fn assign(&self, pod_sets: &[PodSet]) -> Outcome {
+    pub fn assign(&self, pod_sets: &[KueuePodSet]) -> KueueOutcome {
         let free = self.tree.free();
         pass::Pass { tree: &self.tree, flavor: &self.flavor, gates: self.gates, free }.all(pod_sets)
     }
 
     /// Takes usage out of the free capacity. Returns whether its leaf is in the snapshot; if not,
     /// nothing changes.
-    pub fn charge(&mut self, usage: &Usage) -> bool {
+    pub fn charge(&mut self, usage: &KueueUsage) -> bool {
         self.tree.charge(usage, 1)
     }
 
-    /// Gives usage back, the reverse of [`charge`](Snapshot::charge).
-    pub fn release(&mut self, usage: &Usage) -> bool {
+    /// Gives usage back, the reverse of [`charge`](KueueSnapshot::charge).
+    pub fn release(&mut self, usage: &KueueUsage) -> bool {
         self.tree.charge(usage, -1)
     }
 }

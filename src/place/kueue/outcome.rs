@@ -24,7 +24,7 @@ pub enum ClusterError {
 /// The assignment of a pod set: how many pods go to each leaf.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Assignment {
+pub struct KueueAssignment {
     /// The label keys that the values belong to: the hostname alone if it is the finest level,
     /// else all levels.
     pub levels: Vec<String>,
@@ -42,7 +42,7 @@ pub struct AssignedDomain {
     pub count: u32,
 }
 
-impl Assignment {
+impl KueueAssignment {
     /// The number of pods over all domains.
     pub fn pods(&self) -> u64 {
         self.domains.iter().map(|domain| u64::from(domain.count)).sum()
@@ -55,21 +55,21 @@ pub struct PodSetOutcome {
     /// The name of the pod set.
     pub name: String,
     /// Its assignment, or its failure.
-    pub result: Result<Assignment, Failure>,
+    pub result: Result<KueueAssignment, Failure>,
 }
 
 /// The answer for a list of pod sets, in the order in which they were placed.
 ///
 /// The first failure stops: pod sets after it are missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
+pub struct KueueOutcome {
     /// The pod sets that were tried.
     pub pod_sets: Vec<PodSetOutcome>,
 }
 
-impl Outcome {
+impl KueueOutcome {
     /// The assignment of a pod set; `None` if it failed or was not tried.
-    pub fn assignment(&self, pod_set: &str) -> Option<&Assignment> {
+    pub fn assignment(&self, pod_set: &str) -> Option<&KueueAssignment> {
         self.pod_sets.iter().find(|one| one.name == pod_set)?.result.as_ref().ok()
     }
 

@@ -8,8 +8,8 @@ use super::balanced::balance;
 use super::counts::{Question, count};
 use super::descend::{Placement, descend};
 use super::filter::Filter;
-use super::input::{Flavor, PodSet, SliceLayer};
-use super::outcome::{Assignment, Outcome, PodSetOutcome};
+use super::input::{KueueFlavor, KueuePodSet, SliceLayer};
+use super::outcome::{KueueAssignment, KueueOutcome, PodSetOutcome};
 use super::request::Plan;
 use super::select::choose;
 use super::tree::{Free, Tree};
@@ -18,23 +18,23 @@ use crate::place::failure::Failure;
 
 pub(crate) struct Pass<'a> {
     pub(crate) tree: &'a Tree,
-    pub(crate) flavor: &'a Flavor,
+    pub(crate) flavor: &'a KueueFlavor,
     pub(crate) gates: KueueGates,
     pub(crate) free: Free,
 }
 
 /// Pods to find leaves for.
 pub(crate) struct Request<'a> {
-    pub(crate) pod_set: &'a PodSet,
+    pub(crate) pod_set: &'a KueuePodSet,
     pub(crate) count: u32,
     pub(crate) slices: &'a [SliceLayer],
-    pub(crate) leader: Option<&'a PodSet>,
+    pub(crate) leader: Option<&'a KueuePodSet>,
     pub(crate) within: Option<usize>,
 }
 
 impl Pass<'_> {
-    pub(crate) fn all(mut self, pod_sets: &[PodSet]) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(crate) fn all(mut self, pod_sets: &[KueuePodSet]) -> KueueOutcome {
+        let mut outcome = KueueOutcome::default();
         for unit in units(pod_sets) {
             let outcomes = self.unit(&unit);
             let failed = outcomes.iter().any(|one| one.result.is_err());
@@ -46,7 +46,7 @@ impl Pass<'_> {
         outcome
     }
 
-    pub(crate) fn unit(&mut self, unit: &[&PodSet]) -> Vec<PodSetOutcome> {
+    pub(crate) fn unit(&mut self, unit: &[&KueuePodSet]) -> Vec<PodSetOutcome> {
         if unit.iter().any(|pod_set| pod_set.replace_node.is_some()) {
             return self.replace_all(unit);
         }
@@ -70,7 +70,7 @@ impl Pass<'_> {
             within: None,
         };
         let placed = self.place(&request);
-        let outcome = |pod_set: &PodSet| {
+        let outcome = |pod_set: &KueuePodSet| {
             let is_leader = leader.is_some_and(|leader| core::ptr::eq(leader, pod_set));
             let result = match &placed {
                 Ok((workers, leader)) => Ok(if is_leader { leader } else { workers }.clone()),
@@ -87,7 +87,7 @@ impl Pass<'_> {
         outcomes
     }
 
-    fn replace_all(&mut self, unit: &[&PodSet]) -> Vec<PodSetOutcome> {
+    fn replace_all(&mut self, unit: &[&KueuePodSet]) -> Vec<PodSetOutcome> {
         let mut outcomes = Vec::new();
         for pod_set in unit {
             let Some(previous) = &pod_set.previous else { continue };
@@ -105,7 +105,10 @@ impl Pass<'_> {
     }
 
     /// Leaves for the workers and for the leader.
-    pub(crate) fn place(&self, request: &Request<'_>) -> Result<(Assignment, Assignment), Failure> {
+    pub(crate) fn place(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<(KueueAssignment, KueueAssignment), Failure> {
         let &Request { pod_set, count: pods, slices, leader, within } = request;
         let plan = Plan::new(self.tree, self.gates, pod_set, slices, pods, leader.is_some())?;
         let filter = Filter::new(pod_set, self.flavor, self.gates)?;
@@ -134,7 +137,7 @@ impl Pass<'_> {
         &self,
         plan: &Plan,
         placement: &Placement,
-    ) -> Result<(Assignment, Assignment), Failure> {
+    ) -> Result<(KueueAssignment, KueueAssignment), Failure> {
         let workers: i64 = placement.workers.values().sum();
         let leaders: i64 = placement.leader.values().sum();
         if (workers, leaders) != (plan.count, plan.leaders) {
@@ -145,7 +148,7 @@ impl Pass<'_> {
     }
 
     /// Takes the pods of an assignment out of the free capacity.
-    pub(crate) fn charge(&mut self, pod_set: &PodSet, assignment: &Assignment) {
+    pub(crate) fn charge(&mut self, pod_set: &KueuePodSet, assignment: &KueueAssignment) {
         let demand = self.tree.demand(&pod_set.requests);
         for domain in &assignment.domains {
             if let Some(leaf) = self.tree.leaf(&domain.values) {
@@ -156,10 +159,10 @@ impl Pass<'_> {
 }
 
 /// Pod sets that are placed together, in the order of their first members.
-fn units(pod_sets: &[PodSet]) -> Vec<Vec<&PodSet>> {
-    let mut units: Vec<Vec<&PodSet>> = Vec::new();
+fn units(pod_sets: &[KueuePodSet]) -> Vec<Vec<&KueuePodSet>> {
+    let mut units: Vec<Vec<&KueuePodSet>> = Vec::new();
     for pod_set in pod_sets {
-        let same = |unit: &&mut Vec<&PodSet>| {
+        let same = |unit: &&mut Vec<&KueuePodSet>| {
             pod_set.group.is_some() && unit.first().is_some_and(|one| one.group == pod_set.group)
         };
         match units.iter_mut().find(same) {
@@ -170,9 +173,9 @@ fn units(pod_sets: &[PodSet]) -> Vec<Vec<&PodSet>> {
     units
 }
 
-fn wrong_shape(unit: &[&PodSet]) -> Vec<PodSetOutcome> {
+fn wrong_shape(unit: &[&KueuePodSet]) -> Vec<PodSetOutcome> {
     let group = unit.iter().find_map(|pod_set| pod_set.group.clone()).unwrap_or_default();
-    let failed = |pod_set: &&PodSet| PodSetOutcome {
+    let failed = |pod_set: &&KueuePodSet| PodSetOutcome {
         name: pod_set.name.clone(),
         result: Err(Failure::GroupShape { group: group.clone() }),
     };

@@ -5,8 +5,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::input::{PodSet, SliceLayer};
-use super::outcome::{Assignment, PodSetOutcome};
+use super::input::{KueuePodSet, SliceLayer};
+use super::outcome::{KueueAssignment, PodSetOutcome};
 use super::pass::{Pass, Request};
 use super::request::{level_of, size_of};
 use super::tree::Tree;
@@ -16,8 +16,8 @@ impl Pass<'_> {
     /// The outcome for an elastic unit; `None` if it has to be placed afresh.
     pub(super) fn elastic(
         &mut self,
-        workers: &PodSet,
-        leader: Option<&PodSet>,
+        workers: &KueuePodSet,
+        leader: Option<&KueuePodSet>,
     ) -> Option<Vec<PodSetOutcome>> {
         if !self.gates.elastic || !workers.elastic {
             return None;
@@ -85,16 +85,16 @@ impl Pass<'_> {
     /// The pods that stay are not charged: the caller has them in the usage of the cluster.
     pub(super) fn replace(
         &mut self,
-        pod_set: &PodSet,
-        previous: &Assignment,
+        pod_set: &KueuePodSet,
+        previous: &KueueAssignment,
         node: &str,
-    ) -> Result<Assignment, Failure> {
+    ) -> Result<KueueAssignment, Failure> {
         let (gone, stay): (Vec<_>, Vec<_>) = previous
             .domains
             .iter()
             .cloned()
             .partition(|domain| domain.values.last().is_some_and(|value| value == node));
-        let stay = Assignment { levels: previous.levels.clone(), domains: stay };
+        let stay = KueueAssignment { levels: previous.levels.clone(), domains: stay };
         let count = gone.last().map_or(0, |domain| domain.count);
         let placed = self.place_lost(pod_set, &stay, count)?;
         if placed.domains.is_empty() {
@@ -106,10 +106,10 @@ impl Pass<'_> {
     /// Places `count` pods of a pod set beside those that stay, and charges them.
     pub(super) fn place_lost(
         &mut self,
-        pod_set: &PodSet,
-        stay: &Assignment,
+        pod_set: &KueuePodSet,
+        stay: &KueueAssignment,
         count: u32,
-    ) -> Result<Assignment, Failure> {
+    ) -> Result<KueueAssignment, Failure> {
         if let Some(domain) = stale_domain(self.tree, stay) {
             return Err(Failure::StaleAssignment { domain });
         }
@@ -138,8 +138,8 @@ impl Pass<'_> {
     /// innermost torn slice, else the required one.
     fn domain_to_repair(
         &self,
-        pod_set: &PodSet,
-        stay: &Assignment,
+        pod_set: &KueuePodSet,
+        stay: &KueueAssignment,
         lost: u32,
         broken: impl Fn(&SliceLayer) -> bool,
     ) -> Option<usize> {
@@ -163,19 +163,19 @@ impl Pass<'_> {
     }
 }
 
-fn done(pod_set: &PodSet, assignment: Assignment) -> PodSetOutcome {
+fn done(pod_set: &KueuePodSet, assignment: KueueAssignment) -> PodSetOutcome {
     PodSetOutcome { name: pod_set.name.clone(), result: Ok(assignment) }
 }
 
 /// The first value of a domain that is not a leaf any more.
-fn stale_domain(tree: &Tree, assignment: &Assignment) -> Option<alloc::string::String> {
+fn stale_domain(tree: &Tree, assignment: &KueueAssignment) -> Option<alloc::string::String> {
     let gone = assignment.domains.iter().find(|domain| tree.leaf(&domain.values).is_none())?;
     Some(gone.values.first().cloned().unwrap_or_default())
 }
 
 /// The first `count` pods of an assignment.
-fn first_pods(assignment: &Assignment, count: u32) -> Assignment {
-    let mut result = Assignment { levels: assignment.levels.clone(), domains: Vec::new() };
+fn first_pods(assignment: &KueueAssignment, count: u32) -> KueueAssignment {
+    let mut result = KueueAssignment { levels: assignment.levels.clone(), domains: Vec::new() };
     let mut left = count;
     for domain in &assignment.domains {
         if left == 0 {
@@ -190,7 +190,7 @@ fn first_pods(assignment: &Assignment, count: u32) -> Assignment {
 }
 
 /// Both assignments in one, in the order of the leaves' paths.
-fn merge(tree: &Tree, one: &Assignment, other: &Assignment) -> Assignment {
+fn merge(tree: &Tree, one: &KueueAssignment, other: &KueueAssignment) -> KueueAssignment {
     let mut pods: BTreeMap<usize, i64> = BTreeMap::new();
     for domain in one.domains.iter().chain(&other.domains) {
         if let Some(leaf) = tree.leaf(&domain.values) {

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::input::{PodSet, SliceLayer};
+use super::input::{KueuePodSet, SliceLayer};
 use super::tree::Tree;
 use crate::framework::KueueGates;
 use crate::place::failure::Failure;
@@ -46,7 +46,7 @@ impl Plan {
     pub(super) fn new(
         tree: &Tree,
         gates: KueueGates,
-        pod_set: &PodSet,
+        pod_set: &KueuePodSet,
         slices: &[SliceLayer],
         count: u32,
         leader: bool,
@@ -122,7 +122,7 @@ pub(super) fn size_of(layer: &SliceLayer) -> Result<i64, Failure> {
 /// The level key that a request starts from, and whether it is unconstrained.
 pub(super) fn level_of<'a>(
     tree: &'a Tree,
-    pod_set: &'a PodSet,
+    pod_set: &'a KueuePodSet,
     slices: &[SliceLayer],
 ) -> (Option<&'a str>, bool) {
     let request = &pod_set.topology;

@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 use super::counts::{Counts, Measure, Survey};
 use super::request::Plan;
 use super::tree::Tree;
-use crate::place::failure::{Failure, LayerRoom, Room, Unit};
+use crate::place::failure::{Failure, KueueRoom, LayerRoom, Unit};
 
 /// Sorts domains of one level for pods without a leader: by score, room, pods, path.
 pub(super) fn sort(domains: &mut [usize], counts: &[Counts], plan: &Plan, least_free: bool) {
@@ -111,7 +111,7 @@ pub(super) fn choose(
         let no_fit = |fits: i64| {
             let room = if plan.layers.is_empty() {
                 let unit = if plan.slice_size == 1 { Unit::Pod } else { Unit::Slice };
-                Room::Whole { fits: fits.max(0) as u64, of: slices as u64, unit }
+                KueueRoom::Whole { fits: fits.max(0) as u64, of: slices as u64, unit }
             } else {
                 layer_room(tree, counts, plan, level)
             };
@@ -193,7 +193,7 @@ fn spread(sorted: &mut [usize], counts: &[Counts], plan: &Plan) -> Result<Vec<us
 }
 
 /// The room for every slice layer in the domain of a level that holds most slices.
-fn layer_room(tree: &Tree, counts: &[Counts], plan: &Plan, level: usize) -> Room {
+fn layer_room(tree: &Tree, counts: &[Counts], plan: &Plan, level: usize) -> KueueRoom {
     let domains = tree.by_level[level].iter().copied();
     let best = domains.max_by(|&a, &b| counts[a].slices.cmp(&counts[b].slices).then(b.cmp(&a)));
     let below = best.map_or(0..0, |best| best..tree.domains[best].end);
@@ -203,5 +203,5 @@ fn layer_room(tree: &Tree, counts: &[Counts], plan: &Plan, level: usize) -> Room
         let level = tree.levels[level].clone();
         LayerRoom { level, fits: fits as u64, of: (plan.count / size) as u64 }
     };
-    Room::Layers(plan.layers.iter().map(room).collect())
+    KueueRoom::Layers(plan.layers.iter().map(room).collect())
 }

@@ -7,9 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::input::{Cluster as Input, Flavor, HOSTNAME_LABEL, PodSet};
+use super::input::{HOSTNAME_LABEL, KueueCluster as Input, KueueFlavor, KueuePodSet};
 use super::mirror::{input, pod_set};
-use super::outcome::{AssignedDomain, Assignment};
+use super::outcome::{AssignedDomain, KueueAssignment};
 use super::pass::Pass;
 use super::tree::Tree;
 use crate::base::ObjectName;
@@ -29,11 +29,11 @@ use crate::state::{Cluster, NodeView, PodView, Row, Txn};
 /// A leaf of the tree of groups with pods to be placed.
 struct Set<'a> {
     leaf: &'a PodGroup,
-    asked: PodSet,
+    asked: KueuePodSet,
     /// Its pods by number, in order.
     members: Vec<u32>,
     /// The assignment of its running members, if any run.
-    running: Option<Assignment>,
+    running: Option<KueueAssignment>,
 }
 
 /// The answer of Kueue's algorithm. Pod set by pod set gets domains. Then its pods go to the nodes
@@ -67,7 +67,7 @@ fn assign_all(
     let mut sets = Vec::new();
     collect(cluster, gang, gang.group(), None, &tree, &mut 0, &mut sets)?;
     let hosts = rows_of_leaves(&tree, &input, cluster);
-    let flavor = Flavor::default();
+    let flavor = KueueFlavor::default();
     let free = tree.free();
     let mut run = Pass { tree: &tree, flavor: &flavor, gates: request.kueue_gates, free };
     let mut txn = cluster.txn();
@@ -104,13 +104,13 @@ fn assign_all(
 fn assign<'s, 'a>(
     run: &mut Pass<'_>,
     unit: &'s [Set<'a>],
-) -> Vec<(&'s Set<'a>, Result<Assignment, Failure>)> {
+) -> Vec<(&'s Set<'a>, Result<KueueAssignment, Failure>)> {
     if let [set] = unit
         && let Some(running) = &set.running
     {
         return Vec::from([(set, run.place_lost(&set.asked, running, set.asked.count))]);
     }
-    let pod_sets: Vec<&PodSet> = unit.iter().map(|set| &set.asked).collect();
+    let pod_sets: Vec<&KueuePodSet> = unit.iter().map(|set| &set.asked).collect();
     unit.iter().zip(run.unit(&pod_sets)).map(|(set, outcome)| (set, outcome.result)).collect()
 }
 
@@ -230,7 +230,7 @@ fn settle(
     (framework, txn, request): (&Framework, &mut Txn, &Request<'_>),
     (tree, hosts): (&Tree, &[Vec<Row>]),
     set: &Set<'_>,
-    assignment: &Assignment,
+    assignment: &KueueAssignment,
     layout: &mut Layout,
 ) -> Result<Result<(), Failure>, PlaceError> {
     let first = layout.members.len();

@@ -8,8 +8,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::input::{Amounts, Cluster, HOSTNAME_LABEL, Node, PODS_RESOURCE, Usage};
-use super::outcome::{AssignedDomain, Assignment, ClusterError};
+use super::input::{
+    HOSTNAME_LABEL, KueueAmounts, KueueCluster, KueueNode, KueueUsage, PODS_RESOURCE,
+};
+use super::outcome::{AssignedDomain, ClusterError, KueueAssignment};
 
 /// A domain. Domains are numbered in the order of a walk from the roots, children by value. So
 /// among domains of one level the order of numbers is the order of paths, and the domains below `d`
@@ -30,7 +32,7 @@ pub(super) struct Domain {
 pub(super) struct Leaf {
     pub(super) domain: usize,
     /// The node that selectors and taints are read from, if leaves are hosts.
-    pub(super) node: Option<Node>,
+    pub(super) node: Option<KueueNode>,
 }
 
 /// Free amounts, leaf by leaf, in the order of the tree's resources.
@@ -52,7 +54,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(cluster: &Cluster) -> Result<Tree, ClusterError> {
+    pub(super) fn new(cluster: &KueueCluster) -> Result<Tree, ClusterError> {
         let levels = &cluster.levels;
         let Some(finest) = levels.last() else { return Err(ClusterError::NoLevels) };
         let mut seen = BTreeSet::new();
@@ -68,7 +70,7 @@ impl Tree {
         let mut resources = BTreeSet::new();
         // The nodes of every leaf; hosts are told apart by their label alone.
         let mut by_host: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let mut members: BTreeMap<Vec<&str>, Vec<&Node>> = BTreeMap::new();
+        let mut members: BTreeMap<Vec<&str>, Vec<&KueueNode>> = BTreeMap::new();
         for node in &cluster.nodes {
             let Some(path) = path_of(cluster, node) else { continue };
             let path = match path.last() {
@@ -151,7 +153,7 @@ impl Tree {
         }
     }
 
-    fn put(&mut self, leaf: usize, amounts: &Amounts) {
+    fn put(&mut self, leaf: usize, amounts: &KueueAmounts) {
         let from = self.row(leaf).start;
         for (name, amount) in amounts {
             if let Ok(resource) = self.resources.binary_search(name) {
@@ -173,7 +175,7 @@ impl Tree {
     }
 
     /// Counts usage so many times; whether its leaf is there.
-    pub(super) fn charge(&mut self, usage: &Usage, times: i64) -> bool {
+    pub(super) fn charge(&mut self, usage: &KueueUsage, times: i64) -> bool {
         let Some(leaf) = self.leaf(&usage.values) else { return false };
         let (demand, row) = (self.demand(&usage.requests), self.row(leaf));
         demand.take(&mut self.free[row], i64::from(usage.count) * times);
@@ -181,7 +183,7 @@ impl Tree {
     }
 
     /// Demand of a pod with these requests, the pod itself included.
-    pub(super) fn demand(&self, requests: &Amounts) -> Demand {
+    pub(super) fn demand(&self, requests: &KueueAmounts) -> Demand {
         let mut amounts = requests.clone();
         let pods = amounts.entry(PODS_RESOURCE.into()).or_insert(0);
         *pods = pods.saturating_add(1);
@@ -232,14 +234,14 @@ impl Tree {
     }
 
     /// An assignment of pods to leaves, given by domain number and in ascending order.
-    pub(super) fn assignment(&self, counts: &BTreeMap<usize, i64>) -> Assignment {
+    pub(super) fn assignment(&self, counts: &BTreeMap<usize, i64>) -> KueueAssignment {
         let used = counts.iter().filter(|&(_, &count)| count > 0);
         let domains = used.map(|(&domain, &count)| AssignedDomain {
             values: self.values(domain),
             count: u32::try_from(count).unwrap_or(u32::MAX),
         });
         let first = if self.hosts.is_some() { self.levels.len() - 1 } else { 0 };
-        Assignment { levels: self.levels[first..].to_vec(), domains: domains.collect() }
+        KueueAssignment { levels: self.levels[first..].to_vec(), domains: domains.collect() }
     }
 
     /// How an assignment writes a leaf.
@@ -256,7 +258,7 @@ impl Tree {
 }
 
 /// The label values of a node that belongs to the tree.
-fn path_of<'a>(cluster: &'a Cluster, node: &'a Node) -> Option<Vec<&'a str>> {
+fn path_of<'a>(cluster: &'a KueueCluster, node: &'a KueueNode) -> Option<Vec<&'a str>> {
     let in_flavor = |(key, value)| node.labels.get(key) == Some(value);
     if !node.ready || node.unschedulable || !cluster.flavor.node_labels.iter().all(in_flavor) {
         return None;

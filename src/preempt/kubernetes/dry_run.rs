@@ -7,7 +7,7 @@ use super::budgets::Charges;
 use super::cycle_state::CycleState;
 use super::node_infos::{NodeInfos, PodInfo};
 use super::nominator::{Nominator, filter_with_nominated_pods};
-use super::snapshot::Snapshot;
+use super::snapshot::PreemptionSnapshot;
 use crate::base::Time;
 use crate::framework::Rejection;
 use crate::model::Pod;
@@ -30,7 +30,7 @@ pub(super) enum DryRun {
 /// The order of victims, the most important first: priority, then age.
 ///
 /// Source: `k8s.io/kubernetes/pkg/scheduler/util` (`MoreImportantPod`).
-fn importance(snapshot: &Snapshot<'_>, pod: &Pod) -> (Reverse<i32>, Time) {
+fn importance(snapshot: &PreemptionSnapshot<'_>, pod: &Pod) -> (Reverse<i32>, Time) {
     (Reverse(pod.priority), snapshot.start(pod.start))
 }
 
@@ -41,7 +41,7 @@ fn importance(snapshot: &Snapshot<'_>, pod: &Pod) -> (Reverse<i32>, Time) {
 /// Source: kube-scheduler, `plugins/defaultpreemption/default_preemption.go`
 /// (`SelectVictimsOnNode`).
 pub(super) fn select_victims_on_node(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     infos: &mut NodeInfos,
     state: &mut CycleState<'_>,
     nominator: &Nominator<'_>,

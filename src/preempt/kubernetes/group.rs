@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use super::budgets::Charges;
 use super::group_cycle::GroupCycle;
 use super::node_infos::NodeInfos;
-use super::snapshot::Snapshot;
+use super::snapshot::PreemptionSnapshot;
 use super::units::{Unit, units};
-use super::victims::{Victim, deleted};
+use super::victims::{PodVictim, deleted};
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::place::PlaceError;
 use crate::preempt::EvictedPod;
@@ -18,7 +18,7 @@ use crate::state::StateError;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupPreemption {
     refusal: Option<GroupRefusal>,
-    victims: Vec<Victim>,
+    victims: Vec<PodVictim>,
     violations: u32,
     nominated: Vec<(usize, String)>,
 }
@@ -44,7 +44,7 @@ impl GroupPreemption {
     }
 
     /// The pods to evict, whole units together, the most important unit first.
-    pub fn victims(&self) -> &[Victim] {
+    pub fn victims(&self) -> &[PodVictim] {
         &self.victims
     }
 
@@ -84,7 +84,7 @@ impl GroupPreemption {
 ///
 /// [`schedule_group`]: super::schedule_group
 pub fn preempt_group(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     group: &PodGroup,
 ) -> Result<GroupPreemption, PlaceError> {
     let cycle = GroupCycle::new(snapshot, group)?;
@@ -128,7 +128,7 @@ pub fn preempt_group(
         }
     }
     taken.sort_by_key(|unit| unit.importance(snapshot));
-    let victim = |info| Victim::new(&snapshot.cluster, info);
+    let victim = |info| PodVictim::new(&snapshot.cluster, info);
     let name = |row| snapshot.cluster.view(row).map_or("", |node| node.name()).to_string();
     Ok(GroupPreemption {
         refusal: None,

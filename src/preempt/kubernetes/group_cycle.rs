@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use super::node_infos::NodeInfos;
 use super::nominator::Nominator;
 use super::schedule::find_fit;
-use super::snapshot::Snapshot;
+use super::snapshot::PreemptionSnapshot;
 use crate::framework::device_fit::choose_for;
 use crate::model::{Pod, PodGroup};
 use crate::place::PlaceError;
@@ -39,7 +39,7 @@ impl GroupAttempt {
 
 /// A cycle under way: what it works on, and how members are tried.
 pub(super) struct GroupCycle<'a> {
-    pub(super) snapshot: &'a Snapshot<'a>,
+    pub(super) snapshot: &'a PreemptionSnapshot<'a>,
     pub(super) group: &'a PodGroup,
     /// The members, in the order in which they are tried.
     pub(super) members: Vec<(usize, &'a Pod)>,
@@ -62,7 +62,7 @@ impl<'a> GroupCycle<'a> {
     /// # Errors
     /// The group is unsound, asks what kube-scheduler does not know, or a member is bound already.
     pub(super) fn new(
-        snapshot: &'a Snapshot<'a>,
+        snapshot: &'a PreemptionSnapshot<'a>,
         group: &'a PodGroup,
     ) -> Result<GroupCycle<'a>, PlaceError> {
         group.check()?;
@@ -154,7 +154,7 @@ impl Placed {
 ///
 /// Source: kube-scheduler, `schedule_one_podgroup.go` (`podGroupSchedulingDefaultAlgorithm`).
 pub fn schedule_group(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     group: &PodGroup,
 ) -> Result<GroupAttempt, PlaceError> {
     let cycle = GroupCycle::new(snapshot, group)?;
@@ -170,7 +170,7 @@ pub fn schedule_group(
 }
 
 /// The rows of each domain that a group may go to: that of members that run, if any do.
-fn domains(snapshot: &Snapshot<'_>, group: &PodGroup) -> Vec<Vec<Row>> {
+fn domains(snapshot: &PreemptionSnapshot<'_>, group: &PodGroup) -> Vec<Vec<Row>> {
     let Some(key) = &group.topology.require else { return alloc::vec![snapshot.rows()] };
     let mut domains: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for node in snapshot.cluster.nodes() {

@@ -8,12 +8,12 @@
 //! | the cycle with members' own `PostFilter` (`WorkloadAwarePreemption` off) | [`preempt_pod_by_pod`] |
 //! | `WorkloadAwarePreemption` | [`preempt_group`] |
 //!
-//! All read a [`Snapshot`]: a cluster, the groups that run on it, budgets, nominations. None changes it;
-//! its methods do what follows from the answers: [`Snapshot::apply`], [`Snapshot::bind`].
+//! All read a [`PreemptionSnapshot`]: a cluster, the groups that run on it, budgets, nominations. None changes it;
+//! its methods do what follows from the answers: [`PreemptionSnapshot::apply`], [`PreemptionSnapshot::bind`].
 //!
 //! Every node is tried (`minCandidateNodesPercentage: 100`), and arbitrary choices of
 //! kube-scheduler are made by a total order. Nodes of equal rank go by the order of nodes, pods of
-//! equal importance by their [place](Snapshot::set_place). `docs/preemption/kube-scheduler.md` has the rules.
+//! equal importance by their [place](PreemptionSnapshot::set_place). `docs/preemption.md` tells the rules.
 //!
 //! Accidents that are kept: groups with a topology constraint do not preempt. Victims of a group
 //! are chosen from an emptied cluster. Preemption pod by pod may evict for nothing. A unit starts
@@ -38,5 +38,5 @@ pub use group_cycle::{GroupAttempt, schedule_group};
 pub use pod::{DryRunFailure, Ineligible, OwnNomination, PodPreemption, preempt_pod};
 pub use pod_by_pod::{PodByPodPreemption, preempt_pod_by_pod};
 pub use schedule::{Attempt, RejectedNode, schedule_pod};
-pub use snapshot::{Nomination, Snapshot};
-pub use victims::{Candidate, Victim};
+pub use snapshot::{Nomination, PreemptionSnapshot};
+pub use victims::{NodeCandidate, PodVictim};

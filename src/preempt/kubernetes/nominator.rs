@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::cycle_state::CycleState;
 use super::node_infos::NodeInfos;
-use super::snapshot::{Nomination, Snapshot, is};
+use super::snapshot::{Nomination, PreemptionSnapshot, is};
 use crate::framework::Rejection;
 use crate::model::Pod;
 use crate::state::{Row, StateError};
@@ -20,7 +20,7 @@ pub(super) struct Nominator<'a> {
 }
 
 impl<'a> Nominator<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot<'_>) -> Nominator<'a> {
+    pub(super) fn new(snapshot: &'a PreemptionSnapshot<'_>) -> Nominator<'a> {
         let mut by_row: BTreeMap<Row, Vec<&'a Nomination>> = BTreeMap::new();
         for nomination in &snapshot.nominations {
             if let Some(node) = snapshot.cluster.node(&nomination.node) {

@@ -9,8 +9,8 @@ use super::dry_run::{DryRun, select_victims_on_node};
 use super::node_infos::NodeInfos;
 use super::nominator::Nominator;
 use super::schedule::{Attempt, filter_name};
-use super::snapshot::{Snapshot, is};
-use super::victims::{Candidate, best, deleted, terminates_for};
+use super::snapshot::{PreemptionSnapshot, is};
+use super::victims::{NodeCandidate, best, deleted, terminates_for};
 use crate::model::{Pod, PodGroup, PreemptionPolicy};
 use crate::place::PlaceError;
 use crate::preempt::EvictedPod;
@@ -20,7 +20,7 @@ use crate::state::{NodeView, Row, StateError};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodPreemption {
     ineligible: Option<Ineligible>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<NodeCandidate>,
     failed: BTreeMap<String, DryRunFailure>,
     cleared: Vec<Pod>,
 }
@@ -66,7 +66,7 @@ impl PodPreemption {
     }
 
     /// The nodes on which the pod fits without victims, in node order.
-    pub fn candidates(&self) -> &[Candidate] {
+    pub fn candidates(&self) -> &[NodeCandidate] {
         &self.candidates
     }
 
@@ -76,18 +76,18 @@ impl PodPreemption {
     }
 
     /// The candidates that no criterion tells apart, in node order.
-    pub fn best(&self) -> impl Iterator<Item = &Candidate> {
+    pub fn best(&self) -> impl Iterator<Item = &NodeCandidate> {
         best(&self.candidates)
     }
 
     /// The candidate that is taken: the first of the best in node order.
-    pub fn chosen(&self) -> Option<&Candidate> {
+    pub fn chosen(&self) -> Option<&NodeCandidate> {
         self.best().next()
     }
 
     /// The victims to evict, by namespace and name: those that are not being deleted already.
     pub fn deleted(&self) -> Vec<&EvictedPod> {
-        deleted(self.chosen().into_iter().flat_map(Candidate::victims))
+        deleted(self.chosen().into_iter().flat_map(NodeCandidate::victims))
     }
 
     /// The less important pods that lose their nomination to the chosen node, by namespace and name.
@@ -125,7 +125,7 @@ impl PodPreemption {
 /// `DryRunPreemption`, `SelectCandidate`) and `plugins/defaultpreemption/default_preemption.go`
 /// (`PodEligibleToPreemptOthers`, `SelectVictimsOnNode`).
 pub fn preempt_pod(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     pod: &Pod,
     attempt: &Attempt,
 ) -> Result<PodPreemption, PlaceError> {
@@ -137,7 +137,7 @@ pub fn preempt_pod(
     Ok(preempt(snapshot, &mut infos, &nominator, (pod, None), &rows)?)
 }
 
-impl Snapshot<'_> {
+impl PreemptionSnapshot<'_> {
     /// Applies an answer of [`preempt_pod`]: the victims are being deleted, less important pods
     /// lose their nomination, and the pod is nominated or not.
     ///
@@ -161,7 +161,7 @@ impl Snapshot<'_> {
 
 /// [`preempt_pod`] on a working copy; `rows` are those whose rejection may be cured, in node order.
 pub(super) fn preempt(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     infos: &mut NodeInfos,
     nominator: &Nominator<'_>,
     (pod, group): (&Pod, Option<&PodGroup>),
@@ -181,7 +181,9 @@ pub(super) fn preempt(
         let failure =
             match select_victims_on_node(snapshot, infos, &mut state, nominator, pod, row)? {
                 DryRun::Fits(victims, violations) => {
-                    answer.candidates.push(Candidate::new(snapshot, name, &victims, violations));
+                    answer
+                        .candidates
+                        .push(NodeCandidate::new(snapshot, name, &victims, violations));
                     continue;
                 }
                 DryRun::NoVictims => DryRunFailure::NoVictims,
@@ -202,7 +204,7 @@ pub(super) fn preempt(
 
 /// Why a pod may not preempt, if so.
 fn why_ineligible(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     infos: &NodeInfos,
     nominator: &Nominator<'_>,
     pod: &Pod,

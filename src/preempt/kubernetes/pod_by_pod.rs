@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use super::group_cycle::GroupCycle;
 use super::node_infos::NodeInfos;
 use super::pod::preempt;
-use super::snapshot::Snapshot;
-use super::victims::{Candidate, Victim, deleted};
+use super::snapshot::PreemptionSnapshot;
+use super::victims::{NodeCandidate, PodVictim, deleted};
 use crate::model::PodGroup;
 use crate::place::PlaceError;
 use crate::preempt::EvictedPod;
@@ -19,7 +19,7 @@ pub struct PodByPodPreemption {
     helps: bool,
     nodes: Vec<(usize, String)>,
     preempting: Vec<usize>,
-    victims: Vec<Victim>,
+    victims: Vec<PodVictim>,
 }
 
 impl PodByPodPreemption {
@@ -56,7 +56,7 @@ impl PodByPodPreemption {
 /// Source: kube-scheduler, `schedule_one_podgroup.go` (`podGroupSchedulingDefaultAlgorithm`,
 /// `podGroupPodSchedulingAlgorithm`).
 pub fn preempt_pod_by_pod(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     group: &PodGroup,
 ) -> Result<PodByPodPreemption, PlaceError> {
     let cycle = GroupCycle::new(snapshot, group)?;
@@ -72,7 +72,7 @@ pub fn preempt_pod_by_pod(
         let preemption = preempt(snapshot, infos, nominator, what, rows)?;
         answer
             .victims
-            .extend(preemption.chosen().into_iter().flat_map(Candidate::victims).cloned());
+            .extend(preemption.chosen().into_iter().flat_map(NodeCandidate::victims).cloned());
         let node = preemption.chosen().and_then(|best| infos.cluster().node(best.node()));
         answer.preempting.extend(node.map(|_| index));
         Ok(node.map(NodeView::row))

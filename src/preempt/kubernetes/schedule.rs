@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 use super::cycle_state::CycleState;
 use super::node_infos::NodeInfos;
 use super::nominator::{Nominator, filter_with_nominated_pods};
-use super::snapshot::Snapshot;
+use super::snapshot::PreemptionSnapshot;
 use crate::framework::{Evaluation, Framework, Rejection, Verdict};
 use crate::model::{Pod, PodGroup};
 use crate::place::PlaceError;
@@ -117,7 +117,7 @@ pub(super) fn filter_name(framework: &Framework, why: Rejection) -> Option<Strin
 ///
 /// Source: kube-scheduler, `schedule_one.go` (`schedulePod`, `findNodesThatFitPod`,
 /// `evaluateNominatedNode`).
-pub fn schedule_pod(snapshot: &Snapshot<'_>, pod: &Pod) -> Result<Attempt, PlaceError> {
+pub fn schedule_pod(snapshot: &PreemptionSnapshot<'_>, pod: &Pod) -> Result<Attempt, PlaceError> {
     pod.check()?;
     let nominator = Nominator::new(snapshot);
     let mut infos = NodeInfos::new(&snapshot.cluster);
@@ -127,7 +127,7 @@ pub fn schedule_pod(snapshot: &Snapshot<'_>, pod: &Pod) -> Result<Attempt, Place
 
 /// Tries a pod on some rows of a working copy.
 pub(super) fn find_fit(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     infos: &mut NodeInfos,
     nominator: &Nominator<'_>,
     (pod, group): (&Pod, Option<&PodGroup>),

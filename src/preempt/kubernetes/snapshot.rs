@@ -15,7 +15,7 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 ///
 /// ```
 /// use phalanx::preempt::RunningWork;
-/// use phalanx::preempt::kubernetes::{Snapshot, preempt_pod, schedule_pod};
+/// use phalanx::preempt::kubernetes::{PreemptionSnapshot, preempt_pod, schedule_pod};
 /// use phalanx::{Cluster, Framework, Node, Pod, Time};
 ///
 /// let mut cluster = Cluster::new();
@@ -24,7 +24,7 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 ///     cluster.add_pod(Pod::new().name(name).priority(priority).request("cpu", 2).on("n1"))?;
 /// }
 /// let (framework, running) = (Framework::kubernetes(), RunningWork::new());
-/// let snapshot = Snapshot::new(&cluster, &framework, &running, Time::from_secs(60));
+/// let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, Time::from_secs(60));
 ///
 /// let pod = Pod::new().name("p").priority(9).request("cpu", 2);
 /// let attempt = schedule_pod(&snapshot, &pod)?;
@@ -36,7 +36,7 @@ use crate::state::{Cluster, NodeView, PodId, PodView, Row, StateError};
 /// ```
 #[derive(Debug, Clone)]
 #[must_use]
-pub struct Snapshot<'a> {
+pub struct PreemptionSnapshot<'a> {
     pub(super) cluster: Cluster,
     pub(super) framework: &'a Framework,
     pub(super) running: &'a RunningWork,
@@ -58,7 +58,7 @@ pub struct Nomination {
     pub node: String,
 }
 
-impl<'a> Snapshot<'a> {
+impl<'a> PreemptionSnapshot<'a> {
     /// A snapshot without nominations.
     ///
     /// Running groups are read by name, disruption mode and priority; groups inside others are not
@@ -68,8 +68,8 @@ impl<'a> Snapshot<'a> {
         framework: &'a Framework,
         running: &'a RunningWork,
         now: Time,
-    ) -> Snapshot<'a> {
-        Snapshot {
+    ) -> PreemptionSnapshot<'a> {
+        PreemptionSnapshot {
             cluster: cluster.clone(),
             framework,
             running,
@@ -167,7 +167,7 @@ impl<'a> Snapshot<'a> {
     ///
     /// # Errors
     /// None that a sound cluster meets.
-    pub fn within(&self, key: &str, value: &str) -> Result<Snapshot<'a>, StateError> {
+    pub fn within(&self, key: &str, value: &str) -> Result<PreemptionSnapshot<'a>, StateError> {
         let mut inner = self.clone();
         for node in self.cluster.nodes().filter(|node| !node.has_label(key, value)) {
             for pod in node.pods() {

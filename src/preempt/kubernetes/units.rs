@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::node_infos::PodInfo;
-use super::snapshot::Snapshot;
+use super::snapshot::PreemptionSnapshot;
 use crate::base::Time;
 
 /// Pods that go together.
@@ -27,7 +27,7 @@ impl Unit {
     ///
     /// Source: kube-scheduler, `framework/preemption/podgrouppreemption.go`
     /// (`moreImportantVictim`).
-    pub(super) fn importance(&self, snapshot: &Snapshot<'_>) -> Importance {
+    pub(super) fn importance(&self, snapshot: &PreemptionSnapshot<'_>) -> Importance {
         let first = self.pods.first().map(|info| &info.pod);
         let lone = first.is_none_or(|pod| pod.group.is_none());
         let size = if lone { 0 } else { self.pods.len() };
@@ -39,7 +39,7 @@ impl Unit {
 /// All units of a snapshot, in the order in which they are met.
 ///
 /// Source: kube-scheduler, `framework/preemption/types.go` (`GetAllPossibleVictims`).
-pub(super) fn units(snapshot: &Snapshot<'_>) -> Vec<Unit> {
+pub(super) fn units(snapshot: &PreemptionSnapshot<'_>) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut whole: BTreeMap<String, usize> = BTreeMap::new();
     for node in snapshot.cluster.nodes() {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::node_infos::PodInfo;
-use super::snapshot::Snapshot;
+use super::snapshot::PreemptionSnapshot;
 use crate::base::Time;
 use crate::preempt::EvictedPod;
 use crate::state::{Cluster, PodView};
@@ -13,17 +13,17 @@ use crate::state::{Cluster, PodView};
 /// A running pod that is to be evicted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct Victim {
+pub struct PodVictim {
     /// The pod.
     pub pod: EvictedPod,
     /// Whether it is being deleted already, so that no eviction is asked for.
     pub deleting: bool,
 }
 
-impl Victim {
-    pub(super) fn new(cluster: &Cluster, info: &PodInfo) -> Victim {
+impl PodVictim {
+    pub(super) fn new(cluster: &Cluster, info: &PodInfo) -> PodVictim {
         let (pod, node) = (&info.pod, cluster.view(info.row));
-        Victim {
+        PodVictim {
             pod: EvictedPod {
                 namespace: pod.namespace().to_string(),
                 name: pod.name.clone(),
@@ -37,7 +37,7 @@ impl Victim {
 }
 
 /// The pods of victims to evict, by namespace and name.
-pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<&'v EvictedPod> {
+pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v PodVictim>) -> Vec<&'v EvictedPod> {
     let going = victims.into_iter().filter(|victim| !victim.deleting);
     let mut deleted: Vec<&EvictedPod> = going.map(|victim| &victim.pod).collect();
     deleted.sort_unstable();
@@ -47,9 +47,9 @@ pub(super) fn deleted<'v>(victims: impl IntoIterator<Item = &'v Victim>) -> Vec<
 
 /// A node on which the pod fits once its victims are gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct NodeCandidate {
     node: String,
-    victims: Vec<Victim>,
+    victims: Vec<PodVictim>,
     violations: u32,
     rank: Rank,
 }
@@ -70,14 +70,14 @@ struct Rank {
     earliest: Reverse<Time>,
 }
 
-impl Candidate {
+impl NodeCandidate {
     /// A candidate of one victim or more, the most important first.
     pub(super) fn new(
-        snapshot: &Snapshot<'_>,
+        snapshot: &PreemptionSnapshot<'_>,
         node: String,
         victims: &[PodInfo],
         violations: u32,
-    ) -> Candidate {
+    ) -> NodeCandidate {
         let highest = victims.iter().map(|info| info.pod.priority).max().unwrap_or(i32::MIN);
         let above = |info: &PodInfo| i64::from(info.pod.priority) + (1 << 31);
         let most_important = victims.iter().filter(|info| info.pod.priority == highest);
@@ -89,8 +89,8 @@ impl Candidate {
             victims: victims.len(),
             earliest: Reverse(earliest.unwrap_or(snapshot.now)),
         };
-        let victims = victims.iter().map(|info| Victim::new(&snapshot.cluster, info)).collect();
-        Candidate { node, victims, violations, rank }
+        let victims = victims.iter().map(|info| PodVictim::new(&snapshot.cluster, info)).collect();
+        NodeCandidate { node, victims, violations, rank }
     }
 
     /// The name of the node.
@@ -99,7 +99,7 @@ impl Candidate {
     }
 
     /// The pods to evict, the most important first.
-    pub fn victims(&self) -> &[Victim] {
+    pub fn victims(&self) -> &[PodVictim] {
         &self.victims
     }
 
@@ -113,12 +113,16 @@ impl Candidate {
 /// budgets (fewest), then the priority of the most important victim (lowest). Then come the sum of
 /// priorities above −2³¹ (smallest) and the number of victims (fewest). The last is the start of
 /// the oldest victim of the highest priority (latest).
-pub(super) fn best(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
+pub(super) fn best(candidates: &[NodeCandidate]) -> impl Iterator<Item = &NodeCandidate> {
     let best = candidates.iter().map(|candidate| candidate.rank).min();
     candidates.iter().filter(move |candidate| Some(candidate.rank) == best)
 }
 
 /// Whether a pod of lower priority terminates on a node because the scheduler preempted it.
-pub(super) fn terminates_for(snapshot: &Snapshot<'_>, priority: i32, pod: PodView<'_>) -> bool {
+pub(super) fn terminates_for(
+    snapshot: &PreemptionSnapshot<'_>,
+    priority: i32,
+    pod: PodView<'_>,
+) -> bool {
     pod.priority() < priority && snapshot.is_preempted(pod)
 }

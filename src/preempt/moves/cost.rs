@@ -1,21 +1,28 @@
 //! The cost of a set of moves, and the claim on it.
 
+use core::cmp::Ordering;
 use core::fmt;
 
 use crate::preempt::cost::Cost;
 
-/// Cost of a set of moves. Costs are compared field by field, in this order; least is best.
+/// The cost of a set of moves; least is best.
+///
+/// Costs are compared by budgets broken, then by pods, units, what stops, highest priority and work
+/// lost.
 ///
 /// ```
 /// use phalanx::preempt::MoveCost;
 ///
-/// let one_pod = MoveCost { pods: 1, units: 1, highest_priority: Some(9), ..MoveCost::NOTHING };
-/// let two_pods = MoveCost { pods: 2, units: 1, highest_priority: Some(1), ..MoveCost::NOTHING };
+/// let mut one_pod = MoveCost::NOTHING;
+/// (one_pod.pods, one_pod.units, one_pod.highest_priority) = (1, 1, Some(9));
+/// let mut two_pods = MoveCost::NOTHING;
+/// (two_pods.pods, two_pods.units, two_pods.highest_priority) = (2, 1, Some(1));
 /// assert!(one_pod < two_pods);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct MoveCost {
     /// Disruptions beyond what budgets allow, summed over the budgets: a move is a disruption.
     pub budgets_broken: u64,
@@ -60,6 +67,23 @@ impl MoveCost {
     /// The lead of the search: budgets broken and pods.
     pub(crate) fn lead(&self) -> (u64, u64) {
         (self.budgets_broken, self.pods)
+    }
+}
+
+impl PartialOrd for MoveCost {
+    fn partial_cmp(&self, other: &MoveCost) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for MoveCost {
+    fn cmp(&self, other: &MoveCost) -> Ordering {
+        let key = |cost: &MoveCost| {
+            let MoveCost { budgets_broken, pods, units, stopped, highest_priority, work_lost } =
+                *cost;
+            (budgets_broken, pods, units, stopped, highest_priority, work_lost)
+        };
+        key(self).cmp(&key(other))
     }
 }
 

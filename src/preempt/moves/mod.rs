@@ -24,4 +24,4 @@ pub(crate) use names::{make, named};
 pub(crate) use relocate::{Relocated, relocate};
 pub(crate) use repack::{Joint, Repack};
 pub(crate) use search::Best;
-pub use settings::{AnyUnit, Consolidation, DEFAULT_UNITS, MOST_UNITS};
+pub use settings::{AnyUnit, Consolidation};

@@ -1,11 +1,12 @@
 //! Moves by names: of an answer, and made on a transaction.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::repack::Place;
+use crate::base::ObjectName;
+use crate::model::PodGroup;
 use crate::place::PlaceError;
 use crate::preempt::answer::{EvictedPod, Move};
 use crate::preempt::unit::Units;
@@ -24,7 +25,7 @@ pub(crate) fn named(
         .filter_map(|(place, stops)| {
             Some(Move {
                 pod: EvictedPod::of(cluster.pod_view(place.pod.0)?),
-                unit: names.get(&place.pod).cloned().unwrap_or_default(),
+                unit: names.get(&place.pod).cloned().unwrap_or_else(|| ObjectName::new("", "")),
                 to: name(place),
                 devices: place.devices.as_deref().unwrap_or(&[]).to_vec(),
                 stops: *stops,
@@ -35,7 +36,7 @@ pub(crate) fn named(
 
 /// Names of the units that the pods of some atoms move with. Atoms that fall together have the name
 /// of the first atom's group.
-fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId, String> {
+fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId, ObjectName> {
     let mut taken = alloc::vec![false; units.atoms.len()];
     for &atom in atoms {
         taken[atom as usize] = true;
@@ -47,8 +48,8 @@ fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId
         let group = together.first().filter(whole);
         let group = group.and_then(|other| units.group_of(*other as usize));
         for pod in units.pods_of(cluster, atom as usize) {
-            let alone = || format!("{}/{}", pod.namespace(), pod.name());
-            let name = group.map_or_else(alone, |group| group.full_name().to_string());
+            let alone = || ObjectName::new(pod.namespace(), pod.name());
+            let name = group.map_or_else(alone, PodGroup::full_name);
             names.insert(pod.id(), name);
         }
     }

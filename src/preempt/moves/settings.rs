@@ -34,16 +34,19 @@ pub struct Consolidation<'a> {
     pub(crate) evict: bool,
 }
 
-/// Units that may move unless the settings say otherwise.
-pub const DEFAULT_UNITS: u32 = 8;
-
-/// The most units that move in one answer; a higher limit counts as this.
-pub const MOST_UNITS: u32 = 64;
-
 impl<'a> Consolidation<'a> {
+    /// Units that may move unless the settings say otherwise.
+    pub const DEFAULT_UNITS: u32 = 8;
+    /// The most units that move in one answer; a higher limit counts as this.
+    pub const MOST_UNITS: u32 = 64;
+
     /// At most so many units move, of any priority and queue, and none is evicted.
     pub fn new(units: u32) -> Consolidation<'a> {
-        Consolidation { units: units.min(MOST_UNITS), policy: &AnyUnit, evict: false }
+        Consolidation {
+            units: units.min(Consolidation::MOST_UNITS),
+            policy: &AnyUnit,
+            evict: false,
+        }
     }
 
     /// Sets which units may move.
@@ -61,6 +64,6 @@ impl<'a> Consolidation<'a> {
 
 impl Default for Consolidation<'_> {
     fn default() -> Self {
-        Consolidation::new(DEFAULT_UNITS)
+        Consolidation::new(Consolidation::DEFAULT_UNITS)
     }
 }

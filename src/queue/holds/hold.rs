@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::model::Pod;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::state::Plan;
@@ -89,7 +89,7 @@ pub(in crate::queue) struct UnitMove {
     /// Its own root group.
     pub(super) root: GroupId,
     /// Its name, as that of a victim.
-    pub(super) unit: String,
+    pub(super) unit: ObjectName,
     /// The places that its pods do not run at yet, in order.
     pub(super) places: Vec<HeldPlace>,
     /// Whether it leaves before the others of its decision, and starts after them.

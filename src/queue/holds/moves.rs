@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::hold::{Cause, HeldPlace, Hold, HoldId, UnitMove};
 use super::{Holds, placeholder};
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::model::Pod;
 use crate::queue::groups::full_name;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -25,7 +25,7 @@ impl Hold {
 
 impl UnitMove {
     pub(in crate::queue) fn new(
-        (ticket, unit): (Ticket, String),
+        (ticket, unit): (Ticket, ObjectName),
         by: GroupId,
         root: GroupId,
         (places, stops): (Vec<HeldPlace>, bool),
@@ -65,7 +65,7 @@ impl UnitMove {
 
     /// Whether it is the unit of a decision.
     pub(in crate::queue) fn is(&self, ticket: Ticket, unit: &str) -> bool {
-        self.ticket == ticket && self.unit == unit
+        self.ticket == ticket && *self.unit == *unit
     }
 }
 

@@ -121,7 +121,7 @@ impl Work {
     /// A group of this scheduler appeared or changed.
     pub(super) fn put_own_group(&mut self, root: &PodGroup) -> Result<(), QueueError> {
         self.running.remove(root.full_name().as_str());
-        Ok(self.known.add_group(root)?)
+        Ok(self.known.set_group(root)?)
     }
 
     pub(super) fn remove_own_group(&mut self, root: &PodGroup) {
@@ -133,7 +133,7 @@ impl Work {
         let mut alone = group.clone();
         drop_pods(&mut alone);
         pass_down(&mut alone);
-        self.known.add_group(&alone)?;
+        self.known.set_group(&alone)?;
         self.running.insert(group.full_name().into(), alone);
         Ok(())
     }
@@ -162,14 +162,14 @@ impl Work {
     /// Puts a group of this scheduler in that continues from a save.
     #[cfg(feature = "serde")]
     pub(super) fn restore_group(&mut self, root: &PodGroup) -> Result<(), QueueError> {
-        Ok(self.known.add_group(root)?)
+        Ok(self.known.set_group(root)?)
     }
 
     /// Continues from a save; groups of this scheduler are to be put in before.
     #[cfg(feature = "serde")]
     pub(super) fn restore(&mut self) {
         for group in self.running.values() {
-            let _ = self.known.add_group(group);
+            let _ = self.known.set_group(group);
         }
         self.pass_budgets_on();
     }

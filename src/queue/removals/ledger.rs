@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::removal::{Removal, pod_name};
+use crate::base::ObjectName;
 use crate::preempt::EvictedPod;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::state::Cluster;
@@ -26,7 +27,7 @@ pub(super) struct Ledger {
     entries: BTreeMap<Number, Removal>,
     next: Number,
     /// By decision and name of the unit.
-    units: BTreeMap<Ticket, BTreeMap<String, BTreeSet<Number>>>,
+    units: BTreeMap<Ticket, BTreeMap<ObjectName, BTreeSet<Number>>>,
     /// By full name.
     pods: BTreeMap<String, BTreeSet<Place>>,
     /// By node.

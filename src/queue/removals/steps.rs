@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use super::ledger::Number;
 use super::removal::{Removal, Stage, is_there, pod_name};
 use super::{Removals, Why};
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::preempt::EvictedPod;
 use crate::queue::groups::Groups;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -177,7 +177,7 @@ impl Removals {
     }
 
     /// The first late unit of a decision.
-    pub(in crate::queue) fn first_late(&self, ticket: Ticket, now: Time) -> Option<String> {
+    pub(in crate::queue) fn first_late(&self, ticket: Ticket, now: Time) -> Option<ObjectName> {
         self.of(ticket).find(|own| own.is_late(now)).map(|own| own.unit.name.clone())
     }
 

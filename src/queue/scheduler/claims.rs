@@ -123,7 +123,7 @@ impl Scheduler {
         self.timers.insert((until, Timer::Reservation(id)));
         self.report.count(|metrics| &mut metrics.preemptions);
         let (count, pods) = (victims.len(), wanted.len());
-        let moved: BTreeSet<&String> = moves.iter().map(|step| &step.unit).collect();
+        let moved: BTreeSet<&str> = moves.iter().map(|step| &*step.unit).collect();
         let change = GroupChange::Preempting { victims: count, moves: moved.len(), pods, until };
         for &own in gang {
             self.emit(own, change.clone());

@@ -71,7 +71,7 @@ impl Scheduler {
         }
         let mut pods: Vec<EvictedPod> = unit.iter().map(|step| step.pod.clone()).collect();
         pods.sort();
-        let whole = unit.len() > 1 || first.unit != pod_name(&first.pod);
+        let whole = unit.len() > 1 || *first.unit != *pod_name(&first.pod);
         let name = first.unit.clone();
         let own = UnitMove::new((ticket, name.clone()), by, root, (places, first.stops));
         Some((Victim { name, whole, group, priority, work_lost, pods }, own))
@@ -162,7 +162,8 @@ impl Scheduler {
                     continue;
                 };
                 let (to, devices) = (place.to().into(), place.devices().to_vec());
-                moves.push(Move { pod: pod.clone(), unit: name.into(), to, devices, stops });
+                let unit = ObjectName::of_text(name);
+                moves.push(Move { pod: pod.clone(), unit, to, devices, stops });
             }
         }
         moves

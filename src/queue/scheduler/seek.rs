@@ -7,7 +7,7 @@ use core::mem;
 
 use super::moves::by_unit;
 use super::{Scheduler, Timer};
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::PodGroup;
 use crate::preempt::{
@@ -201,7 +201,7 @@ impl Scheduler {
             let own = self.world.cluster().pod(&step.pod.namespace, &step.pod.name);
             step.to == step.pod.node && own.is_some_and(|pod| pod.device_indexes() == step.devices)
         };
-        let still: BTreeSet<String> = by_unit(&moves)
+        let still: BTreeSet<ObjectName> = by_unit(&moves)
             .filter(|unit| unit.iter().all(stays))
             .filter_map(|unit| Some(unit.first()?.unit.clone()))
             .collect();

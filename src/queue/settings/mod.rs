@@ -9,7 +9,7 @@ use core::time::Duration;
 pub use self::backfill::{Backfill, BackfillRule};
 use crate::base::Time;
 use crate::framework::Strategy;
-use crate::place::request::DEFAULT_BUDGET;
+use crate::place::request::Request;
 use crate::preempt;
 
 /// Options of a [`Scheduler`](crate::queue::Scheduler), with kube-scheduler's defaults where it has the
@@ -89,7 +89,7 @@ impl Default for Settings {
             on_bind_failure: OnBindFailure::UndoAll,
             preemption: None,
             strategy: None,
-            budget: DEFAULT_BUDGET,
+            budget: Request::DEFAULT_BUDGET,
             salt: 0,
             event_capacity: 1 << 16,
         }
@@ -473,7 +473,7 @@ pub struct PreemptionSettings {
 impl Default for PreemptionSettings {
     fn default() -> PreemptionSettings {
         PreemptionSettings {
-            budget: preempt::DEFAULT_BUDGET,
+            budget: preempt::PreemptionRequest::DEFAULT_BUDGET,
             timeout: Duration::from_secs(600),
             start_timeout: Duration::from_secs(120),
             grace_period: Duration::from_secs(120),

@@ -22,7 +22,9 @@ use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::shortage::{QuotaReason, Shortage};
 use crate::queue::terms::wake::WakeCondition;
 use crate::queue::world::World;
-use crate::quota::{Assignment, Decision, HolderId, Mode, QueueId, QuotaError, Usage, Yields};
+use crate::quota::{
+    AssignmentMode, HolderId, QueueId, QuotaAssignment, QuotaDecision, QuotaError, Usage, Yields,
+};
 use crate::state::Plan;
 
 /// The quota that a group has been admitted with, until its pods are placed.
@@ -30,7 +32,7 @@ pub(in crate::queue) struct Admitted {
     id: GroupId,
     leaf: QueueId,
     claim: GroupClaim,
-    assignment: Assignment,
+    assignment: QuotaAssignment,
     /// Whether the quota was reserved for the group while its victims went.
     pub(in crate::queue) is_reserved: bool,
 }
@@ -43,7 +45,7 @@ type Timed<T> = (T, Vec<Time>);
 
 /// The decision on a claim, and the groups that give back for it.
 struct Reclaim {
-    decision: Decision,
+    decision: QuotaDecision,
     /// The groups that are to be evicted, in the order in which quota names them. Groups that are
     /// going already are not among them.
     groups: Vec<GroupId>,
@@ -124,7 +126,7 @@ impl Tenancy {
                 return Err(Box::new((claim, Short::nowhere(reason))));
             }
         };
-        let refused = if decision.assignment.mode == Mode::Fit {
+        let refused = if decision.assignment.mode == AssignmentMode::Fit {
             match self.keep_given(id, claim, decision.assignment.clone()) {
                 Ok(given) => return Ok(Some(given)),
                 Err(claim) => *claim,
@@ -146,7 +148,7 @@ impl Tenancy {
         &mut self,
         id: GroupId,
         claim: GroupClaim,
-        assignment: Assignment,
+        assignment: QuotaAssignment,
     ) -> Result<Admitted, Box<GroupClaim>> {
         match self.leaf(&claim.claim.queue) {
             Some(leaf) if self.tenants.keep(leaf, &assignment.usage, 1).is_ok() => {
@@ -283,7 +285,8 @@ impl Tenancy {
             queues_named.filter(|queue| queues.contains(queue)).count()
         };
         let is_better = |found: &Reclaim| {
-            found.decision.assignment.mode != Mode::NoFit && running(found) < running(&first)
+            found.decision.assignment.mode != AssignmentMode::NoFit
+                && running(found) < running(&first)
         };
         match last.filter(is_better) {
             Some(last) => Ok((last, aside.into_keys().collect())),
@@ -349,9 +352,9 @@ impl Tenancy {
             .partition(|root| yields.iter().any(|own| goes_for(*root, lead(*own))));
         groups.extend(passed_on);
         let is_found = match decision.assignment.mode {
-            Mode::Fit => true,
-            Mode::Preempt => !groups.is_empty() && !tree.any(&never),
-            Mode::NoFit => false,
+            AssignmentMode::Fit => true,
+            AssignmentMode::Preempt => !groups.is_empty() && !tree.any(&never),
+            AssignmentMode::NoFit => false,
         };
         if !is_found {
             return (None, ends);
@@ -381,7 +384,7 @@ impl Tenancy {
         let Ok(found) = self.decide_claim(owners, &claim, &mut ends) else { return (None, ends) };
         let assignment = found.decision.assignment;
         let leaf = self.leaf(&claim.claim.queue);
-        let Some(leaf) = leaf.filter(|_| assignment.mode != Mode::NoFit) else {
+        let Some(leaf) = leaf.filter(|_| assignment.mode != AssignmentMode::NoFit) else {
             return (None, ends);
         };
         let wanted = Admitted { id, leaf, claim, assignment, is_reserved: false };
@@ -398,7 +401,7 @@ impl Tenancy {
     pub(in crate::queue) fn fits_now(&mut self, wanted: &Admitted) -> bool {
         let decision = self.tenants.decide(&wanted.claim.claim);
         decision.is_ok_and(|own| {
-            own.assignment == wanted.assignment && own.assignment.mode == Mode::Fit
+            own.assignment == wanted.assignment && own.assignment.mode == AssignmentMode::Fit
         })
     }
 
@@ -506,7 +509,7 @@ impl Tenancy {
     }
 
     /// Whether a group may yield for a claim, when all that are leaving have.
-    fn may_yield(&mut self, claim: &GroupClaim, decision: &Decision, root: GroupId) -> bool {
+    fn may_yield(&mut self, claim: &GroupClaim, decision: &QuotaDecision, root: GroupId) -> bool {
         let Some(holder) = self.holder_of(root) else { return false };
         self.set_holder_leaving(root, false);
         let yields = self.tenants.yields(&claim.claim, &decision.assignment);

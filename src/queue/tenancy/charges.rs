@@ -9,8 +9,8 @@ use crate::base::Time;
 use crate::model::Pod;
 use crate::queue::tenancy::claims::{GroupClaim, amounts_of, is_node_of};
 use crate::quota::{
-    Assignment, FlavorChoice, Mode, PodSet, PodSetAssignment, QueueKind, ResourceGroup, Tenants,
-    Usage,
+    AssignmentMode, FlavorChoice, PodSet, PodSetAssignment, QueueKind, QuotaAssignment,
+    ResourceGroup, Tenants, Usage,
 };
 use crate::state::NodeView;
 
@@ -56,7 +56,7 @@ struct ReservedPodSet {
 impl ReservedClaim {
     pub(super) fn new(
         claim: &GroupClaim,
-        assignment: &Assignment,
+        assignment: &QuotaAssignment,
         tenants: &Tenants,
     ) -> ReservedClaim {
         let given = assignment.pod_sets.iter().map(|set| {
@@ -70,13 +70,13 @@ impl ReservedClaim {
     }
 
     /// The assignment that was reserved, as one that fits.
-    pub(super) fn assignment(&self, usage: Usage, tenants: &Tenants) -> Assignment {
-        let mut assignment = Assignment::new(usage, Mode::Fit, 0);
+    pub(super) fn assignment(&self, usage: Usage, tenants: &Tenants) -> QuotaAssignment {
+        let mut assignment = QuotaAssignment::new(usage, AssignmentMode::Fit, 0);
         for own in &self.given {
             let mut set = PodSetAssignment::new(own.pod_set, own.count);
             for (flavor, resource, amount) in &own.flavors {
                 if let Some(of) = tenants.tree().flavor_resource(flavor, resource) {
-                    set.flavors.push(FlavorChoice { of, mode: Mode::Fit, tried: None });
+                    set.flavors.push(FlavorChoice { of, mode: AssignmentMode::Fit, tried: None });
                     set.requests.push(*amount);
                 }
             }

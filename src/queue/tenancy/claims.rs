@@ -13,7 +13,7 @@ use crate::model::{
     PodShape, Requirement,
 };
 use crate::queue::groups::{MemberState, QueuedGroup, full_name};
-use crate::quota::{Assignment, Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, Tenants};
+use crate::quota::{Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, QuotaAssignment, Tenants};
 use crate::state::{Cluster, NodeView};
 
 /// The thousandths of a whole device.
@@ -119,7 +119,7 @@ impl GroupClaim {
     /// The charges of each pod: flavor, resource, amount.
     pub(in crate::queue) fn charges(
         &self,
-        assignment: &Assignment,
+        assignment: &QuotaAssignment,
         tenants: &Tenants,
     ) -> BTreeMap<String, Vec<(String, String, i64)>> {
         let mut charges = BTreeMap::new();
@@ -144,7 +144,7 @@ impl GroupClaim {
 pub(in crate::queue) fn restrict(
     tree: &mut PodGroup,
     claim: &GroupClaim,
-    assignment: &Assignment,
+    assignment: &QuotaAssignment,
     tenants: &Tenants,
     cluster: &Cluster,
 ) {

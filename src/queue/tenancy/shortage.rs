@@ -8,7 +8,7 @@ use crate::queue::tenancy::claims::GroupClaim;
 use crate::queue::tenancy::sleepers::Place;
 use crate::queue::terms::shortage::{QuotaReason, Shortage};
 use crate::queue::terms::wake::WakeCondition;
-use crate::quota::{Claim, Decision, Mode, QueueId, QueueKind, Tenants, Usage};
+use crate::quota::{AssignmentMode, Claim, QueueId, QueueKind, QuotaDecision, Tenants, Usage};
 
 /// Whether a group that waits at a place may have what it needs.
 pub(super) fn has_room(tenants: &Tenants, place: Place, queue: &str, needed: i64) -> bool {
@@ -80,10 +80,10 @@ pub(super) fn shortage(
     tenants: &Tenants,
     leaf: QueueId,
     claim: &Claim,
-    decision: &Decision,
+    decision: &QuotaDecision,
 ) -> Short {
     let tree = tenants.tree();
-    if decision.assignment.mode == Mode::NoFit {
+    if decision.assignment.mode == AssignmentMode::NoFit {
         return shortage_of_all(tenants, leaf, claim);
     }
     let mut usage = decision.assignment.usage.clone();
@@ -130,7 +130,7 @@ fn shortage_of_peer(
     tenants: &Tenants,
     leaf: QueueId,
     root: QueueId,
-    decision: &Decision,
+    decision: &QuotaDecision,
     usage: &Usage,
 ) -> Option<Short> {
     let room = |of| tenants.peer_room(leaf, of);
@@ -141,7 +141,7 @@ fn shortage_of_peer(
 }
 
 /// The reason of a claim that others' usage leaves too little for.
-fn in_use(decision: &Decision) -> QuotaReason {
+fn in_use(decision: &QuotaDecision) -> QuotaReason {
     match decision.victims.len() {
         0 => QuotaReason::InUse,
         victims => QuotaReason::Reclaimable { victims },

@@ -91,7 +91,7 @@ pub(in crate::queue) fn whole_victim(world: &World, queued: &QueuedGroup) -> Vic
     }
     pods.sort();
     Victim {
-        name: queued.name().as_str().into(),
+        name: queued.name().clone(),
         whole: true,
         group: Some(queued.name().clone()),
         priority: queued.root().priority,

@@ -62,6 +62,9 @@ pub enum QueueError {
     #[error("group {}: its nomination is below its minimum", clip(.0.group().map_or("", |group| group)))]
     NominationBelowMinimum(Gate),
     /// A ticket of a plan that is not in flight, or not any more.
+    ///
+    /// A plan that was undone or expired is no longer in flight: a late result of its bindings is this
+    /// error, and changes nothing. Pods that were bound all the same are told by their own events.
     #[error("the ticket is not valid, or not any more")]
     StaleTicket,
     /// Two parts of the scheduler's state disagree; see [`Scheduler::check`](crate::Scheduler::check).

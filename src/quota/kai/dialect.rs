@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::amount::{UNLIMITED, plus};
 use super::super::books::Holder;
-use super::super::claim::{Claim, Decision, Mode, Usage, Victim, VictimReason};
+use super::super::claim::{AssignmentMode, Claim, QuotaDecision, QuotaVictim, Usage, VictimReason};
 use super::super::dialect::Dialect;
 use super::super::error::QuotaError;
 use super::super::kueue::{self, Outlook};
@@ -14,7 +14,7 @@ use super::super::queue::{FlavorQuotas, Queue, QueueKind, Quota, ResourceGroup};
 use super::super::tenants::Tenants;
 use super::super::tree::{FlavorResource, QueueId};
 use super::min_runtime::{MinRuntime, RuntimeQueue, is_protected};
-use super::queues::{Quantities, QueueShare, QueueShares, Reclaimer, ResourceShare};
+use super::queues::{KaiQuantities, QueueShare, QueueShares, Reclaimer, ResourceShare};
 use super::settings::{Kai, KaiSettings};
 use super::turns::{best_served, first_leaf, give_way, has_room};
 use crate::Time;
@@ -73,8 +73,8 @@ pub(in crate::quota) struct Tables {
 }
 
 impl Tables {
-    fn quantities(&self, usage: &Usage) -> Quantities {
-        let mut amounts: Quantities = self.shares.totals.iter().map(|_| 0).collect();
+    fn quantities(&self, usage: &Usage) -> KaiQuantities {
+        let mut amounts: KaiQuantities = self.shares.totals.iter().map(|_| 0).collect();
         for (of, amount) in usage {
             if let Some(own) = amounts.get_mut(of.0 as usize) {
                 *own = plus(*own, *amount);
@@ -125,7 +125,7 @@ impl Tenants {
     /// ```
     /// use phalanx::Time;
     /// use phalanx::model::Amounts;
-    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+    /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::kai();
     /// tenants.set_flavor(Flavor::new("all"));
@@ -141,12 +141,12 @@ impl Tenants {
     /// for name in ["one", "two", "three"] {
     ///     let claim = gang(name, "vision", 5);
     ///     let decision = tenants.decide(&claim)?;
-    ///     assert_eq!(decision.assignment.mode, Mode::Fit);
+    ///     assert_eq!(decision.assignment.mode, AssignmentMode::Fit);
     ///     tenants.admit(&claim, &decision.assignment, Time::ZERO)?;
     /// }
     /// // What is fair for `speech` now is 8, and one gang has to make room.
     /// let decision = tenants.decide(&gang("own", "speech", 6))?;
-    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (Mode::Preempt, 1));
+    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (AssignmentMode::Preempt, 1));
     /// # Ok::<(), phalanx::quota::QuotaError>(())
     /// ```
     pub fn kai() -> Tenants {
@@ -333,7 +333,7 @@ impl Tenants {
     ) -> Option<u32> {
         let tree = &self.books.tree;
         let mut tables = self.tables(kai);
-        let mut asked: BTreeMap<usize, Quantities> = BTreeMap::new();
+        let mut asked: BTreeMap<usize, KaiQuantities> = BTreeMap::new();
         let mut slots: BTreeMap<usize, u32> = BTreeMap::new();
         for (slot, usage) in heads {
             // A head of a queue that stands nowhere is not kept waiting.
@@ -348,17 +348,17 @@ impl Tenants {
     }
 
     /// The decision on a claim of an active leaf.
-    pub(in crate::quota) fn decide_kai(&mut self, queue: QueueId, claim: &Claim) -> Decision {
+    pub(in crate::quota) fn decide_kai(&mut self, queue: QueueId, claim: &Claim) -> QuotaDecision {
         let mut assignment = self.trial(|trial, _| {
             let mut none = |_: &mut kueue::trial::Trial<'_>, _, _| (Outlook::NoCandidates, None);
             kueue::assign(trial, queue.slot, claim, None, &mut none)
         });
         let Dialect::Kai(kai) = &self.dialect else {
-            return Decision { assignment, victims: Vec::new() };
+            return QuotaDecision { assignment, victims: Vec::new() };
         };
         let mut tables = self.tables(kai);
         let Some(&leaf) = tables.places.get(&queue) else {
-            return Decision { assignment, victims: Vec::new() };
+            return QuotaDecision { assignment, victims: Vec::new() };
         };
         let preemptible = kai.is_preemptible(claim.preemptible, claim.priority);
         let request = tables.quantities(&assignment.usage);
@@ -366,10 +366,12 @@ impl Tenants {
             self.count_non_preemptible(kai, &mut tables);
         }
         let fits = tables.shares.fits(leaf, &request, preemptible).is_ok();
-        if assignment.mode == Mode::NoFit || (assignment.mode == Mode::Fit && fits) {
-            return Decision { assignment, victims: Vec::new() };
+        if assignment.mode == AssignmentMode::NoFit
+            || (assignment.mode == AssignmentMode::Fit && fits)
+        {
+            return QuotaDecision { assignment, victims: Vec::new() };
         }
-        assignment.set_mode(Mode::Preempt);
+        assignment.set_mode(AssignmentMode::Preempt);
         tables.ask(leaf, &request);
         tables.shares.divide();
         let reclaimer = Reclaimer { queue: leaf, request, preemptible };
@@ -382,7 +384,7 @@ impl Tenants {
             let reason = VictimReason::InClusterQueue;
             victims = self.take(kai, &tables, claim, &reclaimer, reason);
         }
-        Decision { assignment, victims }
+        QuotaDecision { assignment, victims }
     }
 
     /// Victims of one kind: collected from the best served queues, and put back as far as there is
@@ -394,11 +396,11 @@ impl Tenants {
         claim: &Claim,
         reclaimer: &Reclaimer,
         reason: VictimReason,
-    ) -> Vec<Victim> {
+    ) -> Vec<QuotaVictim> {
         let own = reason == VictimReason::InClusterQueue;
         let runtimes = kai.runtimes(tables);
         // By leaf, the next to be taken first.
-        let mut candidates: BTreeMap<usize, Vec<(Victim, Quantities)>> = BTreeMap::new();
+        let mut candidates: BTreeMap<usize, Vec<(QuotaVictim, KaiQuantities)>> = BTreeMap::new();
         for (&id, &place) in &tables.places {
             if (place == reclaimer.queue) != own {
                 continue;
@@ -414,7 +416,7 @@ impl Tenants {
                 let lower = !own || holder.priority < claim.priority;
                 if kai.may_be_taken(holder) && lower && (!protected || holder.leaving) {
                     let amounts = tables.quantities(&holder.usage);
-                    let victim = Victim { holder: holder_id, reason };
+                    let victim = QuotaVictim { holder: holder_id, reason };
                     candidates.entry(place).or_default().push((victim, amounts));
                 }
             }
@@ -423,8 +425,8 @@ impl Tenants {
             list.reverse();
         }
         let mut left = tables.shares.clone();
-        let mut taken: Vec<(usize, Victim, Quantities)> = Vec::new();
-        let mut popped: BTreeMap<usize, Quantities> = BTreeMap::new();
+        let mut taken: Vec<(usize, QuotaVictim, KaiQuantities)> = Vec::new();
+        let mut popped: BTreeMap<usize, KaiQuantities> = BTreeMap::new();
         while let Some(leaf) = best_served(&tables.shares, &candidates, &popped) {
             let Some(list) = candidates.get_mut(&leaf) else { break };
             let Some((victim, amounts)) = list.pop() else { break };
@@ -441,7 +443,7 @@ impl Tenants {
                 continue;
             }
             let Some(kept) = give_way(&left, reclaimer, &taken) else { continue };
-            let given: Vec<(usize, Quantities)> =
+            let given: Vec<(usize, KaiQuantities)> =
                 kept.iter().map(|(leaf, _, amounts)| (*leaf, amounts.clone())).collect();
             if own || tables.shares.allows_victims(reclaimer, &given) {
                 return kept.iter().map(|(_, victim, _)| *victim).collect();

@@ -16,9 +16,11 @@ mod turns;
 
 pub use division::{DivisionRules, Sibling, divide};
 pub use min_runtime::{MinRuntime, ReclaimMethod, RuntimeQueue, is_protected};
-pub use order::{ElasticState, JobStanding, PodSetState, elastic_state, job_order, pod_set_order};
+pub use order::{
+    ElasticState, KaiJobStanding, PodSetState, elastic_state, job_order, pod_set_order,
+};
 pub use queues::{
-    Contender, OverCapacity, Quantities, QueueShare, QueueShares, Ratio, ReclaimStrategy,
+    Contender, KaiQuantities, OverCapacity, QueueShare, QueueShares, Ratio, ReclaimStrategy,
     Reclaimer, ResourceShare,
 };
 pub(super) use settings::Kai;

@@ -67,7 +67,7 @@ pub fn pod_set_order(a: &PodSetState<'_>, b: &PodSetState<'_>) -> Ordering {
 
 /// A job among those of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobStanding<'a> {
+pub struct KaiJobStanding<'a> {
     /// Higher goes first.
     pub priority: i64,
     /// How it stands towards its minima.
@@ -79,7 +79,7 @@ pub struct JobStanding<'a> {
 }
 
 /// The order of jobs in a queue: priority, then those below their minimum, then age, then the name.
-pub fn job_order(a: &JobStanding<'_>, b: &JobStanding<'_>) -> Ordering {
+pub fn job_order(a: &KaiJobStanding<'_>, b: &KaiJobStanding<'_>) -> Ordering {
     (b.priority.cmp(&a.priority))
         .then(a.elastic.cmp(&b.elastic))
         .then(a.since.cmp(&b.since))

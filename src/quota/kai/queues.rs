@@ -11,7 +11,7 @@ use super::super::queue::Weight;
 use super::division::{DivisionRules, Sibling, divide};
 
 /// Amounts of the resources that are divided, in one order. A missing place is nothing.
-pub type Quantities = SmallVec<[i64; 4]>;
+pub type KaiQuantities = SmallVec<[i64; 4]>;
 
 /// One resource of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +102,9 @@ pub struct Contender {
     /// The queue.
     pub queue: usize,
     /// Request of its next job.
-    pub request: Quantities,
+    pub request: KaiQuantities,
     /// Former usage of the victims that were taken from it.
-    pub taken: Quantities,
+    pub taken: KaiQuantities,
 }
 
 /// Work that takes back.
@@ -113,7 +113,7 @@ pub struct Reclaimer {
     /// Its leaf.
     pub queue: usize,
     /// Its request.
-    pub request: Quantities,
+    pub request: KaiQuantities,
     /// Whether it may be taken back itself.
     pub preemptible: bool,
 }
@@ -380,8 +380,13 @@ impl QueueShares {
     /// Sides of the tree are compared right below the lowest queue above both. Afterwards no queue
     /// from the reclaimer's leaf up may be beyond its fair share and at least as well served as a
     /// sibling that victims were taken from.
-    pub fn allows_victims(&self, reclaimer: &Reclaimer, victims: &[(usize, Quantities)]) -> bool {
-        let mut left: Vec<Option<(Quantities, Quantities)>> = alloc::vec![None; self.queues.len()];
+    pub fn allows_victims(
+        &self,
+        reclaimer: &Reclaimer,
+        victims: &[(usize, KaiQuantities)],
+    ) -> bool {
+        let mut left: Vec<Option<(KaiQuantities, KaiQuantities)>> =
+            alloc::vec![None; self.queues.len()];
         for (leaf, given) in victims {
             let (side, other) = self.sides(reclaimer.queue, *leaf);
             let held = match &left[other] {
@@ -416,7 +421,7 @@ impl QueueShares {
         &self,
         reclaimer: &Reclaimer,
         queue: usize,
-        left: &[Option<(Quantities, Quantities)>],
+        left: &[Option<(KaiQuantities, KaiQuantities)>],
     ) -> bool {
         let held = |at: usize| {
             let own = match &left[queue] {
@@ -451,7 +456,7 @@ impl QueueShares {
             })
     }
 
-    fn held(&self, queue: usize) -> Quantities {
+    fn held(&self, queue: usize) -> KaiQuantities {
         self.resources().map(|at| self.share(queue, at).allocated).collect()
     }
 
@@ -555,7 +560,7 @@ mod tests {
         tree
     }
 
-    fn gpus(amount: i64) -> Quantities {
+    fn gpus(amount: i64) -> KaiQuantities {
         [amount * 1000].into_iter().collect()
     }
 

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::super::amount::plus;
-use super::super::claim::Victim;
-use super::queues::{Contender, Quantities, QueueShares, Reclaimer};
+use super::super::claim::QuotaVictim;
+use super::queues::{Contender, KaiQuantities, QueueShares, Reclaimer};
 
 /// Whether a request has room within limits, quota and what there is.
 pub(super) fn has_room(
@@ -29,8 +29,8 @@ pub(super) fn has_room(
 pub(super) fn give_way(
     left: &QueueShares,
     reclaimer: &Reclaimer,
-    taken: &[(usize, Victim, Quantities)],
-) -> Option<Vec<(usize, Victim, Quantities)>> {
+    taken: &[(usize, QuotaVictim, KaiQuantities)],
+) -> Option<Vec<(usize, QuotaVictim, KaiQuantities)>> {
     let mut left = left.clone();
     // By leaf, the next last: what was taken last comes back first.
     let mut open: BTreeMap<usize, Vec<Option<usize>>> = BTreeMap::new();
@@ -45,7 +45,7 @@ pub(super) fn give_way(
             Some(at) => taken[*at].2.clone(),
             None => reclaimer.request.clone(),
         };
-        let heads: BTreeMap<usize, Quantities> =
+        let heads: BTreeMap<usize, KaiQuantities> =
             open.iter().filter_map(|(leaf, list)| Some((*leaf, request(list.last()?)))).collect();
         let Some(leaf) = first_leaf(&left, &heads) else { break };
         let next = open.get_mut(&leaf).and_then(Vec::pop)?;
@@ -66,7 +66,7 @@ pub(super) fn give_way(
 /// first with the request of its best leaf.
 pub(super) fn first_leaf(
     shares: &QueueShares,
-    requests: &BTreeMap<usize, Quantities>,
+    requests: &BTreeMap<usize, KaiQuantities>,
 ) -> Option<usize> {
     extreme_leaf(shares, requests.keys().copied(), Ordering::Less, |queue, leaf| Contender {
         queue,
@@ -110,8 +110,8 @@ fn extreme_leaf(
 /// were taken from it and the next.
 pub(super) fn best_served(
     shares: &QueueShares,
-    candidates: &BTreeMap<usize, Vec<(Victim, Quantities)>>,
-    popped: &BTreeMap<usize, Quantities>,
+    candidates: &BTreeMap<usize, Vec<(QuotaVictim, KaiQuantities)>>,
+    popped: &BTreeMap<usize, KaiQuantities>,
 ) -> Option<usize> {
     let taken = |leaf: usize| {
         let mut sum = candidates.get(&leaf)?.last()?.1.clone();
@@ -122,7 +122,7 @@ pub(super) fn best_served(
     };
     extreme_leaf(shares, candidates.keys().copied(), Ordering::Greater, |queue, leaf| Contender {
         queue,
-        request: Quantities::new(),
+        request: KaiQuantities::new(),
         taken: taken(leaf).unwrap_or_default(),
     })
 }

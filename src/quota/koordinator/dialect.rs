@@ -12,8 +12,8 @@ use crate::model::Amounts;
 use crate::model::resources::PODS;
 use crate::quota::amount::{MOST, UNLIMITED, minus};
 use crate::quota::claim::{
-    Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, Victim, VictimReason,
-    add_usage,
+    AssignmentMode, Claim, FlavorChoice, PodSetAssignment, QuotaAssignment, QuotaDecision,
+    QuotaVictim, Usage, VictimReason, add_usage,
 };
 use crate::quota::dialect::Dialect;
 use crate::quota::error::QuotaError;
@@ -103,7 +103,7 @@ impl Tenants {
     /// ```
     /// use phalanx::Time;
     /// use phalanx::model::Amounts;
-    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, ROOT_QUOTA, Tenants};
+    /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, ROOT_QUOTA, Tenants};
     ///
     /// let mut tenants = Tenants::koordinator();
     /// tenants.set_flavor(Flavor::new("all"));
@@ -119,14 +119,14 @@ impl Tenants {
     /// };
     /// let large = gang("large", "vision", 12);
     /// let decision = tenants.decide(&large)?;
-    /// assert_eq!(decision.assignment.mode, Mode::Fit); // `speech` is idle
+    /// assert_eq!(decision.assignment.mode, AssignmentMode::Fit); // `speech` is idle
     /// tenants.admit(&large, &decision.assignment, Time::ZERO)?;
     /// let more = tenants.decide(&gang("more", "vision", 1))?;
-    /// assert!(more.assignment.mode != Mode::Fit && more.victims.is_empty());
+    /// assert!(more.assignment.mode != AssignmentMode::Fit && more.victims.is_empty());
     /// // Minima first, then halves of the rest: both may use 8. What `vision` has, it keeps.
     /// let own = gang("own", "speech", 8);
-    /// assert_eq!(tenants.decide(&own)?.assignment.mode, Mode::Fit);
-    /// assert_eq!(tenants.decide(&gang("own", "speech", 9))?.assignment.mode, Mode::Preempt);
+    /// assert_eq!(tenants.decide(&own)?.assignment.mode, AssignmentMode::Fit);
+    /// assert_eq!(tenants.decide(&gang("own", "speech", 9))?.assignment.mode, AssignmentMode::Preempt);
     /// # Ok::<(), phalanx::quota::QuotaError>(())
     /// ```
     pub fn koordinator() -> Tenants {
@@ -229,7 +229,7 @@ impl Tenants {
         own: &Koordinator,
         queue: QueueId,
         claim: &Claim,
-    ) -> Decision {
+    ) -> QuotaDecision {
         decide_reduced(claim, |counts| self.attempt(own, queue, claim, counts))
     }
 
@@ -239,13 +239,13 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
         counts: Option<&[u32]>,
-    ) -> Decision {
+    ) -> QuotaDecision {
         let wanted = self.wanted(queue, claim, counts);
         let (mode, victims) = self.judge(own, queue, claim, &wanted);
         let mut assignment =
-            Assignment { pod_sets: wanted.sets, usage: wanted.usage, mode, level: 0 };
+            QuotaAssignment { pod_sets: wanted.sets, usage: wanted.usage, mode, level: 0 };
         assignment.set_mode(mode);
-        Decision { assignment, victims }
+        QuotaDecision { assignment, victims }
     }
 
     /// Usage of a claim, for the resources that its queue has quota of.
@@ -267,7 +267,11 @@ impl Tenants {
                     };
                     let named = tree.flavor_resource(&flavor.name, resource);
                     let Some(of) = named.filter(|_| amount != 0) else { continue };
-                    chosen.flavors.push(FlavorChoice { of, mode: Mode::Fit, tried: None });
+                    chosen.flavors.push(FlavorChoice {
+                        of,
+                        mode: AssignmentMode::Fit,
+                        tried: None,
+                    });
                     chosen.requests.push(amount);
                     add_usage(&mut usage, of, amount);
                     amounts.set(resource, amounts.of(resource).saturating_add(amount));
@@ -285,15 +289,17 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
         wanted: &Wanted,
-    ) -> (Mode, Vec<Victim>) {
+    ) -> (AssignmentMode, Vec<QuotaVictim>) {
         let tree = &self.books.tree;
-        let Some(spec) = tree.spec(queue) else { return (Mode::NoFit, Vec::new()) };
+        let Some(spec) = tree.spec(queue) else { return (AssignmentMode::NoFit, Vec::new()) };
         let path: Vec<QueueId> = tree.path(queue).filter(|at| tree.parent(*at).is_some()).collect();
         let asked = if own.settings.check_parents { &path[..] } else { &path[..path.len().min(1)] };
-        let mut mode = Mode::Fit;
+        let mut mode = AssignmentMode::Fit;
         for &at in asked {
             let Some(name) = tree.spec(at).map(|spec| spec.name.as_str()) else { continue };
-            let Some(max) = own.quotas.max(name) else { return (Mode::NoFit, Vec::new()) };
+            let Some(max) = own.quotas.max(name) else {
+                return (AssignmentMode::NoFit, Vec::new());
+            };
             let beyond = |most: &Amounts, used: &dyn Fn(FlavorResource) -> i64| {
                 wanted.usage.iter().any(|&(of, amount)| {
                     let resource = tree.names(of).1;
@@ -301,17 +307,17 @@ impl Tenants {
                 })
             };
             if wanted.usage.iter().any(|&(_, amount)| amount > MOST) || beyond(max, &|_| 0) {
-                return (Mode::NoFit, Vec::new());
+                return (AssignmentMode::NoFit, Vec::new());
             }
             let Some(bound) = own.bound_of(name, &spec.name, &wanted.amounts) else { continue };
             if beyond(&bound, &|of| tree.sums(at, of).used) {
-                mode = Mode::Preempt;
+                mode = AssignmentMode::Preempt;
             }
         }
         if claim.preemptible == Some(false) && own.is_beyond_min(&spec.name, wanted) {
-            return (Mode::Preempt, Vec::new());
+            return (AssignmentMode::Preempt, Vec::new());
         }
-        let victims = if mode == Mode::Preempt {
+        let victims = if mode == AssignmentMode::Preempt {
             let bound = own.bound(&spec.name, &wanted.amounts).unwrap_or_default();
             self.lower_holders(queue, claim, wanted, &bound)
         } else {
@@ -329,7 +335,7 @@ impl Tenants {
         claim: &Claim,
         wanted: &Wanted,
         bound: &Amounts,
-    ) -> Vec<Victim> {
+    ) -> Vec<QuotaVictim> {
         let tree = &self.books.tree;
         let mut used: Vec<(FlavorResource, i64)> = wanted
             .usage
@@ -366,7 +372,7 @@ impl Tenants {
             count(&mut used, &holder.usage, 1);
             if !fits(&used) {
                 count(&mut used, &holder.usage, -1);
-                victims.push(Victim { holder: id, reason: VictimReason::InClusterQueue });
+                victims.push(QuotaVictim { holder: id, reason: VictimReason::InClusterQueue });
             }
         }
         victims.reverse();

@@ -16,7 +16,8 @@ use crate::quota::amount::MOST;
 use crate::quota::books::Books;
 use crate::quota::cells::{Cells, NONE};
 use crate::quota::claim::{
-    Assignment, Claim, Decision, FlavorChoice, Mode, PodSetAssignment, Usage, add_usage,
+    AssignmentMode, Claim, FlavorChoice, PodSetAssignment, QuotaAssignment, QuotaDecision, Usage,
+    add_usage,
 };
 use crate::quota::queue::Fungibility;
 use crate::quota::tree::{FlavorResource, Group, GroupFlavor, QueueTree};
@@ -161,15 +162,15 @@ pub(in crate::quota) fn decide(
     claim: &Claim,
     strategies: &[FairStrategy],
     partial: bool,
-) -> Decision {
+) -> QuotaDecision {
     let mut simulate = simulate_levels(claim, leaf, strategies);
     let mut attempt = |counts: Option<&[u32]>| {
         let assignment = assign(trial, leaf, claim, counts, &mut simulate);
         let taken = match assignment.mode {
-            Mode::Preempt => victims(trial, leaf, claim, &assignment, strategies),
-            Mode::Fit | Mode::NoFit => Vec::new(),
+            AssignmentMode::Preempt => victims(trial, leaf, claim, &assignment, strategies),
+            AssignmentMode::Fit | AssignmentMode::NoFit => Vec::new(),
         };
-        Decision { assignment, victims: named(trial.books, &taken) }
+        QuotaDecision { assignment, victims: named(trial.books, &taken) }
     };
     if partial { decide_reduced(claim, attempt) } else { attempt(None) }
 }
@@ -179,12 +180,12 @@ pub(in crate::quota) fn victims(
     trial: &mut Trial<'_>,
     leaf: u32,
     claim: &Claim,
-    assignment: &Assignment,
+    assignment: &QuotaAssignment,
     strategies: &[FairStrategy],
 ) -> Vec<Taken> {
     let mut pairs: SmallVec<[u32; 4]> = SmallVec::new();
     for choice in assignment.pod_sets.iter().flat_map(|set| &set.flavors) {
-        if choice.mode == Mode::Preempt && !pairs.contains(&choice.of.0) {
+        if choice.mode == AssignmentMode::Preempt && !pairs.contains(&choice.of.0) {
             pairs.push(choice.of.0);
         }
     }
@@ -199,9 +200,13 @@ pub(in crate::quota) fn assign(
     claim: &Claim,
     counts: Option<&[u32]>,
     simulate: Simulate<'_>,
-) -> Assignment {
-    let mut assignment =
-        Assignment { pod_sets: SmallVec::new(), usage: Usage::new(), mode: Mode::Fit, level: 0 };
+) -> QuotaAssignment {
+    let mut assignment = QuotaAssignment {
+        pod_sets: SmallVec::new(),
+        usage: Usage::new(),
+        mode: AssignmentMode::Fit,
+        level: 0,
+    };
     let books = trial.books;
     let pods = books.tree.resource_number(PODS);
     let groups = &books.tree.slots[leaf as usize].groups;
@@ -262,7 +267,7 @@ pub(in crate::quota) fn assign(
         }
         assignment.pod_sets.push(chosen);
         if !fits {
-            assignment.mode = Mode::NoFit;
+            assignment.mode = AssignmentMode::NoFit;
             break;
         }
     }
@@ -313,7 +318,11 @@ impl Search<'_> {
                 });
                 let Some(place) = place else { continue };
                 let (of, prefer) = self.outlook(trial, flavor, place, request.amount, simulate);
-                let mode = if prefer.outlook == Outlook::Fit { Mode::Fit } else { Mode::Preempt };
+                let mode = if prefer.outlook == Outlook::Fit {
+                    AssignmentMode::Fit
+                } else {
+                    AssignmentMode::Preempt
+                };
                 own.push((index, FlavorChoice { of, mode, tried: None }, prefer.level));
                 if flavor_order(rule, prefer, worst) == Ordering::Less {
                     worst = prefer;
@@ -386,7 +395,7 @@ impl Search<'_> {
             return prefer(Outlook::Fit);
         }
         let policy = trial.books.tree.slots[self.leaf as usize].spec.preemption;
-        let reclaims = policy.reclaim_within_cohort != crate::quota::PreemptionPolicy::Never;
+        let reclaims = policy.reclaim_within_cohort != crate::quota::QueuePreemptionPolicy::Never;
         let worth_it = sums.nominal >= amount
             || may_reclaim
             || policy.borrow_within_cohort.lower_priority

@@ -10,7 +10,7 @@ use super::{Preemptor, is_candidate};
 use crate::Time;
 use crate::base::hash::FixedMap;
 use crate::quota::books::{Books, VictimKey};
-use crate::quota::queue::{PreemptionPolicy, QueueKind};
+use crate::quota::queue::{QueueKind, QueuePreemptionPolicy};
 
 /// The holders of one leaf that use any of some resources in flavors.
 pub(super) struct LeafCandidates<'a> {
@@ -46,13 +46,13 @@ impl<'a> Iterator for LeafCandidates<'a> {
 
 /// Whether a policy makes a holder a candidate.
 pub(super) fn satisfies(
-    policy: PreemptionPolicy,
+    policy: QueuePreemptionPolicy,
     preemptor: &Preemptor<'_>,
     books: &Books,
     key: &VictimKey,
 ) -> bool {
     let created = match policy {
-        PreemptionPolicy::LowerOrNewerEqualPriority => books.holder_at(key.holder),
+        QueuePreemptionPolicy::LowerOrNewerEqualPriority => books.holder_at(key.holder),
         _ => None,
     };
     let created = created.map_or(Time::ZERO, |holder| holder.created);
@@ -61,16 +61,16 @@ pub(super) fn satisfies(
 
 /// Whether no holder of a priority, nor any behind it, satisfies a policy.
 pub(super) fn is_past(
-    policy: PreemptionPolicy,
+    policy: QueuePreemptionPolicy,
     preemptor: &Preemptor<'_>,
     key: &VictimKey,
 ) -> bool {
     key.staying
         && match policy {
-            PreemptionPolicy::Never => true,
-            PreemptionPolicy::LowerPriority => key.priority >= preemptor.priority,
-            PreemptionPolicy::LowerOrNewerEqualPriority => key.priority > preemptor.priority,
-            PreemptionPolicy::Any => false,
+            QueuePreemptionPolicy::Never => true,
+            QueuePreemptionPolicy::LowerPriority => key.priority >= preemptor.priority,
+            QueuePreemptionPolicy::LowerOrNewerEqualPriority => key.priority > preemptor.priority,
+            QueuePreemptionPolicy::Any => false,
         }
 }
 

@@ -10,7 +10,7 @@ use super::trial::{Taken, Trial};
 use crate::quota::books::{Books, VictimKey};
 use crate::quota::cells::NONE;
 use crate::quota::claim::{Usage, VictimReason};
-use crate::quota::queue::PreemptionPolicy;
+use crate::quota::queue::QueuePreemptionPolicy;
 
 /// The relation of a candidate to the preemptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl<'a, 'p> Groups<'a, 'p> {
         let own = LeafCandidates::new(books, preemptor.leaf, preemptor.pairs);
         let mut hierarchy = Candidates::new(books, preemptor.pairs);
         let mut priority = Candidates::new(books, preemptor.pairs);
-        if preemptor.policy.reclaim_within_cohort != PreemptionPolicy::Never {
+        if preemptor.policy.reclaim_within_cohort != QueuePreemptionPolicy::Never {
             let mut below = preemptor.leaf;
             for (level, &inner) in climb.ancestors.iter().enumerate() {
                 let group =
@@ -132,7 +132,7 @@ impl<'a, 'p> Groups<'a, 'p> {
 
 /// The first candidate that satisfies the policy; those before it are passed over.
 fn first<'a, C: Iterator<Item = &'a VictimKey>>(
-    policy: PreemptionPolicy,
+    policy: QueuePreemptionPolicy,
     preemptor: &Preemptor<'_>,
     books: &'a Books,
     candidates: &mut C,

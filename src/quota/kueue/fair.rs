@@ -14,7 +14,7 @@ use crate::base::hash::FixedMap;
 use crate::quota::books::{Books, FairInner, FairLeaf, VictimKey};
 use crate::quota::cells::NONE;
 use crate::quota::claim::VictimReason;
-use crate::quota::queue::{PreemptionPolicy, QueueKind};
+use crate::quota::queue::{QueueKind, QueuePreemptionPolicy};
 use crate::quota::share::ShareValue;
 
 /// A leaf with candidates among its siblings: the largest share first, then in the order of their
@@ -24,7 +24,7 @@ type Ready<'a> = (Reverse<ShareValue>, bool, bool, &'a VictimKey, u32);
 /// The candidates of one leaf.
 enum Supply<'a> {
     /// Candidates of the books, by a policy.
-    Books(LeafCandidates<'a>, PreemptionPolicy),
+    Books(LeafCandidates<'a>, QueuePreemptionPolicy),
     /// Candidates of a list.
     List(VecDeque<&'a VictimKey>),
 }
@@ -475,7 +475,7 @@ pub(in crate::quota) fn target_order(
         leaf,
         priority: 0,
         created: crate::Time::ZERO,
-        policy: crate::quota::queue::Preemption::default(),
+        policy: crate::quota::queue::QueuePreemption::default(),
         usage: &usage,
         pairs: &[],
         strategies: &[],

@@ -17,7 +17,7 @@ pub(super) use partial::decide_reduced;
 pub use partial::reduced_counts;
 
 use super::claim::Usage;
-use super::queue::{Preemption, PreemptionPolicy};
+use super::queue::{QueuePreemption, QueuePreemptionPolicy};
 use crate::Time;
 
 /// Who wants victims, and for what.
@@ -25,7 +25,7 @@ pub(super) struct Preemptor<'a> {
     pub(super) leaf: u32,
     pub(super) priority: i64,
     pub(super) created: Time,
-    pub(super) policy: Preemption,
+    pub(super) policy: QueuePreemption,
     /// Everything that it would use.
     pub(super) usage: &'a Usage,
     /// The part that does not fit yet: resources in flavors.
@@ -61,14 +61,18 @@ pub fn effective_priority(priority: i32, boost: Option<&str>) -> i64 {
 }
 
 /// Whether a policy makes a holder a candidate for a claim, by priority and age.
-pub fn is_candidate(policy: PreemptionPolicy, claim: (i64, Time), holder: (i64, Time)) -> bool {
+pub fn is_candidate(
+    policy: QueuePreemptionPolicy,
+    claim: (i64, Time),
+    holder: (i64, Time),
+) -> bool {
     let lower = holder.0 < claim.0;
     match policy {
-        PreemptionPolicy::Never => false,
-        PreemptionPolicy::LowerPriority => lower,
-        PreemptionPolicy::LowerOrNewerEqualPriority => {
+        QueuePreemptionPolicy::Never => false,
+        QueuePreemptionPolicy::LowerPriority => lower,
+        QueuePreemptionPolicy::LowerOrNewerEqualPriority => {
             lower || (holder.0 == claim.0 && holder.1 > claim.1)
         }
-        PreemptionPolicy::Any => true,
+        QueuePreemptionPolicy::Any => true,
     }
 }

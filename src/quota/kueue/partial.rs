@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use crate::quota::claim::{Claim, Decision, Mode};
+use crate::quota::claim::{AssignmentMode, Claim, QuotaDecision};
 
 /// The counts of pod sets with the fewest pods left out that are accepted, and what `accept` makes of
 /// them. `sets` are counts and least counts.
@@ -53,12 +53,12 @@ pub fn reduced_counts<R>(
 /// would do, on the largest number of them that does.
 pub(in crate::quota) fn decide_reduced(
     claim: &Claim,
-    mut attempt: impl FnMut(Option<&[u32]>) -> Decision,
-) -> Decision {
-    let settled = |found: &Decision| match found.assignment.mode {
-        Mode::Fit => true,
-        Mode::Preempt => !found.victims.is_empty(),
-        Mode::NoFit => false,
+    mut attempt: impl FnMut(Option<&[u32]>) -> QuotaDecision,
+) -> QuotaDecision {
+    let settled = |found: &QuotaDecision| match found.assignment.mode {
+        AssignmentMode::Fit => true,
+        AssignmentMode::Preempt => !found.victims.is_empty(),
+        AssignmentMode::NoFit => false,
     };
     let whole = attempt(None);
     if settled(&whole) || !claim.is_elastic() {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::quota::books::Books;
 use crate::quota::cells::{Cells, NONE};
-use crate::quota::claim::{Usage, Victim, VictimReason};
+use crate::quota::claim::{QuotaVictim, Usage, VictimReason};
 use crate::quota::share::{ShareValue, borrowed_share};
 
 /// The books, with sums of their own that can be changed and changed back.
@@ -154,7 +154,7 @@ impl<'a> Trial<'a> {
 }
 
 /// Victims, by id.
-pub(in crate::quota) fn named(books: &Books, taken: &[Taken]) -> Vec<Victim> {
-    let name = |&(holder, reason): &Taken| Victim { holder: books.holder_id(holder), reason };
+pub(in crate::quota) fn named(books: &Books, taken: &[Taken]) -> Vec<QuotaVictim> {
+    let name = |&(holder, reason): &Taken| QuotaVictim { holder: books.holder_id(holder), reason };
     taken.iter().map(name).collect()
 }

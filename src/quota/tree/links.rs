@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Group, GroupFlavor, MAX_DEPTH, QueueId, QueueTree, Slot};
+use super::{Group, GroupFlavor, QueueId, QueueTree, Slot};
 use crate::quota::cells::NONE;
 use crate::quota::queue::{Queue, QueueKind, Quota};
 
@@ -126,7 +126,7 @@ impl QueueTree {
         let levels = 2 + self.slots[at as usize].height;
         let (mut above, mut depth) = (parent, 0);
         while above != NONE {
-            if above == at || depth + levels > MAX_DEPTH {
+            if above == at || depth + levels > QueueTree::MAX_DEPTH {
                 self.unlinked.push(at);
                 return;
             }

@@ -10,7 +10,7 @@ use super::quotas::Quotas;
 use super::resources::Resources;
 use super::settings::VolcanoRule;
 use crate::model::resources::{CPU, MEMORY, PODS};
-use crate::quota::claim::{Claim, HolderId, Mode, Usage, add_usage};
+use crate::quota::claim::{AssignmentMode, Claim, HolderId, Usage, add_usage};
 use crate::quota::dialect::Peer;
 use crate::quota::peer::Candidate;
 use crate::quota::queue::QueueKind;
@@ -27,7 +27,7 @@ impl Tenants {
     /// ```
     /// use phalanx::Time;
     /// use phalanx::model::Amounts;
-    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+    /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::volcano_proportion();
     /// tenants.set_flavor(Flavor::new("all"));
@@ -43,12 +43,12 @@ impl Tenants {
     /// for name in ["one", "two"] {
     ///     let claim = gang(name, "vision", 8);
     ///     let decision = tenants.decide(&claim)?;
-    ///     assert_eq!(decision.assignment.mode, Mode::Fit, "`speech` is idle");
+    ///     assert_eq!(decision.assignment.mode, AssignmentMode::Fit, "`speech` is idle");
     ///     tenants.admit(&claim, &decision.assignment, Time::ZERO)?;
     /// }
     /// // Half of all is deserved now, and one of two gangs is beyond the other half.
     /// let decision = tenants.decide(&gang("own", "speech", 8))?;
-    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (Mode::Preempt, 1));
+    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (AssignmentMode::Preempt, 1));
     /// # Ok::<(), phalanx::quota::QuotaError>(())
     /// ```
     pub fn volcano_proportion() -> Tenants {
@@ -77,14 +77,14 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
         usage: &Usage,
-    ) -> (Mode, Vec<HolderId>) {
+    ) -> (AssignmentMode, Vec<HolderId>) {
         let session = Session::new(self, rule, queue, usage);
         let none = Usage::new();
         if self.has_whole(queue, usage, &none) && session.admits(usage) {
-            return (Mode::Fit, Vec::new());
+            return (AssignmentMode::Fit, Vec::new());
         }
         let Some(quotas) = &session.quotas else {
-            return (Mode::Preempt, session.victims(claim, usage, None));
+            return (AssignmentMode::Preempt, session.victims(claim, usage, None));
         };
         let mut victims = Vec::new();
         if quotas.may_reclaim(&session.name, &session.request) {
@@ -94,7 +94,7 @@ impl Tenants {
         if victims.is_empty() {
             victims = session.victims(claim, usage, Some(queue));
         }
-        (Mode::Preempt, victims)
+        (AssignmentMode::Preempt, victims)
     }
 }
 

@@ -20,7 +20,7 @@ pub fn may_take(taker: f64, left: f64) -> bool {
 
 /// Amounts and requests of a job, and the standing of its queue.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JobStanding {
+pub struct VolcanoJobStanding {
     /// The name, unique among jobs.
     pub name: String,
     /// Amounts of its tasks.
@@ -64,7 +64,7 @@ impl HierarchicalShares {
     }
 
     /// Adds a job, or takes what it has now in place of what it had. O(nodes).
-    pub fn set(&mut self, job: &JobStanding) {
+    pub fn set(&mut self, job: &VolcanoJobStanding) {
         let mut node = &mut self.root;
         let mut weights = job.weights.split('/');
         weights.next();
@@ -143,8 +143,8 @@ fn update(node: &mut Node, total: &Resources, wanted: &impl Fn(&str) -> bool) {
 mod tests {
     use super::*;
 
-    fn job(name: &str, path: &str, weights: &str, cpu: f64, asks: f64) -> JobStanding {
-        JobStanding {
+    fn job(name: &str, path: &str, weights: &str, cpu: f64, asks: f64) -> VolcanoJobStanding {
+        VolcanoJobStanding {
             name: name.into(),
             allocated: Resources::new(cpu, 0.0),
             request: Resources::new(asks, 0.0),

@@ -13,7 +13,7 @@ mod resources;
 mod settings;
 
 pub use attributes::{Attributes, ROOT, capacity, capacity_tree, inqueue, proportion};
-pub use drf::{HierarchicalShares, JobStanding, may_take};
+pub use drf::{HierarchicalShares, VolcanoJobStanding, may_take};
 pub use quotas::Quotas;
 pub use resources::{Missing, Resources, TOLERANCE, dominant_share, share};
 pub use settings::VolcanoRule;

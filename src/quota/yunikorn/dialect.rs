@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::guarantees::{Guarantees, is_over_guarantee, is_under_guarantee};
-use super::queues::{PreemptionPolicy, QueueState, Queues};
-use super::resources::{self, Resource};
+use super::queues::{QueueState, Queues, YuniKornPreemptionPolicy};
+use super::resource::Resource;
+use super::resources;
 use super::settings::YuniKornSettings;
-use crate::quota::claim::{Claim, HolderId, Mode, Usage};
+use crate::quota::claim::{AssignmentMode, Claim, HolderId, Usage};
 use crate::quota::dialect::Peer;
 use crate::quota::peer::Candidate;
 use crate::quota::queue::QueueKind;
@@ -26,7 +27,7 @@ impl Tenants {
     /// ```
     /// use phalanx::Time;
     /// use phalanx::model::Amounts;
-    /// use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+    /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::yunikorn();
     /// tenants.set_flavor(Flavor::new("all"));
@@ -45,7 +46,7 @@ impl Tenants {
     ///     tenants.admit(&claim, &decision.assignment, Time::ZERO)?;
     /// }
     /// let decision = tenants.decide(&gang("own", "speech", 8))?;
-    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (Mode::Preempt, 2));
+    /// assert_eq!((decision.assignment.mode, decision.victims.len()), (AssignmentMode::Preempt, 2));
     /// // Nothing is taken back beyond the guarantee.
     /// assert!(tenants.decide(&gang("own", "speech", 9))?.victims.is_empty());
     /// # Ok::<(), phalanx::quota::QuotaError>(())
@@ -66,16 +67,16 @@ impl Tenants {
         queue: QueueId,
         claim: &Claim,
         usage: &Usage,
-    ) -> (Mode, Vec<HolderId>) {
+    ) -> (AssignmentMode, Vec<HolderId>) {
         let fits = |freed: &[(QueueId, Usage)]| {
             usage.iter().all(|&(of, amount)| {
                 self.tree().path(queue).all(|at| self.room(at, of, freed) >= amount)
             })
         };
         if fits(&[]) {
-            return (Mode::Fit, Vec::new());
+            return (AssignmentMode::Fit, Vec::new());
         }
-        (Mode::Preempt, self.guaranteed_victims(settings, queue, claim, usage, fits))
+        (AssignmentMode::Preempt, self.guaranteed_victims(settings, queue, claim, usage, fits))
     }
 
     /// Amount that a queue itself may still use once others have given back.
@@ -175,7 +176,7 @@ fn states(tree: &QueueTree, settings: &YuniKornSettings) -> Queues {
         }
         let closed = |at: QueueId| {
             let rules = tree.spec(at).and_then(|spec| settings.rules.get(&spec.name));
-            rules.is_some_and(|rules| rules.preemption == PreemptionPolicy::Disabled)
+            rules.is_some_and(|rules| rules.preemption == YuniKornPreemptionPolicy::Disabled)
         };
         let disabled = tree.path(at).any(closed);
         Some(QueueState {
@@ -187,7 +188,11 @@ fn states(tree: &QueueTree, settings: &YuniKornSettings) -> Queues {
             allocated: Some(amounts(tree, &used)),
             pending: None,
             priority: rules.priority,
-            preemption: if disabled { PreemptionPolicy::Disabled } else { rules.preemption },
+            preemption: if disabled {
+                YuniKornPreemptionPolicy::Disabled
+            } else {
+                rules.preemption
+            },
         })
     }))
 }
@@ -209,7 +214,8 @@ impl Fence {
             priority = if queue.priority.fence { offset } else { priority.saturating_add(offset) };
             fence.priorities.insert(queue.path.clone(), priority);
             fence.top.clone_from(&queue.path);
-            if queue.preemption == PreemptionPolicy::Fence || !queues.fits(&queue.path, ask) {
+            if queue.preemption == YuniKornPreemptionPolicy::Fence || !queues.fits(&queue.path, ask)
+            {
                 break;
             }
         }
@@ -221,7 +227,7 @@ impl Fence {
     fn lets(&self, queues: &Queues, leaf: &str, priority: i64) -> bool {
         let mut priority = priority;
         for queue in queues.path(leaf).into_iter().rev() {
-            if queue.preemption == PreemptionPolicy::Disabled {
+            if queue.preemption == YuniKornPreemptionPolicy::Disabled {
                 return false;
             }
             if let Some(own) = self.priorities.get(&queue.path) {

@@ -7,7 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::queues::Queues;
-use super::resources::{self, Resource};
+use super::resource::Resource;
+use super::resources;
 
 #[derive(Debug, Clone)]
 struct Snapshot {

@@ -8,11 +8,12 @@ mod dialect;
 mod guarantees;
 mod order;
 mod queues;
+mod resource;
 pub mod resources;
 mod settings;
 
 pub use guarantees::{Guarantees, is_over_guarantee, is_under_guarantee};
 pub use order::{ApplicationStanding, QueueStanding, SortPolicy};
-pub use queues::{MIN_PRIORITY, PreemptionPolicy, PriorityRule, QueueState, Queues};
-pub use resources::Resource;
+pub use queues::{MIN_PRIORITY, PriorityRule, QueueState, Queues, YuniKornPreemptionPolicy};
+pub use resource::Resource;
 pub use settings::{QueueRules, YuniKornSettings};

@@ -5,7 +5,8 @@
 use alloc::string::String;
 use core::cmp::Ordering;
 
-use super::resources::{self, Resource};
+use super::resource::Resource;
+use super::resources;
 
 /// How siblings are ordered (`application.sort.policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

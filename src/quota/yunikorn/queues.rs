@@ -6,7 +6,8 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::resources::{self, Resource};
+use super::resource::Resource;
+use super::resources;
 
 /// The priority of a queue without pending asks.
 pub const MIN_PRIORITY: i32 = i32::MIN;
@@ -15,7 +16,7 @@ pub const MIN_PRIORITY: i32 = i32::MIN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-pub enum PreemptionPolicy {
+pub enum YuniKornPreemptionPolicy {
     /// Anywhere in the tree.
     #[default]
     Default,
@@ -67,7 +68,7 @@ pub struct QueueState {
     /// How its priority is published.
     pub priority: PriorityRule,
     /// Who may preempt whose.
-    pub preemption: PreemptionPolicy,
+    pub preemption: YuniKornPreemptionPolicy,
 }
 
 /// Queues by path.

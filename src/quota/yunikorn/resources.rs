@@ -10,8 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-/// Amounts by type.
-pub type Resource = BTreeMap<String, i64>;
+use super::resource::Resource;
 
 static NOTHING: Resource = Resource::new();
 

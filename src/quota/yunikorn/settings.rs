@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use super::queues::{PreemptionPolicy, PriorityRule};
+use super::queues::{PriorityRule, YuniKornPreemptionPolicy};
 
 /// Properties of a queue beside its amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,7 +13,7 @@ pub struct QueueRules {
     /// `priority.policy` and `priority.offset`.
     pub priority: PriorityRule,
     /// `preemption.policy`.
-    pub preemption: PreemptionPolicy,
+    pub preemption: YuniKornPreemptionPolicy,
 }
 
 /// Settings of [`Tenants::yunikorn_with`](crate::quota::Tenants::yunikorn_with).

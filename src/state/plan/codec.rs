@@ -1,7 +1,6 @@
 //! The serialised form of plans.
 
 use super::{Plan, PlanDomain, PlanMember};
-use crate::model::group::MAX_DEPTH;
 use crate::model::{ClaimAllocation, GroupPolicy, Pod, PodGroup, VolumeBindings};
 use crate::state::columns::{NodeSpec, NodeSpecs};
 use crate::state::journal::Moment;
@@ -135,7 +134,7 @@ fn is_tree(groups: &[Group]) -> bool {
         }
         let inside = !open.is_empty() || place == 0;
         open.push(place as u32);
-        inside && open.len() <= MAX_DEPTH
+        inside && open.len() <= PodGroup::MAX_DEPTH
     })
 }
 

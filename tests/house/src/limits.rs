@@ -163,3 +163,13 @@ pub const SPREADS: &[Spread] = &[
     Spread { name: "state::plan::Plan",                           files: 2,  folders: 2 },
     Spread { name: "state::view::NodeView",                       files: 4,  folders: 1 },
 ];
+
+/// A public name that stands at several paths on purpose.
+#[derive(Debug)]
+pub struct Twice {
+    pub name: &'static str,
+    pub why: &'static str,
+}
+
+/// Every other public name stands for one thing, at one path.
+pub const TWICE: &[Twice] = &[];

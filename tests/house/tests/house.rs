@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 use phalanx_house::Sources;
 use phalanx_house::limits::{
     FOLDERS, LAYERS, LINES, MEANT, OPENINGS, OWNERS, PAGE, PLACE, QUEUE_BOXES, SENTENCE, SPREADS,
-    WALKS,
+    TWICE, WALKS,
 };
 use phalanx_house::rules::words::{self, Paragraph};
-use phalanx_house::rules::{boxes, ceilings, imports, owners, plugins, size, walks};
+use phalanx_house::rules::{boxes, ceilings, imports, names, owners, plugins, size, walks};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src")
@@ -68,6 +68,13 @@ fn boxes_of_place_import_downwards_only() {
 #[test]
 fn files_of_place_name_each_other_in_no_circle() {
     none("files of place name the file", &imports::circles_as_written(&SOURCES, "place"));
+}
+
+#[test]
+fn one_public_name_is_one_public_thing() {
+    none("a public name stands for one thing, at one path", &names::taken_twice(&SOURCES, TWICE));
+    none("names that are allowed twice are", &names::allowed_in_vain(&SOURCES, TWICE));
+    assert!(TWICE.iter().all(|own| !own.why.is_empty()));
 }
 
 /// Plugins of the crate use what an outsider could write, and no more.

@@ -104,7 +104,7 @@ fn a_pod_listed_in_a_group_is_of_no_other() {
                     let request = || Request::new(&group).strategy(strategy);
                     for answer in [
                         place_gang(&cluster, &framework, request()),
-                        phalanx::reference::place_gang(&cluster, &framework, request()),
+                        phalanx::reference::place_by_definition(&cluster, &framework, request()),
                     ] {
                         let Err(PlaceError::Model(error)) = answer else { panic!("{answer:?}") };
                         assert!(is_refused(&error), "{error:?}");

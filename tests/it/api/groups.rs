@@ -3,7 +3,6 @@
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
 use phalanx::model::GroupPolicy;
-use phalanx::model::MAX_DEPTH;
 use phalanx::{
     Cluster, Framework, Node, Outcome, PlaceError, Planner, Pod, PodGroup, Workload, place_gang,
 };
@@ -49,7 +48,9 @@ fn empty_groups_are_errors_at_every_level() {
 #[test]
 fn a_tree_too_deep_is_an_error_however_deep() {
     let cluster = cluster();
-    for (depth, sound) in [(MAX_DEPTH, true), (MAX_DEPTH + 1, false), (1_000, false)] {
+    for (depth, sound) in
+        [(PodGroup::MAX_DEPTH, true), (PodGroup::MAX_DEPTH + 1, false), (1_000, false)]
+    {
         let tree = (1..depth)
             .fold(gang(1), |inner, level| PodGroup::gang(format!("level-{level}"), 1).group(inner));
         let outcome = place_gang(&cluster, &Framework::default(), &tree);

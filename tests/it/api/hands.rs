@@ -161,7 +161,7 @@ fn public_values_are_send_and_sync() {
     shared::<phalanx::Workload>();
     shared::<phalanx::kubernetes::Manifests>();
     shared::<phalanx::kubernetes::Reader>();
-    shared::<phalanx::reference::kueue::Snapshot>();
+    shared::<phalanx::reference::kueue::KueueSnapshot>();
     shared::<dyn phalanx::Filter>();
     shared::<dyn phalanx::Score>();
     shared::<dyn phalanx::Permit>();

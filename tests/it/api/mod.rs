@@ -7,6 +7,7 @@ mod group_names;
 mod groups;
 mod hands;
 mod long_names;
+mod names;
 mod objects;
 pub(crate) mod odd;
 mod properties;

@@ -122,7 +122,7 @@ fn the_node_that_saves_most_for_its_pods_goes_first() {
 }
 
 fn gang(cluster: &mut Cluster, running: &mut RunningWork, group: &PodGroup, nodes: &[&str]) {
-    running.add_group(group).unwrap();
+    running.set_group(group).unwrap();
     for (at, node) in nodes.iter().enumerate() {
         let pod = Pod::new().name(format!("{}-{at}", group.name)).in_group(&group.name);
         let pod = pod.label("app", "g");
@@ -169,7 +169,7 @@ fn what_may_not_be_disrupted_keeps_its_node() {
     let kept = Blocked::Unit { pod: pod.clone(), by: KeptBy::NonPreemptible };
     assert_eq!(reason(&cluster, &running), Some(kept));
     group.non_preemptible = false;
-    running.add_group(&group).unwrap();
+    running.set_group(&group).unwrap();
     assert_eq!(reason(&cluster, &running), None);
     running.set_budget(DisruptionBudget::new("b", LabelSelector::label("app", "g"), 0));
     let by = KeptBy::Budget { budget: "default/b".parse().unwrap(), allowed: 0 };

@@ -82,7 +82,7 @@ fn a_node_with_a_member_that_stayed_says_that_the_unit_has_moved() {
             cluster.add_node(cpu(&format!("n{number}"))).unwrap();
         }
         for group in ["a", "b", "c", "d"] {
-            running.add_group(&PodGroup::gang(group, 2).evicted_whole()).unwrap();
+            running.set_group(&PodGroup::gang(group, 2).evicted_whole()).unwrap();
             let own = 1 + dice.roll(3) as i64;
             for member in 0..2 {
                 let node = dice.roll(5) as usize;

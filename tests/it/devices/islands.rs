@@ -67,7 +67,7 @@ proptest! {
             for strategy in [phalanx::Strategy::Kubernetes, phalanx::Strategy::Search] {
                 let ask = Request::new(&strict).strategy(strategy).salt(salt);
                 let outcome = planner.place(&cluster, &framework, ask.clone()).unwrap();
-                let reference = reference::place_gang(&cluster, &framework, ask.clone()).unwrap();
+                let reference = reference::place_by_definition(&cluster, &framework, ask.clone()).unwrap();
                 prop_assert_eq!(outcome.plan(), reference.plan());
                 prop_assert!(possible || !outcome.is_placed());
                 prop_assert!(!possible || !easy || outcome.is_placed());

@@ -26,7 +26,7 @@ proptest! {
             let before = serde_json::to_string(&cluster).unwrap();
             let request = || Request::new(&group).strategy(phalanx::Strategy::Kubernetes);
             let outcome = planner.place(&cluster, &framework, request()).unwrap();
-            let reference = reference::place_gang(&cluster, &framework, request()).unwrap();
+            let reference = reference::place_by_definition(&cluster, &framework, request()).unwrap();
             prop_assert_eq!(outcome.plan(), reference.plan());
             prop_assert_eq!(&serde_json::to_string(&cluster).unwrap(), &before);
             if let Some(plan) = outcome.plan() {

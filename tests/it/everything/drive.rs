@@ -98,7 +98,7 @@ fn decided(decision: Decision) -> Vec<Decided> {
             let mut units: Vec<Unit> = Vec::new();
             for steps in moves.chunk_by(|a, b| a.unit == b.unit) {
                 units.push(Unit {
-                    name: steps[0].unit.clone(),
+                    name: steps[0].unit.to_string(),
                     pods: steps.iter().map(|step| step.pod.name.clone()).collect(),
                     to: steps.iter().map(|step| step.to.clone()).collect(),
                     stops: steps.iter().any(|step| step.stops),
@@ -107,7 +107,7 @@ fn decided(decision: Decision) -> Vec<Decided> {
             vec![Decided::Move { ticket, by, units, places }]
         }
         Decision::CancelEvictions { ticket, victims } => {
-            let units = victims.into_iter().map(|victim| victim.name).collect();
+            let units = victims.into_iter().map(|victim| victim.name.to_string()).collect();
             vec![Decided::Cancel { ticket, units }]
         }
         other => panic!("an unknown decision: {other:?}"),
@@ -122,7 +122,7 @@ fn lead(plan: &Plan) -> String {
 
 fn unit(victim: &Victim) -> Unit {
     let pods = victim.pods.iter().map(|pod| pod.name.clone()).collect();
-    Unit { name: victim.name.clone(), pods, to: Vec::new(), stops: false }
+    Unit { name: victim.name.to_string(), pods, to: Vec::new(), stops: false }
 }
 
 /// The end of a group's wait, as the model asks for it.

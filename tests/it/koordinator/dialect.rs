@@ -3,8 +3,8 @@
 use phalanx::model::Amounts;
 use phalanx::queue::{PriorityThenTime, SavedScheduler};
 use phalanx::quota::{
-    Claim, Flavor, HolderId, KoordinatorSettings, Mode, PREEMPTIBLE_LABEL, PodSet, Queue, Quota,
-    QuotaError, ROOT_QUOTA, Tenants,
+    AssignmentMode, Claim, Flavor, HolderId, KoordinatorSettings, PREEMPTIBLE_LABEL, PodSet, Queue,
+    Quota, QuotaError, ROOT_QUOTA, Tenants,
 };
 use phalanx::{Framework, Pod, PodGroup, Scheduler, Time};
 
@@ -129,7 +129,7 @@ fn claim(name: &str, queue: &str, gpus: i64, priority: i64) -> Claim {
 
 fn admit(tenants: &mut Tenants, claim: &Claim) -> HolderId {
     let assignment = tenants.decide(claim).expect("sound").assignment;
-    assert_eq!(assignment.mode, Mode::Fit);
+    assert_eq!(assignment.mode, AssignmentMode::Fit);
     tenants.admit(claim, &assignment, Time::ZERO).expect("sound")
 }
 
@@ -144,7 +144,7 @@ fn lower_priorities_of_the_same_quota_give_back() {
     admit(&mut tenants, &claim("other", "speech", 8, -5));
     let victims = |tenants: &mut Tenants, gpus, priority| -> Vec<HolderId> {
         let decision = tenants.decide(&claim("c", "vision", gpus, priority)).expect("sound");
-        assert_eq!(decision.assignment.mode, Mode::Preempt);
+        assert_eq!(decision.assignment.mode, AssignmentMode::Preempt);
         decision.victims.iter().map(|victim| victim.holder).collect()
     };
     assert_eq!(victims(&mut tenants, 4, 10), [low]);
@@ -152,12 +152,12 @@ fn lower_priorities_of_the_same_quota_give_back() {
     assert_eq!(victims(&mut tenants, 5, 10), [], "what may not be preempted stays");
     tenants.release(low).expect("held");
     let decision = tenants.decide(&claim("c", "vision", 4, 0)).expect("sound");
-    assert_eq!(decision.assignment.mode, Mode::Fit);
+    assert_eq!(decision.assignment.mode, AssignmentMode::Fit);
 }
 
 #[test]
 fn quotas_above_are_asked_where_that_is_set() {
-    for (check, mode) in [(false, Mode::Fit), (true, Mode::NoFit)] {
+    for (check, mode) in [(false, AssignmentMode::Fit), (true, AssignmentMode::NoFit)] {
         let mut tenants =
             tree(KoordinatorSettings::default().runtime(false).check_parents(check), &[]);
         let parent = Queue::inner("labs").quota("all", "gpu", Quota::nominal(4).limit(6));

@@ -2,7 +2,7 @@
 
 use phalanx::preempt::RunningWork;
 use phalanx::preempt::kubernetes::{
-    Snapshot, preempt_group, preempt_pod, schedule_group, schedule_pod,
+    PreemptionSnapshot, preempt_group, preempt_pod, schedule_group, schedule_pod,
 };
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Time};
 
@@ -39,7 +39,7 @@ fn victims_make_room_and_none_of_them_could_stay() {
     let mut helped = 0;
     for seed in 0..400 {
         let cluster = cluster(&mut Dice(seed), false);
-        let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+        let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
         let pod = Pod::new().name("p").priority(3).request("cpu", 1 + (seed % 4) as i64);
         let attempt = schedule_pod(&snapshot, &pod).unwrap();
         if !attempt.feasible().is_empty() {
@@ -77,7 +77,7 @@ fn the_order_in_which_pods_came_changes_nothing() {
     for seed in 0..150 {
         let answers = [false, true].map(|turned| {
             let cluster = cluster(&mut Dice(seed), turned);
-            let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+            let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
             let pod = Pod::new().name("p").priority(2).request("cpu", 3);
             let attempt = schedule_pod(&snapshot, &pod).unwrap();
             let gang = PodGroup::gang("g", 3).priority(3).pods(4, pod.clone());
@@ -94,7 +94,7 @@ fn a_group_fits_once_its_victims_are_gone() {
     let mut helped = 0;
     for seed in 0..150 {
         let cluster = cluster(&mut Dice(seed), false);
-        let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+        let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
         let size = 2 + (seed % 4) as u32;
         let member = Pod::new().request("cpu", 1 + (seed % 3) as i64);
         let gang = PodGroup::gang("g", size).priority(3).pods(size as usize, member);

@@ -2,8 +2,8 @@
 
 use phalanx::model::{DisruptionMode, LabelSelector};
 use phalanx::preempt::kubernetes::{
-    DryRunFailure, GroupRefusal, Ineligible, OwnNomination, PodPreemption, Snapshot, preempt_group,
-    preempt_pod, preempt_pod_by_pod, schedule_group, schedule_pod,
+    DryRunFailure, GroupRefusal, Ineligible, OwnNomination, PodPreemption, PreemptionSnapshot,
+    preempt_group, preempt_pod, preempt_pod_by_pod, schedule_group, schedule_pod,
 };
 use phalanx::preempt::{DisruptionBudget, RunningWork};
 use phalanx::{Cluster, Framework, Node, PlaceError, Pod, PodGroup, Time};
@@ -27,7 +27,7 @@ fn cluster(nodes: &[Node], pods: &[Pod]) -> Cluster {
     cluster
 }
 
-fn preempt(snapshot: &Snapshot<'_>, pod: &Pod) -> PodPreemption {
+fn preempt(snapshot: &PreemptionSnapshot<'_>, pod: &Pod) -> PodPreemption {
     let attempt = schedule_pod(snapshot, pod).unwrap();
     assert!(attempt.feasible().is_empty());
     preempt_pod(snapshot, pod, &attempt).unwrap()
@@ -48,7 +48,7 @@ fn of_two_pods_with_one_port_the_first_to_leave_frees_it() {
     let high = pod("high", 9, 1).host_port("TCP", 80).on("n");
     let cluster = cluster(&[node("n", 8)], &[low, high]);
     let (framework, running) = (Framework::kubernetes(), RunningWork::new());
-    let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+    let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
     let answer = preempt(&snapshot, &pod("p", 5, 1).host_port("TCP", 80));
     assert_eq!(choice(&answer), ("n".into(), vec!["low".into()]));
     // Afterwards `high` still holds it: the next attempt finds no room, and nobody to preempt.
@@ -68,7 +68,7 @@ fn criteria_are_asked_in_order() {
         let mut running = RunningWork::new();
         let guarded = LabelSelector::label("guarded", "yes");
         running.set_budget(DisruptionBudget::new("d", guarded, 0));
-        let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+        let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
         choice(&preempt(&snapshot, &pod("p", 10, 2))).0
     };
     let guarded = |pod: Pod| pod.label("guarded", "yes");
@@ -96,7 +96,7 @@ fn nominated_pods_count_unless_they_are_less_important() {
     let cluster = cluster(&[node("n", 4)], &[pod("v", 1, 2).on("n")]);
     let (framework, running) = (Framework::kubernetes(), RunningWork::new());
     let snapshot = |nominee: Pod| {
-        let mut snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+        let mut snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
         snapshot.nominate(&nominee, "n").unwrap();
         snapshot
     };
@@ -119,7 +119,7 @@ fn what_follows_is_applied_and_a_pod_waits_for_its_victims() {
     let cluster =
         cluster(&[node("n", 2), node("m", 2)], &[pod("v", 1, 2).on("n"), pod("w", 9, 2).on("m")]);
     let (framework, running) = (Framework::kubernetes(), RunningWork::new());
-    let mut snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+    let mut snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
     let p = pod("p", 5, 2);
     let answer = preempt(&snapshot, &p);
     snapshot.apply(&p, &answer).unwrap();
@@ -149,8 +149,8 @@ fn groups_are_refused_or_take_whole_units() {
     let mut running = RunningWork::new();
     let mut old = PodGroup::gang("old", 1).priority(1);
     old.disruption = DisruptionMode::All;
-    running.add_group(&old).unwrap();
-    let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+    running.set_group(&old).unwrap();
+    let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
 
     let gang = PodGroup::gang("new", 3).priority(9).pods(3, pod("", 4, 2));
     let names = |gang: &PodGroup| -> Vec<String> {
@@ -186,7 +186,7 @@ fn a_domain_is_a_cluster_of_its_own() {
     let nodes = [node("a", 4), node("b", 2)];
     let cluster = cluster(&nodes, &[pod("x", 1, 4).on("a"), pod("y", 1, 2).on("b")]);
     let (framework, running) = (Framework::kubernetes(), RunningWork::new());
-    let snapshot = Snapshot::new(&cluster, &framework, &running, NOW);
+    let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
     let gang = PodGroup::gang("g", 2).priority(9).pods(2, pod("", 9, 1));
     let inner = snapshot.within("host", "b").unwrap();
     assert_eq!((inner.cluster().node_count(), inner.cluster().pod_count()), (1, 1));

@@ -25,7 +25,7 @@ fn preempts(settings: &mut Settings) {
 fn victims(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>) {
     match scheduler.poll_decision(now) {
         Some(Decision::Evict { ticket, victims, .. }) => {
-            (ticket, victims.into_iter().map(|victim| victim.name).collect())
+            (ticket, victims.into_iter().map(|victim| victim.name.to_string()).collect())
         }
         other => panic!("{other:?}"),
     }
@@ -199,7 +199,7 @@ fn what_runs_within_a_guarantee_outlasts_what_its_queue_has_claimed() {
     let mut named = Vec::new();
     while let Some(decision) = scheduler.poll_decision(at(3)) {
         if let Decision::Evict { victims, .. } = decision {
-            named.extend(victims.into_iter().map(|victim| victim.name));
+            named.extend(victims.into_iter().map(|victim| victim.name.to_string()));
         }
     }
     assert!(!named.contains(&"default/runs".into()), "{named:?}");
@@ -271,7 +271,7 @@ fn what_is_asked_for_again_breaks_no_budget_that_need_not_be_broken() {
     let mut names = Vec::new();
     while let Some(decision) = scheduler.poll_decision(at(20)) {
         if let Decision::Evict { victims, .. } = decision {
-            names.extend(victims.into_iter().map(|victim| victim.name));
+            names.extend(victims.into_iter().map(|victim| victim.name.to_string()));
         }
     }
     assert_eq!(names, ["default/cheap"]);
@@ -420,10 +420,10 @@ fn a_victim_that_is_to_move_instead_is_taken_back_first() {
                     open.retain(|name| victims.iter().all(|victim| victim.name != *name));
                 }
                 Decision::Evict { victims, .. } => {
-                    ask(&mut open, victims.into_iter().map(|victim| victim.name));
+                    ask(&mut open, victims.into_iter().map(|victim| victim.name.to_string()));
                 }
                 Decision::Move { moves, .. } => {
-                    ask(&mut open, moves.into_iter().map(|step| step.unit));
+                    ask(&mut open, moves.into_iter().map(|step| step.unit.to_string()));
                 }
                 other => panic!("{other:?}"),
             }

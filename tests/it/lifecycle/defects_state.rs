@@ -190,7 +190,7 @@ fn on(node: usize, name: &str, priority: i32) -> PodGroup {
 }
 
 fn unit_names(victims: Vec<Victim>) -> Vec<String> {
-    victims.into_iter().map(|victim| victim.name).collect()
+    victims.into_iter().map(|victim| victim.name.to_string()).collect()
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn full_node(old: PodGroup, new: PodGroup) -> (Scheduler, Ticket) {
 fn victims(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>) {
     match scheduler.poll_decision(now) {
         Some(Decision::Evict { ticket, victims, .. }) => {
-            (ticket, victims.into_iter().map(|victim| victim.name).collect())
+            (ticket, victims.into_iter().map(|victim| victim.name.to_string()).collect())
         }
         other => panic!("{other:?}"),
     }
@@ -260,7 +260,7 @@ fn the_others_of_a_gang_stay_together_although_one_member_goes() {
     let Some(Decision::CancelEvictions { ticket, victims: back }) = back else {
         panic!("{back:?}");
     };
-    let names: Vec<String> = back.into_iter().map(|victim| victim.name).collect();
+    let names: Vec<String> = back.into_iter().map(|victim| victim.name.to_string()).collect();
     assert_eq!((ticket, names), (second, others));
     assert_eq!(scheduler.poll_decision(at(64)), None);
     // The one that has begun is asked for until it has gone, and no other.

@@ -41,7 +41,7 @@ fn moved(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<Move>) {
 fn evicted(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>) {
     match scheduler.poll_decision(now) {
         Some(Decision::Evict { ticket, victims, .. }) => {
-            (ticket, victims.into_iter().map(|victim| victim.name).collect())
+            (ticket, victims.into_iter().map(|victim| victim.name.to_string()).collect())
         }
         other => panic!("{other:?}"),
     }

@@ -33,7 +33,7 @@ fn run(scheduler: &mut Scheduler, group: PodGroup, now: Time) {
 fn victims(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>, Plan) {
     match scheduler.poll_decision(now) {
         Some(Decision::Evict { ticket, victims, plan, .. }) => {
-            (ticket, victims.into_iter().map(|victim| victim.name).collect(), plan)
+            (ticket, victims.into_iter().map(|victim| victim.name.to_string()).collect(), plan)
         }
         other => panic!("{other:?}"),
     }
@@ -43,7 +43,7 @@ fn victims(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>, Plan) 
 fn cancelled(scheduler: &mut Scheduler, now: Time) -> (Ticket, Vec<String>) {
     match scheduler.poll_decision(now) {
         Some(Decision::CancelEvictions { ticket, victims }) => {
-            (ticket, victims.into_iter().map(|victim| victim.name).collect())
+            (ticket, victims.into_iter().map(|victim| victim.name.to_string()).collect())
         }
         other => panic!("{other:?}"),
     }
@@ -257,7 +257,7 @@ fn equals_do_not_share_victims() {
         scheduler.handle_group(high(name, 4), at(1)).unwrap();
         while let Some(decision) = scheduler.poll_decision(at(1)) {
             let Decision::Evict { victims, .. } = decision else { panic!("{decision:?}") };
-            asked.extend(victims.into_iter().map(|victim| victim.name));
+            asked.extend(victims.into_iter().map(|victim| victim.name.to_string()));
         }
     }
     asked.sort();

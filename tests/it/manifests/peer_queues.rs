@@ -2,9 +2,10 @@
 
 use phalanx::kubernetes::queues::QueueManifests;
 use phalanx::model::Amounts;
-use phalanx::quota::yunikorn::PreemptionPolicy;
+use phalanx::quota::yunikorn::YuniKornPreemptionPolicy;
 use phalanx::quota::{
-    Claim, Mode as Fit, PodSet, Queue, QueueKind, QueueingStrategy, Quota, Tenants, Weight,
+    AssignmentMode as Fit, Claim, PodSet, Queue, QueueKind, QueueingStrategy, Quota, Tenants,
+    Weight,
 };
 
 use super::queues::{example, try_read};
@@ -79,7 +80,7 @@ fn properties_arrive_with_their_queues() {
         understood";
     assert_eq!(notes(&manifests), [delay]);
     let rules = &manifests.yunikorn.rules;
-    assert_eq!(rules["root.sandbox.tenants"].preemption, PreemptionPolicy::Fence);
+    assert_eq!(rules["root.sandbox.tenants"].preemption, YuniKornPreemptionPolicy::Fence);
     assert_eq!(rules["root.sandbox.tenants.tenant-low"].priority.offset, -1000);
     let priorities = example("yunikorn-priority.yaml");
     assert!(priorities.yunikorn.rules["root.tenants"].priority.fence);

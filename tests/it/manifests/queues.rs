@@ -6,7 +6,8 @@ use std::path::Path;
 use phalanx::kubernetes::queues::QueueManifests;
 use phalanx::kubernetes::{Mode, Value};
 use phalanx::quota::{
-    Claim, Flavor, KueueSettings, Mode as Fit, PreemptionPolicy, QueueKind, UNLIMITED, Weight,
+    AssignmentMode as Fit, Claim, Flavor, KueueSettings, QueueKind, QueuePreemptionPolicy,
+    UNLIMITED, Weight,
 };
 
 /// Contents of the documents of a text, or the first error.
@@ -93,8 +94,8 @@ fn a_team_in_a_cohort_arrives_with_its_policies() {
     let queue = &manifests.queues[0];
     assert_eq!(queue.parent.as_deref(), Some("default-cohort"));
     let preemption = queue.preemption;
-    assert_eq!(preemption.within_cluster_queue, PreemptionPolicy::LowerOrNewerEqualPriority);
-    assert_eq!(preemption.reclaim_within_cohort, PreemptionPolicy::Any);
+    assert_eq!(preemption.within_cluster_queue, QueuePreemptionPolicy::LowerOrNewerEqualPriority);
+    assert_eq!(preemption.reclaim_within_cohort, QueuePreemptionPolicy::Any);
     assert!(!preemption.borrow_within_cohort.lower_priority);
     let mut tenants = manifests.tenants(KueueSettings::default()).expect("sound");
     let leaf = tenants.tree().queue(QueueKind::Leaf, "team1-cluster-queue").expect("there");

@@ -174,7 +174,7 @@ fn kept_tables_answer_like_the_plain_loop() {
             };
             let request = || Request::new(&group).strategy(Strategy::Kubernetes);
             let fast = planner.place(&cluster, &framework, request());
-            let plain = reference::place_gang(&cluster, &framework, request());
+            let plain = reference::place_by_definition(&cluster, &framework, request());
             assert_eq!(brief(&fast), brief(&plain), "seed {seed} step {step}");
             assert_eq!(fast, plain, "seed {seed} step {step}");
             if let Ok(outcome) = fast
@@ -276,7 +276,7 @@ fn what_was_missed_costs_no_more_than_all_nodes() {
                 let group = PodGroup::gang("g", 3).pods(3, Pod::new().request("cpu", 2));
                 let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(salt);
                 let given = planner.place(cluster, &framework, request());
-                let expected = reference::place_gang(cluster, &framework, request());
+                let expected = reference::place_by_definition(cluster, &framework, request());
                 assert_eq!(given, expected, "{changed} nodes changed, salt {salt}");
                 reference::plugin_calls(&planner) - before
             };

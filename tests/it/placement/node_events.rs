@@ -194,7 +194,7 @@ fn what_is_kept_through_changes_of_nodes_is_right() {
             let salt = if dice.one_in(8) { dice.roll(7) } else { own };
             let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(salt);
             let given = planner.place(&cluster, &framework, request());
-            let expected = reference::place_gang(&cluster, &framework, request());
+            let expected = reference::place_by_definition(&cluster, &framework, request());
             assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
             if dice.one_in(3) {
                 let request = || Request::new(&group).strategy(Strategy::Search).salt(salt);
@@ -254,7 +254,7 @@ fn what_is_kept_of_one_cluster_is_not_said_of_another() {
                 assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
                 let sequential = || request(Strategy::Kubernetes);
                 let given = planner.place(cluster, &framework, sequential());
-                let expected = reference::place_gang(cluster, &framework, sequential());
+                let expected = reference::place_by_definition(cluster, &framework, sequential());
                 assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
                 given
             };
@@ -347,7 +347,7 @@ impl Warm {
         let given = self.planner.place(&self.cluster, &self.framework, request()).unwrap();
         let calls = reference::plugin_calls(&self.planner) - before;
         assert!(given.is_placed());
-        let expected = reference::place_gang(&self.cluster, &self.framework, request());
+        let expected = reference::place_by_definition(&self.cluster, &self.framework, request());
         assert_eq!(given, expected.unwrap());
         calls
     }

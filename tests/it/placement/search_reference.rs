@@ -175,7 +175,7 @@ fn compare(seeds: std::ops::Range<u64>, roles: bool, running: bool) -> Seen {
             }
         }
         let planned = place_gang(&cluster, &framework, &group);
-        let defined = reference::place_gang(&cluster, &framework, &group);
+        let defined = reference::place_by_definition(&cluster, &framework, &group);
         let (planned, defined) = match (planned, defined) {
             (Ok(planned), Ok(defined)) => (planned, defined),
             (Err(one), Err(other)) => {
@@ -253,15 +253,15 @@ fn the_reference_refuses_what_it_cannot_enumerate() {
     cluster.add_node(Node::new("n").capacity("cpu", 64)).unwrap();
     let framework = framework(false);
     let gang = |pods: usize| PodGroup::gang("g", 1).pods(pods, Pod::new().request("cpu", 1));
-    let ten = reference::place_gang(&cluster, &framework, gang(10)).unwrap();
+    let ten = reference::place_by_definition(&cluster, &framework, gang(10)).unwrap();
     assert_eq!(ten.plan().unwrap().len(), 10);
     let refused =
         PlaceError::TooManyMembers { group: "default/g".parse().unwrap(), members: 11, most: 10 };
-    assert_eq!(reference::place_gang(&cluster, &framework, gang(11)), Err(refused));
+    assert_eq!(reference::place_by_definition(&cluster, &framework, gang(11)), Err(refused));
     // Under the sequential strategy any number will do.
     let eleven = gang(11);
     let request = phalanx::Request::new(&eleven).strategy(Strategy::Kubernetes);
-    assert!(reference::place_gang(&cluster, &framework, request).unwrap().is_placed());
+    assert!(reference::place_by_definition(&cluster, &framework, request).unwrap().is_placed());
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn the_reference_goes_back_where_the_sequential_strategy_does_not() {
     let framework = framework(false);
     let with = |strategy| {
         let request = phalanx::Request::new(&gang).strategy(strategy);
-        reference::place_gang(&cluster, &framework, request).unwrap().is_placed()
+        reference::place_by_definition(&cluster, &framework, request).unwrap().is_placed()
     };
     assert!(with(Strategy::Search));
     assert!(!with(Strategy::Kubernetes));

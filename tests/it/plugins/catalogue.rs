@@ -1,6 +1,5 @@
 //! The plugins of the crate keep the laws, on a cluster that shows what each of them looks at.
 
-use phalanx::framework::FilterPreparation;
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
     Effect, LabelSelector, Labels, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator,
@@ -136,20 +135,4 @@ fn plugins_with_arguments_keep_the_laws() {
     let spread = PodTopologySpread::with_defaults(list);
     assert_eq!(check_filter(spread.clone(), &cluster(), &shapes()), Ok(()));
     assert_eq!(check_score(spread, &cluster(), &shapes()), Ok(()));
-}
-
-#[test]
-fn plain_pods_are_not_looked_at_by_what_does_not_concern_them() {
-    let pod = Pod::new().request("cpu", 1);
-    let mut cluster = Cluster::new();
-    cluster.add_node(Node::new("n").capacity("cpu", 1)).unwrap();
-    let cx = phalanx::framework::Context::new(&cluster, pod.shape());
-    let framework = Framework::kubernetes();
-    let asked: Vec<&str> = framework
-        .filters()
-        .iter()
-        .filter(|filter| !matches!((**filter).clone().prepare(&cx), FilterPreparation::Skip))
-        .map(|filter| filter.name())
-        .collect();
-    assert_eq!(asked, ["NodeResourcesFit"]);
 }

@@ -94,10 +94,13 @@ fn a_builder_takes_what_a_framework_has_and_plugins_that_are_shared() {
         .unwrap();
     let second = first.to_builder().score(1, score_fn("t", Reach::Static, |_, _| 0));
     let second = second.build().unwrap();
-    assert_eq!((first.filters().len(), second.filters().len()), (2, 2));
-    assert_eq!((first.scores().len(), second.scores().len()), (1, 2));
-    assert_eq!(second.scores()[0].0, 3);
-    assert_eq!((second.permits().len(), second.domain_scores()[0].0), (1, 2));
+    assert_eq!((first.filter_names().len(), second.filter_names().len()), (2, 2));
+    assert_eq!((first.score_names().len(), second.score_names().len()), (1, 2));
+    assert_eq!(second.score_names().next().map(|(weight, _)| weight), Some(3));
+    assert_eq!(
+        (second.permit_names().len(), second.domain_score_names().next().map(|(weight, _)| weight)),
+        (1, Some(2))
+    );
     assert_eq!(second.strategy(), Strategy::Kubernetes);
     let cluster = cluster();
     for framework in [first, second] {

@@ -48,7 +48,7 @@ fn random(seed: u64) -> World {
             continue;
         };
         cluster.commit(&framework, &plan).unwrap();
-        running.add_group(&group).unwrap();
+        running.set_group(&group).unwrap();
         units.push(plan.assignments().map(|pod| pod.pod().name.clone()).collect());
     }
     let members = 1 + dice.roll(3) as usize;
@@ -126,7 +126,7 @@ fn racks_that_devices_rule_out_are_not_tried() {
                 cluster.add_pod(pod.on(&name)).unwrap();
             }
         }
-        running.add_group(&PodGroup::gang(format!("g{rack}"), 8).evicted_whole()).unwrap();
+        running.set_group(&PodGroup::gang(format!("g{rack}"), 8).evicted_whole()).unwrap();
     }
     let pod = Pod::new().device(DeviceRequest::whole("gpu", 4).model("B"));
     let gang = PodGroup::gang("new", 2).pods(2, pod).require("rack").priority(1);

@@ -19,7 +19,7 @@ fn full(pods: &[(&str, i32, u64)]) -> (Cluster, RunningWork) {
         let pod = Pod::new().name(*name).request(GPU, 4).label("app", *name).in_group(*name);
         let pod = pod.since(Time::from_secs(NOW - run)).priority(*priority);
         cluster.add_pod(pod.on(format!("n-{name}"))).unwrap();
-        running.add_group(&group(name, *priority)).unwrap();
+        running.set_group(&group(name, *priority)).unwrap();
     }
     (cluster, running)
 }
@@ -74,10 +74,10 @@ fn units_that_are_protected_are_named_with_what_protects_them() {
     let (cluster, mut running) = full(&[("a", 5, 50), ("b", 1, 10), ("c", 1, 20)]);
     let mut kept = group("b", 1);
     kept.non_preemptible = true;
-    running.add_group(&kept).unwrap();
+    running.set_group(&kept).unwrap();
     let mut kept = group("c", 1);
     kept.min_run_time = Some(Duration::from_secs(60));
-    running.add_group(&kept).unwrap();
+    running.set_group(&kept).unwrap();
     let why = explain(&cluster, &running, &gang(1));
     assert_eq!(taken(&why), ["default/a"]);
     assert_eq!(instead(&why), [(vec![("default/b", &KeptBy::NonPreemptible)], vec![])]);
@@ -122,7 +122,7 @@ fn members_that_fall_with_others_say_so() {
         cluster.add_pod(pod.on(node)).unwrap();
     }
     let mut running = RunningWork::new();
-    running.add_group(&PodGroup::gang("old", 2)).unwrap();
+    running.set_group(&PodGroup::gang("old", 2)).unwrap();
     let why = explain(&cluster, &running, &gang(1));
     assert_eq!(taken(&why), ["default/on-n1", "default/on-n2"]);
     let reasons: Vec<&TakenFor> = why.taken.iter().map(|taken| &taken.reason).collect();

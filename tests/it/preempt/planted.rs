@@ -32,7 +32,8 @@ fn plant(seed: u64) -> Planted {
     let members = 1 + dice.roll(5) as usize;
     let first = rack * RACK + dice.roll((RACK - members) as u64) as usize;
     let planted: Vec<usize> = (first..first + members).collect();
-    let mut cost = Cost { highest_priority: Some(0), ..Cost::NOTHING };
+    let mut cost = Cost::NOTHING;
+    cost.highest_priority = Some(0);
     let mut next = 0;
     let mut add = |on: &[usize], priority: i32, dice: &mut Dice, cluster: &mut Cluster| {
         // Gangs along the nodes, one after another, until all are full.
@@ -48,7 +49,7 @@ fn plant(seed: u64) -> Planted {
                     start = dice.roll(NOW);
                     units += 1;
                     let group = PodGroup::gang(&name, left as u32).priority(priority);
-                    running.add_group(&group.evicted_whole()).unwrap();
+                    running.set_group(&group.evicted_whole()).unwrap();
                 }
                 let gpus = (1 + dice.roll(4)).min(free);
                 free -= gpus;

@@ -8,9 +8,9 @@ use phalanx::preempt::{
     Cost, DisruptionBudget, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
 };
 use phalanx::quota::{
-    BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorResource, HolderId, KueueSettings, Mode,
-    PodSet, Preemption as QueuePreemption, PreemptionPolicy, Queue, QueueId, QueueKind, Quota,
-    Tenants, Usage, Weight,
+    AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorResource, HolderId,
+    KueueSettings, PodSet, Queue, QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy,
+    Quota, Tenants, Usage, Weight,
 };
 use phalanx::reclaim::reclaim;
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy, Time};
@@ -85,7 +85,7 @@ impl World {
         let nodes: Vec<(u64, [i64; 2])> =
             (0..3 + dice.roll(3)).map(|_| (dice.roll(racks), amounts(&mut dice, 2, 3))).collect();
         let inner = if rules == Rules::Classical { 0 } else { dice.roll(3) };
-        let policies = [PreemptionPolicy::Any, PreemptionPolicy::LowerPriority];
+        let policies = [QueuePreemptionPolicy::Any, QueuePreemptionPolicy::LowerPriority];
         let mut leaves = Vec::new();
         for number in 0..2 + dice.roll(3) {
             let borrow = BorrowWithinCohort {
@@ -99,7 +99,7 @@ impl World {
                 limit: dice.one_in(6).then(|| 4 + dice.roll(6) as i64),
                 weight: 1 + dice.roll(3),
                 policy: QueuePreemption {
-                    within_cluster_queue: PreemptionPolicy::LowerPriority,
+                    within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
                     reclaim_within_cohort: dice.of(&policies),
                     borrow_within_cohort: borrow,
                 },
@@ -213,7 +213,7 @@ impl World {
             let mut group = PodGroup::gang(&name, 1).priority(job.priority).evicted_whole();
             group.non_preemptible = job.is_fixed;
             group.queue = self.leaves[job.leaf].name.clone();
-            running.add_group(&group).unwrap();
+            running.set_group(&group).unwrap();
             for (member, node) in job.nodes.iter().enumerate() {
                 let pod = self.pod(job.each).name(format!("{name}-{member}")).in_group(&name);
                 let pod = pod.label("app", format!("a{}", job.app)).priority(job.priority);
@@ -334,7 +334,7 @@ impl<'w> Definition<'w> {
             return lower;
         }
         let policy = world.leaves[world.leaf].policy.reclaim_within_cohort;
-        world.rules == Rules::Own || policy == PreemptionPolicy::Any || lower
+        world.rules == Rules::Own || policy == QueuePreemptionPolicy::Any || lower
     }
 
     /// Whether a job may go next.
@@ -445,7 +445,7 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
         reclaim(planner, (&cluster, &framework, &running), (&mut tenants, &claim), request());
     let found = found.unwrap();
     assert_eq!(before, tenants.decide(&claim).unwrap(), "seed {seed}: the books have changed");
-    if found.assignment.mode == Mode::NoFit {
+    if found.assignment.mode == AssignmentMode::NoFit {
         return "limits";
     }
     let definition = Definition::new(&world, &tenants, &found.assignment.usage);

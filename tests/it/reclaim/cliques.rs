@@ -4,8 +4,8 @@
 use phalanx::model::Amounts;
 use phalanx::preempt::{PreemptingPlanner, PreemptionRequest, RunningWork};
 use phalanx::quota::{
-    Claim, Flavor, KueueSettings, PodSet, Preemption, PreemptionPolicy, Queue, Quota, Tenants,
-    Usage,
+    Claim, Flavor, KueueSettings, PodSet, Queue, QueuePreemption, QueuePreemptionPolicy, Quota,
+    Tenants, Usage,
 };
 use phalanx::reclaim::reclaim;
 use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request, Time};
@@ -79,8 +79,10 @@ impl Clique {
 
     fn tenants(&self, mut tenants: Tenants) -> Tenants {
         tenants.set_flavor(Flavor::new("all"));
-        let reclaim =
-            Preemption { reclaim_within_cohort: PreemptionPolicy::Any, ..Preemption::default() };
+        let reclaim = QueuePreemption {
+            reclaim_within_cohort: QueuePreemptionPolicy::Any,
+            ..QueuePreemption::default()
+        };
         for (name, promised) in QUEUES.iter().zip(self.promised) {
             let queue = Queue::leaf(*name).parent("all").preemption(reclaim);
             tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(promised))).unwrap();

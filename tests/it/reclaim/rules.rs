@@ -4,7 +4,7 @@ use phalanx::model::Amounts;
 use phalanx::preempt::{
     Consolidation, NoVictims, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
 };
-use phalanx::quota::{Claim, Flavor, Mode, PodSet, Queue, Quota, Tenants};
+use phalanx::quota::{AssignmentMode, Claim, Flavor, PodSet, Queue, Quota, Tenants};
 use phalanx::reclaim::{Reclaim, ReclaimError, reclaim};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Time};
 
@@ -78,7 +78,7 @@ fn a_queue_that_borrows_yields_room() {
     }
     assert!(matches!(world.ask(&gang(1, "a"), false).answer, Preemption::Placed(_)));
     let found = world.ask(&gang(2, "a"), false);
-    assert_eq!((found.assignment.mode, names(&found)), (Mode::Fit, vec!["default/b0"]));
+    assert_eq!((found.assignment.mode, names(&found)), (AssignmentMode::Fit, vec!["default/b0"]));
     assert_eq!(found.holders, [world.tenants.find("default/b0").unwrap()]);
 }
 
@@ -116,7 +116,7 @@ fn nothing_moves_where_quota_is_short() {
     let found = world.ask(&gang(2, "a"), true);
     let preempt = found.answer.preempt().unwrap();
     assert!(preempt.moves.is_empty());
-    assert_eq!((found.assignment.mode, names(&found).len()), (Mode::Preempt, 3));
+    assert_eq!((found.assignment.mode, names(&found).len()), (AssignmentMode::Preempt, 3));
 }
 
 /// Dialects that name victims by their own search say so.

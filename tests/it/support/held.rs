@@ -12,7 +12,7 @@ pub(crate) fn held(
 ) -> Result<Outcome, PlaceError> {
     let request = || Request::new(group).strategy(Strategy::Kubernetes);
     let fast = planner.place(cluster, framework, request());
-    let plain = reference::place_gang(cluster, framework, request());
+    let plain = reference::place_by_definition(cluster, framework, request());
     assert!(fast == plain, "{}:\n{fast:?}\n{plain:?}", group.name);
     if let Ok(Some(plan)) = fast.as_ref().map(Outcome::plan) {
         phalanx::reference::is_sound(plan, request(), cluster, framework).unwrap();

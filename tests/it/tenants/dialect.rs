@@ -6,8 +6,8 @@ use std::time::Duration;
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Claim, Decision, Flavor, HolderId, Mode, PodSet, Queue, QueueId, QueueKind, Quota,
-    TenantSettings, Tenants, Weight,
+    AssignmentMode, Claim, Flavor, HolderId, PodSet, Queue, QueueId, QueueKind, Quota,
+    QuotaDecision, TenantSettings, Tenants, Weight,
 };
 
 use crate::support::budget;
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// Checks that hold of any decision, whatever led to it.
-    fn judge(&self, claim: &Claim, at: usize, amounts: [i64; 2], decision: &Decision) {
+    fn judge(&self, claim: &Claim, at: usize, amounts: [i64; 2], decision: &QuotaDecision) {
         let mut after: Vec<[i64; 2]> = (0..self.leaves.len()).map(|at| self.used(at)).collect();
         let before = after.clone();
         for victim in &decision.victims {
@@ -125,9 +125,9 @@ impl World {
         let within = (0..2)
             .all(|of| amounts[of] == 0 || before[at][of] + amounts[of] <= self.leaves[at].1[of]);
         match decision.assignment.mode {
-            Mode::Fit => assert!(fits(&after), "{claim:?} goes beyond a limit"),
-            Mode::Preempt if decision.victims.is_empty() => {}
-            Mode::Preempt => {
+            AssignmentMode::Fit => assert!(fits(&after), "{claim:?} goes beyond a limit"),
+            AssignmentMode::Preempt if decision.victims.is_empty() => {}
+            AssignmentMode::Preempt => {
                 assert!(fits(&after), "the victims of {claim:?} suffice");
                 for (other, own) in self.leaves.iter().enumerate().filter(|(other, _)| *other != at)
                 {
@@ -148,13 +148,13 @@ impl World {
                     }
                 }
             }
-            Mode::NoFit => {
+            AssignmentMode::NoFit => {
                 let never =
                     (0..2).any(|of| amounts[of] > self.total(of).min(self.leaves[at].2[of]));
                 assert!(never, "{claim:?} could be had some day");
             }
         }
-        if self.tenants.aside().is_none() && decision.assignment.mode != Mode::Fit {
+        if self.tenants.aside().is_none() && decision.assignment.mode != AssignmentMode::Fit {
             let mut sums = before.clone();
             for of in 0..2 {
                 sums[at][of] += amounts[of];
@@ -164,7 +164,7 @@ impl World {
         // What is guaranteed comes back: nobody is protected here, so that it suffices that others
         // borrow.
         let own_oldest = self.tenants.aside_usage().is_some_and(|(leaf, _)| leaf == self.leaf(at));
-        if within && !own_oldest && decision.assignment.mode == Mode::Preempt {
+        if within && !own_oldest && decision.assignment.mode == AssignmentMode::Preempt {
             let aside = self.tenants.aside_usage();
             let leaves: Vec<_> = self.leaves.iter().zip(&before).collect();
             assert!(
@@ -185,7 +185,7 @@ impl World {
             let holder = self.tenants.release(victim).expect("it holds");
             self.held.remove(&holder.name);
         }
-        if decision.assignment.mode == Mode::Fit || !decision.victims.is_empty() {
+        if decision.assignment.mode == AssignmentMode::Fit || !decision.victims.is_empty() {
             let now = Time::from_secs(self.now);
             self.tenants.admit(&claim, &decision.assignment, now).expect("in range");
             self.held.insert(claim.name.clone(), (at, amounts));
@@ -298,7 +298,7 @@ fn unit_claims_end_at_the_water_level() {
             ));
             let decision = tenants.decide(&claim).expect("sound");
             quiet += 1;
-            if decision.assignment.mode == Mode::Fit || !decision.victims.is_empty() {
+            if decision.assignment.mode == AssignmentMode::Fit || !decision.victims.is_empty() {
                 for victim in &decision.victims {
                     tenants.release(victim.holder).expect("it holds");
                 }
@@ -375,7 +375,7 @@ fn no_queue_envies_another_beyond_one_claim() {
             let claim = Claim::new(format!("w{number}"), format!("q{at}"))
                 .pods(PodSet::new("main", 1, requests));
             let decision = tenants.decide(&claim).expect("sound");
-            if decision.assignment.mode != Mode::Fit && decision.victims.is_empty() {
+            if decision.assignment.mode != AssignmentMode::Fit && decision.victims.is_empty() {
                 refused[at] = true;
                 continue;
             }

@@ -3,7 +3,7 @@
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Claim, Flavor, MAX_DEPTH, MOST, Mode, PodSet, Queue, QueueKind, QueueTree, Quota, QuotaError,
+    AssignmentMode, Claim, Flavor, MOST, PodSet, Queue, QueueKind, QueueTree, Quota, QuotaError,
     Removal, Tenants, UNLIMITED,
 };
 
@@ -88,14 +88,14 @@ fn circles_are_remembered_until_they_open() {
 #[test]
 fn trees_are_no_deeper_than_they_may_be() {
     let mut tree = QueueTree::new();
-    for level in 0..2 * MAX_DEPTH {
+    for level in 0..2 * QueueTree::MAX_DEPTH {
         let queue = Queue::inner(format!("n{level}")).parent(format!("n{}", level + 1));
         tree.set_queue(queue).expect("sound");
     }
     let deepest = tree.set_queue(leaf("q", "n0", 1)).expect("sound");
     let gpu = tree.flavor_resource("f", "gpu").expect("known");
     assert!(!tree.is_linked(deepest));
-    assert!(tree.path(deepest).count() <= MAX_DEPTH as usize);
+    assert!(tree.path(deepest).count() <= QueueTree::MAX_DEPTH as usize);
     assert!(tree.available(deepest, gpu) <= 1);
 }
 
@@ -133,7 +133,9 @@ fn amounts_at_the_end_of_the_range_neither_fit_nor_overflow() {
     for name in ["a", "b"] {
         tenants.set_queue(leaf(name, "one", UNLIMITED)).expect("sound");
     }
-    for (gpus, mode) in [(i64::MAX, Mode::NoFit), (MOST, Mode::Fit), (0, Mode::Fit)] {
+    for (gpus, mode) in
+        [(i64::MAX, AssignmentMode::NoFit), (MOST, AssignmentMode::Fit), (0, AssignmentMode::Fit)]
+    {
         let decision = tenants.decide(&claim("x", "a", gpus)).expect("sound");
         assert_eq!(decision.assignment.mode, mode, "{gpus}");
     }

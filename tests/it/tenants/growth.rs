@@ -3,7 +3,8 @@
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Claim, Flavor, KueueSettings, Mode, PodSet, Preemption, PreemptionPolicy, Queue, Quota, Tenants,
+    AssignmentMode, Claim, Flavor, KueueSettings, PodSet, Queue, QueuePreemption,
+    QueuePreemptionPolicy, Quota, Tenants,
 };
 
 fn claim(name: String, queue: usize, gpus: i64) -> Claim {
@@ -26,8 +27,10 @@ fn world(mut tenants: Tenants, queues: usize, tree: bool) -> Tenants {
     let gpu = tenants.intern("all", "gpu");
     for at in 0..queues {
         let parent = if tree { format!("c{}", at / 10) } else { "root".into() };
-        let reclaims =
-            Preemption { reclaim_within_cohort: PreemptionPolicy::Any, ..Preemption::default() };
+        let reclaims = QueuePreemption {
+            reclaim_within_cohort: QueuePreemptionPolicy::Any,
+            ..QueuePreemption::default()
+        };
         let queue = Queue::leaf(format!("q{at}")).parent(parent).preemption(reclaims);
         tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(10))).expect("sound");
         for number in 0..if at % 2 == 0 { 1 } else { 3 } {
@@ -48,7 +51,7 @@ fn steps(tenants: &mut Tenants, queues: usize) -> (u64, u64) {
     for at in (0..queues).step_by(queues / 50 / 2 * 2) {
         let before = tenants.steps();
         let found = tenants.decide(&claim("in".into(), at, 5)).expect("sound");
-        assert_eq!((found.assignment.mode, found.victims.len()), (Mode::Preempt, 1));
+        assert_eq!((found.assignment.mode, found.victims.len()), (AssignmentMode::Preempt, 1));
         decision = decision.max(tenants.steps() - before);
         let before = tenants.steps();
         let held = claim("more".into(), at, 1);

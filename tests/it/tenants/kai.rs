@@ -6,8 +6,8 @@ use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::kai::{KaiSettings, QueueMinRuntime};
 use phalanx::quota::{
-    Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, SavedTenants, Tenants, VictimReason,
-    Weight,
+    AssignmentMode, Claim, Flavor, PodSet, Queue, QueueKind, Quota, SavedTenants, Tenants,
+    VictimReason, Weight,
 };
 
 use super::scheduler::{at, cluster, finish, gang, run, scheduler};
@@ -20,13 +20,13 @@ fn gpus(name: &str, queue: &str, priority: i64, amount: i64) -> Claim {
 
 fn admit(tenants: &mut Tenants, claim: &Claim, seconds: u64) {
     let decision = tenants.decide(claim).expect("sound");
-    assert_eq!(decision.assignment.mode, Mode::Fit, "{}", claim.name);
+    assert_eq!(decision.assignment.mode, AssignmentMode::Fit, "{}", claim.name);
     tenants.admit(claim, &decision.assignment, Time::from_secs(seconds)).expect("sound");
 }
 
-fn decided(tenants: &mut Tenants, claim: &Claim) -> (Mode, Vec<(String, VictimReason)>) {
+fn decided(tenants: &mut Tenants, claim: &Claim) -> (AssignmentMode, Vec<(String, VictimReason)>) {
     let decision = tenants.decide(claim).expect("sound");
-    let name = |victim: &phalanx::quota::Victim| {
+    let name = |victim: &phalanx::quota::QuotaVictim| {
         let holder = tenants.holder(victim.holder).expect("holds");
         (holder.name.clone(), victim.reason)
     };
@@ -50,10 +50,13 @@ fn work_that_is_not_preemptible_stays_within_what_is_deserved() {
     // 100 and above is not preemptible; what preemptible work holds does not count.
     let two = gpus("serve", "vision", 100, 2);
     admit(&mut tenants, &two, 0);
-    assert_eq!(decided(&mut tenants, &gpus("more", "vision", 100, 3)), (Mode::Preempt, vec![]));
+    assert_eq!(
+        decided(&mut tenants, &gpus("more", "vision", 100, 3)),
+        (AssignmentMode::Preempt, vec![])
+    );
     let mut said = gpus("said", "vision", 50, 3);
     said.preemptible = Some(false);
-    assert_eq!(decided(&mut tenants, &said), (Mode::Preempt, vec![]));
+    assert_eq!(decided(&mut tenants, &said), (AssignmentMode::Preempt, vec![]));
 }
 
 #[test]
@@ -62,11 +65,14 @@ fn a_limit_is_never_passed_and_what_is_beyond_it_never_fits() {
     let limited = Queue::leaf("vision").quota("all", "gpu", Quota::nominal(2).limit(3));
     tenants.set_queue(limited).expect("sound");
     admit(&mut tenants, &gpus("a", "vision", 50, 2), 0);
-    assert_eq!(decided(&mut tenants, &gpus("b", "vision", 50, 2)), (Mode::Preempt, vec![]));
-    assert_eq!(decided(&mut tenants, &gpus("c", "vision", 50, 4)).0, Mode::NoFit);
+    assert_eq!(
+        decided(&mut tenants, &gpus("b", "vision", 50, 2)),
+        (AssignmentMode::Preempt, vec![])
+    );
+    assert_eq!(decided(&mut tenants, &gpus("c", "vision", 50, 4)).0, AssignmentMode::NoFit);
     // Within the limit there is room once a lower priority gives way.
     let own = vec![("a".to_string(), VictimReason::InClusterQueue)];
-    assert_eq!(decided(&mut tenants, &gpus("d", "vision", 60, 2)), (Mode::Preempt, own));
+    assert_eq!(decided(&mut tenants, &gpus("d", "vision", 60, 2)), (AssignmentMode::Preempt, own));
 }
 
 #[test]
@@ -100,9 +106,15 @@ fn the_youngest_of_the_best_served_queue_gives_back_and_no_more_than_needed() {
     }
     admit(&mut tenants, &gpus("own", "speech", 50, 1), 0);
     let victims = vec![("new".to_string(), VictimReason::InCohortReclamation)];
-    assert_eq!(decided(&mut tenants, &gpus("want", "speech", 50, 3)), (Mode::Preempt, victims));
+    assert_eq!(
+        decided(&mut tenants, &gpus("want", "speech", 50, 3)),
+        (AssignmentMode::Preempt, victims)
+    );
     // Beyond what is fair nothing is taken back.
-    assert_eq!(decided(&mut tenants, &gpus("much", "speech", 50, 5)), (Mode::Preempt, vec![]));
+    assert_eq!(
+        decided(&mut tenants, &gpus("much", "speech", 50, 5)),
+        (AssignmentMode::Preempt, vec![])
+    );
 }
 
 #[test]
@@ -112,7 +124,7 @@ fn work_runs_for_its_minimum_before_it_is_taken_back() {
     admit(&mut tenants, &gpus("all", "vision", 50, 8), 100);
     let want = gpus("want", "speech", 50, 4);
     tenants.advance(Time::from_secs(159));
-    assert_eq!(decided(&mut tenants, &want), (Mode::Preempt, vec![]));
+    assert_eq!(decided(&mut tenants, &want), (AssignmentMode::Preempt, vec![]));
     tenants.advance(Time::from_secs(160));
     assert_eq!(decided(&mut tenants, &want).1.len(), 1);
     // Preemption has a minimum of its own.
@@ -123,15 +135,15 @@ fn work_runs_for_its_minimum_before_it_is_taken_back() {
 #[test]
 fn capacity_is_what_top_queues_deserve_until_it_is_stated() {
     let mut tenants = two_teams(KaiSettings::default(), 4);
-    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, Mode::NoFit);
+    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, AssignmentMode::NoFit);
     tenants.set_capacity("gpu", 12).expect("sound");
-    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, Mode::Fit);
+    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, AssignmentMode::Fit);
     assert!(tenants.set_capacity("gpu", -1).is_err());
     let text = serde_json::to_string(&tenants.save()).expect("plain");
     let saved: SavedTenants = serde_json::from_str(&text).expect("plain");
     let mut again = saved.restore();
     assert_eq!(serde_json::to_string(&again.save()).expect("plain"), text);
-    assert_eq!(decided(&mut again, &gpus("ten", "vision", 50, 10)).0, Mode::Fit);
+    assert_eq!(decided(&mut again, &gpus("ten", "vision", 50, 10)).0, AssignmentMode::Fit);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Claim, Flavor, KueueSettings, Mode, PodSet, Preemption, PreemptionPolicy, Queue, Quota, Tenants,
+    AssignmentMode, Claim, Flavor, KueueSettings, PodSet, Queue, QueuePreemption,
+    QueuePreemptionPolicy, Quota, Tenants,
 };
 
 fn claim(name: &str, queue: &str, gpus: i64) -> Claim {
@@ -17,8 +18,10 @@ fn halves(mut tenants: Tenants) -> Tenants {
     tenants.set_flavor(Flavor::new("all"));
     let root = Queue::inner("root").quota("all", "gpu", Quota::nominal(12));
     tenants.set_queue(root).unwrap();
-    let reclaim =
-        Preemption { reclaim_within_cohort: PreemptionPolicy::Any, ..Preemption::default() };
+    let reclaim = QueuePreemption {
+        reclaim_within_cohort: QueuePreemptionPolicy::Any,
+        ..QueuePreemption::default()
+    };
     for leaf in ["a", "b"] {
         let queue = Queue::leaf(leaf).parent("root").preemption(reclaim);
         let quota = Quota::nominal(6).deserved(6);
@@ -62,7 +65,7 @@ fn no_dialect_names_a_claim_that_may_not_be_evicted() {
                 holders.push(holder);
             }
             let decision = tenants.decide(&claim("b0", "b", 3)).unwrap();
-            assert_ne!(decision.assignment.mode, Mode::Fit, "{dialect}");
+            assert_ne!(decision.assignment.mode, AssignmentMode::Fit, "{dialect}");
             for victim in &decision.victims {
                 let at = holders.iter().position(|holder| *holder == victim.holder).unwrap();
                 assert_eq!(marked & 1 << at, 0, "{dialect} {marked:b}");

@@ -2,8 +2,10 @@
 
 use phalanx::model::Amounts;
 use phalanx::queue::Settings;
-use phalanx::quota::yunikorn::{PreemptionPolicy, QueueRules, YuniKornSettings};
-use phalanx::quota::{Claim, Decision, Flavor, Mode, PodSet, Queue, Quota, Tenants, Weight};
+use phalanx::quota::yunikorn::{QueueRules, YuniKornPreemptionPolicy, YuniKornSettings};
+use phalanx::quota::{
+    AssignmentMode, Claim, Flavor, PodSet, Queue, Quota, QuotaDecision, Tenants, Weight,
+};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -25,9 +27,9 @@ fn add(tenants: &mut Tenants, queue: Queue, quota: Quota) {
     tenants.set_queue(queue.quota("all", GPU, quota)).expect("sound");
 }
 
-fn give(tenants: &mut Tenants, claim: &Claim) -> Decision {
+fn give(tenants: &mut Tenants, claim: &Claim) -> QuotaDecision {
     let decision = tenants.decide(claim).expect("sound");
-    if decision.assignment.mode == Mode::Fit {
+    if decision.assignment.mode == AssignmentMode::Fit {
         tenants.admit(claim, &decision.assignment, Time::ZERO).expect("sound");
     }
     decision
@@ -41,16 +43,16 @@ fn proportion_holds_queues_to_what_they_deserve_by_weight() {
     for at in 0..3 {
         assert_eq!(
             give(&mut tenants, &claim(&format!("a{at}"), "a", 4)).assignment.mode,
-            Mode::Fit
+            AssignmentMode::Fit
         );
     }
     // Four are deserved, and one of three gangs of four is beyond the eight of the other.
     let decision = tenants.decide(&claim("b0", "b", 4)).expect("sound");
     assert_eq!(decision.victims.len(), 1);
     let five = tenants.decide(&claim("b0", "b", 5)).expect("sound");
-    assert!(five.victims.is_empty() && five.assignment.mode == Mode::Preempt);
+    assert!(five.victims.is_empty() && five.assignment.mode == AssignmentMode::Preempt);
     let never = tenants.decide(&claim("b0", "b", 13)).expect("sound");
-    assert_eq!(never.assignment.mode, Mode::NoFit);
+    assert_eq!(never.assignment.mode, AssignmentMode::NoFit);
 }
 
 #[test]
@@ -59,12 +61,16 @@ fn capacity_lends_what_is_deserved_and_takes_it_back() {
     add(&mut tenants, Queue::leaf("a").parent("dept"), Quota::nominal(0).deserved(4));
     add(&mut tenants, Queue::leaf("b").parent("dept"), Quota::nominal(0).deserved(4).limit(6));
     give(&mut tenants, &claim("a0", "a", 4));
-    assert_eq!(give(&mut tenants, &claim("a1", "a", 4)).assignment.mode, Mode::Fit, "it borrows");
+    assert_eq!(
+        give(&mut tenants, &claim("a1", "a", 4)).assignment.mode,
+        AssignmentMode::Fit,
+        "it borrows"
+    );
     let decision = tenants.decide(&claim("b0", "b", 4)).expect("sound");
     assert_eq!(decision.victims.len(), 1);
     assert!(tenants.decide(&claim("b0", "b", 5)).expect("sound").victims.is_empty());
     let never = tenants.decide(&claim("b0", "b", 7)).expect("sound");
-    assert_eq!(never.assignment.mode, Mode::NoFit, "beyond the capability");
+    assert_eq!(never.assignment.mode, AssignmentMode::NoFit, "beyond the capability");
 }
 
 #[test]
@@ -73,9 +79,12 @@ fn guarantees_of_volcano_are_withheld_from_others() {
     add(&mut tenants, Queue::leaf("a"), Quota::nominal(3).deserved(3));
     add(&mut tenants, Queue::leaf("b"), Quota::nominal(0).deserved(5));
     give(&mut tenants, &claim("a0", "a", 1));
-    assert_eq!(tenants.decide(&claim("b0", "b", 5)).expect("sound").assignment.mode, Mode::Fit);
+    assert_eq!(
+        tenants.decide(&claim("b0", "b", 5)).expect("sound").assignment.mode,
+        AssignmentMode::Fit
+    );
     let six = tenants.decide(&claim("b0", "b", 6)).expect("sound");
-    assert!(six.assignment.mode != Mode::Fit, "two more are kept for the other");
+    assert!(six.assignment.mode != AssignmentMode::Fit, "two more are kept for the other");
 }
 
 #[test]
@@ -93,7 +102,7 @@ fn drf_takes_from_larger_shares() {
 
 #[test]
 fn yunikorn_takes_for_what_is_guaranteed_within_its_fence() {
-    let with = |rules: &[(&str, PreemptionPolicy)]| {
+    let with = |rules: &[(&str, YuniKornPreemptionPolicy)]| {
         let mut settings = YuniKornSettings::default();
         for (name, preemption) in rules {
             let own = QueueRules { preemption: *preemption, ..QueueRules::default() };
@@ -114,9 +123,9 @@ fn yunikorn_takes_for_what_is_guaranteed_within_its_fence() {
     };
     let mut open = with(&[]);
     assert_eq!((ask(&mut open, 4), ask(&mut open, 5)), (2, 0));
-    let mut fenced = with(&[("root.dept", PreemptionPolicy::Fence)]);
+    let mut fenced = with(&[("root.dept", YuniKornPreemptionPolicy::Fence)]);
     assert_eq!(ask(&mut fenced, 4), 0);
-    let mut closed = with(&[("root.other", PreemptionPolicy::Disabled)]);
+    let mut closed = with(&[("root.other", YuniKornPreemptionPolicy::Disabled)]);
     assert_eq!(ask(&mut closed, 4), 0);
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    BorrowWithinCohort, Claim, Flavor, FlavorResource, Head, HolderId, KueueSettings, Mode, PodSet,
-    Preemption, PreemptionPolicy, Queue, QueueId, QueueKind, QueueTree, Quota, Tenants, Usage,
-    Weight,
+    AssignmentMode, BorrowWithinCohort, Claim, Flavor, FlavorResource, Head, HolderId,
+    KueueSettings, PodSet, Queue, QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy,
+    QueueTree, Quota, Tenants, Usage, Weight,
 };
 
 use crate::support::dice::Dice;
@@ -55,12 +55,12 @@ fn leaf(dice: &mut Dice, at: usize) -> Queue {
         queue = queue.parent(format!("c{}", dice.below(INNER)));
     }
     let policies = [
-        PreemptionPolicy::Never,
-        PreemptionPolicy::LowerPriority,
-        PreemptionPolicy::LowerOrNewerEqualPriority,
-        PreemptionPolicy::Any,
+        QueuePreemptionPolicy::Never,
+        QueuePreemptionPolicy::LowerPriority,
+        QueuePreemptionPolicy::LowerOrNewerEqualPriority,
+        QueuePreemptionPolicy::Any,
     ];
-    queue.preemption(Preemption {
+    queue.preemption(QueuePreemption {
         within_cluster_queue: policies[dice.below(3)],
         reclaim_within_cohort: [policies[0], policies[1], policies[3], policies[3]][dice.below(4)],
         borrow_within_cohort: BorrowWithinCohort {
@@ -215,7 +215,7 @@ fn run(seed: u64, fair: bool) -> usize {
                 let claim = claim(&mut dice, number);
                 let decision = tenants.decide(&claim).expect("sound");
                 // Some are over quota, as after a change of it.
-                let usage: Usage = if decision.assignment.mode == Mode::Fit {
+                let usage: Usage = if decision.assignment.mode == AssignmentMode::Fit {
                     decision.assignment.usage
                 } else {
                     let amount = |resource| claim.pod_sets[0].requests.of(resource);

@@ -8,7 +8,8 @@ use phalanx::queue::{
     Shortage, Ticket,
 };
 use phalanx::quota::{
-    BorrowWithinCohort, Claim, Flavor, PodSet, Preemption, PreemptionPolicy, Queue, Quota, Tenants,
+    BorrowWithinCohort, Claim, Flavor, PodSet, Queue, QueuePreemption, QueuePreemptionPolicy,
+    Quota, Tenants,
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
@@ -16,9 +17,9 @@ use super::scheduler::{at, cluster, gang, used};
 
 /// A queue that may take back what others borrow.
 fn lab(name: &str) -> Queue {
-    Queue::leaf(name).parent("labs").preemption(Preemption {
-        within_cluster_queue: PreemptionPolicy::LowerPriority,
-        reclaim_within_cohort: PreemptionPolicy::Any,
+    Queue::leaf(name).parent("labs").preemption(QueuePreemption {
+        within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
+        reclaim_within_cohort: QueuePreemptionPolicy::Any,
         borrow_within_cohort: BorrowWithinCohort::default(),
     })
 }
@@ -64,10 +65,12 @@ pub(super) fn poll(scheduler: &mut Scheduler, now: Time) -> Found {
                 scheduler.handle_bound(ticket, now).expect("known");
             }
             Decision::Evict { ticket, victims, .. } => {
-                found.asked.extend(victims.into_iter().map(|victim| (ticket, victim.name)));
+                found
+                    .asked
+                    .extend(victims.into_iter().map(|victim| (ticket, victim.name.to_string())));
             }
             Decision::CancelEvictions { victims, .. } => {
-                found.back.extend(victims.into_iter().map(|victim| victim.name));
+                found.back.extend(victims.into_iter().map(|victim| victim.name.to_string()));
             }
             other => panic!("{other:?}"),
         }

@@ -7,7 +7,7 @@ use phalanx::queue::{
     Gone, GroupState, PriorityThenTime, QuotaReason, SavedScheduler, Settings, Shortage,
 };
 use phalanx::quota::{
-    Claim, Flavor, Mode, PodSet, Queue, QueueKind, Quota, TenantSettings, Tenants,
+    AssignmentMode, Claim, Flavor, PodSet, Queue, QueueKind, Quota, TenantSettings, Tenants,
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time};
 
@@ -395,7 +395,7 @@ fn the_scheduler_decides_as_tenants_do() {
             requests.set("gpu", gpus);
             let claim = Claim::new(name.clone(), queue).pods(PodSet::new("0", 1, requests));
             let decision = alone.decide(&claim).expect("sound");
-            let fits = decision.assignment.mode == Mode::Fit;
+            let fits = decision.assignment.mode == AssignmentMode::Fit;
             if fits {
                 alone.admit(&claim, &decision.assignment, at(number as u64)).expect("in range");
             }

@@ -312,7 +312,7 @@ fn leaders_that_move_are_noticed_as_far_as_a_domain_is_required() {
             before.add_pod(runner("n1")).unwrap();
             for outcome in [
                 place_gang(&before, &framework, request()).unwrap(),
-                phalanx::reference::place_gang(&before, &framework, request()).unwrap(),
+                phalanx::reference::place_by_definition(&before, &framework, request()).unwrap(),
             ] {
                 let plan = outcome.plan().unwrap();
                 phalanx::reference::is_sound(plan, request(), &before, &framework).unwrap();

@@ -238,7 +238,7 @@ fn a_leader_that_runs_pins_those_it_leads() {
         let request = || Request::new(&tree).strategy(Strategy::Search);
         let both = |cluster| {
             let planned = place_gang(cluster, &framework, request());
-            [planned, reference::place_gang(cluster, &framework, request())]
+            [planned, reference::place_by_definition(cluster, &framework, request())]
         };
         for outcome in both(&led) {
             let outcome = outcome.unwrap();

@@ -2,67 +2,73 @@
 //!
 //! Kueue's own tables are in the program `conformance`.
 
+use phalanx::place::Failure;
 use phalanx::reference::kueue::{
-    Amounts, AssignedDomain, Assignment, BackgroundPod, Cluster, ClusterError, Failure,
-    HOSTNAME_LABEL, Node, Outcome, PodSet, SliceLayer, Snapshot, TopologyRequest, Usage,
+    AssignedDomain, BackgroundPod, ClusterError, HOSTNAME_LABEL, KueueAmounts, KueueAssignment,
+    KueueCluster, KueueNode, KueueOutcome, KueuePodSet, KueueSnapshot, KueueTopologyRequest,
+    KueueUsage, SliceLayer,
 };
 
-pub(super) fn host(name: &str, labels: &[(&str, &str)], cpu: i64) -> Node {
+pub(super) fn host(name: &str, labels: &[(&str, &str)], cpu: i64) -> KueueNode {
     let labels = labels.iter().map(|&(key, value)| (key.into(), value.into()));
-    Node {
+    KueueNode {
         name: name.into(),
         labels: labels.chain([(HOSTNAME_LABEL.into(), name.into())]).collect(),
         allocatable: [("cpu".into(), cpu * 1000), ("pods".into(), 110)].into(),
         ready: true,
-        ..Node::default()
+        ..KueueNode::default()
     }
 }
 
 /// Hosts `h0`, `h1` ... with so many cores, and no other level.
-fn flat(cpus: &[i64]) -> Cluster {
+fn flat(cpus: &[i64]) -> KueueCluster {
     let nodes = cpus.iter().enumerate().map(|(at, &cpu)| host(&format!("h{at}"), &[], cpu));
-    Cluster { levels: vec![HOSTNAME_LABEL.into()], nodes: nodes.collect(), ..Cluster::default() }
+    KueueCluster {
+        levels: vec![HOSTNAME_LABEL.into()],
+        nodes: nodes.collect(),
+        ..KueueCluster::default()
+    }
 }
 
-pub(super) fn pods(count: u32) -> PodSet {
+pub(super) fn pods(count: u32) -> KueuePodSet {
     let requests = [("cpu".into(), 1000)].into();
-    PodSet { name: "main".into(), count, requests, ..PodSet::default() }
+    KueuePodSet { name: "main".into(), count, requests, ..KueuePodSet::default() }
 }
 
-fn preferred(count: u32) -> PodSet {
+fn preferred(count: u32) -> KueuePodSet {
     let mut pod_set = pods(count);
     pod_set.topology.preferred = Some(HOSTNAME_LABEL.into());
     pod_set
 }
 
-fn unconstrained(count: u32) -> PodSet {
+fn unconstrained(count: u32) -> KueuePodSet {
     let mut pod_set = pods(count);
     pod_set.topology.unconstrained = true;
     pod_set
 }
 
-fn slices_of(size: u32, mut pod_set: PodSet) -> PodSet {
+fn slices_of(size: u32, mut pod_set: KueuePodSet) -> KueuePodSet {
     pod_set.topology.slices = vec![SliceLayer { level: HOSTNAME_LABEL.into(), size: Some(size) }];
     pod_set
 }
 
-pub(super) fn assign(cluster: &Cluster, pod_sets: &[PodSet]) -> Outcome {
-    Snapshot::new(cluster).expect("a cluster").assign(pod_sets)
+pub(super) fn assign(cluster: &KueueCluster, pod_sets: &[KueuePodSet]) -> KueueOutcome {
+    KueueSnapshot::new(cluster).expect("a cluster").assign(pod_sets)
 }
 
 /// Pods on each of the hosts of [`flat`], in their order.
-fn on_hosts(cluster: &Cluster, pod_set: PodSet) -> Vec<u32> {
+fn on_hosts(cluster: &KueueCluster, pod_set: KueuePodSet) -> Vec<u32> {
     let name = pod_set.name.clone();
     let outcome = assign(cluster, &[pod_set]);
     let assignment = outcome.assignment(&name).expect("an assignment");
-    let on = |node: &Node| {
+    let on = |node: &KueueNode| {
         let domain = assignment.domains.iter().find(|domain| domain.values == [node.name.clone()]);
         domain.map_or(0, |domain| domain.count)
     };
     cluster.nodes.iter().map(on).collect()
 }
 
-fn failure(cluster: &Cluster, pod_set: PodSet) -> Failure {
+fn failure(cluster: &KueueCluster, pod_set: KueuePodSet) -> Failure {
     assign(cluster, &[pod_set]).failure().expect("a failure").clone()
 }
 
@@ -77,8 +83,8 @@ fn kep_2724_least_free_capacity() {
     assert_eq!(on_hosts(&cluster, unconstrained(7)), [3, 1, 2, 1]);
     // Whoever holds everything comes first, the smallest of them.
     assert_eq!(on_hosts(&cluster, unconstrained(2)), [0, 0, 2, 0]);
-    let implied = PodSet {
-        topology: TopologyRequest { implied: true, ..TopologyRequest::default() },
+    let implied = KueuePodSet {
+        topology: KueueTopologyRequest { implied: true, ..KueueTopologyRequest::default() },
         ..pods(7)
     };
     assert_eq!(on_hosts(&cluster, implied), [3, 1, 2, 1]);
@@ -108,7 +114,7 @@ fn later_pod_sets_see_earlier_ones_and_usage() {
     assert_eq!(outcome.assignment("main").expect("placed").domains[0].values, ["h0"]);
     assert_eq!(outcome.assignment("second").expect("placed").domains[0].values, ["h1"]);
 
-    let usage = Usage {
+    let usage = KueueUsage {
         values: vec!["h0".into()],
         requests: pods(1).requests,
         count: 2,
@@ -121,26 +127,26 @@ fn later_pod_sets_see_earlier_ones_and_usage() {
     cluster.gates.overlapping_flavors = false;
     assert!(assign(&cluster, &[unconstrained(4)]).failure().is_none());
 
-    let mut snapshot = Snapshot::new(&cluster).expect("a cluster");
+    let mut snapshot = KueueSnapshot::new(&cluster).expect("a cluster");
     assert!(snapshot.charge(&usage));
     assert!(snapshot.assign(&[unconstrained(4)]).failure().is_some());
     assert!(snapshot.release(&usage));
     assert!(snapshot.assign(&[unconstrained(4)]).failure().is_none());
-    assert!(!snapshot.charge(&Usage { values: vec!["gone".into()], ..usage }));
+    assert!(!snapshot.charge(&KueueUsage { values: vec!["gone".into()], ..usage }));
 }
 
 #[test]
 fn elastic_pod_sets_grow_shrink_and_start_over() {
     let mut cluster = flat(&[3, 3, 3]);
     cluster.gates.elastic = true;
-    let running = |domains: &[(&str, u32)]| Assignment {
+    let running = |domains: &[(&str, u32)]| KueueAssignment {
         levels: vec![HOSTNAME_LABEL.into()],
         domains: domains
             .iter()
             .map(|&(name, count)| AssignedDomain { values: vec![name.into()], count })
             .collect(),
     };
-    let elastic = |count, previous| PodSet {
+    let elastic = |count, previous| KueuePodSet {
         elastic: true,
         previous: Some(running(previous)),
         ..unconstrained(count)
@@ -160,7 +166,7 @@ fn elastic_pod_sets_grow_shrink_and_start_over() {
 #[test]
 fn a_leader_whose_node_is_gone_is_placed_afresh_with_its_workers() {
     let rack = |rack| [("rack", rack)];
-    let mut cluster = Cluster {
+    let mut cluster = KueueCluster {
         levels: vec!["rack".into(), HOSTNAME_LABEL.into()],
         nodes: vec![
             host("a1", &rack("a"), 4),
@@ -168,21 +174,21 @@ fn a_leader_whose_node_is_gone_is_placed_afresh_with_its_workers() {
             host("b1", &rack("b"), 6),
             host("b2", &rack("b"), 2),
         ],
-        ..Cluster::default()
+        ..KueueCluster::default()
     };
     cluster.gates.elastic = true;
     let running = |domains: &[(&str, u32)]| {
         let on = |&(name, count): &(&str, u32)| AssignedDomain { values: vec![name.into()], count };
         let domains = domains.iter().map(on).collect();
-        Some(Assignment { levels: vec![HOSTNAME_LABEL.into()], domains })
+        Some(KueueAssignment { levels: vec![HOSTNAME_LABEL.into()], domains })
     };
     let set = |name: &str, count, previous| {
-        let mut pod_set = PodSet { name: name.into(), elastic: true, previous, ..pods(count) };
+        let mut pod_set = KueuePodSet { name: name.into(), elastic: true, previous, ..pods(count) };
         pod_set.group = Some("together".into());
         pod_set.topology.required = Some("rack".into());
         pod_set
     };
-    let places = |outcome: &Outcome, name: &str| -> Vec<(String, u32)> {
+    let places = |outcome: &KueueOutcome, name: &str| -> Vec<(String, u32)> {
         let assignment = outcome.assignment(name).expect("an assignment");
         let place = |domain: &AssignedDomain| {
             (domain.values.last().cloned().unwrap_or_default(), domain.count)
@@ -222,7 +228,7 @@ fn a_leader_whose_node_is_gone_is_placed_afresh_with_its_workers() {
 #[test]
 fn a_replacement_stays_in_the_required_domain() {
     let rack = |rack| [("block", "b"), ("rack", rack)];
-    let mut cluster = Cluster {
+    let mut cluster = KueueCluster {
         levels: vec!["block".into(), "rack".into(), HOSTNAME_LABEL.into()],
         nodes: vec![
             host("x1", &rack("r1"), 2),
@@ -230,39 +236,42 @@ fn a_replacement_stays_in_the_required_domain() {
             host("x3", &rack("r1"), 2),
             host("x4", &rack("r2"), 9),
         ],
-        ..Cluster::default()
+        ..KueueCluster::default()
     };
     cluster.nodes[1].ready = false;
     let on = |name: &str| AssignedDomain { values: vec![name.into()], count: 2 };
     let previous =
-        Assignment { levels: vec![HOSTNAME_LABEL.into()], domains: vec![on("x1"), on("x2")] };
-    let mut pod_set =
-        PodSet { replace_node: Some("x2".into()), previous: Some(previous.clone()), ..pods(4) };
+        KueueAssignment { levels: vec![HOSTNAME_LABEL.into()], domains: vec![on("x1"), on("x2")] };
+    let mut pod_set = KueuePodSet {
+        replace_node: Some("x2".into()),
+        previous: Some(previous.clone()),
+        ..pods(4)
+    };
     pod_set.topology.required = Some("rack".into());
     // The pods that stay are charged by the caller only.
     assert_eq!(on_hosts(&cluster, pod_set.clone()), [4, 0, 0, 0]);
-    let usage = Usage { requests: pods(1).requests, count: 2, ..Usage::default() };
-    cluster.usage.push(Usage { values: vec!["x1".into()], ..usage.clone() });
+    let usage = KueueUsage { requests: pods(1).requests, count: 2, ..KueueUsage::default() };
+    cluster.usage.push(KueueUsage { values: vec!["x1".into()], ..usage.clone() });
     assert_eq!(on_hosts(&cluster, pod_set.clone()), [2, 0, 2, 0]);
 
     // Somebody else is on x3, and x4 is in another rack.
-    cluster.usage.push(Usage { values: vec!["x3".into()], ..usage });
+    cluster.usage.push(KueueUsage { values: vec!["x3".into()], ..usage });
     let Failure::NoFit(no_fit) = failure(&cluster, pod_set.clone()) else { panic!("it fits") };
     assert_eq!((no_fit.nodes_considered, no_fit.excluded.topology_domain), (3, 1));
     pod_set.topology.required = Some("block".into());
     assert_eq!(on_hosts(&cluster, pod_set.clone()), [2, 0, 0, 2]);
 
-    let lost = PodSet { replace_node: Some("x9".into()), ..pod_set.clone() };
+    let lost = KueuePodSet { replace_node: Some("x9".into()), ..pod_set.clone() };
     assert_eq!(failure(&cluster, lost).kind(), "stale-assignment");
     cluster.nodes[1].ready = true;
-    let lost = PodSet { replace_node: Some("x9".into()), ..pod_set };
+    let lost = KueuePodSet { replace_node: Some("x9".into()), ..pod_set };
     assert_eq!(failure(&cluster, lost).kind(), "no-replacement");
 }
 
 #[test]
 fn balanced_placement_spreads_evenly() {
     let rack = |rack| [("rack", rack)];
-    let mut cluster = Cluster {
+    let mut cluster = KueueCluster {
         levels: vec!["rack".into(), HOSTNAME_LABEL.into()],
         nodes: vec![
             host("x1", &rack("r1"), 4),
@@ -270,7 +279,7 @@ fn balanced_placement_spreads_evenly() {
             host("x3", &rack("r1"), 3),
             host("x4", &rack("r2"), 2),
         ],
-        ..Cluster::default()
+        ..KueueCluster::default()
     };
     let mut pod_set = pods(8);
     pod_set.topology.preferred = Some("rack".into());
@@ -284,23 +293,23 @@ fn balanced_placement_spreads_evenly() {
 fn clusters_that_make_no_sense_are_errors() {
     let mut cluster = flat(&[1, 1]);
     cluster.nodes[1].name = "h0".into();
-    assert_eq!(Snapshot::new(&cluster).err(), Some(ClusterError::DuplicateNode("h0".into())));
+    assert_eq!(KueueSnapshot::new(&cluster).err(), Some(ClusterError::DuplicateNode("h0".into())));
     let mut cluster = flat(&[1]);
     cluster.levels.push(HOSTNAME_LABEL.into());
-    assert!(matches!(Snapshot::new(&cluster), Err(ClusterError::DuplicateLevel(_))));
+    assert!(matches!(KueueSnapshot::new(&cluster), Err(ClusterError::DuplicateLevel(_))));
     cluster.levels.clear();
-    assert_eq!(Snapshot::new(&cluster).err(), Some(ClusterError::NoLevels));
+    assert_eq!(KueueSnapshot::new(&cluster).err(), Some(ClusterError::NoLevels));
 }
 
 #[test]
 fn requests_that_make_no_sense_are_failures() {
     let cluster = flat(&[4, 4]);
-    let kind = |change: fn(&mut PodSet)| {
+    let kind = |change: fn(&mut KueuePodSet)| {
         let mut pod_set = preferred(4);
         change(&mut pod_set);
         failure(&cluster, pod_set).kind()
     };
-    assert_eq!(kind(|one| one.topology = TopologyRequest::default()), "no-level");
+    assert_eq!(kind(|one| one.topology = KueueTopologyRequest::default()), "no-level");
     assert_eq!(kind(|one| one.topology.required = Some("zone".into())), "unknown-level");
     assert_eq!(kind(|one| *one = slices_of(0, one.clone())), "no-slice-size");
     assert_eq!(kind(|one| *one = slices_of(3, one.clone())), "count-not-divisible");
@@ -327,10 +336,10 @@ fn requests_that_make_no_sense_are_failures() {
     );
 
     let rack = |rack| [("rack", rack)];
-    let racks = Cluster {
+    let racks = KueueCluster {
         levels: vec!["rack".into(), HOSTNAME_LABEL.into()],
         nodes: vec![host("x1", &rack("r1"), 4), host("x2", &rack("r2"), 4)],
-        ..Cluster::default()
+        ..KueueCluster::default()
     };
     let mut inner = slices_of(3, preferred(4));
     inner.topology.preferred = Some("rack".into());
@@ -343,7 +352,7 @@ fn requests_that_make_no_sense_are_failures() {
     inner.topology.preferred = Some(HOSTNAME_LABEL.into());
     assert_eq!(failure(&racks, inner).kind(), "slice-level-above-request");
 
-    let in_group = |name: &str, count| PodSet {
+    let in_group = |name: &str, count| KueuePodSet {
         name: name.into(),
         group: Some("g".into()),
         ..preferred(count)
@@ -385,9 +394,9 @@ fn odd_amounts_are_harmless() {
 
     for requests in [i64::MIN, -1, i64::MAX] {
         let mut cluster = flat(&[3, 3]);
-        let requests: Amounts = [("cpu".into(), requests), ("pods".into(), requests)].into();
+        let requests: KueueAmounts = [("cpu".into(), requests), ("pods".into(), requests)].into();
         let pod = BackgroundPod { node: Some("h0".into()), terminated: false, requests };
-        let usage = Usage {
+        let usage = KueueUsage {
             values: vec!["h1".into()],
             requests: pod.requests.clone(),
             count: u32::MAX,
@@ -412,7 +421,7 @@ fn domains_are_paths_and_hosts_are_their_label() {
         place("n3", "b2", "r1"),
         place("n4", "b2", "r2"),
     ];
-    let mut cluster = Cluster { nodes, ..Cluster::default() };
+    let mut cluster = KueueCluster { nodes, ..KueueCluster::default() };
     let mut pod_set = pods(4);
     pod_set.topology.required = Some("rack".into());
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use phalanx::framework::KueueGates;
+use phalanx::place::Failure;
 use phalanx::reference::kueue::{
-    Cluster, Expression, Failure, HOSTNAME_LABEL, KueueGates, PodSet, PreferredTerm, SliceLayer,
+    Expression, HOSTNAME_LABEL, KueueCluster, KueuePodSet, PreferredTerm, SliceLayer,
 };
 use proptest::prelude::*;
 
@@ -41,7 +43,7 @@ fn problem() -> impl Strategy<Value = Problem> {
 }
 
 impl Problem {
-    fn cluster(&self) -> Cluster {
+    fn cluster(&self) -> KueueCluster {
         let mut nodes = Vec::new();
         for (rack, hosts) in self.racks.iter().enumerate() {
             let (block, rack) = (format!("b{}", rack / 2), format!("r{rack}"));
@@ -58,10 +60,10 @@ impl Problem {
             ..KueueGates::default()
         };
         let levels = vec!["block".into(), "rack".into(), HOSTNAME_LABEL.into()];
-        Cluster { levels, nodes, gates, ..Cluster::default() }
+        KueueCluster { levels, nodes, gates, ..KueueCluster::default() }
     }
 
-    fn pod_sets(&self) -> Vec<PodSet> {
+    fn pod_sets(&self) -> Vec<KueuePodSet> {
         let size = self.slice * if self.inner { 2 } else { 1 };
         let mut workers = pods(self.count * size);
         workers.group = self.leader.map(|_| "g".into());

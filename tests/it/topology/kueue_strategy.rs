@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use phalanx::framework::KueueGates;
 use phalanx::model::Taint;
+use phalanx::place::{Failure, KueueRoom};
 use phalanx::plugins::{Fit, LeastAllocated, TaintToleration};
 use phalanx::reference;
-use phalanx::reference::kueue::{Failure, KueueGates, Room};
 use phalanx::{
     Cluster, Framework, Node, Outcome, PlaceError, Pod, PodGroup, Request, Strategy, place_gang,
 };
@@ -67,8 +68,12 @@ fn without_levels_nodes_are_the_leaves() {
     assert_eq!(on_nodes(&outcome), BTreeMap::from(best_fit));
     assert_eq!(
         outcome,
-        reference::place_gang(&cluster, &framework(), Request::new(&gang).kueue_gates(gates))
-            .unwrap()
+        reference::place_by_definition(
+            &cluster,
+            &framework(),
+            Request::new(&gang).kueue_gates(gates)
+        )
+        .unwrap()
     );
 }
 
@@ -87,7 +92,7 @@ fn what_does_not_fit_says_how_much_would() {
     let cluster = cluster(&["rack"], &[("a", 3), ("a", 3), ("b", 4)]);
     let outcome = place(&cluster, &group("g", 7, 1).require("rack"));
     let Failure::NoFit(no_fit) = failure(&outcome) else { panic!("{outcome}") };
-    assert!(matches!(no_fit.room, Room::Whole { fits: 6, of: 7, .. }), "{no_fit}");
+    assert!(matches!(no_fit.room, KueueRoom::Whole { fits: 6, of: 7, .. }), "{no_fit}");
     assert!(outcome.to_string().contains("6 of 7 pods fit"), "{outcome}");
     let unknown = place(&cluster, &group("g", 1, 1).require("zone"));
     assert_eq!(failure(&unknown).kind(), "unknown-level");

@@ -149,7 +149,7 @@ impl Run {
         step.insert("pod".into(), pod.name.as_str().into());
         let (cluster, framework) = (&self.scenario.cluster, &self.scenario.framework);
         let mut evaluation = Evaluation::new(framework, cluster, pod.shape(), None, Time::ZERO);
-        let name = |number: usize| framework.filters()[number].name();
+        let name = |number: usize| framework.filter_names().nth(number).expect("a filter");
         if let Some((number, _)) = evaluation.refused() {
             step.insert("prefilterRejectedBy".into(), name(number).into());
             return Ok(step);
@@ -280,7 +280,7 @@ fn score(
             *total += score;
             own.insert((*node).into(), (*score).into());
         }
-        let plugin = scenario.framework.scores()[column.plugin].1.name();
+        let plugin = scenario.framework.score_names().nth(column.plugin).expect("a score").1;
         scores.insert(plugin.into(), own.into());
     }
     let most = totals.iter().max().ok_or("no node is feasible")?;

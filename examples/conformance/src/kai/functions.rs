@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx::quota::UNLIMITED;
 use phalanx::quota::kai::{
-    Contender, DivisionRules, ElasticState, MinRuntime, OverCapacity, PodSetState, Quantities,
+    Contender, DivisionRules, ElasticState, KaiQuantities, MinRuntime, OverCapacity, PodSetState,
     QueueShare, QueueShares, ReclaimMethod, ReclaimStrategy, Reclaimer, ResourceShare,
     RuntimeQueue, Sibling, divide, elastic_state, is_protected,
 };
@@ -126,7 +126,7 @@ fn queues(list: &[Value]) -> Result<QueueShares, String> {
     Ok(shares)
 }
 
-fn quantities(value: Option<&Value>) -> Result<Quantities, String> {
+fn quantities(value: Option<&Value>) -> Result<KaiQuantities, String> {
     let Some(value) = value else { return Ok([0, 0, 0].into_iter().collect()) };
     let mut fields = Fields::new("resources", value)?;
     let amounts =

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use phalanx::preempt::kubernetes::{
-    GroupPreemption, GroupRefusal, Snapshot, preempt_group, preempt_pod_by_pod, schedule_group,
+    GroupPreemption, GroupRefusal, PreemptionSnapshot, preempt_group, preempt_pod_by_pod,
+    schedule_group,
 };
 use phalanx::{PlaceError, PodGroup};
 use serde_json::{Map, Value};
@@ -30,7 +31,7 @@ pub(in super::super) fn compare(
 }
 
 /// All answers for a group, as cases write them down.
-fn answer(snapshot: &Snapshot<'_>, gang: &PodGroup) -> Result<Value, PlaceError> {
+fn answer(snapshot: &PreemptionSnapshot<'_>, gang: &PodGroup) -> Result<Value, PlaceError> {
     let attempt = schedule_group(snapshot, gang)?;
     let key = gang.topology.require.as_deref();
     let placed = if key.is_some() { Value::Null } else { places(gang, attempt.placed()) };
@@ -60,7 +61,11 @@ fn answer(snapshot: &Snapshot<'_>, gang: &PodGroup) -> Result<Value, PlaceError>
 }
 
 /// The same in each domain of a key, as if the cluster were no larger.
-fn per_domain(snapshot: &Snapshot<'_>, gang: &PodGroup, key: &str) -> Result<Value, PlaceError> {
+fn per_domain(
+    snapshot: &PreemptionSnapshot<'_>,
+    gang: &PodGroup,
+    key: &str,
+) -> Result<Value, PlaceError> {
     let mut gang = gang.clone();
     gang.topology.require = None;
     let values = snapshot.cluster().nodes().filter_map(|node| node.label(key));
@@ -79,7 +84,7 @@ fn per_domain(snapshot: &Snapshot<'_>, gang: &PodGroup, key: &str) -> Result<Val
 }
 
 fn preemption(
-    snapshot: &Snapshot<'_>,
+    snapshot: &PreemptionSnapshot<'_>,
     gang: &PodGroup,
     answer: &GroupPreemption,
     nominated: bool,

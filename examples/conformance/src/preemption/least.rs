@@ -221,7 +221,7 @@ impl Scenario {
             }
             let mut holders = PodGroup::basic("nominated").in_namespace(pod.namespace());
             holders.non_preemptible = true;
-            running.add_group(&holders).map_err(|error| error.to_string())?;
+            running.set_group(&holders).map_err(|error| error.to_string())?;
             let pod = pod.clone().in_group("nominated");
             cluster.add_pod(pod.on(node)).map_err(|error| error.to_string())?;
         }

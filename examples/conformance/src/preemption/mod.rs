@@ -9,7 +9,7 @@ mod pods;
 mod scenario;
 
 use phalanx::preempt::EvictedPod;
-use phalanx::preempt::kubernetes::Victim;
+use phalanx::preempt::kubernetes::PodVictim;
 use serde_json::{Map, Value};
 
 use super::Disagreement;
@@ -56,7 +56,7 @@ fn list_of_texts(of: &Value, field: &str) -> Result<Vec<String>, String> {
 }
 
 /// The names of victims, in their order.
-fn names(victims: &[Victim]) -> Value {
+fn names(victims: &[PodVictim]) -> Value {
     texts(victims.iter().map(|victim| &victim.pod.name))
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use phalanx::preempt::kubernetes::{
-    Candidate, DryRunFailure, Ineligible, OwnNomination, PodPreemption, Snapshot, preempt_pod,
-    schedule_pod,
+    DryRunFailure, Ineligible, NodeCandidate, OwnNomination, PodPreemption, PreemptionSnapshot,
+    preempt_pod, schedule_pod,
 };
 use phalanx::{Pod, Time};
 use serde_json::{Map, Value};
@@ -67,7 +67,11 @@ enum Effect {
 }
 
 /// One attempt, as cases write it down.
-fn step(snapshot: &Snapshot<'_>, pod: &Pod, in_sequence: bool) -> Result<(Value, Effect), String> {
+fn step(
+    snapshot: &PreemptionSnapshot<'_>,
+    pod: &Pod,
+    in_sequence: bool,
+) -> Result<(Value, Effect), String> {
     let attempt = schedule_pod(snapshot, pod).map_err(|error| error.to_string())?;
     // Nodes that were left out while preparing are listed if no node is feasible.
     let all = attempt.chosen().is_none();
@@ -131,10 +135,10 @@ fn preemption(answer: &PodPreemption) -> Value {
         ("candidates", candidates.into()),
         ("failed", pairs(failed)),
         ("helps", chosen.is_some().into()),
-        ("node", chosen.map(Candidate::node).into()),
-        ("best", texts(answer.best().map(Candidate::node))),
+        ("node", chosen.map(NodeCandidate::node).into()),
+        ("best", texts(answer.best().map(NodeCandidate::node))),
         ("victims", chosen.map_or(Value::Null, |chosen| names(chosen.victims()))),
-        ("pdbViolations", chosen.map_or(0, Candidate::pdb_violations).into()),
+        ("pdbViolations", chosen.map_or(0, NodeCandidate::pdb_violations).into()),
         ("deleted", sorted(answer.deleted())),
         ("clearedNominations", texts(answer.cleared_nominations().iter().map(|pod| &pod.name))),
         ("ownNomination", own.into()),
@@ -143,7 +147,7 @@ fn preemption(answer: &PodPreemption) -> Value {
 
 /// Does what follows from a step. Returns whether the pod was bound.
 fn take_effect(
-    snapshot: &mut Snapshot<'_>,
+    snapshot: &mut PreemptionSnapshot<'_>,
     pod: &Pod,
     effect: Effect,
     start: Time,

@@ -2,7 +2,7 @@
 
 use phalanx::kubernetes::{self, Mode};
 use phalanx::model::{DisruptionMode, LabelSelector, Operator, Requirement};
-use phalanx::preempt::kubernetes::Snapshot;
+use phalanx::preempt::kubernetes::PreemptionSnapshot;
 use phalanx::preempt::{DisruptionBudget, RunningWork};
 use phalanx::{Cluster, Pod, PodGroup, Time};
 use serde_json::Value;
@@ -65,7 +65,7 @@ pub(super) fn read(mut of: Value) -> Result<Scenario, String> {
         work.set_budget(budget(&manifest)?);
     }
     for manifest in members(&of, "podGroups")? {
-        work.add_group(&group(&manifest)?).map_err(|error| error.to_string())?;
+        work.set_group(&group(&manifest)?).map_err(|error| error.to_string())?;
     }
     let bound = members(&of, "bound")?;
     let pending = members(&of, "pending")?;
@@ -125,9 +125,9 @@ impl Scenario {
     }
 
     /// The snapshot at the beginning.
-    pub(super) fn snapshot(&self) -> Result<Snapshot<'_>, String> {
+    pub(super) fn snapshot(&self) -> Result<PreemptionSnapshot<'_>, String> {
         let (cluster, framework) = (&self.inner.cluster, &self.inner.framework);
-        let mut snapshot = Snapshot::new(cluster, framework, &self.work, now());
+        let mut snapshot = PreemptionSnapshot::new(cluster, framework, &self.work, now());
         let told = |error: phalanx::StateError| error.to_string();
         for (place, status) in self.running.iter().enumerate() {
             snapshot.set_place(&status.namespace, &status.name, place as u64).map_err(told)?;

@@ -12,8 +12,8 @@ use std::vec::Vec;
 
 use phalanx::Time;
 use phalanx::quota::{
-    Assignment, Claim, Decision, FlavorResource, Head, HolderId, Mode, PreemptionPolicy, QueueId,
-    QueueKind, QueueingStrategy, QuotaError, Tenants, Usage, Victim, VictimReason, minus, plus,
+    QuotaAssignment, Claim, QuotaDecision, FlavorResource, Head, HolderId, AssignmentMode, QueuePreemptionPolicy, QueueId,
+    QueueKind, QueueingStrategy, QuotaError, Tenants, Usage, QuotaVictim, VictimReason, minus, plus,
 };
 
 /// A claim that waits for a cycle.
@@ -31,7 +31,7 @@ pub struct Pending {
 #[derive(Debug, Clone, Default)]
 pub struct Cycle {
     /// Claims that hold quota from now on.
-    pub admitted: Vec<(String, Assignment)>,
+    pub admitted: Vec<(String, QuotaAssignment)>,
     /// Holders to be evicted, in the order in which they were claimed.
     pub evicted: Vec<(String, VictimReason)>,
     /// Claims that are tried again, by queue.
@@ -71,7 +71,7 @@ pub fn cycle(
     let mut result = Cycle::default();
     let heads = pick_heads(tenants, pending);
     let mut ends: BTreeMap<usize, End> = BTreeMap::new();
-    let mut decisions: BTreeMap<QueueId, (usize, Decision)> = BTreeMap::new();
+    let mut decisions: BTreeMap<QueueId, (usize, QuotaDecision)> = BTreeMap::new();
     let mut order = tenants.heads();
     for (queue, at) in heads {
         let claim = &pending[at].claim;
@@ -81,7 +81,7 @@ pub fn cycle(
         }
         let decision = tenants.decide(claim)?;
         result.bookmarks.insert(claim.name.clone(), bookmark(tenants, claim, &decision.assignment));
-        if decision.assignment.mode == Mode::NoFit {
+        if decision.assignment.mode == AssignmentMode::NoFit {
             ends.insert(at, End::NoRoom);
             continue;
         }
@@ -92,7 +92,8 @@ pub fn cycle(
             since: claim.created,
             usage: decision.assignment.usage.clone(),
             level: decision.assignment.level,
-            preempts: decision.assignment.mode == Mode::Preempt && !decision.victims.is_empty(),
+            preempts: decision.assignment.mode == AssignmentMode::Preempt
+                && !decision.victims.is_empty(),
         };
         order.set(tenants, queue, head);
         decisions.insert(queue, (at, decision));
@@ -178,7 +179,11 @@ fn is_strict(tenants: &Tenants, claim: &Claim) -> bool {
 }
 
 /// Where the search for a claim's flavors goes on.
-fn bookmark(tenants: &Tenants, claim: &Claim, assignment: &Assignment) -> Vec<Vec<(String, u32)>> {
+fn bookmark(
+    tenants: &Tenants,
+    claim: &Claim,
+    assignment: &QuotaAssignment,
+) -> Vec<Vec<(String, u32)>> {
     let mut marks: Vec<Vec<(String, u32)>> = claim.pod_sets.iter().map(|_| Vec::new()).collect();
     for set in &assignment.pod_sets {
         for choice in &set.flavors {
@@ -201,21 +206,21 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn take(&mut self, mut decision: Decision, recompute: bool) -> Result<End, QuotaError> {
+    fn take(&mut self, mut decision: QuotaDecision, recompute: bool) -> Result<End, QuotaError> {
         if recompute && self.overlaps(&decision.victims) {
             decision = self.again(&decision.assignment)?;
             let marks = bookmark(self.tenants, self.claim, &decision.assignment);
             self.result.bookmarks.insert(self.claim.name.clone(), marks);
-            if decision.assignment.mode == Mode::Fit {
+            if decision.assignment.mode == AssignmentMode::Fit {
                 self.keep(&decision.assignment.usage)?;
                 return Ok(End::Again);
             }
         }
         let assignment = &decision.assignment;
-        if assignment.mode == Mode::NoFit {
+        if assignment.mode == AssignmentMode::NoFit {
             return Ok(End::NoRoom);
         }
-        if assignment.mode == Mode::Preempt && decision.victims.is_empty() {
+        if assignment.mode == AssignmentMode::Preempt && decision.victims.is_empty() {
             let kept = kept_for(self.tenants, self.queue, assignment);
             self.keep(&kept)?;
             return Ok(End::NoRoom);
@@ -226,7 +231,7 @@ impl Turn<'_> {
         without.dedup();
         let fits = self.tenants.fits(self.queue, &assignment.usage, &without);
         if self.overlaps(&decision.victims) || !fits {
-            if assignment.mode == Mode::Preempt {
+            if assignment.mode == AssignmentMode::Preempt {
                 *self.result.skipped.entry(self.claim.queue.clone()).or_default() += 1;
             }
             return Ok(End::Again);
@@ -236,7 +241,7 @@ impl Turn<'_> {
             self.result.admitted.push((self.claim.name.clone(), decision.assignment));
             return Ok(End::Admitted);
         }
-        for Victim { holder, reason } in decision.victims {
+        for QuotaVictim { holder, reason } in decision.victims {
             let name = self.tenants.holder(holder).map_or("", |holder| &holder.name);
             self.result.evicted.push((name.into(), reason));
             self.claimed.push(holder);
@@ -246,7 +251,7 @@ impl Turn<'_> {
         Ok(End::Again)
     }
 
-    fn overlaps(&self, victims: &[Victim]) -> bool {
+    fn overlaps(&self, victims: &[QuotaVictim]) -> bool {
         victims.iter().any(|victim| self.claimed.contains(&victim.holder))
     }
 
@@ -257,7 +262,7 @@ impl Turn<'_> {
     }
 
     /// The claim once more, in the flavors it was given, as if the victims of others were gone.
-    fn again(&mut self, assignment: &Assignment) -> Result<Decision, QuotaError> {
+    fn again(&mut self, assignment: &QuotaAssignment) -> Result<QuotaDecision, QuotaError> {
         let mut without = self.tenants.clone();
         for holder in &*self.claimed {
             without.release(*holder)?;

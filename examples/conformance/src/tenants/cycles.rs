@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sessions::kueue_cycle::{Cycle, Pending, claim_order, cycle, kept_for};
-use phalanx::quota::{Assignment, HeadStanding, Mode, QueueId, ShareValue};
+use phalanx::quota::{QuotaAssignment, HeadStanding, AssignmentMode, QueueId, ShareValue};
 use serde_json::Value;
 
 use super::fields::{Fields, amounts, now};
@@ -32,7 +32,7 @@ fn given(value: &Value) -> Result<Given, String> {
     Ok((queue, sets))
 }
 
-fn own(world: &World, claim: &Claim, assignment: &Assignment) -> Given {
+fn own(world: &World, claim: &Claim, assignment: &QuotaAssignment) -> Given {
     let tree = world.tenants.tree();
     let sets = assignment.pod_sets.iter().map(|set| {
         let mut flavors = BTreeMap::new();
@@ -65,7 +65,7 @@ fn pending(world: &World, workloads: &[Workload]) -> Vec<Pending> {
 fn admitted<'a>(
     world: &World,
     pending: &[Pending],
-    assignments: impl IntoIterator<Item = &'a (String, Assignment)>,
+    assignments: impl IntoIterator<Item = &'a (String, QuotaAssignment)>,
 ) -> Result<BTreeMap<String, Given>, Stop> {
     let mut all = BTreeMap::new();
     for (name, assignment) in assignments {
@@ -266,12 +266,12 @@ pub(super) fn reserved(Case { rules, input, expect }: Case<'_, '_>) -> Result<()
     let level = fields.integer("borrowing")?.unwrap_or(0);
     let level = u32::try_from(level).map_err(|error| error.to_string())?;
     let mode = match fields.text("mode")? {
-        "Preempt" => Mode::Preempt,
-        "Fit" => Mode::Fit,
+        "Preempt" => AssignmentMode::Preempt,
+        "Fit" => AssignmentMode::Fit,
         other => return Err(format!("mode: {other:?} is not known").into()),
     };
     fields.end()?;
-    let assignment = Assignment::new(usage, mode, level);
+    let assignment = QuotaAssignment::new(usage, mode, level);
     let kept = kept_for(&world.tenants, queue, &assignment);
     let expected = world.expected("reserved", expect.list("reserved")?)?;
     same("reserved", &expected, &table(&world, &kept))

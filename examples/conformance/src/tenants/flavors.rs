@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::quota::{Assignment, Claim, Mode, Outlook, Tenants, reduced_counts};
+use phalanx::quota::{AssignmentMode, Claim, Outlook, QuotaAssignment, Tenants, reduced_counts};
 use serde_json::Value;
 
 use super::fields::Fields;
@@ -24,7 +24,7 @@ fn outlook(name: &str) -> Result<Outlook, String> {
 fn compare(
     world: &World,
     claim: &Claim,
-    assignment: &Assignment,
+    assignment: &QuotaAssignment,
     expect: &mut Fields<'_>,
 ) -> Result<(), Stop> {
     same("mode", &mode(expect.text("mode")?)?, &assignment.mode)?;
@@ -36,7 +36,7 @@ fn compare(
         let name = fields.text("name")?;
         same("podSet", &name, &set.name.as_str())?;
         same(format!("{name} count"), &fields.integer("count")?, &Some(i64::from(own.count)))?;
-        let mut expected: BTreeMap<&str, (String, Mode)> = BTreeMap::new();
+        let mut expected: BTreeMap<&str, (String, AssignmentMode)> = BTreeMap::new();
         for (resource, value) in fields.entries("flavors")? {
             let mut choice = Fields::new("flavor", value)?;
             let pair = (choice.text("flavor")?.to_string(), mode(choice.text("mode")?)?);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    Assignment, FlavorChoice, Mode, PodSetAssignment, Queue, Quota, Usage, Victim, VictimReason,
-    is_candidate,
+    AssignmentMode, FlavorChoice, PodSetAssignment, Queue, Quota, QuotaAssignment, QuotaVictim,
+    Usage, VictimReason, is_candidate,
 };
 use serde_json::Value;
 
@@ -29,7 +29,11 @@ pub(super) fn named(
 }
 
 /// Compares victims as a set of names and reasons.
-pub(super) fn compare(world: &World, expected: &[Value], victims: &[Victim]) -> Result<(), Stop> {
+pub(super) fn compare(
+    world: &World,
+    expected: &[Value],
+    victims: &[QuotaVictim],
+) -> Result<(), Stop> {
     let named = named("target", expected)?;
     let actual = victims.iter().map(|victim| {
         let name = world.tenants.holder(victim.holder).map_or("", |holder| &holder.name);
@@ -42,7 +46,7 @@ pub(super) fn compare(world: &World, expected: &[Value], victims: &[Victim]) -> 
 pub(super) fn targets(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), Stop> {
     let (mut world, _) = World::with_holders(rules, input, "admitted")?;
     let claim = world.claim(input, "incoming")?;
-    let mut assignment = Assignment::new(Usage::new(), Mode::Preempt, 0);
+    let mut assignment = QuotaAssignment::new(Usage::new(), AssignmentMode::Preempt, 0);
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for (at, value) in input.list("assignment")?.iter().enumerate() {
         let mut fields = Fields::new("assignment", value)?;

@@ -8,7 +8,7 @@ use phalanx::model::{
 };
 use phalanx::quota::{
     BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility, HeadRules,
-    KueueSettings, LossReason, Mode, PodSet, Preemption, PreemptionPolicy, Queue, QueueId,
+    KueueSettings, LossReason, AssignmentMode, PodSet, QueuePreemption, QueuePreemptionPolicy, Queue, QueueId,
     QueueKind, QueueingStrategy, Quota, ResourceGroup, Tenants, Usage, VictimReason, Weight,
     effective_priority,
 };
@@ -522,19 +522,19 @@ fn selector(value: &Value) -> Result<LabelSelector, String> {
     Ok(selector)
 }
 
-pub(super) fn policy(name: &str) -> Result<PreemptionPolicy, String> {
+pub(super) fn policy(name: &str) -> Result<QueuePreemptionPolicy, String> {
     Ok(match name {
-        "" | "Never" => PreemptionPolicy::Never,
-        "LowerPriority" => PreemptionPolicy::LowerPriority,
-        "LowerOrNewerEqualPriority" => PreemptionPolicy::LowerOrNewerEqualPriority,
-        "Any" => PreemptionPolicy::Any,
+        "" | "Never" => QueuePreemptionPolicy::Never,
+        "LowerPriority" => QueuePreemptionPolicy::LowerPriority,
+        "LowerOrNewerEqualPriority" => QueuePreemptionPolicy::LowerOrNewerEqualPriority,
+        "Any" => QueuePreemptionPolicy::Any,
         other => return Err(format!("policy: {other:?} is not known")),
     })
 }
 
-fn preemption(value: &Value) -> Result<Preemption, String> {
+fn preemption(value: &Value) -> Result<QueuePreemption, String> {
     let mut fields = Fields::new("preemption", value)?;
-    let mut preemption = Preemption {
+    let mut preemption = QueuePreemption {
         within_cluster_queue: policy(fields.text_or_empty("withinClusterQueue")?)?,
         reclaim_within_cohort: policy(fields.text_or_empty("reclaimWithinCohort")?)?,
         borrow_within_cohort: BorrowWithinCohort::default(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phalanx::quota::yunikorn::{
-    PreemptionPolicy, PriorityRule, QueueState, Queues, Resource, resources,
+    PriorityRule, QueueState, Queues, Resource, YuniKornPreemptionPolicy, resources,
 };
 use serde_json::Value;
 
@@ -26,9 +26,9 @@ fn properties(queue: &mut QueueState, value: &Value) -> Result<(), Stop> {
         policy => return Err(Stop::Bad(format!("priority.policy: {policy:?} is not known"))),
     };
     queue.preemption = match own.text_or_empty("preemption.policy")? {
-        "" | "default" => PreemptionPolicy::Default,
-        "fence" => PreemptionPolicy::Fence,
-        "disabled" => PreemptionPolicy::Disabled,
+        "" | "default" => YuniKornPreemptionPolicy::Default,
+        "fence" => YuniKornPreemptionPolicy::Fence,
+        "disabled" => YuniKornPreemptionPolicy::Disabled,
         policy => return Err(Stop::Bad(format!("preemption.policy: {policy:?} is not known"))),
     };
     Ok(own.end()?)
@@ -48,7 +48,7 @@ pub(super) fn read(list: &[Value]) -> Result<Queues, Stop> {
             allocated: maybe(&mut own, "allocated")?,
             pending: maybe(&mut own, "pending")?,
             priority: PriorityRule::default(),
-            preemption: PreemptionPolicy::default(),
+            preemption: YuniKornPreemptionPolicy::default(),
         };
         if let Some(value) = own.maybe("properties") {
             properties(&mut queue, value)?;
@@ -60,10 +60,11 @@ pub(super) fn read(list: &[Value]) -> Result<Queues, Stop> {
     let all = Queues::new(queues);
     let closed = |queue: &QueueState| {
         let path = all.path(&queue.path);
-        path.iter().any(|above| above.preemption == PreemptionPolicy::Disabled)
+        path.iter().any(|above| above.preemption == YuniKornPreemptionPolicy::Disabled)
     };
     let inherited = all.iter().map(|queue| {
-        let preemption = if closed(queue) { PreemptionPolicy::Disabled } else { queue.preemption };
+        let preemption =
+            if closed(queue) { YuniKornPreemptionPolicy::Disabled } else { queue.preemption };
         QueueState { preemption, ..queue.clone() }
     });
     Ok(Queues::new(inherited))

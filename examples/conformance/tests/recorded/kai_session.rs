@@ -101,7 +101,7 @@ fn the_dialect_takes_back_where_a_session_does() {
             claim.pod_sets[0].requests.set(name, 1);
         }
         let decision = tenants.decide(&claim).expect("sound");
-        let name = |victim: &phalanx::quota::Victim| {
+        let name = |victim: &phalanx::quota::QuotaVictim| {
             tenants.holder(victim.holder).expect("holds").name.clone()
         };
         let victims: BTreeSet<String> = decision.victims.iter().map(name).collect();

@@ -59,6 +59,18 @@ fn gangs_preempt_as_by_kube_scheduler() {
     agree(PREEMPTION_OF_GANGS, 112);
 }
 
+/// An option that is not known is misuse, and no file of that name is looked for.
+#[test]
+fn an_unknown_option_is_no_file() {
+    for option in ["--no-such-flag", "-x"] {
+        let program = std::process::Command::new(env!("CARGO_BIN_EXE_conformance"));
+        let output = { program }.arg(option).output().expect("the program starts");
+        let error = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(error.starts_with(&format!("error: {option} is no option\n")), "{error}");
+    }
+}
+
 const STREAMS: &[u8] = include_bytes!("../../data/backfill-streams.jsonl.gz");
 
 #[test]

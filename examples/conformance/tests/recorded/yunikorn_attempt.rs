@@ -2,7 +2,9 @@
 //! that asks is not, and fences.
 
 use conformance::sessions::yunikorn::{Allocation, Ask, Attempt, NodeInput};
-use phalanx::quota::yunikorn::{PreemptionPolicy, PriorityRule, QueueState, Queues, Resource};
+use phalanx::quota::yunikorn::{
+    PriorityRule, QueueState, Queues, Resource, YuniKornPreemptionPolicy,
+};
 
 fn cpu(amount: i64) -> Resource {
     Resource::from([("cpu".to_string(), amount)])
@@ -84,7 +86,7 @@ fn the_queue_that_asks_stays_within_its_guarantee() {
 fn nothing_is_taken_beyond_a_fence_or_a_queue_that_is_full() {
     let fence = |queue: &mut QueueState| {
         if queue.path == "root.a" {
-            queue.preemption = PreemptionPolicy::Fence;
+            queue.preemption = YuniKornPreemptionPolicy::Fence;
         }
     };
     assert!(victims(&attempt([5, 5, 0], 5, fence)).is_empty(), "the other is outside");

@@ -22,7 +22,7 @@ pub fn private_imports(sources: &Sources, folder: &str) -> Vec<String> {
 }
 
 /// Whether each step of a path from the root of the crate is public, up to the first item.
-fn is_public(sources: &Sources, path: &[String]) -> bool {
+pub(crate) fn is_public(sources: &Sources, path: &[String]) -> bool {
     (1..=path.len()).all(|end| {
         let before = &path[..end - 1];
         !sources.modules.contains_key(before) || sources.public.contains(&path[..end])

@@ -71,7 +71,13 @@ impl Model {
                 self.put_off.remove(pod);
             }
             let moves = Vec::new();
-            self.asked.push(Asked { ticket, name: victim.name, pods, since: now, moves });
+            self.asked.push(Asked {
+                ticket,
+                name: victim.name.to_string(),
+                pods,
+                since: now,
+                moves,
+            });
         }
     }
 
@@ -249,7 +255,7 @@ impl World {
                 if let Some((root, _)) = self.members().iter().find(|(_, member)| *member == name) {
                     let theirs = &self.groups[root];
                     // One that has begun to move, and has lost its place, goes for good.
-                    let unit = (ticket, victim.name.clone());
+                    let unit = (ticket, victim.name.to_string());
                     let is_less = theirs.priority < group.priority
                         || self.preemption.moved.asked.contains(&unit);
                     assert!(is_less, "{root} goes for {}", group.name);

@@ -122,11 +122,11 @@ impl World {
                 self.preemption.moved.roots.insert(root.clone());
                 self.preemption.put_off.remove(pod);
             }
-            let is_first = self.preemption.moved.asked.insert((ticket, first.unit.clone()));
+            let is_first = self.preemption.moved.asked.insert((ticket, first.unit.to_string()));
             self.preemption.moved.again += usize::from(!is_first);
             self.preemption.asked.push(Asked {
                 ticket,
-                name: first.unit.clone(),
+                name: first.unit.to_string(),
                 pods,
                 since: self.now,
                 moves: unit.to_vec(),

@@ -92,7 +92,7 @@ fn a_sum_that_overflows_is_told_of_wherever_it_is() {
         .unwrap();
     let group = PodGroup::gang("g", 2).pods(2, Pod::new().request("x/x", 9)).require("rack");
     let request = || Request::new(&group).strategy(Strategy::Kubernetes);
-    let plain = reference::place_gang(&cluster, &framework, request());
+    let plain = reference::place_by_definition(&cluster, &framework, request());
     assert!(plain.is_err());
     for mut planner in [Planner::new(), reference::unpruned(), Planner::new().threads(2)] {
         assert_eq!(planner.place(&cluster, &framework, request()), plain);

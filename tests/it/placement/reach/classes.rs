@@ -35,7 +35,7 @@ fn classes_answer_like_the_plain_loop() {
             let given = planner.place(&cluster, &framework, request());
             asked += 1;
             fast += u32::from(reference::plugin_calls(&planner) > calls);
-            let expected = reference::place_gang(&cluster, &framework, request());
+            let expected = reference::place_by_definition(&cluster, &framework, request());
             assert_eq!(brief(&given), brief(&expected), "seed {seed} step {step}");
             assert_eq!(given, expected, "seed {seed} step {step}");
             if let Ok(outcome) = given

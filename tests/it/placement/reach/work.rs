@@ -86,7 +86,10 @@ fn one_pod_at_a_time_costs_what_has_changed() {
         let gang = PodGroup::gang(format!("g{number}"), 1).pods(1, Pod::of_shape(shape.clone()));
         let request = || Request::new(&gang).strategy(Strategy::Kubernetes);
         let outcome = planner.place(cluster, &framework, request()).unwrap();
-        assert_eq!(Ok(outcome.clone()), reference::place_gang(cluster, &framework, request()));
+        assert_eq!(
+            Ok(outcome.clone()),
+            reference::place_by_definition(cluster, &framework, request())
+        );
         cluster.commit(&framework, outcome.plan().unwrap()).unwrap();
         reference::plugin_calls(&planner) - before
     };

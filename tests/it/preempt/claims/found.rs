@@ -75,7 +75,7 @@ fn a_group_of_mixed_priorities_goes_at_its_higher_one() {
         cluster.add_pod(high.on(higher)).unwrap();
         cluster.add_pod(pod("kept", (4, 0), 0).priority(9).on("n2")).unwrap();
         let mut running = RunningWork::new();
-        running.add_group(&PodGroup::gang("old", 2)).unwrap();
+        running.set_group(&PodGroup::gang("old", 2)).unwrap();
         let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("cpu", 4)).priority(3);
         let answer = place(&cluster, &running, ask(&gang));
         assert_eq!(victims(&answer), ["default/high", "default/low"]);
@@ -91,7 +91,7 @@ fn no_victim_too_many_beside_a_group_of_mixed_priorities() {
     cluster.add_pod(g0(pod("r1", (2, 0), 1_000)).on("n1")).unwrap();
     cluster.add_pod(g0(pod("r7", (0, 1), 0).priority(2)).on("n0")).unwrap();
     let mut running = RunningWork::new();
-    running.add_group(&PodGroup::gang("g0", 2)).unwrap();
+    running.set_group(&PodGroup::gang("g0", 2)).unwrap();
     let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("cpu", 2).request("gpu", 2));
     let gang = gang.priority(3);
     // Without `r0`: the group makes room on `n1`.
@@ -105,7 +105,7 @@ fn a_certificate_keeps_what_its_minimum_keeps() {
     cluster.add_pod(pod("free", (4, 0), 0).in_group("old").on("n1")).unwrap();
     cluster.add_pod(pod("kept", (8, 0), 0).in_group("old").priority(9).on("n2")).unwrap();
     let mut running = RunningWork::new();
-    running.add_group(&PodGroup::gang("old", 2)).unwrap();
+    running.set_group(&PodGroup::gang("old", 2)).unwrap();
     let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("cpu", 4)).priority(1);
     let answer = place(&cluster, &running, ask(&gang));
     let Preemption::NoVictimsHelp(help) = answer else { panic!("{answer}") };
@@ -126,7 +126,7 @@ fn a_certificate_is_about_the_cluster_without_terminating_pods() {
     cluster.add_pod(pod("kept", (2, 0), 0).on("n1")).unwrap();
     let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("cpu", 4)).queue("q");
     let mut running = RunningWork::new();
-    running.add_group(&PodGroup::gang("old", 1).queue("q")).unwrap();
+    running.set_group(&PodGroup::gang("old", 1).queue("q")).unwrap();
     for request in [ask(&gang), ask(&gang).policy(&OtherQueues)] {
         let answer = place(&cluster, &running, request.clone());
         if let Preemption::NoVictimsHelp(help) = &answer {

@@ -207,15 +207,13 @@ impl Case {
             let Some(blocks) = self.blocks(&set) else { continue };
             let cost = self.cost(&blocks);
             if cost.units <= u64::from(self.limit) {
-                let cost = MoveCost {
-                    budgets_broken: cost.budgets_broken,
-                    pods: cost.pods,
-                    units: cost.units,
-                    stopped: Cost::NOTHING,
-                    highest_priority: cost.highest_priority,
-                    work_lost: cost.work_lost,
-                };
-                sets.push((cost, blocks));
+                let mut own = MoveCost::NOTHING;
+                own.budgets_broken = cost.budgets_broken;
+                own.pods = cost.pods;
+                own.units = cost.units;
+                own.highest_priority = cost.highest_priority;
+                own.work_lost = cost.work_lost;
+                sets.push((own, blocks));
             }
         }
         sets.sort_by_key(|set| set.0);
@@ -237,7 +235,8 @@ impl Case {
                 if !fits || !self.is_together(&goal) || !self.gang_fits(&goal) {
                     continue;
                 }
-                let own = MoveCost { stopped: self.least_stops(&blocks, &goal), ..cost };
+                let mut own = cost;
+                own.stopped = self.least_stops(&blocks, &goal);
                 best = Some(best.map_or(own, |best| best.min(own)));
                 if own.stopped == Cost::NOTHING {
                     break;
@@ -325,9 +324,10 @@ fn what_can_move_is_not_evicted_and_no_answer_is_dearer_for_it() {
         let mixed = planner.place(&cluster, &framework, &running, mixed).unwrap();
         if let Some(alone) = alone.preempt() {
             let mixed = mixed.preempt().unwrap_or_else(|| panic!("seed {seed}: {mixed}"));
-            let total = |preempt: &Preempt| Cost {
-                budgets_broken: preempt.cost.budgets_broken + preempt.move_cost.budgets_broken,
-                ..preempt.cost
+            let total = |preempt: &Preempt| {
+                let mut cost = preempt.cost;
+                cost.budgets_broken += preempt.move_cost.budgets_broken;
+                cost
             };
             assert!(total(mixed) <= total(alone), "seed {seed}: {mixed:#?} {alone:#?}");
             cheaper += u32::from(total(mixed) < total(alone));

@@ -144,7 +144,7 @@ impl Case {
             if own.rack {
                 group = group.require("rack");
             }
-            running.add_group(&group).unwrap();
+            running.set_group(&group).unwrap();
         }
         for (app, allowed) in &self.budgets {
             let selector = LabelSelector::label("app", format!("a{app}"));

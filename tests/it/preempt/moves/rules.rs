@@ -134,7 +134,7 @@ fn a_gang_moves_whole_and_stays_in_one_rack() {
     let nodes = [("n1", "a", 4), ("n2", "a", 4), ("n3", "b", 2), ("n4", "c", 2), ("n5", "c", 2)];
     let cluster = cluster(&nodes, &[("g-0", "n1", 2), ("g-1", "n2", 2)]);
     let mut known = RunningWork::new();
-    known.add_group(&PodGroup::gang("g", 2).require("rack").evicted_whole()).unwrap();
+    known.set_group(&PodGroup::gang("g", 2).require("rack").evicted_whole()).unwrap();
     let gang = gang(2, 4).require("rack");
     let answer = place(&cluster, &known, &gang, Consolidation::new(1));
     let mut to: Vec<_> = steps(answer.preempt().unwrap()).iter().map(|step| step.1).collect();
@@ -151,7 +151,7 @@ fn a_member_that_moves_alone_stays_in_the_rack_of_the_others() {
     let nodes = [("n1", "a", 4), ("n2", "a", 4), ("n3", "b", 4)];
     let cluster = cluster(&nodes, &[("g-0", "n1", 2), ("g-1", "n2", 2), ("x", "n3", 3)]);
     let mut known = RunningWork::new();
-    known.add_group(&PodGroup::gang("g", 1).require("rack")).unwrap();
+    known.set_group(&PodGroup::gang("g", 1).require("rack")).unwrap();
     let answer = place(&cluster, &known, &gang(1, 4), Consolidation::new(1));
     let steps = steps(answer.preempt().unwrap());
     assert!(steps == [("g-0", "n2", false)] || steps == [("g-1", "n1", false)], "{steps:?}");
@@ -165,7 +165,7 @@ fn a_group_stays_in_the_domain_that_the_group_around_it_requires() {
     let cluster = cluster(&nodes, &pods);
     let mut known = RunningWork::new();
     let tree = PodGroup::basic("t").group(PodGroup::basic("u")).group(PodGroup::basic("v"));
-    known.add_group(&tree.clone().require("rack")).unwrap();
+    known.set_group(&tree.clone().require("rack")).unwrap();
     let answer = place(&cluster, &known, &in_rack_a(4), Consolidation::new(1));
     let preempt = answer.preempt().unwrap();
     assert_eq!(steps(preempt), [("u-0", "z1", false)]);
@@ -176,10 +176,10 @@ fn a_group_stays_in_the_domain_that_the_group_around_it_requires() {
     let mut known = RunningWork::new();
     let tree = PodGroup::basic("t").group(PodGroup::basic("u").evicted_whole());
     let tree = tree.group(PodGroup::basic("v"));
-    known.add_group(&tree.clone().require("rack")).unwrap();
+    known.set_group(&tree.clone().require("rack")).unwrap();
     let answer = place(&cluster, &known, &in_rack_a(4), Consolidation::new(1));
     assert_eq!(steps(answer.preempt().unwrap()), [("u-0", "z1", false)]);
-    known.add_group(&tree).unwrap();
+    known.set_group(&tree).unwrap();
     let answer = place(&cluster, &known, &in_rack_a(4), Consolidation::new(1));
     assert_eq!(steps(answer.preempt().unwrap()), [("u-0", "m1", false)]);
 }
@@ -191,7 +191,7 @@ fn what_is_protected_does_not_move() {
     let set = |known: &mut RunningWork, name: &str, change: &dyn Fn(&mut PodGroup)| {
         let mut group = PodGroup::gang(name, 1).queue(name);
         change(&mut group);
-        known.add_group(&group).unwrap();
+        known.set_group(&group).unwrap();
     };
     let kept = |group: &mut PodGroup| group.non_preemptible = true;
     let fresh = |group: &mut PodGroup| group.min_run_time = Some(Duration::from_secs(91));

@@ -11,7 +11,7 @@ use super::chunk::{Entry, chunk};
 use super::state::State;
 use super::world::World;
 use phalanx::quota::kai::{
-    Contender, ElasticState, JobStanding, Quantities, elastic_state, job_order,
+    Contender, ElasticState, KaiJobStanding, KaiQuantities, elastic_state, job_order,
 };
 
 /// A queue in the tree.
@@ -34,7 +34,7 @@ pub(super) struct JobOrder {
     /// Whether the last in order goes first.
     victims: bool,
     /// By leaf: what was held by entries that were popped.
-    popped: BTreeMap<usize, Vec<Quantities>>,
+    popped: BTreeMap<usize, Vec<KaiQuantities>>,
 }
 
 /// The node above the top queues.
@@ -239,11 +239,11 @@ impl JobOrder {
         order.is_lt() != self.victims
     }
 
-    fn standing<'a>(&self, world: &'a World, state: &State, entry: usize) -> JobStanding<'a> {
+    fn standing<'a>(&self, world: &'a World, state: &State, entry: usize) -> KaiJobStanding<'a> {
         let Entry { job, pods, minima } = &self.entries[entry];
         let spec = &world.jobs[*job];
         let sets = state.pod_sets(world, *job, pods, minima.as_ref());
-        JobStanding {
+        KaiJobStanding {
             priority: if world.rules.has("priority") { spec.priority } else { 0 },
             elastic: if world.rules.has("elastic") {
                 elastic_state(sets)

@@ -10,7 +10,7 @@ use super::job_order::JobOrder;
 use super::place::Attempt;
 use super::state::{At, GPU, State};
 use super::world::{Action, PodState, World};
-use phalanx::quota::kai::{Quantities, QueueShares, Reclaimer};
+use phalanx::quota::kai::{KaiQuantities, QueueShares, Reclaimer};
 
 /// Pods of one job that were collected together.
 #[derive(Debug, Clone)]
@@ -299,7 +299,7 @@ impl Search<'_> {
                 None => jobs.push((job, std::vec![pod])),
             }
         }
-        let mut given: Vec<(usize, Quantities)> = Vec::new();
+        let mut given: Vec<(usize, KaiQuantities)> = Vec::new();
         for (job, pods) in jobs {
             let Some(leaf) = state.queues[job] else { continue };
             for unit in units(world, job, &pods) {
@@ -311,7 +311,7 @@ impl Search<'_> {
                 if unit.is_empty() {
                     continue;
                 }
-                let mut sum: Quantities = [0, 0, 0].into_iter().collect();
+                let mut sum: KaiQuantities = [0, 0, 0].into_iter().collect();
                 for pod in unit {
                     let now = &state.pods[job][pod];
                     let amounts = state.request(world, (job, pod), now.node);

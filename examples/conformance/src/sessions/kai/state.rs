@@ -8,7 +8,7 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::world::{Gpu, Job, Node, PodState, World};
-use phalanx::quota::kai::{PodSetState, Quantities, QueueShares};
+use phalanx::quota::kai::{KaiQuantities, PodSetState, QueueShares};
 
 /// The resources that queues divide.
 pub(super) const CPU: usize = 0;
@@ -197,7 +197,12 @@ impl State {
     }
 
     /// Amounts that queues count for a pod: on its node, or before it has one.
-    pub(super) fn request(&self, world: &World, (job, pod): At, node: Option<usize>) -> Quantities {
+    pub(super) fn request(
+        &self,
+        world: &World,
+        (job, pod): At,
+        node: Option<usize>,
+    ) -> KaiQuantities {
         let pod = &world.jobs[job].pods[pod];
         let memory = node.map_or(self.least_memory, |node| world.nodes[node].gpu_memory).max(1);
         let gpu = match pod.gpu {
@@ -217,8 +222,8 @@ impl State {
     }
 
     /// Requests of pods together.
-    pub(super) fn requests(&self, world: &World, job: usize, pods: &[usize]) -> Quantities {
-        let mut sum: Quantities = [0, 0, 0].into_iter().collect();
+    pub(super) fn requests(&self, world: &World, job: usize, pods: &[usize]) -> KaiQuantities {
+        let mut sum: KaiQuantities = [0, 0, 0].into_iter().collect();
         for &pod in pods {
             for (own, amount) in sum.iter_mut().zip(self.request(world, (job, pod), None)) {
                 *own += amount;
@@ -228,8 +233,8 @@ impl State {
     }
 
     /// Amounts that accounted pods hold together.
-    pub(super) fn held(&self, world: &World, job: usize, pods: &[usize]) -> Quantities {
-        let mut sum: Quantities = [0, 0, 0].into_iter().collect();
+    pub(super) fn held(&self, world: &World, job: usize, pods: &[usize]) -> KaiQuantities {
+        let mut sum: KaiQuantities = [0, 0, 0].into_iter().collect();
         for &pod in pods {
             let now = &self.pods[job][pod];
             if now.state.is_allocated() {

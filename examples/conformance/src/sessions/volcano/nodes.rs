@@ -9,7 +9,8 @@ use super::status::TaskStatus;
 use phalanx::framework::{Evaluation, Rejection, Verdict};
 use phalanx::plugins::{
     BalancedAllocation, ImageLocality, InterPodAffinity, LeastAllocated, MostAllocated,
-    NodeAffinity, NodePorts, NodeUnschedulable, PodTopologySpread, SpreadDefaults, TaintToleration,
+    NodeAffinityPlugin, NodePorts, NodeUnschedulable, PodTopologySpread, SpreadDefaults,
+    TaintToleration,
 };
 use phalanx::state::{NodeView, Row};
 use phalanx::{Cluster, Framework, StateError, Time};
@@ -46,7 +47,7 @@ impl NodeJudge {
         let mut builder = Framework::builder()
             .filter(NodeUnschedulable)
             .filter(TaintToleration)
-            .filter(NodeAffinity::default())
+            .filter(NodeAffinityPlugin::default())
             .filter(NodePorts)
             .filter(spread())
             .filter(InterPodAffinity::default())
@@ -61,7 +62,7 @@ impl NodeJudge {
             builder = builder.score(weights.most_requested, most);
         }
         if weights.node_affinity > 0 {
-            builder = builder.score(weights.node_affinity, NodeAffinity::default());
+            builder = builder.score(weights.node_affinity, NodeAffinityPlugin::default());
         }
         if weights.pod_affinity > 0 {
             builder = builder.score(weights.pod_affinity, InterPodAffinity::default());

@@ -10,7 +10,7 @@ use super::standing::{NodeState, TaskState};
 use super::status::{Readiness, TaskStatus};
 use phalanx::StateError;
 use phalanx::quota::volcano::{
-    Attributes, HierarchicalShares, JobStanding, Missing, Quotas, Resources, inqueue,
+    Attributes, HierarchicalShares, Missing, Quotas, Resources, VolcanoJobStanding, inqueue,
 };
 
 #[derive(Debug, Clone)]
@@ -224,14 +224,14 @@ impl State {
     }
 
     /// Where a job stands in the tree of `drf`.
-    pub(super) fn standing(&self, at: usize) -> JobStanding {
+    pub(super) fn standing(&self, at: usize) -> VolcanoJobStanding {
         let job = &self.jobs[at];
         let queue = self.queues.get(&job.input.queue);
         let mut request = Resources::default();
         for task in &job.tasks {
             request.add(&self.tasks[*task].input.requests);
         }
-        JobStanding {
+        VolcanoJobStanding {
             name: job.input.name.clone(),
             allocated: job.allocated.clone(),
             request,

@@ -5,7 +5,7 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::input::{Allocation, Attempt};
-use phalanx::quota::yunikorn::{Guarantees, PreemptionPolicy, QueueState, resources};
+use phalanx::quota::yunikorn::{Guarantees, QueueState, YuniKornPreemptionPolicy, resources};
 
 /// The way from the queue that asks up to its fence, with the priority that counts at each.
 fn fence(attempt: &Attempt) -> (Option<&QueueState>, BTreeMap<&str, i64>) {
@@ -20,7 +20,7 @@ fn fence(attempt: &Attempt) -> (Option<&QueueState>, BTreeMap<&str, i64>) {
         priorities.insert(queue.path.as_str(), priority);
         last = Some(queue);
         let full = !attempt.queues.fits(&queue.path, &attempt.ask.resource);
-        if queue.preemption == PreemptionPolicy::Fence || full {
+        if queue.preemption == YuniKornPreemptionPolicy::Fence || full {
             break;
         }
     }
@@ -75,7 +75,7 @@ impl<'a> Search<'_, 'a> {
     fn leaf(&mut self, queue: &'a QueueState, priority: i64, fenced: bool) {
         let left = self.left.remaining(&queue.path);
         let within = left.is_some() && !resources::has_negative(left.as_ref());
-        if queue.preemption == PreemptionPolicy::Disabled || within {
+        if queue.preemption == YuniKornPreemptionPolicy::Disabled || within {
             return;
         }
         let ask = Some(&self.attempt.ask.resource);

@@ -1,0 +1,7 @@
+//! Amounts of a queue or an application, by resource.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+/// Amounts by type.
+pub type Resource = BTreeMap<String, i64>;
