@@ -1,27 +1,20 @@
 //! Names: every public name stands for one thing, so that modules can be imported whole.
+#![allow(unused_imports, reason = "modules are imported whole, whatever is named of them")]
 
 use std::time::Duration;
 
-#[allow(unused_imports)]
 use phalanx::autoscale::*;
-#[allow(unused_imports)]
 use phalanx::claims::*;
-#[allow(unused_imports)]
 use phalanx::framework::*;
-#[allow(unused_imports)]
 use phalanx::kubernetes::*;
 use phalanx::model::*;
-#[allow(unused_imports)]
 use phalanx::place::*;
 use phalanx::plugins::*;
 use phalanx::preempt::*;
 use phalanx::queue::*;
 use phalanx::quota::*;
-#[allow(unused_imports)]
 use phalanx::reclaim::*;
-#[allow(unused_imports)]
 use phalanx::simulate::*;
-#[allow(unused_imports)]
 use phalanx::state::*;
 use phalanx::*;
 
