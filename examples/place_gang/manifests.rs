@@ -41,6 +41,13 @@ pub(crate) fn read(
     for node in manifests.nodes {
         cluster.add_node(node).map_err(fault)?;
     }
+    let has_claims = !manifests.claims.is_empty();
+    for object in manifests.storage {
+        cluster.set_storage(object).map_err(fault)?;
+    }
+    for object in manifests.claims {
+        cluster.set_claim_object(object).map_err(fault)?;
+    }
     for pod in manifests.bound {
         let node = pod.node.clone().unwrap_or_default();
         if cluster.node(&node).is_none() {
@@ -50,7 +57,7 @@ pub(crate) fn read(
         cluster.add_pod(pod).map_err(fault)?;
     }
     let title = cluster_file.to_string();
-    Ok((Scene { title, source, cluster, groups: manifests.groups }, notes))
+    Ok((Scene { title, source, cluster, groups: manifests.groups, has_claims }, notes))
 }
 
 /// The account of a file, document by document.

@@ -22,6 +22,11 @@ mod reading;
 use std::fmt::Write;
 
 use phalanx::Framework;
+#[cfg(feature = "cel")]
+use phalanx::claims::Cel as Selectors;
+#[cfg(not(feature = "cel"))]
+use phalanx::claims::NoSelectors as Selectors;
+use phalanx::plugins::{DynamicResources, KubernetesProfile};
 
 use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
 
@@ -71,8 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     }
     let as_json = arguments.word("--output", &["text", "json"])? == "json";
     let profile = arguments.word("--profile", &["binpack", "spread", "kubernetes"])?;
-    let framework = profile_framework(profile);
     let (mut scene, notes) = scene(arguments)?;
+    let framework = profile_framework(profile, scene.has_claims);
     let before = scene.cluster.clone();
     let decisions = decide::all(&mut scene.cluster, &framework, &scene.groups)
         .map_err(|error| Mistake::Input(format!("{}: {error}", scene.source)))?;
@@ -99,6 +104,8 @@ pub(crate) struct Scene {
     cluster: phalanx::Cluster,
     /// In the order in which they are placed.
     groups: Vec<phalanx::PodGroup>,
+    /// Whether there are claims of devices, or classes that serve them.
+    has_claims: bool,
 }
 
 /// The scene that the arguments name, and remarks on single objects.
@@ -134,10 +141,18 @@ fn scene(arguments: &Arguments) -> Result<(Scene, Vec<String>), Mistake> {
 }
 
 /// A profile, with the strategy that is natural to it.
-fn profile_framework(profile: &str) -> Framework {
-    match profile {
+fn profile_framework(profile: &str, has_claims: bool) -> Framework {
+    let own = match profile {
+        "kubernetes" if has_claims => {
+            return KubernetesProfile::new().claims(Selectors).framework();
+        }
         "kubernetes" => Framework::kubernetes(),
         "spread" => Framework::spread(),
         _ => Framework::default(),
+    };
+    if !has_claims {
+        return own;
     }
+    let builder = DynamicResources::add_to(own.to_builder(), Selectors);
+    builder.build().unwrap_or(own)
 }

@@ -83,6 +83,7 @@ pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
         title: "openb (Alibaba)".into(),
         source: "openb".into(),
         cluster,
+        has_claims: false,
         groups: vec![gang],
     })
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::assembly::{Assembly, Identity, Leaf, Located, fault};
+use super::claimed;
 use super::error::Error;
 use super::groups::{GroupObject, QUEUE_NAME};
 use super::kinds;
@@ -39,6 +40,7 @@ fn run(mut objects: Objects) -> Located<Manifests> {
     objects.topologies.settle(&mut objects.nodes);
     objects.groups.iter_mut().for_each(|group| group.settle(&objects.topologies));
     let levels = objects.topologies.cluster_levels().to_vec();
+    claimed::settle(&mut objects.pods, &objects.groups, &mut objects.claims, &mut objects.storage);
     objects.cards.settle(&mut objects.nodes);
     ask_for_cards(&mut objects);
     let mut assembly = Assembly {
@@ -61,7 +63,12 @@ fn run(mut objects: Objects) -> Located<Manifests> {
     manifests.levels = levels;
     manifests.devices = objects.cards.into_nodes();
     manifests.nodes = objects.nodes;
-    manifests.storage = objects.storage.into_values().collect();
+    manifests.storage = objects.storage.objects.into_values().collect();
+    for fault in objects.claims.faults() {
+        let (object, text) = fault.split_once(": ").unwrap_or(("", fault));
+        manifests.notes.push(Note { object: object.into(), text: text.into() });
+    }
+    manifests.claims = objects.claims.into_objects();
     manifests.namespaces = objects.namespaces;
     manifests.ignored = objects.ignored;
     Ok(manifests)

@@ -73,7 +73,10 @@ const SKIPPED: [&str; 21] = [
 ];
 
 /// Objects whose names are their writer's own.
-const FREE: [&str; 9] = [
+const FREE: [&str; 12] = [
+    "attributes",
+    "capacity",
+    "counters",
     "labels",
     "annotations",
     "nodeSelector",
@@ -94,6 +97,7 @@ static METADATA: Keep = Fields(&[
     ("labels", All),
     ("annotations", But(&["kubectl.kubernetes.io/last-applied-configuration"])),
     ("ownerReferences", All),
+    ("creationTimestamp", All),
     ("deletionTimestamp", All),
 ]);
 
@@ -130,6 +134,10 @@ static STATUS: Keep = Fields(&[
     // Disruption budgets.
     ("disruptionsAllowed", All),
     ("disruptedPods", All),
+    // Claims of devices, and of pods.
+    ("allocation", All),
+    ("reservedFor", Fields(&[("uid", All)])),
+    ("resourceClaimStatuses", All),
 ]);
 
 /// The part of any object to keep.

@@ -9,7 +9,7 @@ use super::devices::NodeCards;
 use super::field::Field;
 use super::kinds::SubmittedWorkload;
 use crate::model::{Labels, Node, Pod, PodGroup};
-use crate::state::StorageObject;
+use crate::state::{ClaimObject, StorageObject};
 
 /// Everything that was read, ready for a cluster and for placement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -28,6 +28,10 @@ pub struct Manifests {
     /// Claims, volumes and other storage objects, by kind and name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storage: Vec<StorageObject>,
+    /// Classes of devices, slices and claims, by kind and name. Claims that groups share are among
+    /// them; those that pods have for themselves stand in the pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<ClaimObject>,
     /// The pods that are bound to a node, in the order of the input. Those that have succeeded or
     /// failed are left out.
     pub bound: Vec<Pod>,

@@ -11,6 +11,7 @@ mod account;
 mod affinity;
 mod assemble;
 mod assembly;
+mod claimed;
 mod claims;
 mod devices;
 mod duration;

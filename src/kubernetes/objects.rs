@@ -8,6 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::account;
+use super::claimed::StorageRecords;
+use super::claims::{ClaimObjects, ClaimSort};
 use super::devices::Cards;
 use super::field::{Fault, Field};
 use super::groups::{self, GroupObject};
@@ -17,7 +19,7 @@ use super::mode::Mode;
 use super::owners::Owners;
 use super::pod::{Fate, PodRecord};
 use super::priority::Classes;
-use super::storage::{is_namespaced, storage_kind, storage_object};
+use super::storage::{is_classless, is_default_class, is_namespaced, storage_kind, storage_object};
 use super::stream::Kind;
 use super::topologies::Topologies;
 use super::value::{Value, text};
@@ -25,7 +27,7 @@ use super::withheld::Withheld;
 use super::{metadata, node, pod};
 use crate::base::hash::FixedMap;
 use crate::model::{Labels, ModelError, Node, PodShape, Problem};
-use crate::state::{StorageKey, StorageKind, StorageObject};
+use crate::state::StorageKind;
 
 /// The objects read so far.
 #[derive(Debug)]
@@ -35,8 +37,9 @@ pub(super) struct Objects {
     pub(super) nodes: Vec<Node>,
     node_index: FixedMap<String, usize>,
     pub(super) namespaces: BTreeMap<String, Labels>,
-    /// Storage objects; the last one of a name counts, where more than one is stored.
-    pub(super) storage: BTreeMap<StorageKey, StorageObject>,
+    pub(super) storage: StorageRecords,
+    /// Classes of devices, slices, claims and their templates.
+    pub(super) claims: ClaimObjects,
     pub(super) pods: Vec<PodRecord>,
     pub(super) pod_index: FixedMap<String, usize>,
     shapes: FixedMap<Arc<PodShape>, ()>,
@@ -75,7 +78,8 @@ impl Objects {
             nodes: Vec::new(),
             node_index: FixedMap::default(),
             namespaces: BTreeMap::new(),
-            storage: BTreeMap::new(),
+            storage: StorageRecords::default(),
+            claims: ClaimObjects::default(),
             pods: Vec::new(),
             pod_index: FixedMap::default(),
             shapes: FixedMap::default(),
@@ -226,6 +230,13 @@ impl Objects {
                 Ok(())
             }
             Sort::Storage(kind) => self.storage(kind, &root),
+            Sort::Claims(sort) => {
+                if self.claims.take(sort, &root)? && root.strict() {
+                    let name = metadata::name(&root)?;
+                    return Err(root.fail_at("metadata.name", Problem::Duplicate(name)));
+                }
+                Ok(())
+            }
             Sort::Submitted(of) => {
                 if of == WorkloadKind::StatefulSet {
                     self.owners.controller(kind, &root)?;
@@ -320,7 +331,22 @@ impl Objects {
     fn storage(&mut self, kind: StorageKind, root: &Field<'_>) -> Fault<()> {
         let object = storage_object(kind, root)?;
         let key = object.key();
-        if self.storage.insert(key.clone(), object).is_some() && root.strict() {
+        let refused = account::refused_of(root.value, root.object.mode);
+        if !refused.is_empty() {
+            let reason = format!("{}: {}", root.object.name, refused.join("; "));
+            self.notes.extend(refused.iter().map(|field| Note::new(root, field)));
+            self.storage.refused.insert(key.clone(), reason);
+        }
+        match kind {
+            StorageKind::Claim if root.strict() && is_classless(root)? => {
+                self.storage.classless.insert(key.clone());
+            }
+            StorageKind::Class if is_default_class(root)? => {
+                self.storage.default_class = Some(key.name.clone());
+            }
+            _ => {}
+        }
+        if self.storage.objects.insert(key.clone(), object).is_some() && root.strict() {
             return Err(root.fail_at("metadata.name", Problem::Duplicate(key.name)));
         }
         Ok(())
@@ -417,6 +443,7 @@ enum Sort {
     Runtime { of_cluster: bool },
     Submitted(WorkloadKind),
     Storage(StorageKind),
+    Claims(ClaimSort),
 }
 
 impl Sort {
@@ -441,7 +468,10 @@ impl Sort {
             ("trainer.kubeflow.org", "TrainingRuntime") => Sort::Runtime { of_cluster: false },
             _ => {
                 let storage = storage_kind(group, kind).map(Sort::Storage);
-                return storage.or_else(|| WorkloadKind::of(group, kind).map(Sort::Submitted));
+                let claims = || ClaimSort::of(group, kind).map(Sort::Claims);
+                return storage
+                    .or_else(claims)
+                    .or_else(|| WorkloadKind::of(group, kind).map(Sort::Submitted));
             }
         })
     }
@@ -449,6 +479,9 @@ impl Sort {
     fn namespaced(self) -> bool {
         if let Sort::Storage(kind) = self {
             return is_namespaced(kind);
+        }
+        if let Sort::Claims(sort) = self {
+            return sort.is_namespaced();
         }
         !matches!(
             self,

@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::affinity::{affinity, spread, tolerations};
+use super::claims::{TemplateUse, claims_of, extended};
 use super::devices::{self, Ask, Held};
 use super::field::{Fault, Field};
 use super::kinds::{MadeBy, made_by};
@@ -17,10 +18,10 @@ use super::metadata::{
 };
 use super::node::labels;
 use super::resources::pod_resources;
-use super::storage::volumes;
+use super::storage::{OwnVolume, ephemeral_volumes, volumes};
 use super::timestamp::timestamp;
 use super::topologies::{self, Wish};
-use crate::model::{Amounts, HostPort, Pod, PodShape, PreemptionPolicy, Problem};
+use crate::model::{Amounts, ExtendedRequest, HostPort, Pod, PodShape, PreemptionPolicy, Problem};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -51,6 +52,12 @@ pub(super) struct PodRecord {
     pub(super) asks: Vec<Ask>,
     /// The cards that it holds, by its annotations.
     pub(super) held: Option<Box<Held>>,
+    /// Claims that are to be made of templates.
+    pub(super) templates: Vec<TemplateUse>,
+    /// What it asks of resources that a class of devices may serve.
+    pub(super) extended: Box<[ExtendedRequest]>,
+    /// Volumes for which claims are made with the pod.
+    pub(super) own_volumes: Vec<OwnVolume>,
     /// The application that it describes.
     pub(super) application: Option<Box<Application>>,
     /// Fields that are written and not in force, with the reason: such a pod is not placed.
@@ -93,10 +100,11 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
         record.made_by = made_by(&metadata, record.controller.as_deref())?;
     }
     let spec = root.need("spec")?;
-    let own = (record.pod.name.clone(), record.pod.uid.clone());
-    let volumes = volumes(&spec, Some((&own.0, &own.1)))?;
-    if !volumes.is_empty() {
-        record.pod.shape_mut().volumes = volumes;
+    // Of a pod that exists the claims of its own volumes are made by a controller.
+    if !record.pod.uid.is_empty() && !record.own_volumes.is_empty() {
+        let own = (record.pod.name.clone(), record.pod.uid.clone());
+        record.pod.shape_mut().volumes = volumes(&spec, Some((&own.0, &own.1)))?;
+        record.own_volumes.clear();
     }
     if record.pod.deleting && record.pod.node.is_none() {
         return Ok(Fate::Abandoned);
@@ -126,6 +134,8 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         .map_err(|problem| spec.fail_at("containers", problem))?;
     shape.requests = effective.requests;
     shape.volumes = volumes(&spec, None)?;
+    let (claims, templates) = claims_of(root, &spec, None)?;
+    shape.claims = claims;
     shape.existing_requests = effective.existing;
     shape.incoming_requests = effective.incoming;
     let membership = membership(root, &spec)?.map(Box::new);
@@ -157,6 +167,9 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         wish: wish(root)?.map(Box::new),
         asks: devices::asks(&spec)?,
         held: held.map(Box::new),
+        templates,
+        extended: extended(&spec)?,
+        own_volumes: ephemeral_volumes(&spec)?,
         application: application.map(Box::new),
         refused: Vec::new(),
         source: 0,

@@ -139,9 +139,27 @@ fn volume_mode(spec: &Field<'_>) -> Fault<VolumeMode> {
 }
 
 fn claim(root: &Field<'_>) -> Fault<VolumeClaim> {
-    let mut claim = VolumeClaim::new(metadata::namespace(root)?, metadata::name(root)?);
+    let claim = VolumeClaim::new(metadata::namespace(root)?, metadata::name(root)?);
+    let mut claim = claim_like(claim, root)?;
     let spec = root.need("spec")?;
     claim.uid = uid(root)?;
+    claim.volume = spec.text_of("volumeName")?;
+    // As written: a claim that names its volume will be bound to it.
+    let is_named = root.strict() && !claim.volume.is_empty();
+    claim.bound = annotation(root, BIND_COMPLETED)?.is_some() || is_named;
+    claim.selected_node = annotation(root, SELECTED_NODE)?.filter(|node| !node.is_empty());
+    if let Some(metadata) = root.get("metadata")? {
+        let owner = of_controller(&metadata, |owner| owner.text_of("uid"))?;
+        claim.owner = owner.unwrap_or_default();
+    }
+    claim.lost = phase(root)? == "Lost";
+    claim.deleting = is_being_deleted(root)?;
+    Ok(claim)
+}
+
+/// What a claim asks for, of an object or of a template.
+fn claim_like(mut claim: VolumeClaim, root: &Field<'_>) -> Fault<VolumeClaim> {
+    let spec = root.need("spec")?;
     claim.class = class_of(root, &spec)?;
     if let Some(resources) = spec.get("resources")?
         && let Some(requests) = resources.get("requests")?
@@ -152,15 +170,6 @@ fn claim(root: &Field<'_>) -> Fault<VolumeClaim> {
     claim.mode = volume_mode(&spec)?;
     claim.attributes_class = spec.text_of("volumeAttributesClassName")?;
     claim.selector = label_selector(&spec, "selector")?;
-    claim.volume = spec.text_of("volumeName")?;
-    claim.bound = annotation(root, BIND_COMPLETED)?.is_some();
-    claim.selected_node = annotation(root, SELECTED_NODE)?.filter(|node| !node.is_empty());
-    if let Some(metadata) = root.get("metadata")? {
-        let owner = of_controller(&metadata, |owner| owner.text_of("uid"))?;
-        claim.owner = owner.unwrap_or_default();
-    }
-    claim.lost = phase(root)? == "Lost";
-    claim.deleting = is_being_deleted(root)?;
     Ok(claim)
 }
 
@@ -184,7 +193,8 @@ fn volume(root: &Field<'_>) -> Fault<Volume> {
         let (namespace, name) = (claim.text_of("namespace")?, claim.text_of("name")?);
         volume.claim = Some(ClaimRef { namespace, name, uid: claim.text_of("uid")? });
     }
-    volume.available = phase(root)? == "Available";
+    let phase = phase(root)?;
+    volume.available = phase == "Available" || phase.is_empty() && root.strict();
     volume.deleting = is_being_deleted(root)?;
     if let Some(csi) = spec.get("csi")? {
         volume = volume.driver(csi.text_of("driver")?, csi.text_of("volumeHandle")?);
@@ -259,6 +269,76 @@ fn attachment(root: &Field<'_>) -> Fault<VolumeAttachment> {
     };
     let (driver, node) = (spec.text_of("attacher")?, spec.text_of("nodeName")?);
     Ok(VolumeAttachment::new(metadata::name(root)?, driver, node, volume))
+}
+
+/// Whether a claim leaves its class to the cluster's default.
+pub(super) fn is_classless(root: &Field<'_>) -> Fault<bool> {
+    let spec = root.need("spec")?;
+    Ok(annotation(root, CLASS)?.is_none() && spec.get("storageClassName")?.is_none())
+}
+
+/// Whether a class is the default one.
+pub(super) fn is_default_class(root: &Field<'_>) -> Fault<bool> {
+    Ok(annotation(root, DEFAULT_CLASS)?.as_deref() == Some("true"))
+}
+
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// A volume for which each pod of a template has a claim of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OwnVolume {
+    /// The volume of the template.
+    name: String,
+    /// Whether the pod's name stands before that of the volume, as in ephemeral volumes.
+    is_ephemeral: bool,
+    /// Whether the claim leaves its class to the cluster's default.
+    pub(super) is_classless: bool,
+    claim: VolumeClaim,
+}
+
+impl OwnVolume {
+    /// The claim that a pod has for it.
+    pub(super) fn claim_of(&self, namespace: &str, pod: &str) -> VolumeClaim {
+        let mut claim = self.claim.clone();
+        claim.namespace = namespace.into();
+        let name = &self.name;
+        claim.name =
+            if self.is_ephemeral { format!("{pod}-{name}") } else { format!("{name}-{pod}") };
+        claim
+    }
+}
+
+/// The volumes of a template that are made for each of its pods.
+pub(super) fn ephemeral_volumes(spec: &Field<'_>) -> Fault<Vec<OwnVolume>> {
+    let mut own = Vec::new();
+    spec.each("volumes", |volume| {
+        if let Some(ephemeral) = volume.get("ephemeral")? {
+            let template = ephemeral.need("volumeClaimTemplate")?;
+            own.push(OwnVolume {
+                name: volume.text_of("name")?,
+                is_ephemeral: true,
+                is_classless: is_classless(&template)?,
+                claim: claim_like(VolumeClaim::default(), &template)?,
+            });
+        }
+        Ok(())
+    })?;
+    Ok(own)
+}
+
+/// Templates of claims, of which each pod has one of each.
+pub(super) fn claim_templates(of: &Field<'_>, list: &str) -> Fault<Vec<OwnVolume>> {
+    let mut own = Vec::new();
+    of.each(list, |template| {
+        own.push(OwnVolume {
+            name: template.need("metadata")?.need("name")?.text()?.to_string(),
+            is_ephemeral: false,
+            is_classless: is_classless(&template)?,
+            claim: claim_like(VolumeClaim::default(), &template)?,
+        });
+        Ok(())
+    })?;
+    Ok(own)
 }
 
 /// Name and uid of a pod.

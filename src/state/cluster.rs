@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::check::bound_node;
-use super::claims::ClaimBook;
+use super::claims::{ClaimBook, ClaimKey, ClaimObject};
 use super::columns::{Columns, NodeSpec};
 use super::devices::{DeviceNeed, DeviceTerm};
 use super::error::StateError;
@@ -201,6 +201,42 @@ impl Cluster {
     /// Device classes, slices and claims, and the devices in use.
     pub fn claims(&self) -> &ClaimBook {
         &self.claims
+    }
+
+    /// Adds a class, a slice or a claim, or replaces the one of its kind and name, as the three
+    /// functions below do.
+    ///
+    /// ```
+    /// use phalanx::Cluster;
+    /// use phalanx::model::DeviceClass;
+    /// use phalanx::state::{ClaimKey, ClaimKind};
+    ///
+    /// let mut cluster = Cluster::new();
+    /// cluster.set_claim_object(DeviceClass::new("gpu"))?;
+    /// assert_eq!(cluster.claims().classes().count(), 1);
+    /// assert!(cluster.remove_claim_object(&ClaimKey::new(ClaimKind::Class, "gpu")));
+    /// # Ok::<(), phalanx::StateError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The object has no name.
+    pub fn set_claim_object(&mut self, object: impl Into<ClaimObject>) -> Result<(), StateError> {
+        let object = object.into();
+        object.check()?;
+        self.put_claim_object(object, 0);
+        Ok(())
+    }
+
+    /// Removes a class, a slice or a claim; whether there was one.
+    pub fn remove_claim_object(&mut self, key: &ClaimKey) -> bool {
+        let removed = self.claims.remove(key);
+        self.journal.record(Change::Claims);
+        removed
+    }
+
+    pub(super) fn put_claim_object(&mut self, object: ClaimObject, version: u64) {
+        self.claims.put(object, version);
+        self.journal.record(Change::Claims);
     }
 
     /// Adds or replaces a device class. O(classes).

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::check::bound_node;
+use super::claims::{ClaimKey, ClaimObject};
 use super::cluster::Cluster;
 use super::error::StateError;
 use super::journal::Change;
@@ -90,6 +91,20 @@ pub enum Event {
         /// The version of the removal.
         version: u64,
     },
+    /// A class of devices, a slice or a claim was added or changed.
+    ClaimsChanged {
+        /// The object as it is now.
+        object: ClaimObject,
+        /// The object's version.
+        version: u64,
+    },
+    /// A class of devices, a slice or a claim was removed.
+    ClaimsRemoved {
+        /// Its kind and name.
+        key: ClaimKey,
+        /// The version of the removal.
+        version: u64,
+    },
     /// A pod is gone or has finished.
     PodDeleted {
         /// The pod's namespace.
@@ -118,8 +133,8 @@ pub enum Applied {
 impl Cluster {
     /// Takes an event in.
     ///
-    /// O(log nodes) for pods; O(log objects) for storage, and a copy of all objects of its kind if
-    /// clones of the cluster share them. O(√nodes) for nodes, and in proportion to the pods kept aside for
+    /// O(log nodes) for pods; O(log objects) for storage and claims, and a copy of all objects of the
+    /// kind if clones of the cluster share them. O(√nodes) for nodes, and in proportion to the pods kept aside for
     /// one that appears.
     ///
     /// # Errors
@@ -139,6 +154,8 @@ impl Cluster {
             Event::PodChanged { pod, version } => self.pod_changed(&pod, version),
             Event::StorageChanged { object, version } => self.storage_changed(object, version),
             Event::StorageRemoved { key, version } => Ok(self.storage_removed(&key, version)),
+            Event::ClaimsChanged { object, version } => self.claims_changed(object, version),
+            Event::ClaimsRemoved { key, version } => Ok(self.claims_removed(key, version)),
             Event::PodDeleted { namespace, name, version } => {
                 Ok(self.pod_deleted(namespace, name, version))
             }
@@ -232,6 +249,27 @@ impl Cluster {
         let deleted = Deleted::Storage(key.clone());
         self.deletion(&deleted, version, known.unwrap_or(0), known.is_some(), |cluster| {
             cluster.drop_storage(key);
+        })
+    }
+
+    fn claims_changed(&mut self, object: ClaimObject, version: u64) -> Result<Applied, StateError> {
+        object.check()?;
+        let key = object.key();
+        let known = self.claims().version(&key).unwrap_or(0);
+        let key = Deleted::Claims(key);
+        if is_stale(version, known) || self.is_deleted(&key, version) {
+            return Ok(Applied::Stale);
+        }
+        self.recall(&key, version);
+        self.put_claim_object(object, version.max(known));
+        Ok(Applied::Changed)
+    }
+
+    fn claims_removed(&mut self, key: ClaimKey, version: u64) -> Applied {
+        let known = self.claims().version(&key);
+        let deleted = Deleted::Claims(key.clone());
+        self.deletion(&deleted, version, known.unwrap_or(0), known.is_some(), |cluster| {
+            cluster.remove_claim_object(&key);
         })
     }
 

@@ -39,7 +39,7 @@ mod volumes;
 
 pub use builder::ClusterBuilder;
 pub(crate) use claims::Published;
-pub use claims::{ClaimBook, ClaimRecord, DeviceUsage};
+pub use claims::{ClaimBook, ClaimKey, ClaimKind, ClaimObject, ClaimRecord, DeviceUsage};
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use event::Applied;
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, ShapeId};

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::check::bound_node;
+use super::claims::ClaimKey;
 use super::cluster::Cluster;
 use super::storage::Storage;
 use super::tombstones::Deleted;
@@ -37,6 +38,8 @@ struct Claims {
     classes: Vec<DeviceClass>,
     slices: Vec<ResourceSlice>,
     objects: Vec<ResourceClaim>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    versions: Vec<(ClaimKey, u64)>,
 }
 
 impl Serialize for Cluster {
@@ -77,6 +80,7 @@ impl Serialize for Cluster {
                 classes: self.claims.classes().cloned().collect(),
                 slices: self.claims.slices().cloned().collect(),
                 objects: self.claims.claims_as_given(),
+                versions: self.claims.versions().map(|(key, of)| (key.clone(), of)).collect(),
             }),
         }
         .serialize(serializer)
@@ -107,6 +111,7 @@ impl<'de> Deserialize<'de> for Cluster {
         claims.classes.into_iter().for_each(|class| cluster.set_device_class(class));
         claims.slices.into_iter().for_each(|slice| cluster.set_resource_slice(slice));
         claims.objects.into_iter().for_each(|claim| cluster.set_claim(claim));
+        cluster.claims.set_versions(claims.versions);
         for (pod, version) in snapshot.pods {
             let node = bound_node(&pod).map_err(D::Error::custom)?;
             if cluster.slot_of(pod.namespace(), &pod.name).is_some() {

@@ -4,6 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::claims::ClaimKey;
+#[cfg(feature = "serde")]
+use super::claims::ClaimKind;
 use super::storage::StorageKey;
 #[cfg(feature = "serde")]
 use super::storage::StorageKind;
@@ -19,6 +22,7 @@ pub(crate) enum Deleted {
     Namespace(String),
     Pod(String, String),
     Storage(StorageKey),
+    Claims(ClaimKey),
 }
 
 /// Versions of deletions by object. Clones share memory: one more deletion after a clone copies
@@ -37,6 +41,7 @@ impl Deleted {
             Deleted::Node(name) => format!("n/{name}"),
             Deleted::Namespace(name) => format!("s/{name}"),
             Deleted::Storage(key) => format!("{}/{}", key.kind.word(), key.name),
+            Deleted::Claims(key) => format!("{}/{}", key.kind.word(), key.name),
             Deleted::Pod(namespace, name) => format!("{}/{namespace}{name}", namespace.len()),
         }
     }
@@ -50,6 +55,9 @@ impl Deleted {
             "s" => Deleted::Namespace(rest.into()),
             kind if StorageKind::of_word(kind).is_some() => {
                 Deleted::Storage(StorageKey::new(StorageKind::of_word(kind)?, rest))
+            }
+            kind if ClaimKind::of_word(kind).is_some() => {
+                Deleted::Claims(ClaimKey::new(ClaimKind::of_word(kind)?, rest))
             }
             length => {
                 let (namespace, name) = rest.split_at_checked(length.parse().ok()?)?;

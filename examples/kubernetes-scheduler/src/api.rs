@@ -107,6 +107,12 @@ impl Api {
         self.call(Method::DELETE, path, JSON, body.to_string().into_bytes()).await
     }
 
+    /// Replaces fields, and takes out those that are null.
+    pub async fn merge(&self, path: &str, body: &serde_json::Value) -> Result<Answer, String> {
+        let content_type = "application/merge-patch+json";
+        self.call(Method::PATCH, path, content_type, body.to_string().into_bytes()).await
+    }
+
     /// Patches lists of conditions by type.
     pub async fn patch(&self, path: &str, body: &serde_json::Value) -> Result<Answer, String> {
         let content_type = "application/strategic-merge-patch+json";

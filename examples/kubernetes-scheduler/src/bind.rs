@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::api::Api;
 use crate::config::Bindings;
 use crate::decide::Input;
+use crate::prepare::{self, Needs};
 use crate::{log, status};
 
 /// A pod, and the node it goes to or leaves.
@@ -30,6 +32,10 @@ pub struct Placement {
     pub name: String,
     pub uid: String,
     pub node: String,
+    /// What is written before it is bound.
+    pub needs: Option<Arc<Needs>>,
+    /// Annotations that go with the binding: they say which cards of the node the pod has.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// An order of a decision.
@@ -43,6 +49,8 @@ pub enum Order {
     Preempt { pods: Vec<Placement>, by: String },
     /// Leave those pods in place, as far as their deletion has not begun.
     Cancel(Vec<Placement>),
+    /// Take back what an earlier run has written for pods that it has not bound.
+    Release(Vec<Placement>),
 }
 
 /// The result of an order for one pod.
@@ -62,6 +70,8 @@ pub enum Outcome {
     Unbound,
     /// It cannot be evicted.
     NotEvicted(String),
+    /// What an earlier run has written for it is taken back.
+    Released,
     /// The watch will tell: it is gone, or not ours any more.
     Watched,
 }
@@ -69,6 +79,10 @@ pub enum Outcome {
 /// Purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
+    /// What an earlier run has left.
+    Release,
+    /// What was written for a pod whose plan is taken back.
+    Unwritten,
     Bind,
     Evict,
     Preempt,
@@ -77,6 +91,8 @@ enum Task {
 /// The state of a pod with an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// What it needs is written, and waited for.
+    Preparing,
     Queued,
     InFlight,
     /// In flight, and to be evicted if it turns out bound.
@@ -96,8 +112,11 @@ pub async fn run(
     // Pods that are preempted, with the request under way, by uid.
     let mut preempted: BTreeMap<String, Option<AbortHandle>> = BTreeMap::new();
     let mut requests: JoinSet<(Task, Report)> = JoinSet::new();
+    // Plans whose pods need something first, and what takes them back, by uid of their pods.
+    let mut preparations: JoinSet<Prepared> = JoinSet::new();
+    let mut cancels: BTreeMap<String, Arc<AtomicBool>> = BTreeMap::new();
     let mut open = true;
-    while open || !queue.is_empty() || !requests.is_empty() {
+    while open || !queue.is_empty() || !requests.is_empty() || !preparations.is_empty() {
         while requests.len() < settings.in_flight
             && let Some((task, pod)) = queue.pop_front()
         {
@@ -110,6 +129,18 @@ pub async fn run(
                         _ => continue,
                     }
                     requests.spawn(async move { (task, bind(&api, &settings, pod).await) });
+                }
+                Task::Release => {
+                    requests.spawn(async move {
+                        prepare::undo(&api, &pod).await;
+                        (task, Report::new(pod, Outcome::Released))
+                    });
+                }
+                Task::Unwritten => {
+                    requests.spawn(async move {
+                        prepare::undo(&api, &pod).await;
+                        (task, Report::new(pod, Outcome::Unbound))
+                    });
                 }
                 Task::Evict => {
                     requests.spawn(async move { (task, evict(&api, &settings, pod).await) });
@@ -124,6 +155,18 @@ pub async fn run(
         tokio::select! {
             order = orders.recv(), if open => match order {
                 None => open = false,
+                Some(Order::Release(pods)) => {
+                    queue.extend(pods.into_iter().map(|pod| (Task::Release, pod)));
+                }
+                Some(Order::Bind(pods)) if pods.iter().any(|pod| pod.needs.is_some()) => {
+                    let cancel = Arc::new(AtomicBool::new(false));
+                    for pod in &pods {
+                        states.insert(pod.uid.clone(), State::Preparing);
+                        cancels.insert(pod.uid.clone(), Arc::clone(&cancel));
+                    }
+                    let (api, time) = (api.clone(), settings.prepare_for);
+                    preparations.spawn(async move { prepare_plan(api, pods, time, cancel).await });
+                }
                 Some(Order::Bind(pods)) => {
                     for pod in pods {
                         states.insert(pod.uid.clone(), State::Queued);
@@ -135,9 +178,24 @@ pub async fn run(
                         match states.get_mut(&pod.uid) {
                             Some(State::Queued) => {
                                 states.remove(&pod.uid);
-                                report(&inputs, vec![Report::new(pod, Outcome::Unbound)]);
+                                let waits = |(task, own): &(Task, Placement)| {
+                                    *task == Task::Bind && own.uid == pod.uid
+                                };
+                                let at = queue.iter().position(waits);
+                                // The order itself does not say what was written.
+                                match at.and_then(|at| queue.remove(at)) {
+                                    Some((_, own)) if own.needs.is_some() => {
+                                        queue.push_back((Task::Unwritten, own));
+                                    }
+                                    _ => report(&inputs, vec![Report::new(pod, Outcome::Unbound)]),
+                                }
                             }
-                            Some(state) => *state = State::Cancelled,
+                            Some(state) => {
+                                *state = State::Cancelled;
+                                if let Some(cancel) = cancels.get(&pod.uid) {
+                                    cancel.store(true, Ordering::Relaxed);
+                                }
+                            }
                             None => {
                                 log!(info, "a pod is evicted", pod = pod.full_name(), reason = reason);
                                 queue.push_back((Task::Evict, pod));
@@ -163,6 +221,34 @@ pub async fn run(
                     }
                 }
             },
+            Some(done) = preparations.join_next(), if !preparations.is_empty() => {
+                let Ok(Prepared { pods, result }) = done else { continue };
+                let mut reports = Vec::new();
+                for pod in pods {
+                    cancels.remove(&pod.uid);
+                    let cancelled = states.get(&pod.uid) == Some(&State::Cancelled);
+                    match &result {
+                        Ok(()) if cancelled => {
+                            states.remove(&pod.uid);
+                            queue.push_back((Task::Unwritten, pod));
+                        }
+                        Ok(()) => {
+                            states.insert(pod.uid.clone(), State::Queued);
+                            queue.push_back((Task::Bind, pod));
+                        }
+                        Err(reason) => {
+                            states.remove(&pod.uid);
+                            let result = if cancelled {
+                                Outcome::Unbound
+                            } else {
+                                Outcome::Failed(reason.clone())
+                            };
+                            reports.push(Report::new(pod, result));
+                        }
+                    }
+                }
+                report(&inputs, reports);
+            },
             Some(done) = requests.join_next(), if !requests.is_empty() => {
                 let mut done = Some(done);
                 let mut reports = Vec::new();
@@ -172,7 +258,7 @@ pub async fn run(
                         match task {
                             Task::Bind => drop(states.remove(&report.pod.uid)),
                             Task::Preempt => drop(preempted.remove(&report.pod.uid)),
-                            Task::Evict => {}
+                            Task::Evict | Task::Release | Task::Unwritten => {}
                         }
                         if task == Task::Bind && state == Some(State::Cancelled) {
                             // Whatever the answer was, the pod itself says what is left to do.
@@ -187,6 +273,29 @@ pub async fn run(
             }
         }
     }
+}
+
+/// A plan whose pods were prepared, or not; then nothing is left of it.
+struct Prepared {
+    pods: Vec<Placement>,
+    result: Result<(), String>,
+}
+
+/// Prepares all pods of a plan, or takes back what was written for any of them.
+async fn prepare_plan(
+    api: Api,
+    pods: Vec<Placement>,
+    time: Duration,
+    cancel: Arc<AtomicBool>,
+) -> Prepared {
+    let result = prepare::prepare(&api, &pods, time, &cancel).await;
+    if let Err(reason) = &result {
+        log!(warn, "a plan cannot be prepared", reason = reason);
+        for pod in &pods {
+            prepare::undo(&api, pod).await;
+        }
+    }
+    Prepared { pods, result }
 }
 
 fn report(inputs: &Sender<Input>, reports: Vec<Report>) {
@@ -204,7 +313,19 @@ impl Placement {
     /// A pod that is preempted.
     pub fn of_victim(ticket: Ticket, pod: &EvictedPod) -> Placement {
         let EvictedPod { namespace, name, uid, node, .. } = pod.clone();
-        Placement { ticket: Some(ticket), namespace, name, uid, node }
+        Placement::new(Some(ticket), namespace, name, uid, node)
+    }
+
+    /// A pod that needs nothing first.
+    pub fn new(
+        ticket: Option<Ticket>,
+        namespace: String,
+        name: String,
+        uid: String,
+        node: String,
+    ) -> Placement {
+        let annotations = BTreeMap::new();
+        Placement { ticket, namespace, name, uid, node, needs: None, annotations }
     }
 
     pub fn full_name(&self) -> String {
@@ -236,11 +357,15 @@ async fn bind(api: &Api, settings: &Bindings, pod: Placement) -> Report {
     let mut deadline = begin + settings.retry_for;
     let mut pause = Duration::from_millis(100);
     let path = format!("{}/binding", pod.path());
-    let body = json!({
+    let mut body = json!({
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
     });
+    if !pod.annotations.is_empty() {
+        body["metadata"]["annotations"] = json!(pod.annotations);
+    }
+    let mut bound_elsewhere = false;
     let result = loop {
         let failure = match api.post(&path, &body).await {
             Ok(answer) => match answer.status {
@@ -258,32 +383,47 @@ async fn bind(api: &Api, settings: &Bindings, pod: Placement) -> Report {
             Err(error) => error,
         };
         match read_back(api, &pod).await {
-            Some(result) => break result,
+            Some(Whereabouts::Bound) => break Outcome::Bound,
+            Some(Whereabouts::Gone) => break Outcome::Watched,
+            Some(Whereabouts::Elsewhere) => {
+                bound_elsewhere = true;
+                break Outcome::Watched;
+            }
             None if Instant::now() >= deadline => break Outcome::Failed(failure),
             None => {}
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
     };
+    if result != Outcome::Bound && !bound_elsewhere {
+        prepare::undo(api, &pod).await;
+    }
     Report { pod, result, took: begin.elapsed() }
 }
 
+/// Where a pod is whose binding was in doubt.
+enum Whereabouts {
+    Bound,
+    Elsewhere,
+    Gone,
+}
+
 /// The server's answer on a pod whose binding is in doubt; `None` if it may be tried again.
-async fn read_back(api: &Api, pod: &Placement) -> Option<Outcome> {
+async fn read_back(api: &Api, pod: &Placement) -> Option<Whereabouts> {
     let answer = api.get(&pod.path()).await.ok()?;
     match answer.status {
         200 => {}
-        404 => return Some(Outcome::Watched),
+        404 => return Some(Whereabouts::Gone),
         _ => return None,
     }
     let stored: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
     let metadata = &stored["metadata"];
     if metadata["uid"] != pod.uid.as_str() || metadata["deletionTimestamp"].is_string() {
-        return Some(Outcome::Watched);
+        return Some(Whereabouts::Gone);
     }
     match stored["spec"]["nodeName"].as_str() {
-        Some(node) if node == pod.node => Some(Outcome::Bound),
-        Some(_) => Some(Outcome::Watched),
+        Some(node) if node == pod.node => Some(Whereabouts::Bound),
+        Some(_) => Some(Whereabouts::Elsewhere),
         None => None,
     }
 }

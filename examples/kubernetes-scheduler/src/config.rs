@@ -141,6 +141,9 @@ pub struct Bindings {
     /// How long one binding is tried before it has failed for good.
     #[serde(deserialize_with = "span")]
     pub retry_for: Duration,
+    /// How long devices and volumes of a plan may take before its gang has failed.
+    #[serde(deserialize_with = "span")]
+    pub prepare_for: Duration,
     /// The fate of a gang then.
     pub on_failure: OnFailure,
     /// The grace period of evictions; that of the pod unless set.
@@ -152,6 +155,7 @@ impl Default for Bindings {
         Bindings {
             in_flight: 64,
             retry_for: Duration::from_secs(60),
+            prepare_for: Duration::from_secs(600),
             on_failure: OnFailure::Retry,
             eviction_grace_seconds: None,
         }

@@ -17,6 +17,7 @@ use crate::bind::{Order, Outcome, Placement, Report};
 use crate::explain::Explanations;
 use crate::log;
 use crate::metrics::Metrics;
+use crate::prepare::{ClaimNeed, Needs};
 use crate::status::Note;
 use crate::watch::SOURCES;
 
@@ -45,6 +46,18 @@ pub struct Pulse {
     pub synced: std::sync::atomic::AtomicBool,
 }
 
+/// What an earlier run has written for pods that it has not bound.
+#[derive(Debug, Clone, Copy)]
+pub enum Leftovers {
+    Unknown,
+    /// It is being taken back, for so many pods still.
+    Releasing {
+        left: usize,
+        since: Instant,
+    },
+    Done,
+}
+
 /// The most inputs taken in between two decisions.
 const BATCH: usize = 256;
 /// The longest time without a sign of life.
@@ -68,6 +81,8 @@ pub struct Decider {
     pub nominated: BTreeMap<String, Vec<ObjectRef>>,
     pub dry_run: bool,
     pub event_per_pod: bool,
+    /// What an earlier run has left.
+    pub leftovers: Leftovers,
 }
 
 impl Decider {
@@ -94,13 +109,71 @@ impl Decider {
             self.pulse.last.store(alive, Ordering::Relaxed);
             let synced = SOURCES.iter().all(|source| self.synced.contains(&source.kind));
             self.pulse.synced.store(synced, Ordering::Relaxed);
-            if synced {
+            if synced && self.has_released() {
                 self.decide();
                 self.observe();
                 let now = self.now();
                 self.explanations.send(&self.scheduler, &self.store, &self.notes, now);
             }
         }
+    }
+
+    /// Whether nothing is left of what an earlier run has written for pods that it did not bind: the
+    /// plans that it was written for are gone. Orders that to be taken back first.
+    ///
+    /// | state | event | next |
+    /// |---|---|---|
+    /// | unknown | no claim is reserved for a pod that waits | done |
+    /// | unknown | some are: they are ordered to be released | releasing |
+    /// | releasing | all are written, and the watch shows it | done |
+    /// | releasing | all are written, and the watch does not show it in time | unknown |
+    fn has_released(&mut self) -> bool {
+        match self.leftovers {
+            Leftovers::Done => return true,
+            Leftovers::Releasing { left: 0, since } => {
+                if self.reserved().is_empty() {
+                    self.leftovers = Leftovers::Done;
+                } else if since.elapsed() > TICK {
+                    self.leftovers = Leftovers::Unknown;
+                }
+            }
+            Leftovers::Releasing { .. } => {}
+            Leftovers::Unknown => {
+                let pods = self.reserved();
+                if pods.is_empty() || self.dry_run {
+                    self.leftovers = Leftovers::Done;
+                } else {
+                    log!(info, "claims of an earlier run are released", pods = pods.len());
+                    self.leftovers =
+                        Leftovers::Releasing { left: pods.len(), since: Instant::now() };
+                    let _ = self.orders.send(Order::Release(pods));
+                }
+            }
+        }
+        matches!(self.leftovers, Leftovers::Done)
+    }
+
+    /// The pods that wait and that claims are reserved for, with those claims.
+    fn reserved(&self) -> Vec<Placement> {
+        let mut pods: BTreeMap<String, (ObjectRef, Needs)> = BTreeMap::new();
+        for claim in self.store.resource_claims() {
+            for uid in &claim.reserved_for {
+                let Some(pod) = self.store.waiting_pod(&claim.namespace, uid) else { continue };
+                let user = serde_json::json!({
+                    "resource": "pods", "name": pod.name, "uid": pod.uid,
+                });
+                let need = ClaimNeed { name: claim.name.clone(), allocation: None, user };
+                let (_, needs) = pods.entry(uid.clone()).or_insert((pod, Needs::default()));
+                needs.claims.push(need);
+            }
+        }
+        let pods = pods.into_values().map(|(pod, needs)| {
+            let ObjectRef { namespace, name, uid, .. } = pod;
+            let mut own = Placement::new(None, namespace, name, uid, String::new());
+            own.needs = Some(Arc::new(needs));
+            own
+        });
+        pods.collect()
     }
 
     fn now(&self) -> Time {
@@ -212,6 +285,12 @@ impl Decider {
                 self.scheduler.handle_eviction_failed(ticket, &report.pod.full_name(), None, now)
             }
             Outcome::Watched => Ok(()),
+            Outcome::Released => {
+                if let Leftovers::Releasing { left, .. } = &mut self.leftovers {
+                    *left = left.saturating_sub(1);
+                }
+                Ok(())
+            }
         };
         match result {
             // The pod is gone meanwhile, or has another plan.
@@ -300,7 +379,11 @@ impl Decider {
             let pod = assignment.pod();
             let (namespace, name) = (pod.namespace().to_owned(), pod.name.clone());
             let (uid, node) = (pod.uid.clone(), assignment.node().to_owned());
-            Placement { ticket: Some(ticket), namespace, name, uid, node }
+            let mut own = Placement::new(Some(ticket), namespace, name, uid, node);
+            let group = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
+            let needs = Needs::of(&self.store, group.as_deref(), assignment);
+            own.needs = needs.map(Arc::new);
+            own
         });
         Order::Bind(pods.collect())
     }
@@ -330,7 +413,7 @@ impl Decider {
             let (namespace, name) = (pod.pod.namespace(), pod.pod.name());
             let uid = self.store.pod_uid(namespace, name).unwrap_or_default().to_owned();
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            Placement { ticket: None, namespace, name, uid, node: pod.node.clone() }
+            Placement::new(None, namespace, name, uid, pod.node.clone())
         });
         pods.collect()
     }
@@ -343,6 +426,7 @@ impl Decider {
                 ("would be evicted", pods, Outcome::Watched)
             }
             Order::Cancel(pods) => ("would stay", pods, Outcome::Watched),
+            Order::Release(pods) => ("would be released", pods, Outcome::Released),
         };
         for pod in pods {
             log!(info, what, pod = pod.full_name(), node = pod.node);

@@ -16,6 +16,7 @@ mod explain; // why a group waits, when there is time to say so
 mod lease; // leader election
 mod log; // structured logs
 mod metrics; // Prometheus text
+mod prepare; // claims and volumes of pods before they are bound
 mod profile; // plugins, levels and queue rules from the configuration
 mod serve; // /metrics, /healthz, /readyz
 mod status; // conditions and events
@@ -29,7 +30,7 @@ use phalanx::kubernetes::watch::Store;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Settings;
-use crate::decide::{Decider, Input, Pulse};
+use crate::decide::{Decider, Input, Leftovers, Pulse};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -66,7 +67,7 @@ async fn run(settings: Settings) -> Result<(), String> {
     let name = settings.scheduler_name.clone();
     let (tenants, queues) = profile::tenants(&settings.file)?.unzip();
     let scheduler = profile::scheduler(&settings.file, salt, tenants)?;
-    let store = Store::new(name.clone());
+    let store = Store::new(name.clone()).with_claims();
     let store = match queues {
         Some(queues) => store.with_queues(queues),
         None => store,
@@ -113,6 +114,7 @@ async fn run(settings: Settings) -> Result<(), String> {
         nominated: Default::default(),
         dry_run: settings.dry_run,
         event_per_pod: settings.file.events.per_pod,
+        leftovers: Leftovers::Unknown,
     };
     let deciding = std::thread::Builder::new().name("decide".to_owned());
     let deciding = deciding.spawn(move || decider.run()).map_err(|error| error.to_string())?;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use phalanx::claims::Cel;
 use phalanx::kubernetes::queues::{LocalQueues, QueueManifests};
 use phalanx::kubernetes::{Mode, Value};
+use phalanx::plugins::DynamicResources;
 use phalanx::preempt::{LowerPriority, SameQueue};
 use phalanx::queue::{Backoff, Discipline, OnBindFailure, PreemptionSettings, ReservationPolicy};
 use phalanx::quota::Tenants;
@@ -20,7 +22,8 @@ fn framework(file: &File) -> Result<Framework, String> {
         Profile::Kubernetes => Framework::kubernetes(),
     };
     for name in &file.plugins.disabled {
-        if !profile.filter_names().any(|filter| filter == name.value) {
+        let is_known = profile.filter_names().any(|filter| filter == name.value);
+        if !is_known && name.value != "DynamicResources" {
             let known: Vec<&str> = profile.filter_names().collect();
             return Err(unknown(name.defined.line(), "filter", &name.value, &known));
         }
@@ -40,6 +43,9 @@ fn framework(file: &File) -> Result<Framework, String> {
     }
     for (name, weight) in &file.plugins.weights {
         builder = builder.weigh(name, weight.value);
+    }
+    if !file.plugins.disabled.iter().any(|name| name.value == "DynamicResources") {
+        builder = DynamicResources::add_to(builder, Cel);
     }
     builder.build().map_err(|error| format!("plugins: {error}"))
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use phalanx::kubernetes::watch::{Kind, SchedulingResource, WatchEvent};
+use phalanx::state::{ClaimKind, StorageKind};
 
 use crate::api::Api;
 use crate::decide::Input;
@@ -31,7 +32,7 @@ const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 11] = [
+pub const SOURCES: [Source; 22] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
@@ -43,6 +44,25 @@ pub const SOURCES: [Source; 11] = [
     source(Kind::Coscheduling, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", false),
     source(Kind::Koordinator, "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", false),
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
+    source(Kind::Claims(ClaimKind::Class), "/apis/resource.k8s.io/v1/deviceclasses", false),
+    source(Kind::Claims(ClaimKind::Slice), "/apis/resource.k8s.io/v1/resourceslices", false),
+    source(Kind::Claims(ClaimKind::Claim), "/apis/resource.k8s.io/v1/resourceclaims", false),
+    source(Kind::DeviceTaintRule, "/apis/resource.k8s.io/v1beta2/devicetaintrules", false),
+    source(Kind::Storage(StorageKind::Claim), "/api/v1/persistentvolumeclaims", false),
+    source(Kind::Storage(StorageKind::Volume), "/api/v1/persistentvolumes", false),
+    source(Kind::Storage(StorageKind::Class), "/apis/storage.k8s.io/v1/storageclasses", false),
+    source(Kind::Storage(StorageKind::Driver), "/apis/storage.k8s.io/v1/csidrivers", false),
+    source(Kind::Storage(StorageKind::Limits), "/apis/storage.k8s.io/v1/csinodes", false),
+    source(
+        Kind::Storage(StorageKind::Capacity),
+        "/apis/storage.k8s.io/v1/csistoragecapacities",
+        false,
+    ),
+    source(
+        Kind::Storage(StorageKind::Attachment),
+        "/apis/storage.k8s.io/v1/volumeattachments",
+        false,
+    ),
 ];
 
 /// The times after which a watch that ended starts again: each doubles the one before.

@@ -1,13 +1,12 @@
 //! Objects that describe groups of pods.
 
 use super::keys::{GROUP_ANNOTATION_KEYS, GROUP_LABEL_KEYS};
-use super::pods::PLAIN;
+use super::pods::{CLAIMS, PLAIN};
 use super::rule::Rule::{
     Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent, Whole,
 };
 use super::rule::{Entry, Kind, Rule};
 
-const CLAIM: &str = "resource claims are not modelled";
 const SUBGROUPS: &str = "subgroups by labels of pods are not read";
 const MEMBERS: &str = "of members their own policy counts";
 const EXACT: &str = "placement is exact: the members needed have room for what they ask";
@@ -181,7 +180,7 @@ pub(super) const KINDS: &[Kind] = &[
                     POLICY,
                     ("podGroupTemplateRef", Honoured),
                     ("workloadRef", Honoured),
-                    ("resourceClaims", Refused(CLAIM)),
+                    ("resourceClaims", CLAIMS),
                 ),
             ),
         ],

@@ -4,6 +4,7 @@
 //! honoured, refused or ignored. The reader leaves alone what a refused field belongs to;
 //! `docs/kubernetes.md` is made from the same table.
 
+mod devices;
 mod groups;
 mod keys;
 mod kinds;
@@ -11,6 +12,7 @@ mod pods;
 mod queues;
 mod rows;
 mod rule;
+mod storage;
 mod unread;
 mod verdict;
 mod walk;

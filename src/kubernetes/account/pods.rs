@@ -5,19 +5,22 @@ use super::keys::{
 };
 use super::rule::Rule::{
     Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent,
-    Whole,
+    Table as ByTable, Whole,
 };
 use super::rule::{Choice, Entry, Keys, Kind, Rule, Spot, Table};
+use super::storage::VOLUME_CLAIM;
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::resources;
 use crate::kubernetes::value::Value;
 
-const VOLUME: &str = "storage that a scheduler must look at is not modelled";
-const CLAIM: &str = "resource claims are not modelled";
+const MIGRATED: &str = "volumes that a driver serves in place of a plug-in are not counted";
+const INLINE: &str = "it has no object, and no limit of volumes counts it";
+const OF_POD: &str = "it is among the claims of the pod";
 const SHARE: &str = "shares of devices are not read in this dialect";
 const COUNTED: &str = "no resource that is counted";
 const TEMPLATE: &str = "no pods are made of this kind: its pods are placed where they exist";
-const FEATURES: &str = "it asks for features of the node behind an alpha gate of Kubernetes";
+pub(super) const FEATURES: &str =
+    "it asks for features of the node behind an alpha gate of Kubernetes";
 
 /// The label selector of a part that is in force as a whole.
 const SELECTOR: Rule = Fields(&[
@@ -25,7 +28,7 @@ const SELECTOR: Rule = Fields(&[
     ("matchExpressions", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
 ]);
 
-const NODE_TERM: &[Entry] = &[
+pub(super) const NODE_TERM: &[Entry] = &[
     ("matchExpressions", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
     ("matchFields", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
 ];
@@ -118,7 +121,15 @@ fn request(spot: &Spot<'_>, mode: Mode) -> usize {
 pub(super) const RESOURCES: Rule = Fields(&[
     ("requests", Each(&ByChoice(&REQUEST))),
     ("limits", Each(&ByChoice(&REQUEST))),
-    ("claims", Refused(CLAIM)),
+    ("claims", Fields(&[("name", Holds(OF_POD)), ("request", Holds(OF_POD))])),
+]);
+
+/// The claims of a pod, or those that members of a group may share.
+pub(super) const CLAIMS: Rule = Whole(&[
+    ("name", Part),
+    ("resourceClaimName", Part),
+    ("resourceClaimTemplateName", Part),
+    ("source", Fields(&[("resourceClaimName", Part), ("resourceClaimTemplateName", Part)])),
 ]);
 
 /// A port that is taken on the node.
@@ -180,14 +191,41 @@ const VOLUMES: Rule = Fields(&[
     ("name", Silent),
     ("image", Honoured),
     ("persistentVolumeClaim", Fields(&[("claimName", Honoured), ("readOnly", Silent)])),
-    ("ephemeral", Refused(VOLUME)),
-    ("csi", Refused(VOLUME)),
-    ("awsElasticBlockStore", Refused(VOLUME)),
-    ("azureDisk", Refused(VOLUME)),
-    ("cinder", Refused(VOLUME)),
-    ("gcePersistentDisk", Refused(VOLUME)),
-    ("iscsi", Refused(VOLUME)),
-    ("rbd", Refused(VOLUME)),
+    ("ephemeral", Fields(&[("volumeClaimTemplate", ByTable(&VOLUME_CLAIM))])),
+    ("csi", Holds(INLINE)),
+    ("awsElasticBlockStore", Refused(MIGRATED)),
+    ("azureDisk", Refused(MIGRATED)),
+    ("cinder", Refused(MIGRATED)),
+    ("gcePersistentDisk", Refused(MIGRATED)),
+    (
+        "iscsi",
+        Fields(&[
+            ("iqn", Honoured),
+            ("readOnly", Honoured),
+            ("targetPortal", Silent),
+            ("portals", Silent),
+            ("lun", Silent),
+            ("fsType", Silent),
+            ("iscsiInterface", Silent),
+            ("chapAuthDiscovery", Silent),
+            ("chapAuthSession", Silent),
+            ("secretRef", Silent),
+            ("initiatorName", Silent),
+        ]),
+    ),
+    (
+        "rbd",
+        Fields(&[
+            ("monitors", Honoured),
+            ("image", Honoured),
+            ("pool", Honoured),
+            ("readOnly", Honoured),
+            ("fsType", Silent),
+            ("user", Silent),
+            ("keyring", Silent),
+            ("secretRef", Silent),
+        ]),
+    ),
     ("emptyDir", Silent),
     ("hostPath", Silent),
     ("configMap", Silent),
@@ -205,8 +243,8 @@ const VOLUMES: Rule = Fields(&[
     ("quobyte", Silent),
     ("scaleIO", Silent),
     ("storageos", Silent),
-    ("portworxVolume", Silent),
-    ("vsphereVolume", Silent),
+    ("portworxVolume", Refused(MIGRATED)),
+    ("vsphereVolume", Refused(MIGRATED)),
     ("photonPersistentDisk", Silent),
 ]);
 
@@ -243,7 +281,7 @@ const POD_SPEC: Rule = Fields(&[
     ("overhead", Each(&Honoured)),
     ("resources", RESOURCES),
     ("hostNetwork", HOST_NETWORK),
-    ("resourceClaims", Refused(CLAIM)),
+    ("resourceClaims", CLAIMS),
     ("runtimeClassName", ByChoice(&RUNTIME_CLASS)),
     ("volumes", VOLUMES),
     ("hostUsers", Ignored(FEATURES)),
@@ -294,7 +332,8 @@ pub(super) static POD_TEMPLATE: Table = Table {
 /// Labels and annotations that bear on nothing.
 pub(super) static PLAIN: Keys = Keys { name: "", known: &[], prefixes: &[], other: Silent };
 /// Labels that count, whatever they are.
-static ANY_LABEL: Keys = Keys { name: "any labels", known: &[], prefixes: &[], other: Honoured };
+pub(super) static ANY_LABEL: Keys =
+    Keys { name: "any labels", known: &[], prefixes: &[], other: Honoured };
 
 const ACTUAL: &str = "a watch reads it; in manifests taints say so";
 

@@ -8,9 +8,10 @@ use super::rule::Rule::{
     Table as ByTable, Whole,
 };
 use super::rule::{Choice, Entry, Kind, Rule, Table};
+use super::storage::VOLUME_CLAIM;
 use crate::kubernetes::value::Value;
 
-const VOLUME: &str = "storage that a scheduler must look at is not modelled";
+const VOLUME: &str = "claims that this kind makes are not read";
 const SCHEDULING: &str = "the scheduling of Kubernetes 1.37 is not read in this kind";
 const EXACT: &str = "placement is exact: the members needed have room for what they ask";
 const SUBGROUPS: &str = "subgroups ask for nothing by themselves";
@@ -22,6 +23,8 @@ const MOST: &str = "no more pods are made than the replicas";
 const NUMA: &str = "NUMA nodes of pods are not modelled";
 
 const TEMPLATE: Rule = ByTable(&POD_TEMPLATE);
+/// Claims that each pod has one of.
+const CLAIM_TEMPLATES: Rule = ByTable(&VOLUME_CLAIM);
 const METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
 const METADATA_WITH_MINIMUM: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &MINIMUM_ANNOTATION_KEYS);
 
@@ -249,7 +252,7 @@ pub(super) const KINDS: &[Kind] = &[
                     ("ordinals", Fields(&[("start", Honoured)])),
                     ("selector", Honoured),
                     ("template", TEMPLATE),
-                    ("volumeClaimTemplates", Refused(VOLUME)),
+                    ("volumeClaimTemplates", CLAIM_TEMPLATES),
                     ("scheduling", Refused(SCHEDULING)),
                     ("serviceName", Silent),
                     ("updateStrategy", Silent),
@@ -291,7 +294,7 @@ pub(super) const KINDS: &[Kind] = &[
                                     ("type", Holds(SUBGROUPS)),
                                 ]),
                             ),
-                            ("volumeClaimTemplates", Refused(VOLUME)),
+                            ("volumeClaimTemplates", CLAIM_TEMPLATES),
                             ("persistentVolumeClaimRetentionPolicy", Silent),
                             ("restartPolicy", Silent),
                             ("resizePolicy", Silent),

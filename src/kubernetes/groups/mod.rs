@@ -13,6 +13,7 @@ pub(super) use application::application;
 pub(super) use kai::kai;
 
 use super::account;
+use super::claims::{ClaimEntry, claim_entries};
 use super::field::{Fault, Field};
 use super::membership::{Family, InlineGang, check_total, gang};
 use super::metadata::{self, check_label_name, unsupported};
@@ -68,6 +69,10 @@ pub(super) struct GroupObject {
     pub(super) later: BTreeSet<String>,
     /// The role of one pod that leads the others.
     pub(super) leader: Option<String>,
+    /// The identity of the object, where it exists.
+    pub(super) uid: String,
+    /// Claims that its members may share.
+    pub(super) claims: Vec<ClaimEntry>,
     /// Fields that are written and not in force, with the reason: the pods of such a group are not
     /// placed.
     pub(super) refused: Vec<String>,
@@ -101,6 +106,8 @@ impl GroupObject {
             roles: BTreeMap::new(),
             later: BTreeSet::new(),
             leader: None,
+            uid: String::new(),
+            claims: Vec::new(),
             refused: Vec::new(),
             source: 0,
             order: 0,
@@ -197,10 +204,11 @@ fn object(root: &Field<'_>, family: Family) -> Fault<GroupObject> {
     let (name, namespace) = (metadata::name(root)?, metadata::namespace(root)?);
     let mut group = GroupObject::new(family, namespace, name, root.object.name.clone());
     group.refused = account::refused_of(root.value, root.object.mode);
-    if let Some(metadata) = root.get("metadata")?
-        && let Some(labels) = metadata.get("labels")?
-    {
-        group.local_queue = labels.name_of(QUEUE_NAME)?;
+    if let Some(metadata) = root.get("metadata")? {
+        group.uid = metadata.text_of("uid")?;
+        if let Some(labels) = metadata.get("labels")? {
+            group.local_queue = labels.name_of(QUEUE_NAME)?;
+        }
     }
     Ok(group)
 }
@@ -281,6 +289,9 @@ pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject>
             group.topology.require = Some(text.into());
             Ok(())
         })?;
+    }
+    if !composite {
+        group.claims = claim_entries(&spec)?;
     }
     group.disruption = disruption(&spec)?;
     let basic = group.policy == GroupPolicy::Basic {};

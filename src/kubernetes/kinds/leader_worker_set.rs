@@ -8,6 +8,7 @@ use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, count, positive, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::storage::claim_templates;
 use crate::model::Problem;
 
 /// A set of independent groups, each of a leader and workers.
@@ -22,9 +23,15 @@ pub(super) fn leader_worker_set(root: &Field<'_>) -> Fault<Submitted> {
     if let Some(policy) = template.get("subGroupPolicy")? {
         sub_groups(&policy, size)?;
     }
-    let worker = set.template(&template.need("workerTemplate")?)?;
+    let own = claim_templates(&template, "volumeClaimTemplates")?;
+    let mut worker = set.template(&template.need("workerTemplate")?)?;
+    worker.own_volumes.extend(own.iter().cloned());
     let leader = match template.get("leaderTemplate")? {
-        Some(at) => set.template(&at)?,
+        Some(at) => {
+            let mut leader = set.template(&at)?;
+            leader.own_volumes.extend(own);
+            leader
+        }
         None => worker.clone(),
     };
     for group in 0..groups {

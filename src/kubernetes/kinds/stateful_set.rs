@@ -6,6 +6,7 @@ use alloc::vec;
 use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, annotated_minimum, count, word};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::storage::claim_templates;
 
 /// The annotation that states the minimum of the group that Volcano makes of a set.
 const GROUP_MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
@@ -22,7 +23,8 @@ pub(super) fn stateful_set(root: &Field<'_>) -> Fault<Submitted> {
         Some(ordinals) => count(&ordinals, "start", 0)?,
         None => 0,
     };
-    let template = set.template(&spec.need("template")?)?;
+    let mut template = set.template(&spec.need("template")?)?;
+    template.own_volumes.extend(claim_templates(&spec, "volumeClaimTemplates")?);
     let all = format_args!("the {pods} replicas");
     let wanted = match annotated_minimum(root, GROUP_MIN_MEMBER, pods.max(1), all)? {
         Some(min) => min,

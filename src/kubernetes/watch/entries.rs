@@ -15,7 +15,7 @@ use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::membership::{Family, InlineGang, Membership};
 use crate::kubernetes::metadata;
 use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{Pod, PodGroup};
+use crate::model::{ClaimSource, Pod, PodClaim, PodGroup};
 
 /// The identity of a group, or of the object that describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,6 +202,25 @@ impl PodEntry {
             refusal,
             shown,
         }
+    }
+
+    /// Lets claims that were made for an owner serve the pod, too; whether that is new.
+    pub(super) fn claims_are_also_of(&mut self, owner: &str) -> bool {
+        let lacks = |claim: &PodClaim| match &claim.source {
+            ClaimSource::Made { owners, .. } => !owners.iter().any(|own| own == owner),
+            _ => false,
+        };
+        if owner.is_empty() || !self.pod.shape().claims.iter().any(lacks) {
+            return false;
+        }
+        for claim in &mut self.pod.shape_mut().claims {
+            if let ClaimSource::Made { owners, .. } = &mut claim.source
+                && !owners.iter().any(|own| own == owner)
+            {
+                owners.push(owner.to_owned());
+            }
+        }
+        true
     }
 
     /// Whether it waits for the scheduler of the store.

@@ -7,11 +7,12 @@ use alloc::string::String;
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer};
 
+use crate::kubernetes::claims::{self, claim_kind};
 use crate::kubernetes::keep::OBJECT;
 use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::storage::{is_namespaced, storage_kind, word};
 use crate::kubernetes::value::{Seed, Value};
-use crate::state::StorageKind;
+use crate::state::{ClaimKind, StorageKind};
 
 /// A kind of object that a [`Store`](super::Store) takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,11 +51,15 @@ pub enum Kind {
     Submitted(WorkloadKind),
     /// Claims, volumes, classes and other objects of storage.
     Storage(StorageKind),
+    /// Classes of devices, slices and claims of `resource.k8s.io`.
+    Claims(ClaimKind),
+    /// `resource.k8s.io DeviceTaintRule`.
+    DeviceTaintRule,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::Storage(StorageKind::Attachment).index() + 1;
+    pub(super) const COUNT: usize = Kind::DeviceTaintRule.index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -74,6 +79,10 @@ impl Kind {
             Kind::Koordinator => 12,
             Kind::Submitted(kind) => 13 + kind as usize,
             Kind::Storage(kind) => 14 + WorkloadKind::VolcanoJob as usize + kind as usize,
+            Kind::Claims(kind) => {
+                Kind::Storage(StorageKind::Attachment).index() + 1 + kind as usize
+            }
+            Kind::DeviceTaintRule => Kind::Claims(ClaimKind::Claim).index() + 1,
         }
     }
 
@@ -92,8 +101,10 @@ impl Kind {
             ("policy", "PodDisruptionBudget") => Kind::PodDisruptionBudget,
             ("trainer.kubeflow.org", "TrainingRuntime") => Kind::TrainingRuntime,
             ("trainer.kubeflow.org", "ClusterTrainingRuntime") => Kind::ClusterTrainingRuntime,
+            ("resource.k8s.io", "DeviceTaintRule") => Kind::DeviceTaintRule,
             _ => {
                 let storage = storage_kind(group, kind).map(Kind::Storage);
+                let storage = storage.or_else(|| claim_kind(group, kind).map(Kind::Claims));
                 return storage.or_else(|| WorkloadKind::of(group, kind).map(Kind::Submitted));
             }
         })
@@ -117,6 +128,8 @@ impl Kind {
             Kind::ClusterTrainingRuntime => "clustertrainingruntime",
             Kind::Submitted(kind) => kind.word(),
             Kind::Storage(kind) => word(kind),
+            Kind::Claims(kind) => claims::word(kind),
+            Kind::DeviceTaintRule => "devicetaintrule",
         }
     }
 
@@ -138,9 +151,16 @@ impl Kind {
         if let Kind::Storage(kind) = self {
             return is_namespaced(kind);
         }
+        if let Kind::Claims(kind) = self {
+            return kind == ClaimKind::Claim;
+        }
         !matches!(
             self,
-            Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::ClusterTrainingRuntime
+            Kind::Node
+                | Kind::Namespace
+                | Kind::PriorityClass
+                | Kind::ClusterTrainingRuntime
+                | Kind::DeviceTaintRule
         )
     }
 }

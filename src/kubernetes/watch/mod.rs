@@ -32,10 +32,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod claims;
 mod composites;
 mod entries;
 mod event;
 mod groups;
+mod per_kind;
 mod pods;
 mod served;
 mod store;

@@ -52,6 +52,7 @@ impl Store {
             let group = ObjectName::new(&namespace, &entry.alone_name());
             updates.push(Update::GroupRemoved { group });
         }
+        self.keep_allocated(&entry, updates);
         if let Some(group) = group {
             self.refresh(&group, updates);
         }
@@ -64,13 +65,16 @@ impl Store {
             None => self.queue_of(entry.pod.namespace(), entry.local_queue.as_deref(), ""),
             Some(_) => Ok(String::new()),
         };
+        let fault = self.claim_fault(entry);
         let Some(entry) = self.pods.get_mut(key) else { return };
         let instance = entry.group.as_ref().and_then(|group| self.instances.get(group));
         let refusal = match &queue {
             Ok(_) => instance.and_then(|instance| instance.refusal.as_deref()),
             Err(reason) => Some(reason.as_str()),
         };
+        let refusal = fault.as_deref().or(refusal);
         let reason = entry.refusal.as_deref().or(refusal);
+        let mut has_ended = false;
         let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
         if let Some(reason) = reason.filter(|_| entry.waits())
             && entry.shown.left_alone.as_deref() != Some(reason)
@@ -89,6 +93,7 @@ impl Store {
             if alone || leaf.is_none() {
                 entry.shown.pod = None;
                 if core::mem::take(&mut entry.shown.told) {
+                    has_ended = true;
                     let (namespace, name) = (namespace.clone(), name);
                     updates.push(Update::Event(Event::PodDeleted { namespace, name, version: 0 }));
                 }
@@ -98,6 +103,7 @@ impl Store {
                     pod.node = None;
                     updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
                 }
+                has_ended = true;
                 entry.shown.finished = true;
                 entry.shown.told = true;
                 let namespace = namespace.clone();
@@ -125,6 +131,9 @@ impl Store {
             entry.shown.alone = false;
             let group = ObjectName::new(&namespace, &entry.alone_name());
             updates.push(Update::GroupRemoved { group });
+        }
+        if has_ended && let Some(entry) = self.pods.get(key) {
+            self.keep_allocated(entry, updates);
         }
     }
 }

@@ -10,11 +10,13 @@ use alloc::vec::Vec;
 
 use super::entries::{GroupKey, Instance, PodEntry};
 use super::event::{Kind, Object, WatchEvent};
+use super::per_kind::PerKind;
 use super::served::Version;
 use super::trees::Trees;
 use super::update::Update;
 use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
+use crate::kubernetes::claims::{TaintRule, claim_object};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{self, GroupObject, QUEUE_NAME};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
@@ -26,7 +28,7 @@ use crate::kubernetes::{Mode, affinity, metadata, node};
 use crate::kubernetes::{account, devices};
 use crate::model::{Effect, Labels, ModelError, Node, PodShape, Problem, Taint};
 use crate::preempt::DisruptionBudget;
-use crate::state::{Event, StorageKey, StorageObject};
+use crate::state::{ClaimKey, ClaimObject, Event, StorageKey, StorageObject};
 
 /// The objects of a cluster, as its watches report them.
 ///
@@ -59,12 +61,12 @@ use crate::state::{Event, StorageKey, StorageObject};
 pub struct Store {
     /// The name of the scheduler; `None` is the default one.
     pub(super) scheduler: Option<String>,
-    known: [BTreeMap<String, Known>; Kind::COUNT],
-    lists: [u32; Kind::COUNT],
+    known: PerKind<BTreeMap<String, Known>>,
+    lists: PerKind<u32>,
     /// Whether initial events of a kind are being sent.
-    listing: [bool; Kind::COUNT],
+    listing: PerKind<bool>,
     /// The version of the last bookmark of each kind: all before it has been sent.
-    floors: [u64; Kind::COUNT],
+    floors: PerKind<u64>,
     nodes: BTreeMap<String, Node>,
     namespaces: BTreeMap<String, Labels>,
     pub(super) classes: Classes,
@@ -79,7 +81,14 @@ pub struct Store {
     /// The condition of pod groups by which they are scheduled, where they have it.
     scheduled: BTreeMap<String, bool>,
     budgets: BTreeMap<String, DisruptionBudget>,
-    storage: BTreeMap<StorageKey, StorageObject>,
+    pub(super) storage: BTreeMap<StorageKey, StorageObject>,
+    /// Storage objects of which a field is not in force, with the reason; and others so.
+    pub(super) storage_faults: BTreeMap<StorageKey, String>,
+    pub(super) claims: BTreeMap<ClaimKey, ClaimObject>,
+    pub(super) claim_faults: BTreeMap<ClaimKey, String>,
+    pub(super) taint_rules: BTreeMap<String, TaintRule>,
+    /// Whether pods with claims are shown.
+    pub(super) follows_claims: bool,
     queues: Option<LocalQueues>,
     pub(super) workloads: Workloads,
     shapes: FixedMap<Arc<PodShape>, ()>,
@@ -108,7 +117,10 @@ enum Converted {
     Budget(DisruptionBudget),
     Runtime(RuntimeName),
     Workload(WorkloadKind, Option<Box<Submitted>>),
-    Storage(Box<StorageObject>),
+    /// An object, and the reason for which it is not in force, if there is one.
+    Storage(Box<StorageObject>, Option<String>),
+    Claims(Box<ClaimObject>, Option<String>),
+    TaintRule(TaintRule),
 }
 
 /// A reference to an object.
@@ -146,6 +158,15 @@ impl Store {
     #[must_use]
     pub fn with_queues(mut self, queues: LocalQueues) -> Store {
         self.queues = Some(queues);
+        self
+    }
+
+    /// Shows pods that claim devices. The framework must have
+    /// [`DynamicResources`](crate::plugins::DynamicResources), and the embedder must write what plans
+    /// give to claims before it binds. Without it such pods are left alone.
+    #[must_use]
+    pub fn with_claims(mut self) -> Store {
+        self.follows_claims = true;
         self
     }
 
@@ -307,14 +328,9 @@ impl Store {
             }
             Converted::Pod(Some(entry)) => self.put_pod(&key, *entry, updates),
             Converted::Pod(None) => self.remove(kind, &key, updates),
-            Converted::Storage(object) => {
-                let storage = object.key();
-                if self.storage.get(&storage) != Some(&*object) {
-                    self.storage.insert(storage, StorageObject::clone(&object));
-                    let changed = Event::StorageChanged { object: *object, version: 0 };
-                    updates.push(Update::Event(changed));
-                }
-            }
+            Converted::Storage(object, refused) => self.put_storage(*object, refused, updates),
+            Converted::Claims(object, refused) => self.put_claims(*object, refused, updates),
+            Converted::TaintRule(rule) => self.put_taint_rule(&key, Some(rule), updates),
             Converted::Class => self.class_changed(updates),
             Converted::Budget(budget) => {
                 if self.budgets.get(&key) != Some(&budget) {
@@ -333,7 +349,13 @@ impl Store {
                     Some(scheduled) => self.scheduled.insert(key.clone(), scheduled),
                     None => self.scheduled.remove(&key),
                 };
+                let named = GroupKey {
+                    namespace: group.namespace.clone(),
+                    family: group.family,
+                    name: group.name.clone(),
+                };
                 self.put_object(*group, updates);
+                self.own_claims_of_members(&named, updates);
             }
             Converted::Groups(groups) if kind == Kind::Koordinator => {
                 for group in groups {
@@ -416,11 +438,10 @@ impl Store {
             }
             Kind::Submitted(kind) => self.remove_workload(kind, key, updates),
             Kind::Storage(kind) => {
-                let key = StorageKey::new(kind, name);
-                if self.storage.remove(&key).is_some() {
-                    updates.push(Update::Event(Event::StorageRemoved { key, version: 0 }));
-                }
+                self.remove_storage(&StorageKey::new(kind, name), updates);
             }
+            Kind::Claims(kind) => self.remove_claims(&ClaimKey::new(kind, name), updates),
+            Kind::DeviceTaintRule => self.put_taint_rule(key, None, updates),
             Kind::TrainingRuntime | Kind::ClusterTrainingRuntime => {
                 let (namespace, name) = key.split_once('/').unwrap_or(("", key));
                 let name = (namespace.to_owned(), name.to_owned());
@@ -494,11 +515,20 @@ impl Store {
                     let pod = core::mem::take(&mut entry.pod);
                     entry.pod = self.interned(pod);
                     entry.ours = entry.scheduler == self.scheduler;
+                    self.own_claims_of_group(entry);
                 }
                 Converted::Pod(entry.map(Box::new))
             }
             Kind::Namespace => Converted::Namespace(node::labels(&root)?),
-            Kind::Storage(kind) => Converted::Storage(Box::new(storage_object(kind, &root)?)),
+            Kind::Storage(kind) => {
+                Converted::Storage(Box::new(storage_object(kind, &root)?), refused(&root))
+            }
+            Kind::Claims(kind) => {
+                Converted::Claims(Box::new(claim_object(kind, &root)?), refused(&root))
+            }
+            Kind::DeviceTaintRule => {
+                Converted::TaintRule(TaintRule::read(&root, refused(&root).is_none())?)
+            }
             Kind::PriorityClass => {
                 self.classes.add(&root)?;
                 Converted::Class
@@ -541,6 +571,12 @@ impl Store {
         self.shapes.insert(Arc::clone(pod.shape()), ());
         pod
     }
+}
+
+/// The fields of an object that are not in force, with the reasons, if there are any.
+fn refused(root: &Field<'_>) -> Option<String> {
+    let refused = account::refused_of(root.value, root.object.mode);
+    (!refused.is_empty()).then(|| format!("{}: {}", root.object.name, refused.join("; ")))
 }
 
 /// The family of the groups that a kind describes.

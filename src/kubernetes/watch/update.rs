@@ -38,8 +38,8 @@ pub enum Update {
         /// The budget's name.
         name: String,
     },
-    /// A waiting pod that must be left alone, because placing it needs what is not modelled: it
-    /// has resource claims, or volumes that name a driver themselves.
+    /// A waiting pod that must be left alone, because a field of it, of its group or of what it
+    /// claims is not in force.
     LeftAlone {
         /// The pod's namespace.
         namespace: String,

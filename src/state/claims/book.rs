@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::object::{ClaimKey, ClaimKind, ClaimObject};
 use super::published::Published;
 use super::usage::Usage;
 use crate::base::ObjectName;
@@ -24,6 +25,8 @@ pub struct ClaimBook {
     published: Arc<Published>,
     claims: Arc<BTreeMap<ObjectName, ClaimRecord>>,
     usage: Usage,
+    /// The versions of objects that events told of, but for those without one.
+    versions: Arc<BTreeMap<ClaimKey, u64>>,
 }
 
 /// A claim and what has become of it.
@@ -113,6 +116,58 @@ impl ClaimBook {
 
     pub(crate) fn published(&self) -> &Published {
         &self.published
+    }
+
+    /// The version of an object; `None` if there is none.
+    pub(in crate::state) fn version(&self, key: &ClaimKey) -> Option<u64> {
+        let name = &*key.name;
+        let is_known = match key.kind {
+            ClaimKind::Class => self.published.classes.contains_key(name),
+            ClaimKind::Slice => self.published.slices.contains_key(name),
+            ClaimKind::Claim => {
+                let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+                self.claim(namespace, name).is_some()
+            }
+        };
+        is_known.then(|| self.versions.get(key).copied().unwrap_or(0))
+    }
+
+    /// Adds or replaces an object.
+    pub(in crate::state) fn put(&mut self, object: ClaimObject, version: u64) {
+        if version != 0 {
+            Arc::make_mut(&mut self.versions).insert(object.key(), version);
+        }
+        match object {
+            ClaimObject::Class(class) => self.set_class(class),
+            ClaimObject::Slice(slice) => self.set_slice(slice),
+            ClaimObject::Claim(claim) => self.set_claim(claim),
+        }
+    }
+
+    /// Removes an object; whether there was one.
+    pub(in crate::state) fn remove(&mut self, key: &ClaimKey) -> bool {
+        if self.versions.contains_key(key) {
+            Arc::make_mut(&mut self.versions).remove(key);
+        }
+        match key.kind {
+            ClaimKind::Class => self.remove_class(&key.name),
+            ClaimKind::Slice => self.remove_slice(&key.name),
+            ClaimKind::Claim => {
+                let (namespace, name) = key.name.split_once('/').unwrap_or(("", &key.name));
+                self.remove_claim(namespace, name)
+            }
+        }
+    }
+
+    /// The versions of objects that have one.
+    #[cfg(feature = "serde")]
+    pub(in crate::state) fn versions(&self) -> impl Iterator<Item = (&ClaimKey, u64)> {
+        self.versions.iter().map(|(key, version)| (key, *version))
+    }
+
+    #[cfg(feature = "serde")]
+    pub(in crate::state) fn set_versions(&mut self, versions: Vec<(ClaimKey, u64)>) {
+        self.versions = Arc::new(versions.into_iter().collect());
     }
 
     pub(in crate::state) fn set_class(&mut self, class: DeviceClass) {

@@ -121,7 +121,7 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
              [{{name: c}}], {spec}}}, {rest}}}"
         )
     };
-    let volumes = "volumes: [{name: v, csi: {driver: d}}]";
+    let volumes = "volumes: [{name: v, cinder: {volumeID: d}}]";
     let text = [
         &pod("name: low", "", ""),
         "\n---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, \
@@ -148,8 +148,8 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
         [
             gated,
             left_out,
-            "pod default/vol: /spec/volumes/0/csi is not in force: storage that a \
-         scheduler must look at is not modelled"
+            "pod default/vol: /spec/volumes/0/cinder is not in force: volumes that a driver serves in \
+             place of a plug-in are not counted"
         ]
     );
     let ignored: Vec<&str> = manifests.ignored.keys().map(String::as_str).collect();

@@ -2,6 +2,7 @@
 
 mod account;
 mod broken;
+mod claims;
 mod defaults;
 mod devices;
 mod dialects;

@@ -1,7 +1,15 @@
-//! Objects of `resource.k8s.io/v1`, and claims of pods.
+//! Objects of `resource.k8s.io`, and claims of pods.
+
+mod objects;
+mod pods;
+mod taints;
+
+pub(super) use objects::{ClaimObjects, ClaimSort};
+pub use pods::pod_claims;
+pub(super) use pods::{ClaimEntry, TemplateUse, claim_entries, claims_of, extended};
+pub(super) use taints::{TaintRule, tainted};
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,20 +18,65 @@ use super::affinity::{node_selector, tolerations};
 use super::field::{Fault, Field};
 use super::metadata::{self, of_controller};
 use super::mode::Mode;
-use super::node::taint;
-use super::resources::is_extended;
 use super::timestamp::timestamp;
 use super::value::Value;
 use crate::base::Quantity;
 use crate::model::{
     AllocatedDevice, Allocation, Attribute, AttributeRule, ClaimConstraint, ClaimRequest,
-    ClaimSource, ClaimSpec, CounterSet, CounterUse, DeviceAmount, DeviceCapacity, DeviceClass,
-    DeviceDemand, ExtendedRequest, ModelError, NodeReach, PodClaim, PolicyRule, RequestChoice,
-    RequestPolicy, ResourceClaim, ResourceSlice, SliceDevice, SubRequest,
+    ClaimSpec, CounterSet, CounterUse, DeviceAmount, DeviceCapacity, DeviceClass, DeviceDemand,
+    ModelError, NodeReach, PolicyRule, RequestChoice, RequestPolicy, ResourceClaim, ResourceSlice,
+    SliceDevice, SubRequest,
 };
+use crate::state::{ClaimKind, ClaimObject};
 
-/// The prefix of resources that classes serve by their own names.
-const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
+/// The API group of claims.
+pub(super) const GROUP: &str = "resource.k8s.io";
+
+/// The kind of claim object that an API group and kind name.
+pub(super) fn claim_kind(group: &str, kind: &str) -> Option<ClaimKind> {
+    if group != GROUP {
+        return None;
+    }
+    Some(match kind {
+        "DeviceClass" => ClaimKind::Class,
+        "ResourceSlice" => ClaimKind::Slice,
+        "ResourceClaim" => ClaimKind::Claim,
+        _ => return None,
+    })
+}
+
+/// The word by which errors name an object of a kind.
+pub(super) fn word(kind: ClaimKind) -> &'static str {
+    match kind {
+        ClaimKind::Class => "deviceclass",
+        ClaimKind::Slice => "resourceslice",
+        _ => "resourceclaim",
+    }
+}
+
+/// An object of a kind.
+pub(super) fn claim_object(kind: ClaimKind, root: &Field<'_>) -> Fault<ClaimObject> {
+    Ok(match kind {
+        ClaimKind::Class => class(root)?.into(),
+        ClaimKind::Slice => slice(root)?.into(),
+        ClaimKind::Claim => claim(root)?.into(),
+    })
+}
+
+/// What a template of claims asks for.
+pub(super) fn claim_template(root: &Field<'_>) -> Fault<Arc<ClaimSpec>> {
+    let spec = match root.get("spec")? {
+        Some(template) => match template.get("spec")? {
+            Some(spec) => match spec.get("devices")? {
+                Some(devices) => claim_spec(&devices)?,
+                None => ClaimSpec::new(),
+            },
+            None => return Err(template.fail_at("spec", crate::model::Problem::Required)),
+        },
+        None => return Err(root.fail_at("spec", crate::model::Problem::Required)),
+    };
+    Ok(Arc::new(spec))
+}
 
 /// A device class from its manifest, whatever kind it states.
 ///
@@ -31,8 +84,11 @@ const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 /// The manifest cannot be taken.
 pub fn device_class(manifest: &Value, mode: Mode) -> Result<DeviceClass, ModelError> {
     let object = metadata::object("deviceclass", false, manifest, mode);
-    let root = Field::root(&object, manifest);
-    let mut class = DeviceClass::new(metadata::name(&root)?);
+    class(&Field::root(&object, manifest))
+}
+
+fn class(root: &Field<'_>) -> Fault<DeviceClass> {
+    let mut class = DeviceClass::new(metadata::name(root)?);
     let metadata = root.need("metadata")?;
     if let Some(created) = metadata.get("creationTimestamp")? {
         class.created = timestamp(&created)?;
@@ -50,12 +106,15 @@ pub fn device_class(manifest: &Value, mode: Mode) -> Result<DeviceClass, ModelEr
 /// The manifest cannot be taken.
 pub fn resource_slice(manifest: &Value, mode: Mode) -> Result<ResourceSlice, ModelError> {
     let object = metadata::object("resourceslice", false, manifest, mode);
-    let root = Field::root(&object, manifest);
+    slice(&Field::root(&object, manifest))
+}
+
+fn slice(root: &Field<'_>) -> Fault<ResourceSlice> {
     let spec = root.need("spec")?;
     let pool = spec.need("pool")?;
     let driver = spec.need("driver")?;
     let mut slice =
-        ResourceSlice::new(metadata::name(&root)?, driver.text()?, pool.text_of("name")?);
+        ResourceSlice::new(metadata::name(root)?, driver.text()?, pool.text_of("name")?);
     slice.generation = integer(&pool, "generation")?;
     slice.slice_count = integer(&pool, "resourceSliceCount")?;
     slice.nodes = nodes(&spec)?;
@@ -80,13 +139,16 @@ pub fn resource_slice(manifest: &Value, mode: Mode) -> Result<ResourceSlice, Mod
 /// The manifest cannot be taken.
 pub fn resource_claim(manifest: &Value, mode: Mode) -> Result<ResourceClaim, ModelError> {
     let object = metadata::object("resourceclaim", true, manifest, mode);
-    let root = Field::root(&object, manifest);
+    claim(&Field::root(&object, manifest))
+}
+
+fn claim(root: &Field<'_>) -> Fault<ResourceClaim> {
     let spec = match root.need("spec")?.get("devices")? {
         Some(devices) => claim_spec(&devices)?,
         None => ClaimSpec::new(),
     };
     let mut claim =
-        ResourceClaim::new(metadata::name(&root)?, spec).in_namespace(metadata::namespace(&root)?);
+        ResourceClaim::new(metadata::name(root)?, spec).in_namespace(metadata::namespace(root)?);
     let metadata = root.need("metadata")?;
     claim.deleting = metadata.get("deletionTimestamp")?.is_some();
     claim.owner = of_controller(&metadata, |owner| owner.text_of("uid"))?.unwrap_or_default();
@@ -99,57 +161,6 @@ pub fn resource_claim(manifest: &Value, mode: Mode) -> Result<ResourceClaim, Mod
         Ok(())
     })?;
     Ok(claim)
-}
-
-/// The claims of a pod from its manifest, whatever kind it states. `group` is the identity of the
-/// object that stands for its group, for claims that were made for that.
-///
-/// Requests for resources that a class may serve count as a claim, which is of no account in a
-/// cluster without such a class.
-///
-/// # Errors
-/// The manifest cannot be taken.
-pub fn pod_claims(
-    manifest: &Value,
-    mode: Mode,
-    group: Option<&str>,
-) -> Result<Vec<PodClaim>, ModelError> {
-    let object = metadata::object("pod", true, manifest, mode);
-    let root = Field::root(&object, manifest);
-    let spec = root.need("spec")?;
-    let mut owners: Vec<String> = Vec::new();
-    if let Some(metadata) = root.get("metadata")? {
-        owners.push(metadata.text_of("uid")?);
-    }
-    owners.extend(group.map(String::from));
-    // Names of claims that were made; none for those that turned out not to be needed.
-    let mut made: BTreeMap<String, Option<String>> = BTreeMap::new();
-    if let Some(status) = root.get("status")? {
-        status.each("resourceClaimStatuses", |entry| {
-            made.insert(entry.text_of("name")?, entry.name_of("resourceClaimName")?);
-            Ok(())
-        })?;
-    }
-    let mut claims = Vec::new();
-    spec.each("resourceClaims", |entry| {
-        let name = entry.text_of("name")?;
-        let source = match (entry.name_of("resourceClaimName")?, made.get(&name)) {
-            (Some(claim), _) => ClaimSource::Named(claim),
-            (None, Some(Some(claim))) => {
-                ClaimSource::Made { claim: claim.clone(), owners: owners.clone() }
-            }
-            (None, Some(None)) => return Ok(()),
-            (None, None) => ClaimSource::Unmade,
-        };
-        claims.push(PodClaim { name, source });
-        Ok(())
-    })?;
-    let extended = extended(&spec)?;
-    if !extended.is_empty() {
-        let name = String::from(crate::claims::EXTENDED);
-        claims.push(PodClaim { name, source: ClaimSource::Extended(extended) });
-    }
-    Ok(claims)
 }
 
 fn integer(of: &Field<'_>, name: &str) -> Fault<i64> {
@@ -195,8 +206,11 @@ fn nodes(of: &Field<'_>) -> Fault<NodeReach> {
     Ok(if of.flag("allNodes")? { NodeReach::All } else { NodeReach::Nowhere })
 }
 
-fn read_device(field: &Field<'_>) -> Fault<SliceDevice> {
-    let mut device = SliceDevice::new(field.text_of("name")?);
+fn read_device(whole: &Field<'_>) -> Fault<SliceDevice> {
+    let mut device = SliceDevice::new(whole.text_of("name")?);
+    // v1beta1 has all but the name one level down.
+    let basic = whole.get("basic")?;
+    let field = basic.as_ref().unwrap_or(whole);
     field.entries("attributes", |name, value| {
         let attribute = if let Some(value) = value.get("int")? {
             Attribute::Int(value.integer()?)
@@ -223,7 +237,7 @@ fn read_device(field: &Field<'_>) -> Fault<SliceDevice> {
     })?;
     device.nodes = nodes(field)?;
     field.each("taints", |mark| {
-        device.taints.push(taint(&mark)?);
+        device.taints.push(taints::taint(&mark)?);
         Ok(())
     })?;
     device.binds_to_node = field.flag("bindsToNode")?;
@@ -266,6 +280,10 @@ fn claim_spec(devices: &Field<'_>) -> Fault<ClaimSpec> {
         })?;
         let choice = match request.get("exactly")? {
             Some(exactly) => RequestChoice::Exactly(demand(&exactly)?),
+            // v1beta1 has it in the request itself.
+            None if request.get("deviceClassName")?.is_some() => {
+                RequestChoice::Exactly(demand(&request)?)
+            }
             None => RequestChoice::FirstAvailable(alternatives),
         };
         spec.requests.push(ClaimRequest { name, choice });
@@ -323,64 +341,4 @@ fn read_allocation(field: &Field<'_>) -> Fault<Allocation> {
         })?;
     }
     Ok(allocation)
-}
-
-/// Request of one container for a resource.
-struct Asked {
-    /// The place of the container, and that of the resource among those it requests.
-    place: (usize, usize),
-    count: u64,
-    /// Whether it runs as long as the pod does.
-    lasts: bool,
-}
-
-/// Requests for resources that a class may serve, in order of containers.
-fn extended(spec: &Field<'_>) -> Fault<Vec<ExtendedRequest>> {
-    let mut by_resource: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
-    let mut index = 0_usize;
-    for list in ["initContainers", "containers"] {
-        spec.each(list, |container| {
-            let lasts = list == "containers" || container.text_of("restartPolicy")? == "Always";
-            let mut requests: BTreeMap<String, Quantity> = BTreeMap::new();
-            if let Some(resources) = container.get("resources")? {
-                requests = quantities(&resources, "requests")?;
-            }
-            for (place, (resource, amount)) in requests.iter().enumerate() {
-                let served = is_extended(resource) || resource.starts_with(CLASS_RESOURCE);
-                let count = u64::try_from(amount.ceil()).unwrap_or(0);
-                if served && count > 0 {
-                    let asked = Asked { place: (index, place), count, lasts };
-                    by_resource.entry(resource.clone()).or_default().push(asked);
-                }
-            }
-            index += 1;
-            Ok(())
-        })?;
-    }
-    let mut requests: Vec<((usize, usize), ExtendedRequest)> = Vec::new();
-    for (resource, asked) in by_resource {
-        let mut add = |(container, request): (usize, usize), count: u64| {
-            let name = format!("container-{container}-request-{request}");
-            let resource = resource.clone();
-            requests.push(((container, request), ExtendedRequest { resource, name, count }));
-        };
-        asked.iter().filter(|own| own.lasts).for_each(|own| add(own.place, own.count));
-        // A container that ends uses what those after it will have.
-        let later = |at: usize| -> u64 {
-            asked[at..].iter().filter(|own| own.lasts).map(|own| own.count).sum()
-        };
-        let ends = asked.iter().enumerate().filter(|(_, own)| !own.lasts);
-        let mut most: Option<(u64, &Asked)> = None;
-        for (at, own) in ends {
-            let beyond = own.count.saturating_sub(later(at));
-            if beyond > most.as_ref().map_or(0, |(most, _)| *most) {
-                most = Some((beyond, own));
-            }
-        }
-        if let Some((count, own)) = most {
-            add(own.place, count);
-        }
-    }
-    requests.sort_by_key(|(place, _)| *place);
-    Ok(requests.into_iter().map(|(_, request)| request).collect())
 }

@@ -1,0 +1,621 @@
+//! A stand-in for an API server: discovery, objects, watches and preconditions over HTTP, as the
+//! specification has them. It is no API server: it checks no types, and knows no users.
+//!
+//! Beside it stand a claim controller, which takes the reservations of deleted pods away, and a
+//! provisioner, which makes a volume for a claim with a selected node if it is told to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// The resources of every release, by group and version, and which of them are in a namespace.
+const RESOURCES: [(&str, &str, &str, bool); 14] = [
+    ("v1", "nodes", "Node", false),
+    ("v1", "namespaces", "Namespace", false),
+    ("v1", "pods", "Pod", true),
+    ("v1", "persistentvolumes", "PersistentVolume", false),
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim", true),
+    ("resource.k8s.io/v1", "deviceclasses", "DeviceClass", false),
+    ("resource.k8s.io/v1", "resourceslices", "ResourceSlice", false),
+    ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", true),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass", false),
+    ("storage.k8s.io/v1", "csinodes", "CSINode", false),
+    ("storage.k8s.io/v1", "csidrivers", "CSIDriver", false),
+    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", true),
+    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", false),
+    ("events.k8s.io/v1", "events", "Event", true),
+];
+
+/// The resources of `scheduling.k8s.io` that depend on the release.
+pub const RELEASE_1_36: &[(&str, &str)] = &[("v1alpha2", "podgroups"), ("v1alpha2", "workloads")];
+pub const RELEASE_1_37: &[(&str, &str)] = &[
+    ("v1beta1", "podgroups"),
+    ("v1beta1", "workloads"),
+    ("v1alpha3", "podgroups"),
+    ("v1alpha3", "workloads"),
+    ("v1alpha3", "compositepodgroups"),
+];
+
+/// Resource, namespace, name.
+type Key = (String, String, String);
+
+/// What the server holds.
+#[derive(Default)]
+pub struct State {
+    version: u64,
+    objects: BTreeMap<Key, Value>,
+    /// All changes, in order: version, resource, kind of change, object.
+    pub history: Vec<(u64, String, &'static str, Value)>,
+    release: Vec<(&'static str, &'static str)>,
+    /// Grows when watches are to end.
+    epoch: u64,
+    /// What must never be, and was.
+    pub broken: Vec<String>,
+    /// Whether volumes are made.
+    pub provisions: bool,
+}
+
+/// A running server.
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    stops: AtomicBool,
+    /// The number of writes to claims until then; 0 is never.
+    alarm: AtomicUsize,
+    rang: AtomicBool,
+    /// Of so many writes the answer to one is lost; 0 is never.
+    lossy: AtomicUsize,
+    writes: AtomicUsize,
+}
+
+impl Server {
+    /// A server on loopback, of a release.
+    pub fn start(release: &[(&'static str, &'static str)]) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it has an address");
+        let shared = Arc::new(Shared::default());
+        shared.lock().release = release.to_vec();
+        let own = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if own.stops.load(Ordering::Relaxed) {
+                    return;
+                }
+                let own = Arc::clone(&own);
+                std::thread::spawn(move || drop(own.serve(stream)));
+            }
+        });
+        Server { address, shared }
+    }
+
+    /// A kubeconfig that names the server.
+    pub fn kubeconfig(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://{}", self.address)}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        })
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+
+    /// Adds an object.
+    pub fn create(&self, resource: &str, object: Value) {
+        let mut state = self.shared.lock();
+        let key = state.key_of(resource, &object);
+        state.put(&key, object, "ADDED");
+        self.shared.changed.notify_all();
+    }
+
+    pub fn delete(&self, resource: &str, namespace: &str, name: &str) {
+        let mut state = self.shared.lock();
+        state.remove(&(resource.to_owned(), namespace.to_owned(), name.to_owned()));
+        self.shared.changed.notify_all();
+    }
+
+    /// Serves another release from now on: what only the old one had is gone, and watches end.
+    pub fn upgrade(&self, release: &[(&'static str, &'static str)]) {
+        let mut state = self.shared.lock();
+        state.release = release.to_vec();
+        state.objects.retain(|(resource, ..), _| !resource.ends_with("podgroups"));
+        state.epoch += 1;
+        self.shared.changed.notify_all();
+    }
+
+    /// Rings after so many more writes to the status of claims.
+    pub fn set_alarm(&self, writes: usize) {
+        self.shared.rang.store(false, Ordering::Relaxed);
+        self.shared.alarm.store(writes, Ordering::Relaxed);
+    }
+
+    pub fn has_rung(&self) -> bool {
+        self.shared.rang.load(Ordering::Relaxed)
+    }
+
+    /// Loses the answer to one of so many writes.
+    pub fn lose_answers(&self, one_of: usize) {
+        self.shared.lossy.store(one_of, Ordering::Relaxed);
+    }
+
+    /// Waits until a condition holds of the state.
+    pub fn until(&self, time: Duration, what: &str, mut met: impl FnMut(&State) -> bool) {
+        let deadline = Instant::now() + time;
+        let mut state = self.shared.lock();
+        while !met(&state) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "not within {time:?}: {what}");
+            let step = left.min(Duration::from_millis(200));
+            state = self.shared.changed.wait_timeout(state, step).expect("a sound lock").0;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.lock().epoch += 1;
+        self.shared.changed.notify_all();
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl State {
+    /// The objects of a resource.
+    pub fn list<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a Value> {
+        let own = self.objects.iter().filter(move |((of, ..), _)| of == resource);
+        own.map(|(_, object)| object)
+    }
+
+    /// An object.
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<&Value> {
+        self.objects.get(&(resource.to_owned(), namespace.to_owned(), name.to_owned()))
+    }
+
+    fn key_of(&self, resource: &str, object: &Value) -> Key {
+        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        (resource.to_owned(), text("namespace"), text("name"))
+    }
+
+    fn put(&mut self, key: &Key, mut object: Value, change: &'static str) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        if !object["metadata"]["uid"].is_string() {
+            object["metadata"]["uid"] = format!("uid-{}", self.version).into();
+        }
+        self.objects.insert(key.clone(), object.clone());
+        self.history.push((self.version, key.0.clone(), change, object.clone()));
+        match key.0.as_str() {
+            "resourceclaims" => self.check_devices(),
+            "persistentvolumeclaims" => self.provision(key, object),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(mut object) = self.objects.remove(key) else { return };
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let uid = object["metadata"]["uid"].clone();
+        self.history.push((self.version, key.0.clone(), "DELETED", object));
+        if key.0 == "pods" {
+            self.control_claims(&uid);
+        }
+    }
+
+    /// The claim controller: nobody who is gone has a claim, and a claim that nobody has is free.
+    fn control_claims(&mut self, pod: &Value) {
+        let claims: Vec<Key> =
+            self.objects.keys().filter(|key| key.0 == "resourceclaims").cloned().collect();
+        for key in claims {
+            let mut claim = self.objects[&key].clone();
+            let users = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
+            let rest: Vec<Value> = users.iter().filter(|own| own["uid"] != *pod).cloned().collect();
+            if rest.len() != users.len() {
+                if rest.is_empty() {
+                    claim["status"]["allocation"] = Value::Null;
+                }
+                claim["status"]["reservedFor"] = rest.into();
+                self.put(&key, claim, "MODIFIED");
+            }
+        }
+    }
+
+    /// No device may be of two claims.
+    fn check_devices(&mut self) {
+        let mut owners: BTreeMap<String, String> = BTreeMap::new();
+        let mut broken = Vec::new();
+        for claim in self.list("resourceclaims") {
+            let name = claim["metadata"]["name"].as_str().unwrap_or_default();
+            let results = claim["status"]["allocation"]["devices"]["results"].as_array();
+            for device in results.into_iter().flatten() {
+                let device = format!("{}/{}", device["pool"], device["device"]);
+                if let Some(other) = owners.insert(device.clone(), name.to_owned()) {
+                    broken.push(format!("{device} is of {other} and of {name}"));
+                }
+            }
+        }
+        self.broken.extend(broken);
+    }
+
+    /// The provisioner: a volume for a claim whose node is known.
+    fn provision(&mut self, key: &Key, mut claim: Value) {
+        let selected =
+            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_string();
+        if !self.provisions || !selected || claim["spec"]["volumeName"].is_string() {
+            return;
+        }
+        claim["spec"]["volumeName"] = format!("made-{}", key.2).into();
+        claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
+        claim["status"] = json!({"phase": "Bound"});
+        let volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": format!("made-{}", key.2)},
+            "spec": {"capacity": {"storage": "1Gi"}, "claimRef": {"namespace": key.1, "name": key.2}},
+            "status": {"phase": "Bound"},
+        });
+        let own = self.key_of("persistentvolumes", &volume);
+        self.put(&own, volume, "ADDED");
+        self.put(key, claim, "MODIFIED");
+    }
+}
+
+/// A request.
+struct Request {
+    method: String,
+    path: String,
+    query: String,
+    strategic: bool,
+    body: Value,
+}
+
+/// What a path names.
+struct Target {
+    resource: String,
+    version: String,
+    kind: String,
+    namespace: String,
+    name: Option<String>,
+    part: Option<String>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Serves one connection.
+    fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut writer = stream.try_clone()?;
+        let mut reader = BufReader::new(stream);
+        while let Some(request) = read(&mut reader)? {
+            if self.stops.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if request.query.contains("watch=1") && request.method == "GET" {
+                return self.watch(&request, &mut writer);
+            }
+            let (status, body) = self.answer(&request);
+            if request.method != "GET" {
+                self.changed.notify_all();
+                let (count, one_of) = (
+                    self.writes.fetch_add(1, Ordering::Relaxed),
+                    self.lossy.load(Ordering::Relaxed),
+                );
+                if one_of > 0 && count % one_of == one_of - 1 {
+                    return Ok(());
+                }
+            }
+            let body = body.to_string();
+            write!(
+                writer,
+                "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request) -> (u16, Value) {
+        let mut state = self.lock();
+        if let Some(answer) = discovery(&state, &request.path) {
+            return answer;
+        }
+        let Some(target) = target(&state, &request.path) else {
+            return failure(404, "the server could not find the requested resource");
+        };
+        let Target { resource, version, kind, namespace, name, part } = target;
+        let mut object = request.body.clone();
+        let Some(name) = name else {
+            return match request.method.as_str() {
+                "POST" => {
+                    object["metadata"]["namespace"] = namespace.into();
+                    let key = state.key_of(&resource, &object);
+                    if resource != "events" {
+                        state.put(&key, object.clone(), "ADDED");
+                    }
+                    (201, object)
+                }
+                _ => (200, json!({"items": state.list(&resource).collect::<Vec<_>>()})),
+            };
+        };
+        let key = (resource, namespace, name);
+        let Some(stored) = state.objects.get(&key).cloned() else {
+            return failure(404, "not found");
+        };
+        match (request.method.as_str(), part.as_deref()) {
+            ("GET", _) => (200, shown(stored, &version, &kind)),
+            ("POST", Some("binding")) => bind(&mut state, &key, stored, &request.body),
+            ("PATCH", part) => {
+                for field in ["uid", "resourceVersion"] {
+                    let wanted = &request.body["metadata"][field];
+                    if wanted.is_string() && *wanted != stored["metadata"][field] {
+                        return failure(409, "the object has been modified");
+                    }
+                }
+                let mut changed = stored.clone();
+                merge(&mut changed, &request.body, request.strategic);
+                let mut result =
+                    if part == Some("status") { stored.clone() } else { changed.clone() };
+                result["status"] = if part == Some("status") {
+                    changed["status"].clone()
+                } else {
+                    stored["status"].clone()
+                };
+                result["metadata"]["uid"] = stored["metadata"]["uid"].clone();
+                if key.0 == "resourceclaims" && part == Some("status") {
+                    self.count();
+                }
+                state.put(&key, result.clone(), "MODIFIED");
+                (200, shown(result, &version, &kind))
+            }
+            ("DELETE", _) => {
+                let wanted = &request.body["preconditions"]["uid"];
+                if wanted.is_string() && *wanted != stored["metadata"]["uid"] {
+                    return failure(409, "another object");
+                }
+                state.remove(&key);
+                (200, stored)
+            }
+            _ => failure(405, "not allowed"),
+        }
+    }
+
+    fn count(&self) {
+        let left = self.alarm.load(Ordering::Relaxed);
+        if left > 0 {
+            self.alarm.store(left - 1, Ordering::Relaxed);
+            if left == 1 {
+                self.rang.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sends what is there and what changes, until the release changes or the time is over.
+    fn watch(&self, request: &Request, writer: &mut TcpStream) -> std::io::Result<()> {
+        let mut state = self.lock();
+        let Some(Target { resource, version, kind, .. }) = target(&state, &request.path) else {
+            let (status, body) = failure(404, "not served");
+            let body = body.to_string();
+            drop(state);
+            return write!(
+                writer,
+                "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+        };
+        let from = request.query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
+        let mut lines = Vec::new();
+        let mut seen = match from {
+            Some(version) => version.parse().unwrap_or(0),
+            None => {
+                for object in state.list(&resource) {
+                    lines.push(line("ADDED", &shown(object.clone(), &version, &kind)));
+                }
+                lines.push(line(
+                    "BOOKMARK",
+                    &json!({
+                        "apiVersion": version, "kind": kind,
+                        "metadata": {
+                            "resourceVersion": state.version.to_string(),
+                            "annotations": {"k8s.io/initial-events-end": "true"},
+                        },
+                    }),
+                ));
+                state.version
+            }
+        };
+        let epoch = state.epoch;
+        let head = "HTTP/1.1 200 X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+        writer.write_all(head.as_bytes())?;
+        loop {
+            let first = state.history.partition_point(|(version, ..)| *version <= seen);
+            for (at, of, change, object) in &state.history[first..] {
+                seen = *at;
+                if *of == resource {
+                    lines.push(line(change, &shown(object.clone(), &version, &kind)));
+                }
+            }
+            let ends = state.epoch != epoch || self.stops.load(Ordering::Relaxed);
+            drop(state);
+            let text: String = lines.drain(..).collect();
+            if !text.is_empty() {
+                write!(writer, "{:x}\r\n{text}\r\n", text.len())?;
+            }
+            if ends {
+                return writer.write_all(b"0\r\n\r\n");
+            }
+            state = self.lock();
+            if state.history.last().is_none_or(|(version, ..)| *version <= seen)
+                && state.epoch == epoch
+            {
+                state = self
+                    .changed
+                    .wait_timeout(state, Duration::from_secs(1))
+                    .expect("a sound lock")
+                    .0;
+            }
+        }
+    }
+}
+
+fn line(change: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": change, "object": object}))
+}
+
+fn failure(status: u16, message: &str) -> (u16, Value) {
+    (status, json!({"kind": "Status", "message": message, "code": status}))
+}
+
+/// An object as a version shows it.
+fn shown(mut object: Value, version: &str, kind: &str) -> Value {
+    object["apiVersion"] = version.into();
+    object["kind"] = kind.into();
+    object
+}
+
+fn bind(state: &mut State, key: &Key, mut pod: Value, binding: &Value) -> (u16, Value) {
+    let wanted = &binding["metadata"]["uid"];
+    if wanted.is_string() && *wanted != pod["metadata"]["uid"]
+        || pod["spec"]["nodeName"].is_string()
+    {
+        return failure(409, "the pod is bound, or another one");
+    }
+    pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+    for (name, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
+        pod["metadata"]["annotations"][name] = value.clone();
+    }
+    state.put(key, pod, "MODIFIED");
+    (201, json!({"kind": "Status", "status": "Success"}))
+}
+
+/// A merge patch; a strategic one merges conditions by type.
+fn merge(into: &mut Value, patch: &Value, strategic: bool) {
+    let Value::Object(entries) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (name, value) in entries {
+        match value {
+            Value::Null => drop(into.as_object_mut().map(|into| into.remove(name))),
+            Value::Array(conditions) if strategic && name == "conditions" => {
+                let mut all = into[name].as_array().cloned().unwrap_or_default();
+                for condition in conditions {
+                    all.retain(|own| own["type"] != condition["type"]);
+                    all.push(condition.clone());
+                }
+                into[name] = all.into();
+            }
+            _ => merge(&mut into[name], value, strategic),
+        }
+    }
+}
+
+/// The answer of discovery, if the path is one of it.
+fn discovery(state: &State, path: &str) -> Option<(u16, Value)> {
+    let rest = path.strip_prefix("/apis/scheduling.k8s.io")?;
+    let versions: BTreeSet<&str> =
+        state.release.iter().map(|(version, _)| *version).chain(["v1"]).collect();
+    match rest.strip_prefix('/') {
+        None => {
+            let versions = versions.iter().map(|version| {
+                json!({"groupVersion": format!("scheduling.k8s.io/{version}"), "version": version})
+            });
+            Some((200, json!({"kind": "APIGroup", "versions": versions.collect::<Vec<_>>()})))
+        }
+        Some(version) if !version.contains('/') => {
+            if !versions.contains(version) {
+                return Some(failure(404, "no such version"));
+            }
+            let own = state.release.iter().filter(|(of, _)| *of == version);
+            let mut names: Vec<&str> = own.map(|(_, name)| *name).collect();
+            if version == "v1" {
+                names.push("priorityclasses");
+            }
+            let resources: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            let version = format!("scheduling.k8s.io/{version}");
+            Some((200, json!({"groupVersion": version, "resources": resources})))
+        }
+        Some(_) => None,
+    }
+}
+
+fn target(state: &State, path: &str) -> Option<Target> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+        _ => return None,
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+        rest => ("", rest),
+    };
+    let (resource, rest) = rest.split_first()?;
+    let known = RESOURCES.iter().find(|(of, name, ..)| *of == version && name == resource);
+    let kind = match known {
+        Some((.., kind, _)) => *kind,
+        None => {
+            let own = version.strip_prefix("scheduling.k8s.io/")?;
+            state.release.iter().find(|(of, name)| *of == own && name == resource)?;
+            match *resource {
+                "podgroups" => "PodGroup",
+                "compositepodgroups" => "CompositePodGroup",
+                _ => "Workload",
+            }
+        }
+    };
+    Some(Target {
+        resource: (*resource).to_owned(),
+        version,
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: rest.first().map(|name| (*name).to_owned()),
+        part: rest.get(1).map(|part| (*part).to_owned()),
+    })
+}
+
+fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
+    let mut first = String::new();
+    if reader.read_line(&mut first)? == 0 {
+        return Ok(None);
+    }
+    let mut words = first.split_whitespace();
+    let (method, address) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let (mut length, mut strategic) = (0, false);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header)?;
+        let header = header.trim().to_ascii_lowercase();
+        if header.is_empty() {
+            break;
+        }
+        if let Some(value) = header.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        strategic |= header.contains("strategic-merge-patch");
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let (method, path, query) = (method.to_owned(), path.to_owned(), query.to_owned());
+    Ok(Some(Request { method, path, query, strategic, body }))
+}

@@ -1,0 +1,279 @@
+//! Storage: claims, volumes, classes, drivers and what is left of pools.
+
+use super::pods::{ANY_LABEL, FEATURES, NODE_TERM, PLAIN};
+use super::rule::Rule::{Fields, Honoured, Ignored, Metadata, Part, Refused, Silent, Whole};
+use super::rule::{Entry, Keys, Kind, Rule, Table};
+
+const MIGRATED: &str = "volumes that a driver serves in place of a plug-in are not counted";
+const WRITTEN: &str = "a controller writes it";
+const INLINE: &str = "attached volumes without an object are not counted";
+
+/// What a claim asks for.
+macro_rules! claim_spec {
+    ($($own:expr),* $(,)?) => {
+        Fields(&[
+            ("accessModes", Honoured),
+            (
+                "resources",
+                Fields(&[
+                    ("requests", Fields(&[("storage", Honoured)])),
+                    ("limits", Silent),
+                ]),
+            ),
+            ("storageClassName", Honoured),
+            ("volumeMode", Honoured),
+            ("volumeAttributesClassName", Honoured),
+            ("selector", WHOLE_SELECTOR),
+            ("dataSource", Silent),
+            ("dataSourceRef", Silent),
+            $($own),*
+        ])
+    };
+}
+
+const WHOLE_SELECTOR: Rule = Whole(&[
+    ("matchLabels", Rule::Each(&Part)),
+    ("matchExpressions", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
+]);
+
+static CLAIM_ANNOTATIONS: Keys = Keys {
+    name: "volume claim annotations",
+    known: &[&[
+        ("volume.beta.kubernetes.io/storage-class", Honoured),
+        ("pv.kubernetes.io/bind-completed", Honoured),
+        ("volume.kubernetes.io/selected-node", Honoured),
+    ]],
+    prefixes: &[&[
+        ("pv.kubernetes.io/", Ignored(WRITTEN)),
+        ("volume.kubernetes.io/", Ignored(WRITTEN)),
+        ("volume.beta.kubernetes.io/", Ignored(WRITTEN)),
+    ]],
+    other: Silent,
+};
+
+/// A template of claims, of a pod or of a workload.
+pub(super) static VOLUME_CLAIM: Table = Table {
+    name: "volume claim template",
+    rule: Fields(&[
+        ("metadata", Metadata(&PLAIN, &CLAIM_ANNOTATIONS)),
+        ("spec", claim_spec!(("volumeName", Refused("a template names no volume")))),
+        ("apiVersion", Silent),
+        ("kind", Silent),
+        ("status", Silent),
+    ]),
+};
+
+static VOLUME_ANNOTATIONS: Keys = Keys {
+    name: "volume annotations",
+    known: &[&[("volume.beta.kubernetes.io/storage-class", Honoured)]],
+    prefixes: &[&[
+        ("pv.kubernetes.io/", Ignored(WRITTEN)),
+        ("volume.kubernetes.io/", Ignored(WRITTEN)),
+    ]],
+    other: Silent,
+};
+
+static CLASS_ANNOTATIONS: Keys = Keys {
+    name: "storage class annotations",
+    known: &[&[("storageclass.kubernetes.io/is-default-class", Honoured)]],
+    prefixes: &[],
+    other: Silent,
+};
+
+static LIMIT_ANNOTATIONS: Keys = Keys {
+    name: "attach limit annotations",
+    known: &[&[(
+        "storage.alpha.kubernetes.io/migrated-plugins",
+        Ignored("volumes of those plug-ins are refused where they are stated"),
+    )]],
+    prefixes: &[],
+    other: Silent,
+};
+
+const VOLUME: &[Entry] = &[
+    ("capacity", Fields(&[("storage", Honoured)])),
+    ("accessModes", Honoured),
+    ("storageClassName", Honoured),
+    ("volumeMode", Honoured),
+    ("volumeAttributesClassName", Honoured),
+    ("nodeAffinity", Fields(&[("required", Whole(&[("nodeSelectorTerms", Fields(NODE_TERM))]))])),
+    (
+        "claimRef",
+        Fields(&[
+            ("namespace", Honoured),
+            ("name", Honoured),
+            ("uid", Honoured),
+            ("apiVersion", Silent),
+            ("kind", Silent),
+            ("resourceVersion", Silent),
+            ("fieldPath", Silent),
+        ]),
+    ),
+    (
+        "csi",
+        Fields(&[
+            ("driver", Honoured),
+            ("volumeHandle", Honoured),
+            ("readOnly", Silent),
+            ("fsType", Silent),
+            ("volumeAttributes", Silent),
+            ("controllerPublishSecretRef", Silent),
+            ("controllerExpandSecretRef", Silent),
+            ("nodeStageSecretRef", Silent),
+            ("nodePublishSecretRef", Silent),
+            ("nodeExpandSecretRef", Silent),
+        ]),
+    ),
+    ("awsElasticBlockStore", Refused(MIGRATED)),
+    ("azureDisk", Refused(MIGRATED)),
+    ("azureFile", Refused(MIGRATED)),
+    ("cinder", Refused(MIGRATED)),
+    ("gcePersistentDisk", Refused(MIGRATED)),
+    ("portworxVolume", Refused(MIGRATED)),
+    ("vsphereVolume", Refused(MIGRATED)),
+    ("persistentVolumeReclaimPolicy", Silent),
+    ("mountOptions", Silent),
+    ("hostPath", Silent),
+    ("local", Silent),
+    ("nfs", Silent),
+    ("iscsi", Silent),
+    ("rbd", Silent),
+    ("fc", Silent),
+    ("cephfs", Silent),
+    ("glusterfs", Silent),
+    ("flexVolume", Silent),
+    ("flocker", Silent),
+    ("photonPersistentDisk", Silent),
+    ("quobyte", Silent),
+    ("scaleIO", Silent),
+    ("storageos", Silent),
+];
+
+const STORAGE: &[&str] = &["storage.k8s.io"];
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        dialect: "Kubernetes",
+        groups: &[""],
+        kind: "PersistentVolume",
+        fields: &[
+            ("metadata", Metadata(&ANY_LABEL, &VOLUME_ANNOTATIONS)),
+            ("spec", Fields(VOLUME)),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: &[""],
+        kind: "PersistentVolumeClaim",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &CLAIM_ANNOTATIONS)),
+            ("spec", claim_spec!(("volumeName", Honoured))),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: STORAGE,
+        kind: "StorageClass",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &CLASS_ANNOTATIONS)),
+            ("provisioner", Honoured),
+            ("volumeBindingMode", Honoured),
+            (
+                "allowedTopologies",
+                Whole(&[("matchLabelExpressions", Fields(&[("key", Part), ("values", Part)]))]),
+            ),
+            ("parameters", Silent),
+            ("reclaimPolicy", Silent),
+            ("allowVolumeExpansion", Silent),
+            ("mountOptions", Silent),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: STORAGE,
+        kind: "CSIDriver",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &PLAIN)),
+            (
+                "spec",
+                Fields(&[
+                    ("storageCapacity", Honoured),
+                    ("preventPodSchedulingIfMissing", Ignored(FEATURES)),
+                    ("attachRequired", Silent),
+                    ("podInfoOnMount", Silent),
+                    ("fsGroupPolicy", Silent),
+                    ("tokenRequests", Silent),
+                    ("requiresRepublish", Silent),
+                    ("seLinuxMount", Silent),
+                    ("volumeLifecycleModes", Silent),
+                    ("nodeAllocatableUpdatePeriodSeconds", Silent),
+                    ("serviceAccountTokenInSecrets", Silent),
+                ]),
+            ),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: STORAGE,
+        kind: "CSINode",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &LIMIT_ANNOTATIONS)),
+            (
+                "spec",
+                Fields(&[(
+                    "drivers",
+                    Whole(&[
+                        ("name", Part),
+                        ("nodeID", Silent),
+                        ("topologyKeys", Silent),
+                        ("allocatable", Fields(&[("count", Part)])),
+                    ]),
+                )]),
+            ),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: STORAGE,
+        kind: "CSIStorageCapacity",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &PLAIN)),
+            ("storageClassName", Honoured),
+            ("nodeTopology", WHOLE_SELECTOR),
+            ("capacity", Honoured),
+            ("maximumVolumeSize", Honoured),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: STORAGE,
+        kind: "VolumeAttachment",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &PLAIN)),
+            (
+                "spec",
+                Fields(&[
+                    ("attacher", Honoured),
+                    ("nodeName", Honoured),
+                    (
+                        "source",
+                        Fields(&[
+                            ("persistentVolumeName", Honoured),
+                            ("inlineVolumeSpec", Refused(INLINE)),
+                        ]),
+                    ),
+                ]),
+            ),
+        ],
+    },
+    Kind {
+        dialect: "Kubernetes",
+        groups: STORAGE,
+        kind: "VolumeAttributesClass",
+        fields: &[
+            ("metadata", Metadata(&PLAIN, &PLAIN)),
+            ("driverName", Silent),
+            ("parameters", Silent),
+        ],
+    },
+];
