@@ -383,6 +383,11 @@ impl Decider {
             let group = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
             let needs = Needs::of(&self.store, group.as_deref(), assignment);
             own.needs = needs.map(Arc::new);
+            if let Some(cards) = self.store.node_devices(assignment.node()) {
+                let chosen = assignment.devices();
+                own.annotations = cards.annotations(assignment.node(), pod, chosen);
+                stamp(&mut own.annotations);
+            }
             own
         });
         Order::Bind(pods.collect())
@@ -485,6 +490,26 @@ impl Decider {
                 self.note(Note::Nominated { pod, node: None });
             }
         }
+    }
+}
+
+/// Adds the times that plugins of cards read beside the cards.
+fn stamp(annotations: &mut BTreeMap<String, String>) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let keys: &[&str] = if annotations.contains_key("hami.io/vgpu-node") {
+        &["hami.io/vgpu-time", "hami.io/bind-time"]
+    } else if annotations.contains_key("volcano.sh/vgpu-node") {
+        &["volcano.sh/vgpu-time", "volcano.sh/bind-time"]
+    } else {
+        &[]
+    };
+    for key in keys {
+        annotations.insert((*key).to_owned(), now.as_secs().to_string());
+    }
+    if annotations.contains_key("scheduling.koordinator.sh/device-allocated") {
+        let key = "scheduling.koordinator.sh/bind-timestamp".to_owned();
+        annotations.insert(key, now.as_nanos().to_string());
     }
 }
 

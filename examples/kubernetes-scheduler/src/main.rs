@@ -68,6 +68,7 @@ async fn run(settings: Settings) -> Result<(), String> {
     let (tenants, queues) = profile::tenants(&settings.file)?.unzip();
     let scheduler = profile::scheduler(&settings.file, salt, tenants)?;
     let store = Store::new(name.clone()).with_claims();
+    let store = store.with_levels(settings.file.levels.iter().cloned());
     let store = match queues {
         Some(queues) => store.with_queues(queues),
         None => store,

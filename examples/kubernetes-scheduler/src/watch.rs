@@ -32,7 +32,7 @@ const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 22] = [
+pub const SOURCES: [Source; 25] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
@@ -44,6 +44,13 @@ pub const SOURCES: [Source; 22] = [
     source(Kind::Coscheduling, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", false),
     source(Kind::Koordinator, "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", false),
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
+    source(Kind::HyperNode, "/apis/topology.volcano.sh/v1alpha1/hypernodes", false),
+    source(
+        Kind::ClusterNetworkTopology,
+        "/apis/scheduling.koordinator.sh/v1alpha1/clusternetworktopologies",
+        false,
+    ),
+    source(Kind::Device, "/apis/scheduling.koordinator.sh/v1alpha1/devices", false),
     source(Kind::Claims(ClaimKind::Class), "/apis/resource.k8s.io/v1/deviceclasses", false),
     source(Kind::Claims(ClaimKind::Slice), "/apis/resource.k8s.io/v1/resourceslices", false),
     source(Kind::Claims(ClaimKind::Claim), "/apis/resource.k8s.io/v1/resourceclaims", false),

@@ -1,6 +1,6 @@
 //! Devices by claim: classes, slices, claims, templates and taints by rule.
 
-use super::pods::{NODE_TERM, PLAIN};
+use super::parts::{NODE_TERM, PLAIN};
 use super::rule::Rule::{
     Each, Fields, Honoured, Ignored, Metadata, Part, Refused, Silent, Table as ByTable, Whole,
 };

@@ -1,7 +1,7 @@
 //! Objects that describe groups of pods.
 
 use super::keys::{GROUP_ANNOTATION_KEYS, GROUP_LABEL_KEYS};
-use super::pods::{CLAIMS, PLAIN};
+use super::parts::{CLAIMS, PLAIN};
 use super::rule::Rule::{
     Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent, Whole,
 };

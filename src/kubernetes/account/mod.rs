@@ -8,6 +8,7 @@ mod devices;
 mod groups;
 mod keys;
 mod kinds;
+mod parts;
 mod pods;
 mod queues;
 mod rows;

@@ -3,35 +3,21 @@
 use super::keys::{
     NAMESPACE_ANNOTATION_KEYS, NODE_ANNOTATION_KEYS, POD_ANNOTATION_KEYS, POD_LABEL_KEYS,
 };
+use super::parts::{ANY_LABEL, CLAIMS, FEATURES, NODE_TERM, PLAIN, SELECTOR};
 use super::rule::Rule::{
     Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent,
-    Table as ByTable, Whole,
+    Whole,
 };
 use super::rule::{Choice, Entry, Keys, Kind, Rule, Spot, Table};
-use super::storage::VOLUME_CLAIM;
+use super::storage::VOLUMES;
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::resources;
 use crate::kubernetes::value::Value;
 
-const MIGRATED: &str = "volumes that a driver serves in place of a plug-in are not counted";
-const INLINE: &str = "it has no object, and no limit of volumes counts it";
 const OF_POD: &str = "it is among the claims of the pod";
 const SHARE: &str = "shares of devices are not read in this dialect";
 const COUNTED: &str = "no resource that is counted";
 const TEMPLATE: &str = "no pods are made of this kind: its pods are placed where they exist";
-pub(super) const FEATURES: &str =
-    "it asks for features of the node behind an alpha gate of Kubernetes";
-
-/// The label selector of a part that is in force as a whole.
-const SELECTOR: Rule = Fields(&[
-    ("matchLabels", Each(&Part)),
-    ("matchExpressions", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
-]);
-
-pub(super) const NODE_TERM: &[Entry] = &[
-    ("matchExpressions", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
-    ("matchFields", Fields(&[("key", Part), ("operator", Part), ("values", Part)])),
-];
 
 const POD_TERM: &[Entry] = &[
     ("labelSelector", SELECTOR),
@@ -124,14 +110,6 @@ pub(super) const RESOURCES: Rule = Fields(&[
     ("claims", Fields(&[("name", Holds(OF_POD)), ("request", Holds(OF_POD))])),
 ]);
 
-/// The claims of a pod, or those that members of a group may share.
-pub(super) const CLAIMS: Rule = Whole(&[
-    ("name", Part),
-    ("resourceClaimName", Part),
-    ("resourceClaimTemplateName", Part),
-    ("source", Fields(&[("resourceClaimName", Part), ("resourceClaimTemplateName", Part)])),
-]);
-
 /// A port that is taken on the node.
 static PORT: Choice = Choice {
     options: &[("with hostPort", Whole(PORT_FIELDS)), ("without", Silent)],
@@ -186,67 +164,6 @@ macro_rules! container {
         ])
     };
 }
-
-const VOLUMES: Rule = Fields(&[
-    ("name", Silent),
-    ("image", Honoured),
-    ("persistentVolumeClaim", Fields(&[("claimName", Honoured), ("readOnly", Silent)])),
-    ("ephemeral", Fields(&[("volumeClaimTemplate", ByTable(&VOLUME_CLAIM))])),
-    ("csi", Holds(INLINE)),
-    ("awsElasticBlockStore", Refused(MIGRATED)),
-    ("azureDisk", Refused(MIGRATED)),
-    ("cinder", Refused(MIGRATED)),
-    ("gcePersistentDisk", Refused(MIGRATED)),
-    (
-        "iscsi",
-        Fields(&[
-            ("iqn", Honoured),
-            ("readOnly", Honoured),
-            ("targetPortal", Silent),
-            ("portals", Silent),
-            ("lun", Silent),
-            ("fsType", Silent),
-            ("iscsiInterface", Silent),
-            ("chapAuthDiscovery", Silent),
-            ("chapAuthSession", Silent),
-            ("secretRef", Silent),
-            ("initiatorName", Silent),
-        ]),
-    ),
-    (
-        "rbd",
-        Fields(&[
-            ("monitors", Honoured),
-            ("image", Honoured),
-            ("pool", Honoured),
-            ("readOnly", Honoured),
-            ("fsType", Silent),
-            ("user", Silent),
-            ("keyring", Silent),
-            ("secretRef", Silent),
-        ]),
-    ),
-    ("emptyDir", Silent),
-    ("hostPath", Silent),
-    ("configMap", Silent),
-    ("secret", Silent),
-    ("projected", Silent),
-    ("downwardAPI", Silent),
-    ("nfs", Silent),
-    ("azureFile", Silent),
-    ("cephfs", Silent),
-    ("glusterfs", Silent),
-    ("fc", Silent),
-    ("flexVolume", Silent),
-    ("flocker", Silent),
-    ("gitRepo", Silent),
-    ("quobyte", Silent),
-    ("scaleIO", Silent),
-    ("storageos", Silent),
-    ("portworxVolume", Refused(MIGRATED)),
-    ("vsphereVolume", Refused(MIGRATED)),
-    ("photonPersistentDisk", Silent),
-]);
 
 /// A runtime class whose overhead and nodes are not filled in.
 static RUNTIME_CLASS: Choice = Choice {
@@ -328,12 +245,6 @@ pub(super) static POD_TEMPLATE: Table = Table {
         ("status", Silent),
     ]),
 };
-
-/// Labels and annotations that bear on nothing.
-pub(super) static PLAIN: Keys = Keys { name: "", known: &[], prefixes: &[], other: Silent };
-/// Labels that count, whatever they are.
-pub(super) static ANY_LABEL: Keys =
-    Keys { name: "any labels", known: &[], prefixes: &[], other: Honoured };
 
 const ACTUAL: &str = "a watch reads it; in manifests taints say so";
 

@@ -1,12 +1,15 @@
 //! Storage: claims, volumes, classes, drivers and what is left of pools.
 
-use super::pods::{ANY_LABEL, FEATURES, NODE_TERM, PLAIN};
-use super::rule::Rule::{Fields, Honoured, Ignored, Metadata, Part, Refused, Silent, Whole};
+use super::parts::{ANY_LABEL, FEATURES, NODE_TERM, PLAIN};
+use super::rule::Rule::{
+    Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent, Table as ByTable, Whole,
+};
 use super::rule::{Entry, Keys, Kind, Rule, Table};
 
 const MIGRATED: &str = "volumes that a driver serves in place of a plug-in are not counted";
 const WRITTEN: &str = "a controller writes it";
-const INLINE: &str = "attached volumes without an object are not counted";
+const INLINE: &str = "it has no object, and no limit of volumes counts it";
+const ATTACHED: &str = "attached volumes without an object are not counted";
 
 /// What a claim asks for.
 macro_rules! claim_spec {
@@ -62,6 +65,68 @@ pub(super) static VOLUME_CLAIM: Table = Table {
         ("status", Silent),
     ]),
 };
+
+/// The volumes of a pod.
+pub(super) const VOLUMES: Rule = Fields(&[
+    ("name", Silent),
+    ("image", Honoured),
+    ("persistentVolumeClaim", Fields(&[("claimName", Honoured), ("readOnly", Silent)])),
+    ("ephemeral", Fields(&[("volumeClaimTemplate", ByTable(&VOLUME_CLAIM))])),
+    ("csi", Holds(INLINE)),
+    ("awsElasticBlockStore", Refused(MIGRATED)),
+    ("azureDisk", Refused(MIGRATED)),
+    ("cinder", Refused(MIGRATED)),
+    ("gcePersistentDisk", Refused(MIGRATED)),
+    (
+        "iscsi",
+        Fields(&[
+            ("iqn", Honoured),
+            ("readOnly", Honoured),
+            ("targetPortal", Silent),
+            ("portals", Silent),
+            ("lun", Silent),
+            ("fsType", Silent),
+            ("iscsiInterface", Silent),
+            ("chapAuthDiscovery", Silent),
+            ("chapAuthSession", Silent),
+            ("secretRef", Silent),
+            ("initiatorName", Silent),
+        ]),
+    ),
+    (
+        "rbd",
+        Fields(&[
+            ("monitors", Honoured),
+            ("image", Honoured),
+            ("pool", Honoured),
+            ("readOnly", Honoured),
+            ("fsType", Silent),
+            ("user", Silent),
+            ("keyring", Silent),
+            ("secretRef", Silent),
+        ]),
+    ),
+    ("emptyDir", Silent),
+    ("hostPath", Silent),
+    ("configMap", Silent),
+    ("secret", Silent),
+    ("projected", Silent),
+    ("downwardAPI", Silent),
+    ("nfs", Silent),
+    ("azureFile", Silent),
+    ("cephfs", Silent),
+    ("glusterfs", Silent),
+    ("fc", Silent),
+    ("flexVolume", Silent),
+    ("flocker", Silent),
+    ("gitRepo", Silent),
+    ("quobyte", Silent),
+    ("scaleIO", Silent),
+    ("storageos", Silent),
+    ("portworxVolume", Refused(MIGRATED)),
+    ("vsphereVolume", Refused(MIGRATED)),
+    ("photonPersistentDisk", Silent),
+]);
 
 static VOLUME_ANNOTATIONS: Keys = Keys {
     name: "volume annotations",
@@ -259,7 +324,7 @@ pub(super) const KINDS: &[Kind] = &[
                         "source",
                         Fields(&[
                             ("persistentVolumeName", Honoured),
-                            ("inlineVolumeSpec", Refused(INLINE)),
+                            ("inlineVolumeSpec", Refused(ATTACHED)),
                         ]),
                     ),
                 ]),

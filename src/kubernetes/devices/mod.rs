@@ -2,12 +2,16 @@
 //! and annotations that are written back.
 
 mod asks;
+#[cfg(feature = "scheduler")]
+mod live;
 mod supply;
 mod written;
 
 pub use supply::{DeviceCard, DeviceDialect, NodeCards};
 
 pub(super) use asks::{Ask, asks};
+#[cfg(feature = "scheduler")]
+pub(super) use live::{Asking, is_followed};
 pub(super) use supply::registered;
 pub(super) use written::{Held, held};
 

@@ -31,6 +31,8 @@ pub(super) struct Topologies {
     hyper_nodes: BTreeMap<String, HyperNode>,
     /// The levels of the cluster, coarsest first, once everything is read.
     levels: Vec<String>,
+    /// Whether the cluster stands already: groups may require a key that is no level of it.
+    is_live: bool,
 }
 
 /// Koordinator's layers that are there without being declared.
@@ -82,6 +84,31 @@ impl Topologies {
             Ok(())
         })?;
         Ok(())
+    }
+
+    /// Forgets an object.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn forget(&mut self, kind: &str, name: &str) {
+        match kind {
+            "HyperNode" => drop(self.hyper_nodes.remove(name)),
+            "ClusterNetworkTopology" if name == "default" => self.layers.clear(),
+            _ => {}
+        }
+    }
+
+    /// Puts nodes into tiers.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn label(&self, nodes: &mut [Node]) {
+        if !self.hyper_nodes.is_empty() {
+            hyper_node::label(&self.hyper_nodes, nodes, tier_key);
+        }
+    }
+
+    /// Declares the levels of a cluster that stands already.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn set_levels(&mut self, levels: Vec<String>) {
+        self.levels = levels;
+        self.is_live = true;
     }
 
     /// Puts nodes into tiers, and declares the levels of the cluster: of the first of Kueue's and
@@ -139,7 +166,8 @@ impl Topologies {
         if request.prefer == request.require {
             request.prefer = None;
         }
-        for key in request.require.iter().chain(&request.prefer) {
+        let require = request.require.iter().filter(|_| !self.is_live);
+        for key in require.chain(&request.prefer) {
             if !self.levels.is_empty() && !self.levels.contains(key) {
                 return Err(
                     wish.fault(&format!("{key} is no level of the first topology declared"))

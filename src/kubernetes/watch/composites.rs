@@ -12,7 +12,6 @@ use super::trees::{Place, Tree, parent_of};
 use super::update::Update;
 use crate::kubernetes::groups::GroupObject;
 use crate::kubernetes::membership::Family;
-use crate::kubernetes::topologies::Topologies;
 use crate::kubernetes::tree::MAX_LEVELS;
 use crate::model::PodGroup;
 
@@ -204,7 +203,7 @@ impl Store {
     /// An object as it counts where no topologies of other dialects are known.
     fn settled(&self, key: &GroupKey) -> Option<GroupObject> {
         let mut object = self.objects.get(key)?.clone();
-        object.settle(&Topologies::default());
+        object.settle(&self.topologies);
         Some(object)
     }
 

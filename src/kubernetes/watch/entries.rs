@@ -7,8 +7,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::event::Kind;
 use crate::kubernetes::account;
-use crate::kubernetes::devices::Ask;
+use crate::kubernetes::devices::{Ask, Asking, is_followed};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::QUEUE_NAME;
 use crate::kubernetes::kinds::WorkloadKind;
@@ -52,6 +53,17 @@ impl GroupKey {
             prefixes().find_map(|(family, prefix)| Some((family, name.strip_prefix(prefix)?)));
         let (family, name) = dialect.unwrap_or((Family::Kubernetes, name));
         GroupKey { namespace: namespace.to_owned(), family, name: name.to_owned() }
+    }
+}
+
+/// The family of the groups that a kind describes.
+pub(super) fn family(kind: Kind) -> Family {
+    match kind {
+        Kind::Workload => Family::Workload,
+        Kind::Coscheduling | Kind::Koordinator => Family::Coscheduling,
+        Kind::CompositePodGroup => Family::Composite,
+        Kind::Volcano => Family::Volcano,
+        _ => Family::Kubernetes,
     }
 }
 
@@ -106,6 +118,10 @@ pub(super) struct PodEntry {
     pub(super) local_queue: Option<String>,
     /// The reason to leave it alone.
     pub(super) refusal: Option<String>,
+    /// Its requests for cards.
+    pub(super) asking: Option<Box<Asking>>,
+    /// The reason for which they are not in force.
+    pub(super) card_fault: Option<String>,
     pub(super) shown: Shown,
 }
 
@@ -133,7 +149,7 @@ fn unfollowed(record: &PodRecord) -> Vec<String> {
     {
         refused.push(format!("{} is not in force: no watch follows its group", of.field));
     }
-    if record.asks.iter().any(Ask::is_of_card) {
+    if record.asks.iter().any(Ask::is_of_card) && !is_followed(&record.asks) {
         refused.push("parts of cards are not in force: no watch follows the cards".to_owned());
     }
     if record.application.is_some() {
@@ -171,7 +187,7 @@ impl PodEntry {
 
     pub(super) fn new(record: PodRecord, finished: bool) -> PodEntry {
         let refused = unfollowed(&record);
-        let PodRecord { mut pod, priority, scheduler, membership, limits, .. } = record;
+        let PodRecord { mut pod, priority, scheduler, membership, limits, asks, held, .. } = record;
         pod.priority = priority.unwrap_or(0);
         if let Some(limits) = limits {
             pod = pod.in_band(&limits);
@@ -188,6 +204,10 @@ impl PodEntry {
         let refusal = (!refused.is_empty() && pod.node.is_none()).then(|| refused.join("; "));
         let scheduler = scheduler.map(str::into_string);
         let local_queue = pod.shape().labels.get(QUEUE_NAME).cloned();
+        let asking = (!asks.is_empty() && is_followed(&asks)).then(|| {
+            let (held, shape) = (held.map(|held| *held), pod.shape().clone());
+            Box::new(Asking { asks, held, shape })
+        });
         let shown = Shown::default();
         PodEntry {
             pod,
@@ -200,6 +220,8 @@ impl PodEntry {
             inline,
             local_queue,
             refusal,
+            asking,
+            card_fault: None,
             shown,
         }
     }

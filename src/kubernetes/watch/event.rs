@@ -55,11 +55,17 @@ pub enum Kind {
     Claims(ClaimKind),
     /// `resource.k8s.io DeviceTaintRule`.
     DeviceTaintRule,
+    /// `topology.volcano.sh HyperNode`.
+    HyperNode,
+    /// `scheduling.koordinator.sh ClusterNetworkTopology`.
+    ClusterNetworkTopology,
+    /// `scheduling.koordinator.sh Device`.
+    Device,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::DeviceTaintRule.index() + 1;
+    pub(super) const COUNT: usize = Kind::Device.index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -83,6 +89,9 @@ impl Kind {
                 Kind::Storage(StorageKind::Attachment).index() + 1 + kind as usize
             }
             Kind::DeviceTaintRule => Kind::Claims(ClaimKind::Claim).index() + 1,
+            Kind::HyperNode => Kind::DeviceTaintRule.index() + 1,
+            Kind::ClusterNetworkTopology => Kind::DeviceTaintRule.index() + 2,
+            Kind::Device => Kind::DeviceTaintRule.index() + 3,
         }
     }
 
@@ -102,6 +111,9 @@ impl Kind {
             ("trainer.kubeflow.org", "TrainingRuntime") => Kind::TrainingRuntime,
             ("trainer.kubeflow.org", "ClusterTrainingRuntime") => Kind::ClusterTrainingRuntime,
             ("resource.k8s.io", "DeviceTaintRule") => Kind::DeviceTaintRule,
+            ("topology.volcano.sh", "HyperNode") => Kind::HyperNode,
+            ("scheduling.koordinator.sh", "ClusterNetworkTopology") => Kind::ClusterNetworkTopology,
+            ("scheduling.koordinator.sh", "Device") => Kind::Device,
             _ => {
                 let storage = storage_kind(group, kind).map(Kind::Storage);
                 let storage = storage.or_else(|| claim_kind(group, kind).map(Kind::Claims));
@@ -130,6 +142,9 @@ impl Kind {
             Kind::Storage(kind) => word(kind),
             Kind::Claims(kind) => claims::word(kind),
             Kind::DeviceTaintRule => "devicetaintrule",
+            Kind::HyperNode => "hypernode",
+            Kind::ClusterNetworkTopology => "clusternetworktopology",
+            Kind::Device => "device",
         }
     }
 
@@ -144,6 +159,29 @@ impl Kind {
             Kind::Volcano => "podgroups of scheduling.volcano.sh",
             other => other.word(),
         }
+    }
+
+    /// The API group and the kind of an object by which the layout of a cluster is read.
+    pub(super) fn layout_names(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::HyperNode => ("topology.volcano.sh", "HyperNode"),
+            Kind::ClusterNetworkTopology => ("scheduling.koordinator.sh", "ClusterNetworkTopology"),
+            Kind::Device => ("scheduling.koordinator.sh", "Device"),
+            _ => ("", "Node"),
+        }
+    }
+
+    /// Whether objects of this kind describe groups.
+    pub(super) fn is_of_groups(self) -> bool {
+        matches!(
+            self,
+            Kind::PodGroup
+                | Kind::CompositePodGroup
+                | Kind::Workload
+                | Kind::Coscheduling
+                | Kind::Koordinator
+                | Kind::Volcano
+        )
     }
 
     /// Whether objects of this kind are in a namespace.
@@ -161,6 +199,9 @@ impl Kind {
                 | Kind::PriorityClass
                 | Kind::ClusterTrainingRuntime
                 | Kind::DeviceTaintRule
+                | Kind::HyperNode
+                | Kind::ClusterNetworkTopology
+                | Kind::Device
         )
     }
 }

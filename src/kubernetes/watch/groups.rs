@@ -6,15 +6,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::entries::{GroupKey, Instance, PodEntry};
+use super::entries::{GroupKey, Instance, PodEntry, family};
 use super::event::Kind;
-use super::store::{Store, family};
+use super::store::Store;
 use super::trees::{Place, parent_of};
 use super::update::Update;
 use crate::base::ObjectName;
 use crate::kubernetes::groups::GroupObject;
 use crate::kubernetes::membership::{Family, InlineGang};
-use crate::kubernetes::topologies::Topologies;
 use crate::model::{GroupPolicy, PodGroup};
 
 impl Store {
@@ -99,7 +98,7 @@ impl Store {
     /// groups that are not known, and of a kind that is not served, are left alone with that reason.
     pub fn set_served(&mut self, kind: Kind, served: bool) -> Vec<Update> {
         let mut updates = Vec::new();
-        if self.unserved.contains(&kind) != served {
+        if !kind.is_of_groups() || self.unserved.contains(&kind) != served {
             return updates;
         }
         if served {
@@ -272,7 +271,7 @@ impl Store {
             return (None, None);
         }
         let mut object = object;
-        object.settle(&Topologies::default());
+        object.settle(&self.topologies);
         let mut frame = object.frame();
         let label = object.local_queue.as_deref().or_else(|| {
             let first = self.pods.get(instance.members.first()?)?;

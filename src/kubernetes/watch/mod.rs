@@ -37,8 +37,10 @@ mod composites;
 mod entries;
 mod event;
 mod groups;
+mod layout;
 mod per_kind;
 mod pods;
+mod read;
 mod served;
 mod store;
 #[cfg(test)]

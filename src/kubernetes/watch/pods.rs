@@ -42,6 +42,10 @@ impl Store {
     pub(super) fn remove_pod(&mut self, key: &str, updates: &mut Vec<Update>) {
         let group = self.leave_group(key);
         let Some(entry) = self.pods.remove(key) else { return };
+        if self.blind.contains_key(key) {
+            self.set_blind(key, None);
+            self.layout_changed(updates);
+        }
         let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
         if entry.shown.told {
             let namespace = namespace.clone();
@@ -65,7 +69,7 @@ impl Store {
             None => self.queue_of(entry.pod.namespace(), entry.local_queue.as_deref(), ""),
             Some(_) => Ok(String::new()),
         };
-        let fault = self.claim_fault(entry);
+        let fault = self.claim_fault(entry).or_else(|| entry.card_fault.clone());
         let Some(entry) = self.pods.get_mut(key) else { return };
         let instance = entry.group.as_ref().and_then(|group| self.instances.get(group));
         let refusal = match &queue {

@@ -8,15 +8,17 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::entries::{GroupKey, Instance, PodEntry};
+use super::entries::{GroupKey, Instance, PodEntry, family};
 use super::event::{Kind, Object, WatchEvent};
 use super::per_kind::PerKind;
+use super::read::{budget, condition, not_ready, refused};
 use super::served::Version;
 use super::trees::Trees;
 use super::update::Update;
 use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::claims::{TaintRule, claim_object};
+use crate::kubernetes::devices::{Cards, DeviceDialect};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{self, GroupObject, QUEUE_NAME};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
@@ -24,9 +26,9 @@ use crate::kubernetes::membership::Family;
 use crate::kubernetes::priority::Classes;
 use crate::kubernetes::queues::LocalQueues;
 use crate::kubernetes::storage::storage_object;
-use crate::kubernetes::{Mode, affinity, metadata, node};
-use crate::kubernetes::{account, devices};
-use crate::model::{Effect, Labels, ModelError, Node, PodShape, Problem, Taint};
+use crate::kubernetes::topologies::Topologies;
+use crate::kubernetes::{Mode, metadata, node};
+use crate::model::{Labels, ModelError, Node, PodShape, Problem};
 use crate::preempt::DisruptionBudget;
 use crate::state::{ClaimKey, ClaimObject, Event, StorageKey, StorageObject};
 
@@ -64,10 +66,22 @@ pub struct Store {
     known: PerKind<BTreeMap<String, Known>>,
     lists: PerKind<u32>,
     /// Whether initial events of a kind are being sent.
-    listing: PerKind<bool>,
+    pub(super) listing: PerKind<bool>,
     /// The version of the last bookmark of each kind: all before it has been sent.
     floors: PerKind<u64>,
-    nodes: BTreeMap<String, Node>,
+    /// Nodes as the scheduler knows them.
+    pub(super) nodes: BTreeMap<String, Node>,
+    /// Nodes as they say themselves, where that is otherwise.
+    pub(super) raw_nodes: BTreeMap<String, Node>,
+    pub(super) topologies: Topologies,
+    /// Whether tiers or layers have changed since nodes and groups were told of.
+    pub(super) topology_changed: bool,
+    pub(super) cards: Cards,
+    /// Nodes whose cards have changed since they were told of.
+    pub(super) changed_cards: BTreeSet<String>,
+    pub(super) card_sizes: BTreeSet<(DeviceDialect, i64)>,
+    /// Pods that hold unknown cards, and their nodes.
+    pub(super) blind: BTreeMap<String, String>,
     namespaces: BTreeMap<String, Labels>,
     pub(super) classes: Classes,
     pub(super) pods: BTreeMap<String, PodEntry>,
@@ -121,6 +135,8 @@ enum Converted {
     Storage(Box<StorageObject>, Option<String>),
     Claims(Box<ClaimObject>, Option<String>),
     TaintRule(TaintRule),
+    /// What it says of nodes is in the store already.
+    Layout,
 }
 
 /// A reference to an object.
@@ -305,18 +321,18 @@ impl Store {
         {
             return Err(self.late(kind, object));
         }
-        let converted = self.converted(kind, object)?;
+        let mut converted = self.converted(kind, object)?;
         if anew {
             // Its deletion was missed.
             self.remove(kind, &key, updates);
+            converted = self.converted(kind, object)?;
         }
         match converted {
             Converted::Node(node) => {
-                if self.nodes.get(&key) != Some(&node) {
-                    self.nodes.insert(key.clone(), node.clone());
-                    updates.push(Update::Event(Event::NodeChanged { node, version: 0 }));
-                }
+                self.tell_node(node, updates);
+                self.layout_changed(updates);
             }
+            Converted::Layout => self.layout_changed(updates),
             Converted::Namespace(labels) => {
                 if self.namespaces.get(&key) != Some(&labels) {
                     self.namespaces.insert(key.clone(), labels.clone());
@@ -326,7 +342,13 @@ impl Store {
                     self.namespace_changed(&key, updates);
                 }
             }
-            Converted::Pod(Some(entry)) => self.put_pod(&key, *entry, updates),
+            Converted::Pod(Some(mut entry)) => {
+                if entry.asking.is_some() {
+                    self.ask_for_cards(&key, &mut entry);
+                }
+                self.put_pod(&key, *entry, updates);
+                self.layout_changed(updates);
+            }
             Converted::Pod(None) => self.remove(kind, &key, updates),
             Converted::Storage(object, refused) => self.put_storage(*object, refused, updates),
             Converted::Claims(object, refused) => self.put_claims(*object, refused, updates),
@@ -406,12 +428,15 @@ impl Store {
             self.remove(kind, &key, updates);
             self.known[kind.index()].remove(&key);
         }
+        self.layout_changed(updates);
     }
 
     fn remove(&mut self, kind: Kind, key: &str, updates: &mut Vec<Update>) {
         let name = key.to_owned();
         match kind {
             Kind::Node if self.nodes.remove(key).is_some() => {
+                self.raw_nodes.remove(key);
+                self.cards.forget(key, false);
                 updates.push(Update::Event(Event::NodeRemoved { name, version: 0 }));
             }
             Kind::Namespace if self.namespaces.remove(key).is_some() => {
@@ -442,6 +467,16 @@ impl Store {
             }
             Kind::Claims(kind) => self.remove_claims(&ClaimKey::new(kind, name), updates),
             Kind::DeviceTaintRule => self.put_taint_rule(key, None, updates),
+            Kind::HyperNode | Kind::ClusterNetworkTopology => {
+                self.topologies.forget(kind.layout_names().1, key);
+                self.topology_changed = true;
+                self.layout_changed(updates);
+            }
+            Kind::Device => {
+                self.cards.forget(key, true);
+                self.changed_cards.insert(name);
+                self.layout_changed(updates);
+            }
             Kind::TrainingRuntime | Kind::ClusterTrainingRuntime => {
                 let (namespace, name) = key.split_once('/').unwrap_or(("", key));
                 let name = (namespace.to_owned(), name.to_owned());
@@ -506,7 +541,8 @@ impl Store {
             Kind::Node => {
                 let mut node = node::node(&root)?;
                 not_ready(&root, &mut node)?;
-                unfollowed(&root, &mut node)?;
+                node.unschedulable |= refused(&root).is_some();
+                self.read_cards(kind, &node.name, &root)?;
                 Converted::Node(node)
             }
             Kind::Pod => {
@@ -525,6 +561,16 @@ impl Store {
             }
             Kind::Claims(kind) => {
                 Converted::Claims(Box::new(claim_object(kind, &root)?), refused(&root))
+            }
+            Kind::HyperNode | Kind::ClusterNetworkTopology => {
+                let (group, word) = kind.layout_names();
+                self.topologies.take(group, word, &root)?;
+                self.topology_changed = true;
+                Converted::Layout
+            }
+            Kind::Device => {
+                self.read_cards(kind, &metadata::name(&root)?, &root)?;
+                Converted::Layout
             }
             Kind::DeviceTaintRule => {
                 Converted::TaintRule(TaintRule::read(&root, refused(&root).is_none())?)
@@ -571,75 +617,4 @@ impl Store {
         self.shapes.insert(Arc::clone(pod.shape()), ());
         pod
     }
-}
-
-/// The fields of an object that are not in force, with the reasons, if there are any.
-fn refused(root: &Field<'_>) -> Option<String> {
-    let refused = account::refused_of(root.value, root.object.mode);
-    (!refused.is_empty()).then(|| format!("{}: {}", root.object.name, refused.join("; ")))
-}
-
-/// The family of the groups that a kind describes.
-pub(super) fn family(kind: Kind) -> Family {
-    match kind {
-        Kind::Workload => Family::Workload,
-        Kind::Coscheduling | Kind::Koordinator => Family::Coscheduling,
-        Kind::CompositePodGroup => Family::Composite,
-        Kind::Volcano => Family::Volcano,
-        _ => Family::Kubernetes,
-    }
-}
-
-/// A disruption budget, with what its controller last allowed: none before it has looked.
-fn budget(root: &Field<'_>) -> Fault<DisruptionBudget> {
-    let spec = root.get("spec")?;
-    let selector = spec.map_or(Ok(None), |spec| affinity::label_selector(&spec, "selector"))?;
-    let mut budget = DisruptionBudget::new(metadata::name(root)?, selector.unwrap_or_default(), 0)
-        .in_namespace(metadata::namespace(root)?);
-    if let Some(status) = root.get("status")? {
-        let allowed = status.get("disruptionsAllowed")?;
-        budget.disruptions_allowed = allowed.map_or(Ok(0), |allowed| allowed.integer())?;
-        status.entries("disruptedPods", |pod, _| {
-            budget.disrupted_pods.insert(pod.to_owned());
-            Ok(())
-        })?;
-    }
-    Ok(budget)
-}
-
-/// The status of a condition, by type.
-fn condition(root: &Field<'_>, name: &str) -> Fault<Option<String>> {
-    let mut found = None;
-    let Some(status) = root.get("status")? else { return Ok(None) };
-    status.each("conditions", |condition| {
-        if condition.text_of("type")? == name {
-            found = Some(condition.text_of("status")?);
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// Keeps pods from a node with a refused field. Keeps pods that ask for whole cards from a node
-/// whose cards are shared out in parts.
-fn unfollowed(root: &Field<'_>, node: &mut Node) -> Fault<()> {
-    node.unschedulable |= !account::refused_of(root.value, root.object.mode).is_empty();
-    if devices::registered(root)?.is_some() {
-        node.allocatable.set("nvidia.com/gpu", 0);
-    }
-    Ok(())
-}
-
-/// Taints a node that is not ready, as the admission and the controllers of a cluster do.
-fn not_ready(root: &Field<'_>, node: &mut Node) -> Fault<()> {
-    let key = match condition(root, "Ready")?.as_deref() {
-        None | Some("True") => return Ok(()),
-        Some("False") => "node.kubernetes.io/not-ready",
-        Some(_) => "node.kubernetes.io/unreachable",
-    };
-    let effect = Effect::NoSchedule;
-    if !node.taints.iter().any(|taint| taint.key == key && taint.effect == effect) {
-        node.taints.push(Taint { key: key.to_owned(), value: String::new(), effect });
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Watches: nothing is forgotten and nothing remembered that has gone.
 
 mod composites;
+mod layout;
 mod lives;
 mod order;
 mod relist;
