@@ -3,6 +3,7 @@
 //! Builds a cluster, places pending gangs one after another, commits each plan, and reports times,
 //! work and memory. Every node is considered and scored for every gang.
 
+mod claims;
 #[path = "../common/mod.rs"]
 mod common;
 mod day;
@@ -36,6 +37,7 @@ const PROGRAM: Program = Program {
     usage: "\
 Usage: throughput --nodes N --pods P [options]
        throughput --preempt [--nodes N] [--gang G] [--topology] [options]
+       throughput --claims [--nodes N] [--gang G] [--simd LEVEL] [--output O]
        throughput --day [--nodes N] [--racks R] [--seed S] [--seconds T] [--simd LEVEL] [--output O]
 
   --gang G          members of a gang                                  (1)
@@ -58,6 +60,8 @@ Usage: throughput --nodes N --pods P [options]
   --output O        text, json
   --preempt         all nodes are filled with gangs of 8 to 64 pods of lower priority, and one gang
                     is to start: --nodes is 5000 then unless given
+  --claims          pods with resource claims on nodes of 8 devices: --nodes is 1000 and --gang 64
+                    unless given
   --day             an hour of two schedulers on one cluster: --nodes is 5000 then unless given
   --seed S          what is drawn on that day                          (1)
   --seconds T       how long it is, of virtual time                    (3600)
@@ -71,6 +75,9 @@ knew the gang; once each.
 preempt_cold_us is the time to find the victims with a fresh planner, preempt_warm_us with one that
 was asked before, refused_* that of a gang whose priority is too low; each the least of several.
 victims counts units, which are whole gangs.
+Claims: one, eight, last and island are claims of 1 device, of 8, of 1 where 7 of 8 are taken, and of 4
+of one island where 2 are taken, each for one pod and for a gang; cold is a fresh planner, warm one
+that has decided on such a gang. passes are of the straight pass.
 
 The day: 20 gangs a second of 1, 2, 4 to 512 pods, in probability proportional to 1/size; a third
 require a rack, 5 % are spread over zones, 5 % repel by hostname; 60 % of decisions are of 200 known
@@ -105,7 +112,7 @@ are all that is held, at a sixth of the day and at its end; plans is a hash of a
         "--seconds",
         "--output",
     ],
-    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt", "--day"],
+    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt", "--claims", "--day"],
 };
 
 fn main() -> ExitCode {
@@ -114,7 +121,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let day = arguments.flag("--day");
-    let scene = if day { Scene::default() } else { read(arguments)? };
+    let scene = if day || arguments.flag("--claims") { Scene::default() } else { read(arguments)? };
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let mode = arguments.word("--mode", &["fast", "reference", "both"])?;
     let output = arguments.word("--output", &["text", "json"])?;
@@ -128,6 +135,16 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         let figures = day.measure(straight_pass_us(&day.scene()), allocated);
         let text = if output == "json" { figures.json() } else { figures.text() };
         return Ok(Finish::with(u8::from(!figures.is_equal()), text));
+    }
+    if arguments.flag("--claims") {
+        let nodes = arguments.number("--nodes", 1_000, 1..=10_000_000)? as usize;
+        let gang = arguments.number("--gang", 64, 1..=10_000_000)? as usize;
+        let pass = straight_pass_us(&Scene { nodes, ..Scene::default() });
+        let figures = claims::measure(nodes, gang, pass);
+        let figures: Vec<(&str, String)> =
+            figures.iter().map(|(name, value)| (&**name, value.clone())).collect();
+        let text = if output == "json" { report::json(&figures) } else { report::text(&figures) };
+        return Ok(Finish::with(0, text));
     }
     if arguments.flag("--preempt") {
         let figures = preempt::measure(&scene, straight_pass_us(&scene));

@@ -18,21 +18,21 @@ use super::selector::DeviceFacts;
 use super::wanted::{ClaimFault, MAX_RESULTS, Steps, Wanted, choices, demand_of};
 use crate::base::Quantity;
 use crate::model::{
-    AllocatedDevice, Allocation, AttributeRule, ClaimRequest, DeviceAmount, DeviceDemand,
-    NodeReach, NodeSelector, NodeSelectorTerm, ResourceSlice, SliceDevice,
+    AllocatedDevice, Allocation, AttributeRule, ClaimRequest, DeviceAmount, DeviceCapacity,
+    DeviceDemand, NodeReach, NodeSelector, NodeSelectorTerm, ResourceSlice, SliceDevice,
 };
-use crate::state::{ClaimBook, DeviceUsage, NodeView};
+use crate::state::{ClaimBook, DeviceUsage, MoreUsage, NodeView};
 
 /// One alternative of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
-    claim: usize,
-    request: usize,
-    choice: usize,
+pub(super) struct Place {
+    pub(super) claim: usize,
+    pub(super) request: usize,
+    pub(super) choice: usize,
 }
 
 /// A device that the node reaches.
-struct Candidate<'a> {
+pub(super) struct Candidate<'a> {
     pool: usize,
     slice: &'a ResourceSlice,
     device: &'a SliceDevice,
@@ -56,9 +56,9 @@ enum Share {
 
 /// Facts about an alternative of a request.
 #[derive(Default)]
-struct Asked {
+pub(super) struct Asked {
     /// How many devices.
-    count: usize,
+    pub(super) count: usize,
     /// The devices of a request for all.
     all: Option<Vec<u32>>,
     /// Whether each device matches, as far as it was asked.
@@ -79,13 +79,13 @@ pub(super) type Accept<'f> = dyn FnMut(&[Allocation]) -> bool + 'f;
 /// A search on one node.
 pub(super) struct Search<'a> {
     node: NodeView<'a>,
-    wanted: Vec<&'a Wanted>,
+    pub(super) wanted: Vec<&'a Wanted>,
     pools: Vec<Pool<'a>>,
-    devices: Vec<Candidate<'a>>,
+    pub(super) devices: Vec<Candidate<'a>>,
     counters: Vec<Counters<'a>>,
     /// By claim, request and alternative.
-    asked: Vec<Vec<Vec<Asked>>>,
-    constraints: Vec<Vec<Constraint<'a>>>,
+    pub(super) asked: Vec<Vec<Vec<Asked>>>,
+    pub(super) constraints: Vec<Vec<Constraint<'a>>>,
     taken: Vec<Vec<Taken>>,
     /// Capacities of shared devices that this search has taken.
     consumed: BTreeMap<u32, BTreeMap<&'a str, i128>>,
@@ -99,17 +99,23 @@ pub(super) struct Search<'a> {
 type Found = Result<bool, ClaimFault>;
 
 impl<'a> Search<'a> {
-    /// A search for the devices of claims on a node.
+    /// A search for the devices of claims on a node, where `more` devices are in use than the
+    /// cluster knows of.
     pub(super) fn new(
         book: &'a ClaimBook,
         node: NodeView<'a>,
         wanted: Vec<&'a Wanted>,
         steps: Steps,
+        more: Option<&'a MoreUsage>,
     ) -> Result<Search<'a>, ClaimFault> {
         let pools = pools(book, node);
-        let mut devices = Vec::new();
+        let usage_of = |pool: &Pool<'_>| {
+            let more = more.and_then(|more| more.of_pool(pool.driver, pool.name));
+            more.or_else(|| book.pool_usage(pool.driver, pool.name))
+        };
+        let mut devices = Vec::with_capacity(8);
         for (at, pool) in pools.iter().enumerate() {
-            let usage = book.pool_usage(pool.driver, pool.name);
+            let usage = usage_of(pool);
             for slice in &pool.slices {
                 devices.extend(slice.devices.iter().map(|device| Candidate {
                     pool: at,
@@ -121,7 +127,7 @@ impl<'a> Search<'a> {
                 }));
             }
         }
-        let counters = pools.iter().map(|pool| Counters::of(pool, book)).collect();
+        let counters = pools.iter().map(|pool| Counters::of(pool, book, usage_of(pool))).collect();
         let taken = wanted.iter().map(|_| Vec::new()).collect();
         let mut search = Search {
             node,
@@ -141,7 +147,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    fn request(&self, place: Place) -> &'a ClaimRequest {
+    pub(super) fn request(&self, place: Place) -> &'a ClaimRequest {
         let wanted: &'a Wanted = self.wanted[place.claim];
         &wanted.spec.requests[place.request]
     }
@@ -262,7 +268,9 @@ impl<'a> Search<'a> {
     fn has_capacity(&mut self, place: Place, device: u32) -> bool {
         let (index, demand) = (device as usize, self.demand(place));
         let candidate = &self.devices[index];
-        if candidate.device.capacity.is_empty() && demand.capacity.is_empty() {
+        let fixed = |own: &DeviceCapacity| own.policy.is_none();
+        let whole = !candidate.device.shareable && candidate.device.capacity.values().all(fixed);
+        if demand.capacity.is_empty() && (whole || candidate.device.capacity.is_empty()) {
             return true;
         }
         let (spec, usage) = (candidate.device, candidate.usage);
@@ -302,11 +310,7 @@ impl<'a> Search<'a> {
         if self.counts(device) && !self.counters[pool].suffice(spec) {
             return Ok(false);
         }
-        let demand = self.demand(place);
-        let tolerated = spec.taints.iter().all(|taint| {
-            !taint.repels() || demand.tolerations.iter().any(|consent| consent.tolerates(taint))
-        });
-        if !tolerated {
+        if !self.is_tolerated(place, device) {
             return Ok(false);
         }
         let (request, driver) = (self.request(place), &*self.devices[index].slice.driver);
@@ -337,6 +341,32 @@ impl<'a> Search<'a> {
         self.devices[index].taken += 1;
         self.taken[place.claim].push(Taken { place, device });
         Ok(true)
+    }
+
+    /// Whether a request consents to the taints of a device.
+    fn is_tolerated(&self, place: Place, device: u32) -> bool {
+        let demand = self.demand(place);
+        self.devices[device as usize].device.taints.iter().all(|taint| {
+            !taint.repels() || demand.tolerations.iter().any(|consent| consent.tolerates(taint))
+        })
+    }
+
+    /// Whether a request could have a device, constraints apart.
+    pub(super) fn is_usable(&mut self, place: Place, device: u32) -> Found {
+        let (spec, pool) =
+            (self.devices[device as usize].device, self.devices[device as usize].pool);
+        Ok(self.pools[pool].is_sound()
+            && !self.in_use(place, device)
+            && self.matches(place, device)?
+            && self.has_capacity(place, device)
+            && (!self.counts(device) || self.counters[pool].suffice(spec))
+            && self.is_tolerated(place, device))
+    }
+
+    /// The driver of a device, and the device.
+    pub(super) fn published(&self, device: u32) -> (&'a str, &'a SliceDevice) {
+        let Candidate { slice, device, .. } = &self.devices[device as usize];
+        (&slice.driver, device)
     }
 
     /// Whether taking a device uses up counters: of one that is shared, the first share does.

@@ -1,10 +1,11 @@
 //! Counters that devices of a pool share.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use super::pools::Pool;
 use crate::model::SliceDevice;
-use crate::state::ClaimBook;
+use crate::state::{ClaimBook, DeviceUsage};
 
 /// The counters of a pool.
 pub(super) struct Counters<'a> {
@@ -14,7 +15,11 @@ pub(super) struct Counters<'a> {
 
 impl<'a> Counters<'a> {
     /// The amounts of a pool's counters that allocations leave.
-    pub(super) fn of(pool: &Pool<'a>, book: &'a ClaimBook) -> Counters<'a> {
+    pub(super) fn of(
+        pool: &Pool<'a>,
+        book: &'a ClaimBook,
+        usage: Option<&BTreeMap<Box<str>, DeviceUsage>>,
+    ) -> Counters<'a> {
         let mut left = BTreeMap::new();
         for set in pool.slices.iter().flat_map(|slice| &slice.counters) {
             for (name, amount) in &set.counters {
@@ -22,11 +27,7 @@ impl<'a> Counters<'a> {
             }
         }
         let mut counters = Counters { left };
-        let (Some(usage), false) =
-            (book.pool_usage(pool.driver, pool.name), counters.left.is_empty())
-        else {
-            return counters;
-        };
+        let (Some(usage), false) = (usage, counters.left.is_empty()) else { return counters };
         // Devices of the pool on other nodes use them up too.
         let key = (pool.driver.into(), pool.name.into());
         let generation = pool.slices.first().map(|slice| slice.generation);

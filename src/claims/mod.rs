@@ -19,6 +19,7 @@ mod held;
 mod pools;
 mod prepared;
 mod selector;
+mod supply;
 mod wanted;
 
 pub(crate) use alike::Alike;
@@ -27,6 +28,8 @@ pub use cel::Cel;
 pub(crate) use held::lost;
 #[cfg(feature = "kubernetes")]
 pub(crate) use prepared::EXTENDED;
+pub(crate) use prepared::How;
 pub use prepared::{ClaimRefusal, ClaimVerdict, PreparedClaims};
 pub use selector::{DeviceFacts, NoSelectors, SelectorEvaluator, SelectorFault, SelectorProgram};
+pub(crate) use supply::Supply;
 pub(crate) use wanted::Steps;

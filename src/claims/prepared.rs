@@ -15,7 +15,10 @@ use crate::base::clip::clip;
 use crate::model::{
     Allocation, ClaimAllocation, ClaimSource, ClaimSpec, DeviceAmount, PodShape, RequestChoice,
 };
-use crate::state::{ClaimBook, Cluster, NodeView};
+use crate::state::{ClaimBook, Cluster, MoreUsage, NodeView};
+
+/// The most consumers of a claim. kube-scheduler 1.36 does not look; the API server refuses more.
+const CONSUMERS: u32 = 256;
 
 /// The claim that is made for resources which nodes lack, by its name in a pod.
 pub(crate) const EXTENDED: &str = "<extended-resources>";
@@ -44,6 +47,22 @@ pub enum ClaimVerdict {
     Lacking,
     /// They cannot be judged; why.
     Fault(String),
+}
+
+/// The way of a search for devices.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How<'a> {
+    pub(crate) steps: Steps,
+    /// Devices that can stand for each other, if others are tried first.
+    pub(crate) alike: Option<&'a Alike>,
+    /// Devices that are in use beside those that the cluster knows of.
+    pub(crate) more: Option<&'a MoreUsage>,
+}
+
+impl Default for How<'_> {
+    fn default() -> Self {
+        How { steps: Steps::USUAL, alike: None, more: None }
+    }
 }
 
 /// Claims of a pod shape, ready to be judged on nodes.
@@ -104,6 +123,10 @@ impl PreparedClaims {
                     if claim.deleting {
                         return refuse("is being deleted");
                     }
+                    let is_shared = matches!(own.source, ClaimSource::Named(_));
+                    if is_shared && record.holders() >= CONSUMERS {
+                        return refuse("has 256 consumers, and may have no more");
+                    }
                     if let Some(allocation) = record.allocation() {
                         let known =
                             (own.name.clone(), Arc::clone(allocation), Arc::clone(&claim.spec));
@@ -126,10 +149,29 @@ impl PreparedClaims {
         Ok(if nothing { None } else { Some(all) })
     }
 
+    /// Claims that have no devices yet, by their names in a pod. `None` if a class that they name
+    /// does not exist.
+    pub(crate) fn of_specs<'s>(
+        book: &ClaimBook,
+        evaluator: &dyn SelectorEvaluator,
+        specs: impl Iterator<Item = (&'s str, &'s Arc<ClaimSpec>)>,
+    ) -> Option<PreparedClaims> {
+        let (mut names, mut wanted) = (Vec::new(), Vec::new());
+        let classes = &book.published().classes;
+        for (name, spec) in specs {
+            if spec.demands().any(|(.., demand)| !classes.contains_key(&*demand.class)) {
+                return None;
+            }
+            names.push(name.to_string());
+            wanted.push(ready(book, evaluator, spec));
+        }
+        Some(PreparedClaims { names, wanted, allocated: Vec::new(), extended: None })
+    }
+
     /// The verdict on the claims on a node.
     pub fn on(&self, cluster: &Cluster, node: NodeView<'_>) -> ClaimVerdict {
         let mut offer = None;
-        let found = self.each(cluster, node, (Steps::USUAL, None), &mut |found| {
+        let found = self.each(cluster, node, How::default(), &mut |found| {
             offer = Some(found);
             true
         });
@@ -154,29 +196,40 @@ impl PreparedClaims {
         out.map(|(name, ..)| name.clone()).collect()
     }
 
+    /// The claims that need devices on a node, with their names; `None` if the node lacks a resource
+    /// that no class serves.
+    pub(super) fn wanted_on(
+        &self,
+        cluster: &Cluster,
+        node: NodeView<'_>,
+    ) -> Option<(Vec<&str>, Vec<&Wanted>)> {
+        let extended = match &self.extended {
+            None => None,
+            Some(extended) => match extended.on(cluster, node, !self.wanted.is_empty()) {
+                Err(Unserved) => return None,
+                Ok(wanted) => wanted,
+            },
+        };
+        let names = self.names.iter().map(|name| &**name).chain(extended.map(|_| EXTENDED));
+        Some((names.collect(), self.wanted.iter().chain(extended).collect()))
+    }
+
     /// Calls `accept` with one choice of devices after another until it takes one; whether it did,
     /// and the steps that are left.
     pub(crate) fn each(
         &self,
         cluster: &Cluster,
         node: NodeView<'_>,
-        (steps, alike): (Steps, Option<&Alike>),
+        How { steps, alike, more }: How<'_>,
         accept: &mut dyn FnMut(Vec<ClaimAllocation>) -> bool,
     ) -> Result<(bool, Steps), String> {
-        let extended = match &self.extended {
-            None => None,
-            Some(extended) => match extended.on(cluster, node, !self.wanted.is_empty()) {
-                Err(Unserved) => return Ok((false, steps)),
-                Ok(wanted) => wanted,
-            },
+        let Some((names, wanted)) = self.wanted_on(cluster, node) else {
+            return Ok((false, steps));
         };
-        if self.wanted.is_empty() && extended.is_none() {
+        if wanted.is_empty() {
             return Ok((accept(Vec::new()), steps));
         }
-        let names = self.names.iter().map(|name| &**name).chain(extended.map(|_| EXTENDED));
-        let names: Vec<&str> = names.collect();
-        let wanted = self.wanted.iter().chain(extended).collect();
-        let search = Search::new(cluster.claims(), node, wanted, steps);
+        let search = Search::new(cluster.claims(), node, wanted, steps, more);
         let mut search = search.map_err(|fault| fault.to_string())?;
         if let Some(alike) = alike {
             search.sort(alike);

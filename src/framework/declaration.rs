@@ -80,6 +80,11 @@ pub struct Declaration {
     pub reads_affinity: bool,
     /// The answer depends on the time of the request.
     pub reads_time: bool,
+    /// The answer depends on the pod's resource claims. The planner ranks nodes for a pod with claims
+    /// as for one without, unless a plugin beside
+    /// [`DynamicResources`](crate::plugins::DynamicResources) states this; it is asked of the shape
+    /// without its claims, too.
+    pub reads_claims: bool,
     /// Adding, removing or changing another node can change the answer.
     pub reads_nodes: bool,
     /// The score depends on which nodes are feasible, beyond normalisation.
@@ -108,6 +113,7 @@ impl Declaration {
             reads_pods: !matches!(reach, Reach::Static),
             reads_affinity: false,
             reads_time: false,
+            reads_claims: false,
             reads_nodes: false,
             reads_feasible: false,
             monotone: false,
@@ -185,6 +191,13 @@ impl Declaration {
     #[must_use]
     pub fn reading_time(mut self) -> Declaration {
         self.reads_time = true;
+        self
+    }
+
+    /// States that the pod's resource claims are read.
+    #[must_use]
+    pub fn reading_claims(mut self) -> Declaration {
+        self.reads_claims = true;
         self
     }
 

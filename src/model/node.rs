@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Labels;
+use super::claims::ResourceSlice;
 use super::device::Device;
 use super::error::{Defect, ModelError, Problem};
 use super::resources::{Amounts, IntoQuantity, amount_of};
@@ -48,6 +49,11 @@ pub struct Node {
     pub images: Vec<Image>,
     /// Devices with details of their own, in order of index.
     pub devices: Vec<Device>,
+    /// Slices of devices that are published with the node when it is added: those of a node that does
+    /// not exist yet, such as a template. They get the node's name as node and pool. A pool that is
+    /// published already stays as it is.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub slices: Vec<ResourceSlice>,
     #[cfg_attr(feature = "serde", serde(skip))]
     defect: Defect,
 }
@@ -66,6 +72,24 @@ impl Node {
     /// A node without capacity.
     pub fn new(name: impl Into<String>) -> Node {
         Node { name: name.into(), ..Node::default() }
+    }
+
+    /// Adds a slice of devices that comes with the node.
+    ///
+    /// ```
+    /// use phalanx::model::{ResourceSlice, SliceDevice};
+    /// use phalanx::{Cluster, Node};
+    ///
+    /// let gpus = ResourceSlice::on("template", "gpu.example.com").device(SliceDevice::new("gpu-0"));
+    /// let mut cluster = Cluster::new();
+    /// cluster.add_node(Node::new("n1").slice(gpus))?;
+    /// assert_eq!(cluster.claims().slices().next().unwrap().pool, "n1");
+    /// # Ok::<(), phalanx::StateError>(())
+    /// ```
+    #[must_use]
+    pub fn slice(mut self, slice: ResourceSlice) -> Node {
+        self.slices.push(slice);
+        self
     }
 
     /// Sets what the machine has of a resource, and what pods may use of it unless

@@ -1,6 +1,8 @@
 //! Gangs: groups that were checked, with their pods classified by shape.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::model::{ModelError, PodGroup, PodShape, Workload};
 use crate::state::roster::Roster;
@@ -22,6 +24,39 @@ use crate::state::roster::Roster;
 #[derive(Debug, Clone)]
 pub struct Gang {
     roster: Arc<Roster>,
+    /// `None` if no pod has claims.
+    bare: Option<Arc<Bare>>,
+}
+
+/// Shapes without their claims.
+#[derive(Debug)]
+pub(crate) struct Bare {
+    pub(crate) shapes: Vec<Arc<PodShape>>,
+    /// The place among those of each shape of the gang.
+    pub(crate) of: Vec<u32>,
+}
+
+impl Bare {
+    fn new(all: &[Arc<PodShape>]) -> Option<Arc<Bare>> {
+        if all.iter().all(|shape| shape.claims.is_empty()) {
+            return None;
+        }
+        let (mut shapes, mut of) = (Vec::new(), Vec::with_capacity(all.len()));
+        let mut places: BTreeMap<Arc<PodShape>, u32> = BTreeMap::new();
+        for shape in all {
+            let mut bare = Arc::clone(shape);
+            if !bare.claims.is_empty() {
+                Arc::make_mut(&mut bare).claims.clear();
+            }
+            let next = shapes.len() as u32;
+            let place = *places.entry(Arc::clone(&bare)).or_insert(next);
+            if place == next {
+                shapes.push(bare);
+            }
+            of.push(place);
+        }
+        Some(Arc::new(Bare { shapes, of }))
+    }
 }
 
 impl Gang {
@@ -32,7 +67,9 @@ impl Gang {
     /// As [`PodGroup::check`].
     pub fn new(group: PodGroup) -> Result<Gang, ModelError> {
         group.check()?;
-        Ok(Gang { roster: Arc::new(Roster::new(group)) })
+        let roster = Arc::new(Roster::new(group));
+        let bare = Bare::new(roster.shapes());
+        Ok(Gang { roster, bare })
     }
 
     /// The same of a workload, as one gang of all its groups.
@@ -80,6 +117,11 @@ impl Gang {
         let shapes = &self.shape_of()[first..first + leaf.pods.len()];
         let ungated = leaf.pods.iter().map(|pod| pod.scheduling_gates.is_empty());
         shapes.iter().zip(ungated).map(|(shape, ungated)| ungated.then_some(*shape))
+    }
+
+    /// The shapes without their claims; `None` if no pod has any.
+    pub(crate) fn bare(&self) -> Option<&Bare> {
+        self.bare.as_deref()
     }
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {

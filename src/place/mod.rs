@@ -24,7 +24,9 @@ mod verify;
 
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
 pub use commit::VolumeProblem;
-pub use explain::{DomainReport, Explanation, LevelReport, Rejections, Remedy};
+pub use explain::{
+    ClaimLack, DomainReport, Explanation, LevelReport, Rejections, Relaxation, Remedy,
+};
 pub use failure::{Exclusions, Failure, KueueRoom, LayerRoom, NoFit, Unit};
 pub use gang::Gang;
 pub use outcome::UnplacedKind;

@@ -84,7 +84,7 @@ impl DynamicResources {
         }
         // Answers change with the claims of the cluster, so that none is kept from one request to
         // the next.
-        Declaration::cluster().reading_time()
+        Declaration::cluster().reading_time().reading_claims()
     }
 }
 

@@ -140,6 +140,30 @@ pub enum Broken {
         /// How many volumes there would be.
         count: i64,
     },
+    /// A claim gets no devices, or such that it may not have.
+    #[error("pod {}: claim {}: {}", clip(.pod), clip(.claim), clip(.problem))]
+    Claim {
+        /// The pod.
+        pod: String,
+        /// The name of the claim in the pod.
+        claim: String,
+        /// The reason.
+        problem: String,
+    },
+    /// A device is given to a claim though another holds it, or more of it than there is.
+    #[error("device {} is claimed twice, or more of it than there is", clip(.device))]
+    ClaimedTwice {
+        /// The device, as `driver/pool/device`.
+        device: String,
+    },
+    /// A device is given to a claim, and its counter has less than all devices in use draw.
+    #[error("device {}: counter {} is overdrawn", clip(.device), clip(.counter))]
+    CounterOverdrawn {
+        /// The device, as `driver/pool/device`.
+        device: String,
+        /// The counter, as `set/counter`.
+        counter: String,
+    },
     /// The plan records a domain or an island that its members are not in.
     #[error("{} is recorded in {}={}, but pod {} is not", clip(.group), clip(.key), clip(.value), clip(.pod))]
     Misrecorded {

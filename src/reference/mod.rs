@@ -7,6 +7,7 @@
 //! held to. [`kueue`] is Kueue's algorithm on Kueue's own types.
 
 mod broken;
+mod claims;
 mod devices;
 mod domains;
 #[cfg(feature = "peers")]

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::broken::{Broken, Unsound};
+use super::claims;
 use super::devices;
 use super::domains::{Domains, Records};
 use super::members::{Member, Members, Placed};
@@ -44,6 +45,10 @@ use crate::state::{Assignment, Cluster, Plan};
 ///   one volume that suits it and that the pod's node reaches, or a new one. A new one is made
 ///   where the claim's class makes them and a pool has room. No volume is given twice, a claim of
 ///   one pod has one, and no node attaches more than it can.
+/// - **Claims**, where the framework has the filter `DynamicResources`. Each claim has devices that
+///   are published, reached by the pod's node, selected and tolerated. Each request has as many as it
+///   asks for. Constraints, capacities and counters hold, and a whole device has one holder. Pods
+///   that share a claim reach its devices, and are 256 at most.
 /// - **Taints and cordons**, where the framework has the filters `TaintToleration` and
 ///   `NodeUnschedulable`. No other filter is asked.
 /// - **Recorded** domains and islands: the group is one of the tree, its members are where the
@@ -62,7 +67,8 @@ use crate::state::{Assignment, Cluster, Plan};
 /// members that run. A plan that was left as [partial](crate::place::Unplaced::partial) is none to
 /// commit, and is not sound.
 ///
-/// O(pods of the tree · levels + pods on the nodes of the plan).
+/// O(pods of the tree · levels + pods on the nodes of the plan); with claims, also O(all pods + claimed
+/// devices · slices).
 ///
 /// ```
 /// use phalanx::reference::is_sound;
@@ -108,6 +114,7 @@ pub fn is_sound<'a>(
     check.group(root, false);
     check.broken.extend(check.records.wrong());
     volumes::check(plan, cluster, framework, &mut check.broken);
+    claims::check(plan, cluster, framework, &mut check.broken);
     devices::check(framework, check.placed.values().copied(), &mut check.broken);
     if check.broken.is_empty() { Ok(()) } else { Err(Unsound { broken: check.broken }) }
 }

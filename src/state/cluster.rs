@@ -27,7 +27,9 @@ use crate::base::Row;
 use crate::base::hash::hash_of;
 use crate::base::index::Index;
 use crate::base::intern::Interner;
-use crate::model::{DeviceClass, Labels, Node, Pod, PodShape, ResourceClaim, ResourceSlice};
+use crate::model::{
+    DeviceClass, Labels, Node, NodeReach, Pod, PodShape, ResourceClaim, ResourceSlice,
+};
 
 /// Nodes, the pods bound to them, namespaces, and the levels of the topology.
 ///
@@ -101,12 +103,39 @@ impl Cluster {
     /// # Errors
     /// The node is unsound, or there is one of its name.
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
+        Ok(self.add_node_with(&node)?.0)
+    }
+
+    /// Adds a node, and publishes the slices that come with it; their names.
+    pub(super) fn add_node_with(
+        &mut self,
+        node: &Node,
+    ) -> Result<(NodeId, Vec<String>), StateError> {
         node.check()?;
         if self.row_of(&node.name).is_some() {
-            return Err(StateError::NodeExists(node.name));
+            return Err(StateError::NodeExists(node.name.clone()));
         }
-        let row = self.insert_node(&node, 0)?;
-        Ok(self.id_of(row))
+        let row = self.insert_node(node, 0)?;
+        Ok((self.id_of(row), self.publish_with(node)))
+    }
+
+    /// Publishes the slices that come with a node, but for pools that are published already.
+    fn publish_with(&mut self, node: &Node) -> Vec<String> {
+        let mut names = Vec::new();
+        let known = |own: &ResourceSlice| {
+            let key = super::claims::pool_key(&own.driver, &node.name);
+            self.claims.published().by_pool.contains_key(&key)
+        };
+        let new: Vec<&ResourceSlice> = node.slices.iter().filter(|own| !known(own)).collect();
+        for (number, slice) in new.into_iter().enumerate() {
+            let mut slice = slice.clone();
+            slice.name = alloc::format!("{}-{}-{number}", node.name, slice.driver);
+            slice.pool.clone_from(&node.name);
+            slice.nodes = NodeReach::Node(node.name.clone());
+            names.push(slice.name.clone());
+            self.set_resource_slice(slice);
+        }
+        names
     }
 
     /// Replaces a node; its pods stay.

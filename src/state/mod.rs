@@ -38,7 +38,7 @@ pub(crate) mod view;
 mod volumes;
 
 pub use builder::ClusterBuilder;
-pub(crate) use claims::Published;
+pub(crate) use claims::{MoreUsage, PoolKey, Published, pool_key};
 pub use claims::{ClaimBook, ClaimKey, ClaimKind, ClaimObject, ClaimRecord, DeviceUsage};
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use event::Applied;

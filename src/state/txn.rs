@@ -63,7 +63,8 @@ pub struct Checkpoint {
 enum Undo {
     Placed(u32),
     Evicted(u32, Row),
-    Added(Row),
+    /// The row, and the slices that came with the node.
+    Added(Row, Vec<String>),
     /// Whether the node was unschedulable before.
     Marked(Row, bool),
 }
@@ -218,8 +219,8 @@ impl Txn {
     /// # Errors
     /// The node is unsound, or there is one of its name.
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
-        let id = self.cluster.add_node(node)?;
-        self.record(Undo::Added(Row::from(id.row)));
+        let (id, slices) = self.cluster.add_node_with(&node)?;
+        self.record(Undo::Added(Row::from(id.row), slices));
         Ok(id)
     }
 
@@ -345,7 +346,12 @@ impl Txn {
                 self.cluster.link(slot, row);
                 self.cluster.record_pod(row, slot, true);
             }
-            Some(Undo::Added(row)) => self.cluster.remove_row(row),
+            Some(Undo::Added(row, slices)) => {
+                self.cluster.remove_row(row);
+                for slice in &slices {
+                    self.cluster.remove_resource_slice(slice);
+                }
+            }
             Some(Undo::Marked(row, was)) => {
                 self.cluster.mark_unschedulable(row, was);
             }

@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod fits;
 pub(crate) mod negative;
+pub(crate) mod offers;
 pub(crate) mod tables;
 
 use crate::state::Cluster;
@@ -13,6 +14,8 @@ use crate::state::journal::Moment;
 pub(crate) struct Caches {
     /// Score tables, of the sequential strategy.
     pub(crate) tables: tables::PlannerCache,
+    /// Devices that nodes offer to claims, of the sequential strategy.
+    pub(crate) offers: offers::Offers,
     /// Capacity columns and their sums by domain, of the search.
     pub(crate) capacity: capacity::Capacity,
 }

@@ -1,6 +1,7 @@
 //! Explanations: the reasons a group is not placed, as data and as text, and changes that would
 //! help.
 
+mod claims;
 mod remedies;
 mod report;
 mod survey;
@@ -8,6 +9,7 @@ mod survey;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use self::claims::{ClaimLack, Relaxation};
 pub use self::report::{DomainReport, Explanation, LevelReport, Rejections, Remedy};
 use super::certificate::{Lack, Refusal};
 use super::error::PlaceError;

@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::claims;
 use super::report::{DomainReport, LevelReport, Remedy};
 use crate::framework::Framework;
 use crate::model::{GroupPolicy, Node, PodGroup};
@@ -30,6 +31,7 @@ pub(crate) fn remedies(
     let mut remedies = Vec::new();
     remedies.extend(trial.level_up()?);
     remedies.extend(trial.lower_minimum()?);
+    remedies.extend(trial.relax_claims()?);
     remedies.extend(trial.free(required.as_deref(), best));
     if let Some(template) = template {
         remedies.extend(trial.add_nodes(required.as_deref(), best, template)?);
@@ -93,6 +95,23 @@ impl Trial<'_, '_> {
             if fits(middle)? { low = middle } else { high = middle }
         }
         Ok(Some(Remedy::LowerMinimum { to: low, from }))
+    }
+
+    /// Changes of claims: of each kind of change of a request the first that does.
+    fn relax_claims(&self) -> Result<Vec<Remedy>, PlaceError> {
+        let mut found: Vec<Remedy> = Vec::new();
+        for (claim, change, pods, group) in claims::relaxations(self.request.group()) {
+            let is_known = |known: &Remedy| match known {
+                Remedy::RelaxClaim { claim: own, change: before, .. } => {
+                    *own == claim && change.is_like(before)
+                }
+                _ => false,
+            };
+            if !found.iter().any(is_known) && self.again(self.cluster, group)? {
+                found.push(Remedy::RelaxClaim { claim, change, pods });
+            }
+        }
+        Ok(found)
     }
 
     fn free(&self, key: Option<&str>, best: &[DomainReport]) -> Option<Remedy> {

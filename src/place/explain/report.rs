@@ -4,7 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::claims::{ClaimLack, Relaxation};
 use crate::base::ObjectName;
+use crate::base::clip::clip;
 use crate::model::Node;
 use crate::place::certificate::Lack;
 use crate::place::outcome::Outcome;
@@ -42,6 +44,8 @@ pub struct Rejections {
     /// How many of them each filter is the first to reject, most first; `None` stands for nodes
     /// that a filter's preparation left out.
     pub by: Vec<(Option<String>, usize)>,
+    /// Why resource claims of the pod are not served.
+    pub claims: Vec<ClaimLack>,
     /// Why claims of the pod cannot be met, and on how many of the nodes, most first; at most 5.
     pub volumes: Vec<(VolumeRefusal, usize)>,
 }
@@ -100,6 +104,15 @@ pub enum Remedy {
         /// Their amounts in all, by resource.
         amounts: Vec<(String, i64)>,
     },
+    /// Change resource claims that pods have for themselves alone.
+    RelaxClaim {
+        /// The first of the claims, as `pod/claim`.
+        claim: String,
+        /// The change.
+        change: Relaxation,
+        /// How many pods have such a claim.
+        pods: usize,
+    },
     /// Add nodes like a template.
     AddNodes {
         /// How many; one less does not do.
@@ -112,12 +125,16 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// How many members, groups or nodes it touches; what remedies are ordered by.
+    /// How many members, groups, nodes or devices it touches; what remedies are ordered by.
     pub fn cost(&self) -> u64 {
         match self {
             Remedy::LevelUp { .. } => 0,
             Remedy::LowerMinimum { to, from } => u64::from(from.saturating_sub(*to)),
             Remedy::Free { members, .. } => u64::from(*members),
+            Remedy::RelaxClaim { change: Relaxation::Fewer { to, from, .. }, pods, .. } => {
+                from.saturating_sub(*to).saturating_mul(*pods as u64)
+            }
+            Remedy::RelaxClaim { pods, .. } => *pods as u64,
             Remedy::AddNodes { count, .. } => *count as u64,
         }
     }
@@ -132,6 +149,9 @@ impl fmt::Display for Explanation {
             write!(f, "\n{} pods like {}: {passing} of {} nodes", kind.pods, kind.pod, kind.nodes)?;
             for (name, count) in &kind.by {
                 write!(f, "; {} rejects {count}", name.as_deref().unwrap_or("preparation"))?;
+            }
+            for lack in &kind.claims {
+                write!(f, "\n  {lack}")?;
             }
             for (refusal, count) in &kind.volumes {
                 write!(f, "\n  on {count}: {refusal}")?;
@@ -175,6 +195,12 @@ impl fmt::Display for Remedy {
                     write!(f, "{}{amount} of {name}", if at == 0 { ": " } else { ", " })?;
                 }
                 Ok(())
+            }
+            Remedy::RelaxClaim { claim, change, pods: 1 } => {
+                write!(f, "in claim {} {change}", clip(claim))
+            }
+            Remedy::RelaxClaim { claim, change, pods } => {
+                write!(f, "in {pods} claims like {} {change}", clip(claim))
             }
             Remedy::AddNodes { count, domain, template } => {
                 write!(f, "add {count} nodes like {}", template.name)?;

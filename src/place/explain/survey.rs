@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::claims;
 use super::report::{DomainReport, LevelReport, Rejections};
 use crate::framework::{Evaluation, Framework, Rejection};
 use crate::model::PodShape;
@@ -50,9 +51,11 @@ pub(crate) fn rejections(
             }
         }
         by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let count = 1 + alike.count();
         all.push(Rejections {
             pod: pods[first].name.clone(),
-            pods: 1 + alike.count(),
+            pods: count,
+            claims: claims::lacks(cluster, framework, (pods[first], count), &rows),
             nodes: rows.len(),
             by,
             volumes: refusals(cluster, shape, &rows),

@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::claims::{Alike, PreparedClaims, Steps};
+use crate::claims::{Alike, How, PreparedClaims, Steps};
 use crate::framework::device_fit::choose_devices;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{ClaimAllocation, ClaimSource, ClaimSpec, Pod, PodShape};
@@ -269,7 +269,7 @@ impl<'a> ClaimSearch<'a> {
             return Ok(Solved::Never);
         }
         let alike = Arc::clone(&self.alike);
-        let how = (Steps(STEPS_A_NODE), Some(&*alike));
+        let how = How { steps: Steps(STEPS_A_NODE), alike: Some(&alike), more: None };
         let found = claims.each(&now, node, how, &mut |offer| accept(self, offer));
         if found.is_err() {
             self.faulted = true;

@@ -9,6 +9,7 @@
 //!
 //! Source: kube-scheduler 1.36, `schedule_one_podgroup.go`; KEP-5732, KEP-6012.
 
+mod claimed;
 mod counted;
 pub(crate) mod engine;
 #[cfg(feature = "parallel")]

@@ -7,7 +7,7 @@ use super::engine::{Confinement, Engine};
 use super::reference::ReferenceEngine;
 use super::tables::{Opened, TableEngine};
 use super::workspace::Workspace;
-use super::{Sequential, refuse_unsound};
+use super::{Sequential, claimed, refuse_unsound};
 use crate::place::error::PlaceError;
 use crate::place::layout::{Layout, Member};
 use crate::place::outcome::Answer;
@@ -31,6 +31,11 @@ pub(crate) fn attempt(
     workspace: &mut Workspace,
 ) -> Result<Option<Layout>, PlaceError> {
     let Task { cluster, framework, gang, request } = task;
+    if gang.bare().is_some()
+        && let Some(layout) = claimed::attempt(task, workspace)
+    {
+        return Ok(layout);
+    }
     let Workspace { caches, run, spare, prune, threads } = workspace;
     let how = (*prune, *threads);
     caches.tables.threads = *threads;

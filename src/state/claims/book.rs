@@ -1,12 +1,11 @@
 //! The book of claims: devices and their holders.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::object::{ClaimKey, ClaimKind, ClaimObject};
-use super::published::Published;
+use super::published::{PoolKey, Published};
 use super::usage::Usage;
 use crate::base::ObjectName;
 use crate::model::{
@@ -106,12 +105,18 @@ impl ClaimBook {
         self.usage.of_pool(driver, pool)?.get(device)
     }
 
-    pub(crate) fn pool_usage(
-        &self,
-        driver: &str,
-        pool: &str,
-    ) -> Option<&BTreeMap<Box<str>, super::DeviceUsage>> {
+    pub(crate) fn pool_usage(&self, driver: &str, pool: &str) -> Option<&super::usage::PoolUsage> {
         self.usage.of_pool(driver, pool)
+    }
+
+    /// The number of the last change of what is in use. Equal numbers mean equal usage.
+    pub(crate) fn usage_stamp(&self) -> u64 {
+        self.usage.stamp()
+    }
+
+    /// The number of the last change of what is in use of a pool; 0 if nothing is.
+    pub(crate) fn pool_stamp(&self, pool: &PoolKey) -> u64 {
+        self.usage.stamp_of(pool)
     }
 
     pub(crate) fn published(&self) -> &Published {

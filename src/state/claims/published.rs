@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::usage::next_stamp;
 use crate::model::{DeviceClass, NodeReach, ResourceSlice};
 
 /// Driver and pool.
@@ -31,6 +32,8 @@ pub(crate) struct Published {
     pub(crate) by_pool: BTreeMap<PoolKey, Slices>,
     /// Pools of slices with counters.
     pub(crate) counted: BTreeMap<PoolKey, Slices>,
+    /// The number of the last change; equal numbers mean that the same is published.
+    pub(crate) stamp: u64,
 }
 
 /// Every class serves the resource of this prefix and its name.
@@ -38,11 +41,13 @@ pub(crate) const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 
 impl Published {
     pub(super) fn set_class(&mut self, class: DeviceClass) {
+        self.stamp = next_stamp();
         self.classes.insert(class.name.as_str().into(), Arc::new(class));
         self.serve();
     }
 
     pub(super) fn remove_class(&mut self, name: &str) -> bool {
+        self.stamp = next_stamp();
         let removed = self.classes.remove(name).is_some();
         self.serve();
         removed
@@ -70,6 +75,7 @@ impl Published {
 
     pub(super) fn set_slice(&mut self, slice: ResourceSlice) {
         self.remove_slice(&slice.name);
+        self.stamp = next_stamp();
         let slice = Arc::new(slice);
         self.slices.insert(slice.name.as_str().into(), Arc::clone(&slice));
         for list in self.lists_of(&slice) {
@@ -80,6 +86,7 @@ impl Published {
 
     pub(super) fn remove_slice(&mut self, name: &str) -> bool {
         let Some(slice) = self.slices.remove(name) else { return false };
+        self.stamp = next_stamp();
         for list in self.lists_of(&slice) {
             list.retain(|other| !Arc::ptr_eq(other, &slice));
         }
@@ -95,6 +102,25 @@ impl Published {
             self.by_node.remove(node.as_str());
         }
         true
+    }
+
+    /// Whether each device is reached by one node, and what is taken of it concerns that node alone.
+    /// O(slices with counters and of their pools).
+    pub(crate) fn is_local(&self) -> bool {
+        let home = |slice: &ResourceSlice| match &slice.nodes {
+            NodeReach::Node(name) => Some(Box::<str>::from(name.as_str())),
+            _ => None,
+        };
+        self.roaming.is_empty()
+            && self.counted.keys().all(|key| {
+                let slices = self.by_pool.get(key).map_or(&[][..], |slices| slices);
+                let first = slices.first().and_then(|slice| home(slice));
+                let complete = slices.first().is_some_and(|first| {
+                    slices.iter().all(|slice| slice.generation == first.generation)
+                        && slices.len() as i64 == first.slice_count
+                });
+                complete && first.is_some() && slices.iter().all(|slice| home(slice) == first)
+            })
     }
 
     /// The two lists that a slice stands in: that of its pool, and that of its kind.

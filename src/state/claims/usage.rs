@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
+use super::book::ClaimBook;
 use super::published::{PoolKey, pool_key};
 use crate::model::{AllocatedDevice, Allocation};
 
@@ -48,36 +50,94 @@ impl DeviceUsage {
 }
 
 /// Devices of a pool that are in use, by name.
-type PoolUsage = BTreeMap<Box<str>, DeviceUsage>;
+pub(crate) type PoolUsage = BTreeMap<Box<str>, DeviceUsage>;
+
+/// A pool, with the number of its last change.
+#[derive(Debug, Clone, Default)]
+struct Stamped {
+    stamp: u64,
+    devices: PoolUsage,
+}
+
+/// The number of a change, which no other change has.
+pub(super) fn next_stamp() -> u64 {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed) as u64
+}
 
 /// Devices in use, pool by pool.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Usage(Arc<BTreeMap<PoolKey, Arc<PoolUsage>>>);
+pub(crate) struct Usage {
+    pools: Arc<BTreeMap<PoolKey, Arc<Stamped>>>,
+    /// The number of the last change; 0 if there was none.
+    stamp: u64,
+}
 
 impl Usage {
     /// Usage of a pool.
     pub(crate) fn of_pool(&self, driver: &str, pool: &str) -> Option<&PoolUsage> {
-        if self.0.is_empty() {
+        if self.pools.is_empty() {
             return None;
         }
-        self.0.get(&pool_key(driver, pool)).map(|pool| &**pool)
+        self.pools.get(&pool_key(driver, pool)).map(|pool| &pool.devices)
+    }
+
+    /// The number of the last change of any pool. Equal numbers mean equal usage.
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// The number of the last change of a pool; 0 if nothing of it is in use.
+    pub(super) fn stamp_of(&self, pool: &PoolKey) -> u64 {
+        self.pools.get(pool).map_or(0, |pool| pool.stamp)
     }
 
     /// Counts an allocation that came (1) or went (-1).
     pub(super) fn count(&mut self, allocation: &Allocation, sign: i32) {
-        let pools = Arc::make_mut(&mut self.0);
+        let pools = Arc::make_mut(&mut self.pools);
+        self.stamp = next_stamp();
         for device in allocation.devices.iter().filter(|device| !device.admin) {
             let key = pool_key(&device.driver, &device.pool);
             let pool = Arc::make_mut(pools.entry(key.clone()).or_default());
-            let name: Box<str> = device.device.as_str().into();
-            let usage = pool.entry(name.clone()).or_default();
-            usage.count(device, sign);
-            if usage.is_idle() {
-                pool.remove(&name);
-            }
-            if pool.is_empty() {
+            pool.stamp = self.stamp;
+            count(&mut pool.devices, device, sign);
+            if pool.devices.is_empty() {
                 pools.remove(&key);
             }
         }
+    }
+}
+
+fn count(pool: &mut PoolUsage, device: &AllocatedDevice, sign: i32) {
+    let name: Box<str> = device.device.as_str().into();
+    let usage = pool.entry(name.clone()).or_default();
+    usage.count(device, sign);
+    if usage.is_idle() {
+        pool.remove(&name);
+    }
+}
+
+/// Pools of a cluster in which more devices are in use than the cluster knows of.
+#[derive(Debug, Default)]
+pub(crate) struct MoreUsage(BTreeMap<PoolKey, PoolUsage>);
+
+impl MoreUsage {
+    /// The usage of the pools of some allocations, with those.
+    pub(crate) fn of<'a>(
+        book: &ClaimBook,
+        allocations: impl Iterator<Item = &'a Allocation>,
+    ) -> MoreUsage {
+        let mut pools = BTreeMap::new();
+        for device in allocations.flat_map(|own| &own.devices).filter(|device| !device.admin) {
+            let known = || book.pool_usage(&device.driver, &device.pool).cloned();
+            let pool = pools.entry(pool_key(&device.driver, &device.pool));
+            count(pool.or_insert_with(|| known().unwrap_or_default()), device, 1);
+        }
+        MoreUsage(pools)
+    }
+
+    /// Those of a pool; `None` if it is as the cluster knows it.
+    pub(crate) fn of_pool(&self, driver: &str, pool: &str) -> Option<&PoolUsage> {
+        self.0.get(&pool_key(driver, pool))
     }
 }

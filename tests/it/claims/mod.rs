@@ -1,5 +1,9 @@
 //! Resource claims: in the state, in plans, and in the search for a whole gang.
 
 mod brute;
+mod explained;
+mod fast;
 mod properties;
+mod soundness;
 mod state;
+mod victims;

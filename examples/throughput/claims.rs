@@ -1,0 +1,167 @@
+//! Pods with resource claims: how long it takes to find nodes and devices for them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use phalanx::claims::SelectorEvaluator;
+use phalanx::model::{
+    AllocatedDevice, Allocation, ClaimAllocation, ClaimSpec, DeviceClass, DeviceDemand,
+    ResourceSlice, SliceDevice,
+};
+use phalanx::place::Gang;
+use phalanx::plugins::KubernetesProfile;
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request};
+
+const DRIVER: &str = "gpu.example.com";
+const DEVICES: u64 = 8;
+const TIMES: usize = 15;
+
+#[cfg(feature = "cel")]
+fn evaluator() -> impl SelectorEvaluator + 'static {
+    phalanx::claims::Cel
+}
+
+/// Without the feature `cel` nobody reads the selector of the class: all names of drivers hold.
+#[cfg(not(feature = "cel"))]
+fn evaluator() -> impl SelectorEvaluator + 'static {
+    struct Any;
+
+    impl SelectorEvaluator for Any {
+        fn compile(&self, _: &str) -> Result<Box<dyn phalanx::claims::SelectorProgram>, String> {
+            Ok(Box::new(Any))
+        }
+    }
+
+    impl phalanx::claims::SelectorProgram for Any {
+        fn matches(&self, _: phalanx::claims::DeviceFacts<'_>) -> Result<bool, String> {
+            Ok(true)
+        }
+    }
+
+    Any
+}
+
+/// A case: devices of one claim, whether of one island, devices of each node that are taken.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    name: &'static str,
+    devices: u64,
+    island: bool,
+    taken: u64,
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "one", devices: 1, island: false, taken: 0 },
+    Case { name: "eight", devices: 8, island: false, taken: 0 },
+    Case { name: "last", devices: 1, island: false, taken: 7 },
+    Case { name: "island", devices: 4, island: true, taken: 2 },
+];
+
+/// A pod with a claim of its own.
+fn pod(case: Case) -> Pod {
+    let mut spec = ClaimSpec::new().request("gpus", DeviceDemand::of("gpu", case.devices));
+    if case.island {
+        spec = spec.same(format!("{DRIVER}/island"));
+    }
+    Pod::new().request("cpu", 1).request("memory", "2Gi").own_claim("gpus", spec)
+}
+
+/// The first devices of a node, as a claim holds them.
+fn held(node: &str, count: u64) -> ClaimAllocation {
+    let mut allocation = Allocation::default();
+    allocation.devices.extend((0..count).map(|at| {
+        let mut device = AllocatedDevice::default();
+        device.request = "gpus".into();
+        device.driver = DRIVER.into();
+        device.pool = node.into();
+        device.device = format!("gpu-{at}");
+        device
+    }));
+    ClaimAllocation { claim: "gpus".into(), allocation: Arc::new(allocation) }
+}
+
+/// Nodes with eight devices each, in one slice, of which some are taken.
+fn cluster(nodes: usize, case: Case) -> Cluster {
+    let mut cluster = Cluster::new();
+    let selector = format!(r#"device.driver == "{DRIVER}""#);
+    cluster.set_device_class(DeviceClass::new("gpu").selector(selector));
+    for number in 0..nodes {
+        let name = format!("n{number:06}");
+        let node = Node::new(name.as_str()).capacity("cpu", 64).capacity("memory", "512Gi");
+        // Names are unique and quantities sound.
+        let _ = cluster.add_node(node.capacity("pods", 110));
+        let devices = (0..DEVICES as i64).map(|at| {
+            SliceDevice::new(format!("gpu-{at}"))
+                .attribute("model", "H100")
+                .attribute("index", at)
+                .attribute("island", at / 4)
+                .capacity("memory", 80_i64 << 30)
+        });
+        let slice = ResourceSlice::on(name.as_str(), DRIVER);
+        cluster.set_resource_slice(devices.fold(slice, ResourceSlice::device));
+        if case.taken > 0 {
+            let mut runs = pod(Case { devices: case.taken, ..case }).name(format!("r{number}"));
+            runs.allocations.push(held(&name, case.taken));
+            let _ = cluster.add_pod(runs.on(name));
+        }
+    }
+    cluster
+}
+
+/// The times of a case, in microseconds: the least of several.
+#[derive(Debug, Default)]
+struct Times {
+    cold: f64,
+    warm: f64,
+    placed: usize,
+}
+
+/// Decides on gangs of so many pods, each of a name of its own: by fresh planners, and by one that
+/// has decided before.
+fn times(cluster: &Cluster, framework: &Framework, case: Case, members: usize) -> Times {
+    let mut times = Times { cold: f64::INFINITY, warm: f64::INFINITY, placed: 0 };
+    let mut warm = Planner::new();
+    for number in 0..TIMES {
+        let group = PodGroup::gang(format!("g{number}"), members as u32).pods(members, pod(case));
+        // The groups are sound.
+        let Ok(gang) = Gang::new(group) else { return times };
+        let mut once = |planner: &mut Planner| {
+            let start = Instant::now();
+            let outcome = planner.place(cluster, framework, Request::from(&gang));
+            let time = start.elapsed().as_secs_f64() * 1e6;
+            times.placed =
+                outcome.ok().and_then(|own| own.plan().map(phalanx::Plan::len)).unwrap_or(0);
+            time
+        };
+        let cold = once(&mut Planner::new());
+        let again = once(&mut warm);
+        times.cold = times.cold.min(cold);
+        if number > 0 {
+            times.warm = times.warm.min(again);
+        }
+    }
+    times
+}
+
+/// The figures of all cases: one pod and a gang, cold and warm, in microseconds and in straight
+/// passes over as many nodes.
+pub(crate) fn measure(nodes: usize, gang: usize, straight_pass_us: f64) -> Vec<(String, String)> {
+    let framework = KubernetesProfile::new().claims(evaluator()).framework();
+    let mut fields = vec![(String::from("nodes"), nodes.to_string())];
+    for case in CASES {
+        let cluster = cluster(nodes, case);
+        for (what, members) in [("pod", 1), ("gang", gang)] {
+            let found = times(&cluster, &framework, case, members);
+            let name = format!("{}_{what}", case.name);
+            fields.push((format!("{name}_placed"), found.placed.to_string()));
+            for (how, time) in [("cold", found.cold), ("warm", found.warm)] {
+                fields.push((format!("{name}_{how}_us"), format!("{time:.3}")));
+                let passes = time / straight_pass_us;
+                fields.push((format!("{name}_{how}_passes"), format!("{passes:.2}")));
+            }
+        }
+    }
+    fields.push((String::from("straight_pass_us"), format!("{straight_pass_us:.3}")));
+    fields.push((String::from("simd"), crate::report::simd()));
+    fields
+}
