@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::model::{
     NodeReach, NodeSelector, NodeSelectorTerm, Operator, Requirement, ResourceSlice,
 };
-use crate::state::{ClaimBook, NodeView, Published};
+use crate::state::{ClaimBook, NodeView, PoolKey, pool_key};
 
 /// A pool as far as a node reaches it.
 #[derive(Debug)]
@@ -44,11 +44,16 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
     }
     // Slices with counters concern every node. Of pools that it reaches no device of, they matter
     // only while slices are missing.
-    for slices in published.counted.values() {
-        let Some(first) = slices.first() else { continue };
-        let key = (&*first.driver, &*first.pool);
-        if found.contains_key(&key) || is_incomplete(published, slices) {
-            found.entry(key).or_default().extend(slices.iter().map(|slice| &**slice));
+    if !published.counted.is_empty() {
+        let counted = |key: &PoolKey| published.counted.get(key).map_or(&[][..], |all| all);
+        for ((driver, name), slices) in &mut found {
+            slices.extend(counted(&pool_key(driver, name)).iter().map(|slice| &**slice));
+        }
+        for key in &published.incomplete {
+            if !found.contains_key(&(&*key.0, &*key.1)) {
+                let slices = counted(key).iter().map(|slice| &**slice).collect();
+                found.insert((&key.0, &key.1), slices);
+            }
         }
     }
     let (mut pools, mut last) = (Vec::new(), Vec::new());
@@ -56,7 +61,7 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
         let generation = slices.iter().map(|slice| slice.generation).max().unwrap_or(0);
         slices.retain(|slice| slice.generation == generation);
         slices.sort_by(|a, b| a.name.cmp(&b.name));
-        let Some(incomplete) = incomplete(published, &slices) else { continue };
+        let Some(incomplete) = published.is_incomplete(&slices) else { continue };
         let invalid = !incomplete && is_invalid(&slices);
         let mut devices = slices.iter().flat_map(|slice| &slice.devices);
         let waits = devices.any(|device| !device.binding_conditions.is_empty());
@@ -65,30 +70,6 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
     }
     pools.extend(last);
     pools
-}
-
-/// Whether the slices of a pool that a node knows of are too few; `None` if the pool is being
-/// replaced.
-fn incomplete(published: &Published, slices: &[&ResourceSlice]) -> Option<bool> {
-    let first = slices.first()?;
-    let enough = |count: usize| count as i64 >= first.slice_count;
-    if slices.len() as i64 == first.slice_count {
-        return Some(false);
-    }
-    let key = (first.driver.as_str().into(), first.pool.as_str().into());
-    let all = published.by_pool.get(&key).map_or(&[][..], |slices| slices);
-    if all.iter().any(|slice| slice.generation > first.generation) {
-        return None;
-    }
-    let same = all.iter().filter(|slice| slice.generation == first.generation).count();
-    Some(!enough(same))
-}
-
-fn is_incomplete(published: &Published, slices: &[alloc::sync::Arc<ResourceSlice>]) -> bool {
-    let generation = slices.iter().map(|slice| slice.generation).max().unwrap_or(0);
-    let newest = slices.iter().filter(|slice| slice.generation == generation);
-    let newest: Vec<&ResourceSlice> = newest.map(|slice| &**slice).collect();
-    incomplete(published, &newest) == Some(true)
 }
 
 fn is_invalid(slices: &[&ResourceSlice]) -> bool {

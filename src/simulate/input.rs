@@ -33,6 +33,8 @@ pub enum Input {
     Event(Event),
     /// [`Scheduler::handle_bound`].
     Bound(Ticket),
+    /// [`Scheduler::handle_prepared`]; without an error, the plan is prepared.
+    Prepared { ticket: Ticket, error: Option<String> },
     /// [`Scheduler::handle_binding`]; without an error, the pod is bound.
     Binding { ticket: Ticket, namespace: String, name: String, error: Option<String> },
     /// [`Scheduler::handle_conflict`].
@@ -97,6 +99,9 @@ impl Input {
                 scheduler.handle_event(event, now)?;
             }
             Input::Bound(ticket) => scheduler.handle_bound(ticket, now)?,
+            Input::Prepared { ticket, error } => {
+                scheduler.handle_prepared(ticket, error.map_or(Ok(()), Err), now)?;
+            }
             Input::Binding { ticket, namespace, name, error } => {
                 let result = error.map_or(Ok(()), Err);
                 scheduler.handle_binding(ticket, &namespace, &name, result, now)?;

@@ -402,6 +402,10 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                     self.agenda.push(Reverse((now.after(binding.after), act)));
                 }
             }
+            Decision::Prepare { ticket, .. } => {
+                // Nothing is prepared in a simulation.
+                let _ = self.recorder.handle(Input::Prepared { ticket, error: None }, now);
+            }
             Decision::Unbind { groups, pods, .. } => {
                 for group in &groups {
                     if let Some(job) = self.numbers.get(&**group) {

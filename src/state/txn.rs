@@ -49,6 +49,8 @@ pub struct Txn {
     made: u64,
     /// Claims as they were before a change, with its number.
     claims: Vec<(u64, Replanned)>,
+    /// Slices of devices that came with a node, by name, with the number of the change.
+    slices: Vec<(u64, String)>,
 }
 
 /// A point in a transaction to go back to. Checkpoints nest.
@@ -63,8 +65,7 @@ pub struct Checkpoint {
 enum Undo {
     Placed(u32),
     Evicted(u32, Row),
-    /// The row, and the slices that came with the node.
-    Added(Row, Vec<String>),
+    Added(Row),
     /// Whether the node was unschedulable before.
     Marked(Row, bool),
 }
@@ -89,7 +90,8 @@ impl fmt::Debug for Txn {
 impl Cluster {
     /// A transaction over the cluster as it is now.
     pub fn txn(&self) -> Txn {
-        Txn { cluster: self.clone(), undo: Vec::new(), made: 0, claims: Vec::new() }
+        let (undo, claims, slices) = Default::default();
+        Txn { cluster: self.clone(), undo, made: 0, claims, slices }
     }
 }
 
@@ -220,7 +222,8 @@ impl Txn {
     /// The node is unsound, or there is one of its name.
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
         let (id, slices) = self.cluster.add_node_with(&node)?;
-        self.record(Undo::Added(Row::from(id.row), slices));
+        self.record(Undo::Added(Row::from(id.row)));
+        self.slices.extend(slices.into_iter().map(|slice| (self.made, slice)));
         Ok(id)
     }
 
@@ -335,6 +338,11 @@ impl Txn {
         {
             self.cluster.unplan_volumes(before);
         }
+        while let Some((number, _)) = last
+            && let Some((_, slice)) = self.slices.pop_if(|(added, _)| *added == number)
+        {
+            self.cluster.remove_resource_slice(&slice);
+        }
         match last.map(|(_, change)| change) {
             Some(Undo::Placed(slot)) => {
                 if let Some(row) = self.cluster.unlink(slot) {
@@ -346,12 +354,7 @@ impl Txn {
                 self.cluster.link(slot, row);
                 self.cluster.record_pod(row, slot, true);
             }
-            Some(Undo::Added(row, slices)) => {
-                self.cluster.remove_row(row);
-                for slice in &slices {
-                    self.cluster.remove_resource_slice(slice);
-                }
-            }
+            Some(Undo::Added(row)) => self.cluster.remove_row(row),
             Some(Undo::Marked(row, was)) => {
                 self.cluster.mark_unschedulable(row, was);
             }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use crate::base::hash::FixedMap;
 use crate::claims::{How, PreparedClaims};
 use crate::framework::Framework;
-use crate::model::{Allocation, ClaimAllocation, ClaimSpec, NodeReach};
+use crate::model::{Allocation, ClaimAllocation, ClaimSpec};
 use crate::state::{Cluster, Devices, MoreUsage, NodeId, NodeView, PoolKey, Row, pool_key};
 
 /// Kinds kept at most, and offers of all kinds together.
@@ -157,10 +157,9 @@ impl Offer {
         let book = cluster.claims();
         let published = book.published();
         let own = published.by_node.get(node.name()).map_or(&[][..], |slices| slices);
-        let counted = published.counted.values().flatten();
-        let counted = counted.filter(|slice| slice.nodes == NodeReach::Node(node.name().into()));
-        let mut pools: Vec<PoolKey> =
-            own.iter().chain(counted).map(|own| pool_key(&own.driver, &own.pool)).collect();
+        // Slices with counters are of the pools of devices, as those are of one node.
+        let own = own.iter().map(|own| pool_key(&own.driver, &own.pool));
+        let mut pools: Vec<PoolKey> = own.collect();
         pools.sort_unstable();
         pools.dedup();
         let stamped = pools.into_iter().map(|pool| {

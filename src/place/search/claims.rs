@@ -26,6 +26,9 @@ use crate::state::{Cluster, DeviceNeed, Devices, NodeView, Row, Txn};
 
 /// The filter that the search does without: it goes over the same devices itself.
 const FILTER: &str = "DynamicResources";
+/// The deepest search: each member counts as eight, and each of its devices as one. A member is a few
+/// calls within each other, so that a deeper search would use up the stack of a small thread.
+const DEEPEST: u64 = 1_024;
 /// Steps of each round but the last, and how many rounds there are before it.
 const QUOTA: u64 = 200;
 const ROUNDS: usize = 24;
@@ -47,6 +50,9 @@ pub(super) fn place(
         return Ok(Answer::greedy(name));
     }
     let mut search = ClaimSearch::new(task);
+    if search.depth() > DEEPEST {
+        return Ok(Answer::unplaced(Unplaced::new(name, UnplacedKind::Exhausted), None));
+    }
     let found = search.solve()?;
     let whole = task.group().policy.minimum() as usize >= search.members;
     Ok(match found {
@@ -145,6 +151,14 @@ impl<'a> ClaimSearch<'a> {
             steps: 0,
             faulted: false,
         }
+    }
+
+    /// How deep the search goes; see [`DEEPEST`].
+    fn depth(&self) -> u64 {
+        let own = |kind: &Kind<'_>| {
+            kind.devices.saturating_add(8).saturating_mul(kind.members.len() as u64)
+        };
+        self.kinds.iter().map(own).fold(0, u64::saturating_add)
     }
 
     /// Whether the search, run to its end, has left nothing out: the order of members and the choice

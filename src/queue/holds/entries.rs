@@ -94,6 +94,11 @@ impl Hold {
         self.flight().map_or(0, |flight| flight.failures)
     }
 
+    /// Whether it is a plan that is being prepared.
+    pub(in crate::queue) fn prepares(&self) -> bool {
+        self.flight().is_some_and(|flight| flight.held_by.is_none() && flight.prepares)
+    }
+
     /// Pods of a plan whose result is not known, by full name.
     pub(in crate::queue) fn outstanding(&self) -> impl Iterator<Item = &String> {
         self.flight().into_iter().flat_map(|flight| &flight.outstanding)
@@ -106,7 +111,13 @@ impl InFlight {
         held_by: Option<String>,
         outstanding: BTreeSet<String>,
     ) -> InFlight {
-        InFlight { held_by, outstanding, failures: 0, lost: BTreeSet::new() }
+        InFlight { held_by, outstanding, failures: 0, prepares: false, lost: BTreeSet::new() }
+    }
+
+    /// The plan is prepared before it is bound.
+    pub(in crate::queue) fn preparing(mut self, prepares: bool) -> InFlight {
+        self.prepares = prepares;
+        self
     }
 }
 
@@ -174,12 +185,18 @@ impl Holds {
         self.permits_due.pop_first()
     }
 
-    /// A held plan is being bound from now on.
-    pub(in crate::queue) fn admit_plan(&mut self, ticket: Ticket, since: Time, until: Time) {
+    /// A plan is being prepared, or bound, from now on.
+    pub(in crate::queue) fn admit_plan(
+        &mut self,
+        ticket: Ticket,
+        (since, until): (Time, Time),
+        prepares: bool,
+    ) {
         if let Some(hold) = self.entries.get_mut(&HoldId::Plan(ticket)) {
             (hold.since, hold.until) = (since, until);
             if let Cause::Plan(flight) = &mut hold.cause {
                 flight.held_by = None;
+                flight.prepares = prepares;
             }
         }
     }

@@ -74,6 +74,9 @@ pub(in crate::queue) struct InFlight {
     /// Pods whose result is not known, by full name.
     pub(super) outstanding: BTreeSet<String>,
     pub(super) failures: u32,
+    /// Whether it is being prepared; binding comes after that.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) prepares: bool,
     /// Pods that are gone and still stand in the plan, by full name.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) lost: BTreeSet<String>,

@@ -3,6 +3,7 @@
 use super::Scheduler;
 use crate::base::{ObjectName, Time};
 use crate::queue::groups::{Member, MemberState, Phase};
+use crate::queue::holds::Hold;
 use crate::queue::removals::is_there;
 use crate::queue::terms::decision::Decision;
 use crate::queue::terms::observe::GroupChange;
@@ -21,7 +22,14 @@ impl Scheduler {
         loop {
             self.follow();
             if let Some(mut decision) = self.report.next_decision() {
-                if let Decision::Bind { ticket, plan, .. } = &mut decision
+                if let Decision::Prepare { ticket, .. } = &decision
+                    && !self.holds.plan(*ticket).is_some_and(Hold::prepares)
+                {
+                    // It was undone, or bound from outside, before anything was prepared.
+                    continue;
+                }
+                if let Decision::Bind { ticket, plan, .. } | Decision::Prepare { ticket, plan, .. } =
+                    &mut decision
                     && let Some(sent) = self.holds.plan_in_flight(*ticket)
                 {
                     // Members may have been deleted since the decision was queued.

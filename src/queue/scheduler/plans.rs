@@ -53,6 +53,8 @@ impl Scheduler {
             }
             None => (None, now.after(self.world.settings().bind_timeout)),
         };
+        let prepares = held_by.is_none() && self.is_prepared(&plan);
+        let until = if prepares { self.prepared_by() } else { until };
         for &id in &groups {
             let phase =
                 if held_by.is_some() { Phase::Held(ticket) } else { Phase::Binding(ticket) };
@@ -60,13 +62,14 @@ impl Scheduler {
             let pods = outstanding.len();
             let change = match &held_by {
                 Some(by) => GroupChange::Held { pods, by: by.clone(), until },
+                None if prepares => GroupChange::Preparing { pods, until },
                 None => GroupChange::Binding { pods },
             };
             self.emit(id, change);
         }
         self.timers.insert((until, Timer::Plan(ticket)));
         let is_held = held_by.is_some();
-        let flight = InFlight::new(held_by, outstanding);
+        let flight = InFlight::new(held_by, outstanding).preparing(prepares);
         self.holds.begin_plan(ticket, groups, plan, (now, until), flight);
         if !is_held {
             self.send(ticket);
@@ -76,8 +79,102 @@ impl Scheduler {
     fn send(&mut self, ticket: Ticket) {
         let Some(hold) = self.holds.plan(ticket) else { return };
         let groups = self.groups.full_names(hold.owners());
+        let prepares = hold.prepares();
         let Some(plan) = self.holds.plan_in_flight(ticket).cloned() else { return };
-        self.report.decide(Decision::Bind { ticket, groups, plan });
+        self.report.decide(if prepares {
+            Decision::Prepare { ticket, groups, plan }
+        } else {
+            Decision::Bind { ticket, groups, plan }
+        });
+    }
+
+    /// Whether there is work to do for a plan before it is bound.
+    fn is_prepared(&self, plan: &Plan) -> bool {
+        self.world.settings().prepare_within.is_some()
+            && plan.assignments().any(|own| {
+                !own.allocations().is_empty() || own.volumes().is_some_and(|own| !own.is_empty())
+            })
+    }
+
+    /// The deadline of a preparation that begins now.
+    fn prepared_by(&self) -> Time {
+        let span = self.world.settings().prepare_within.unwrap_or_default();
+        self.world.now().after(span)
+    }
+
+    /// Sends a plan out to be prepared, or to be bound.
+    fn send_on(&mut self, ticket: Ticket, prepares: bool) {
+        let Some(hold) = self.holds.plan(ticket) else { return };
+        let (owners, before) = (hold.owners().to_vec(), hold.until());
+        let pods = hold.outstanding().count();
+        let now = self.world.now();
+        let bound_by = now.after(self.world.settings().bind_timeout);
+        let until = if prepares { self.prepared_by() } else { bound_by };
+        self.timers.remove(&(before, Timer::Plan(ticket)));
+        self.timers.insert((until, Timer::Plan(ticket)));
+        self.holds.admit_plan(ticket, (now, until), prepares);
+        for &id in &owners {
+            self.set_phase(id, Phase::Binding(ticket));
+            self.emit(
+                id,
+                match prepares {
+                    true => GroupChange::Preparing { pods, until },
+                    false => GroupChange::Binding { pods },
+                },
+            );
+        }
+        self.send(ticket);
+    }
+
+    /// The result of preparing a plan. If it is prepared, its binding follows; if that failed, the
+    /// whole plan is undone.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use phalanx::claims::NoSelectors;
+    /// use phalanx::model::{ClaimSpec, DeviceClass, DeviceDemand, ResourceSlice, SliceDevice};
+    /// use phalanx::plugins::DynamicResources;
+    /// use phalanx::queue::Settings;
+    /// use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
+    ///
+    /// let mut cluster = Cluster::new();
+    /// cluster.set_device_class(DeviceClass::new("gpu"));
+    /// cluster.add_node(Node::new("n1").capacity("cpu", 8))?;
+    /// cluster.set_resource_slice(ResourceSlice::on("n1", "d").device(SliceDevice::new("gpu-0")));
+    /// let builder = Framework::default().to_builder();
+    /// let framework = DynamicResources::add_to(builder, NoSelectors).build()?;
+    /// let settings = Settings::new().prepare_within(Duration::from_secs(60));
+    /// let mut scheduler = Scheduler::new(cluster, framework, settings);
+    ///
+    /// let claim = ClaimSpec::new().request("gpu", DeviceDemand::of("gpu", 1));
+    /// let pod = Pod::new().name("p").own_claim("gpu", claim);
+    /// let now = Time::ZERO;
+    /// scheduler.handle_group(PodGroup::gang("g", 1).pod(pod), now)?;
+    /// let Some(Decision::Prepare { ticket, .. }) = scheduler.poll_decision(now) else { panic!() };
+    /// scheduler.handle_prepared(ticket, Ok(()), now)?;
+    /// assert!(matches!(scheduler.poll_decision(now), Some(Decision::Bind { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The plan is not being prepared, or not any more. The state is then unchanged.
+    pub fn handle_prepared(
+        &mut self,
+        ticket: Ticket,
+        result: Result<(), String>,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        self.world.advance(now);
+        if !self.holds.plan(ticket).is_some_and(Hold::prepares) {
+            return Err(QueueError::StaleTicket);
+        }
+        match result {
+            Ok(()) => self.send_on(ticket, false),
+            Err(reason) => self.undo(ticket, &reason),
+        }
+        self.follow();
+        Ok(())
     }
 
     /// Takes a plan in flight off the ledger, with its timer.
@@ -243,7 +340,11 @@ impl Scheduler {
     pub(super) fn plan_expired(&mut self, ticket: Ticket) {
         let Some(hold) = self.holds.plan(ticket) else { return };
         let Some(by) = hold.held_by().map(String::from) else {
-            self.undo(ticket, "binding took too long");
+            let prepares = hold.prepares();
+            self.undo(
+                ticket,
+                if prepares { "preparation took too long" } else { "binding took too long" },
+            );
             return;
         };
         let owners = hold.owners().to_vec();
@@ -258,20 +359,12 @@ impl Scheduler {
 
     fn apply_verdict(&mut self, ticket: Ticket, verdict: PermitVerdict, by: String) {
         let Some(hold) = self.holds.plan(ticket) else { return };
-        let (owners, before) = (hold.owners().to_vec(), hold.until());
+        let before = hold.until();
         match verdict {
             PermitVerdict::Admit => {
-                let pods = hold.outstanding().count();
-                let now = self.world.now();
-                let until = now.after(self.world.settings().bind_timeout);
-                self.timers.remove(&(before, Timer::Plan(ticket)));
-                self.timers.insert((until, Timer::Plan(ticket)));
-                self.holds.admit_plan(ticket, now, until);
-                for &id in &owners {
-                    self.set_phase(id, Phase::Binding(ticket));
-                    self.emit(id, GroupChange::Binding { pods });
-                }
-                self.send(ticket);
+                let plan = self.holds.plan_in_flight(ticket).cloned();
+                let prepares = plan.is_some_and(|plan| self.is_prepared(&plan));
+                self.send_on(ticket, prepares);
             }
             PermitVerdict::Hold { until } => {
                 // A permit may shorten the hold, never extend it.

@@ -40,6 +40,10 @@ pub struct Settings {
     /// Longest time that a permit may hold a plan, unless the group sets its own. Default 5
     /// minutes.
     pub permit_timeout: Duration,
+    /// Longest time that preparing a plan may take before it is undone. `None`, the default: no plan
+    /// is prepared. Otherwise each plan that gives devices or volumes to claims goes out as
+    /// [`Decision::Prepare`](crate::queue::Decision::Prepare) first.
+    pub prepare_within: Option<Duration>,
     /// Longest time that binding a plan may take before it counts as failed. Default 10 minutes.
     pub bind_timeout: Duration,
     /// Time that a started gang may stay below its minimum before it is reported for eviction.
@@ -80,6 +84,7 @@ impl Default for Settings {
             backoff: Backoff::default(),
             max_in_unschedulable: Duration::from_secs(300),
             permit_timeout: Duration::from_secs(300),
+            prepare_within: None,
             bind_timeout: Duration::from_secs(600),
             stale_after: Duration::from_secs(60),
             discipline: Discipline::BestEffort,
@@ -120,6 +125,13 @@ impl Settings {
     #[must_use]
     pub fn permit_timeout(mut self, span: Duration) -> Settings {
         self.permit_timeout = span;
+        self
+    }
+
+    /// Has plans prepared that give devices or volumes to claims, each within a time.
+    #[must_use]
+    pub fn prepare_within(mut self, span: Duration) -> Settings {
+        self.prepare_within = Some(span);
         self
     }
 

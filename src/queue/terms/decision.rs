@@ -27,7 +27,21 @@ pub enum Decision {
         /// The pods and their nodes.
         plan: Plan,
     },
-    /// Unbind these pods: stop bindings under way, and delete or reset pods already bound. Report
+    /// Do the work that comes before binding, and report it by
+    /// [`Scheduler::handle_prepared`](crate::queue::Scheduler::handle_prepared): write the allocations
+    /// of claims, have volumes provisioned. The pods use capacity from now on. If it succeeds, a
+    /// [`Decision::Bind`] of the same ticket follows; if it fails, or takes longer than
+    /// [`Settings::prepare_within`](crate::queue::Settings::prepare_within), a [`Decision::Unbind`] of
+    /// all pods of the plan.
+    Prepare {
+        /// Identifies the plan; the result carries it.
+        ticket: Ticket,
+        /// Full names of the root groups that start with the plan, or gain members by it.
+        groups: Vec<ObjectName>,
+        /// The pods, their nodes, the devices of their claims and their volumes.
+        plan: Plan,
+    },
+    /// Unbind these pods: undo what was prepared for them, stop bindings under way, and delete or reset pods already bound. Report
     /// each by [`Scheduler::handle_gone`](crate::queue::Scheduler::handle_gone): as
     /// [`Gone::Unbound`](crate::queue::Gone::Unbound) if the pod still exists and may be placed again,
     /// else as [`Gone::Deleted`](crate::queue::Gone::Deleted). They use capacity until then.

@@ -70,6 +70,13 @@ pub enum GroupChange {
         /// The reason, for people.
         reason: String,
     },
+    /// A plan went out to be prepared.
+    Preparing {
+        /// Number of pods in the plan.
+        pods: usize,
+        /// Deadline of the preparation.
+        until: Time,
+    },
     /// A plan went out to be bound.
     Binding {
         /// Number of pods in the plan.

@@ -39,7 +39,7 @@ pub enum GroupState {
         /// Deadline of the hold.
         until: Time,
     },
-    /// The planned pods are being bound.
+    /// The planned pods are being prepared or bound.
     Binding {
         /// Time at which the plan went out.
         since: Time,

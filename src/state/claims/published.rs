@@ -1,7 +1,7 @@
 //! Published objects of drivers: classes, and slices by name, by node and by pool.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -32,6 +32,8 @@ pub(crate) struct Published {
     pub(crate) by_pool: BTreeMap<PoolKey, Slices>,
     /// Pools of slices with counters.
     pub(crate) counted: BTreeMap<PoolKey, Slices>,
+    /// Those of them of which slices are missing.
+    pub(crate) incomplete: BTreeSet<PoolKey>,
     /// The number of the last change; equal numbers mean that the same is published.
     pub(crate) stamp: u64,
 }
@@ -82,6 +84,39 @@ impl Published {
             let at = list.partition_point(|other| other.name < slice.name);
             list.insert(at, Arc::clone(&slice));
         }
+        self.note_incomplete(pool_key(&slice.driver, &slice.pool));
+    }
+
+    /// Finds out whether slices of a pool with counters are missing.
+    fn note_incomplete(&mut self, key: PoolKey) {
+        let lacks = self.counted.get(&key).is_some_and(|slices| {
+            let generation = slices.iter().map(|slice| slice.generation).max().unwrap_or(0);
+            let newest = slices.iter().filter(|slice| slice.generation == generation);
+            let newest: Vec<&ResourceSlice> = newest.map(|slice| &**slice).collect();
+            self.is_incomplete(&newest) == Some(true)
+        });
+        if lacks {
+            self.incomplete.insert(key);
+        } else if !self.incomplete.is_empty() {
+            self.incomplete.remove(&key);
+        }
+    }
+
+    /// Whether the slices of a pool that a node knows of are too few; `None` if the pool is being
+    /// replaced.
+    pub(crate) fn is_incomplete(&self, slices: &[&ResourceSlice]) -> Option<bool> {
+        let first = slices.first()?;
+        let enough = |count: usize| count as i64 >= first.slice_count;
+        if slices.len() as i64 == first.slice_count {
+            return Some(false);
+        }
+        let all = self.by_pool.get(&pool_key(&first.driver, &first.pool));
+        let all = all.map_or(&[][..], |slices| slices);
+        if all.iter().any(|slice| slice.generation > first.generation) {
+            return None;
+        }
+        let same = all.iter().filter(|slice| slice.generation == first.generation).count();
+        Some(!enough(same))
     }
 
     pub(super) fn remove_slice(&mut self, name: &str) -> bool {
@@ -101,6 +136,7 @@ impl Published {
         {
             self.by_node.remove(node.as_str());
         }
+        self.note_incomplete(key);
         true
     }
 

@@ -3,6 +3,7 @@
 mod brute;
 mod explained;
 mod fast;
+mod preparing;
 mod properties;
 mod soundness;
 mod state;
